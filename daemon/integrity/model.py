@@ -1,0 +1,255 @@
+"""
+The words of the domain, each with one meaning.
+
+Records are frozen and hold no behaviour beyond what follows from their own fields. Paths are bytes, relative to their
+root, without leading or trailing slash (R10). Times from stat are integer nanoseconds; times of our own are integer
+seconds UTC (``*_at``). Digests are raw bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, NewType
+
+RootId = NewType("RootId", int)
+FolderId = NewType("FolderId", int)
+FileId = NewType("FileId", int)
+RunId = NewType("RunId", int)
+FindingId = NewType("FindingId", int)
+
+MD5_BYTES = 16
+XXH3_128_BYTES = 16
+BLAKE3_BYTES = 32
+
+ByteRange = tuple[int, int]
+"""(offset, length), both in bytes."""
+
+
+class Policy(StrEnum):
+    """What kinds of change a root's files are expected to undergo."""
+
+    MUTABLE = "mutable"  # files come, change and go
+    ARCHIVE = "archive"  # files come and stay as they are: any change or loss is a finding
+    GROWING = "growing"  # files are appended to: what was there must stay as it was
+
+
+class ReadHow(StrEnum):
+    """How sure it is that a reading came from the disk (R4)."""
+
+    DIRECT = "direct"  # O_DIRECT: past the page cache
+    DROPPED = "dropped"  # buffered, after its clean pages had been dropped
+    CACHE_POSSIBLE = "cache_possible"  # memory may have answered
+
+
+class FindingKind(StrEnum):
+    """What a finding says."""
+
+    ROT = "rot"
+    SILENT_REWRITE = "silent_rewrite"
+    TRANSIENT = "transient"
+    CATALOG_DAMAGED = "catalog_damaged"
+    CHANGED = "changed"  # in an archive
+    MISSING = "missing"  # from an archive
+    SHRUNK = "shrunk"  # in a growing root: what was there is not there any more
+    ROLLED_BACK = "rolled_back"
+    MASS_CHANGE = "mass_change"
+    UNREADABLE = "unreadable"
+    UNSTABLE = "unstable"
+    ROOT_SUSPENDED = "root_suspended"
+    OVERDUE = "overdue"
+    WATCH_BLIND = "watch_blind"
+    DEVICE_FAILING = "device_failing"
+    DEVICE_STALLED = "device_stalled"
+    COPY_MISSING = "copy_missing"
+    COPY_DIFFERS = "copy_differs"
+    COPY_STALE = "copy_stale"
+    COPY_EXTRA = "copy_extra"
+    COPY_NOT_COMPARABLE = "copy_not_comparable"
+    COPY_UNREADABLE = "copy_unreadable"
+
+
+CONTENT_FINDINGS = frozenset(
+    {
+        FindingKind.ROT,
+        FindingKind.SILENT_REWRITE,
+        FindingKind.TRANSIENT,
+        FindingKind.UNREADABLE,
+        FindingKind.CHANGED,
+        FindingKind.SHRUNK,
+    }
+)
+"""Findings about a file's content: while one is open the file's baseline is frozen (R6)."""
+
+
+class Certainty(StrEnum):
+    """How sure a verdict of rot is."""
+
+    PROVEN = "proven"  # no write can have happened
+    AFTER_CRASH = "after_crash"  # the machine went down uncleanly since: new content may stand under old times
+    NO_CTIME = "no_ctime"  # the file system's ctime can't be trusted, so a write can't be excluded
+    CTIME_MOVED = "ctime_moved"  # somebody touched the inode since, so a write can't be excluded
+
+
+class FindingState(StrEnum):
+    """Where a finding stands in its life."""
+
+    OPEN = "open"
+    ACKNOWLEDGED = "acknowledged"  # a person has seen it; no reminders until it changes
+    MUTED = "muted"  # no reminders until a date
+    RESOLVED = "resolved"
+
+
+class Job(StrEnum):
+    """What a run does."""
+
+    SCAN = "scan"
+    SCRUB = "scrub"
+    COMPARE = "compare"
+
+
+class Outcome(StrEnum):
+    """How a run ended."""
+
+    CLEAN = "clean"
+    FINDINGS = "findings"
+    INCOMPLETE = "incomplete"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class RootState(StrEnum):
+    """Whether a root is worked on."""
+
+    ACTIVE = "active"
+    SUSPENDED = "suspended"  # it is not itself (R5); resumes by itself when it is again
+    PAUSED = "paused"  # by a person, or taken out of the config
+
+
+class BaselineReason(StrEnum):
+    """Why a baseline was taken, or why it was replaced."""
+
+    RECORDED = "recorded"
+    EDITED = "edited"
+    ROLLED_BACK = "rolled_back"
+    GROWN = "grown"
+    ROTATED = "rotated"
+    REWRITTEN_IN_PLACE = "rewritten_in_place"
+    RACY = "racy"  # the old baseline was taken within a clock granule of a write
+    ACCEPTED = "accepted"
+    REPAIRED = "repaired"
+    MOVED = "moved"
+    DELETED = "deleted"
+    FORGOTTEN = "forgotten"
+
+
+class SkipReason(StrEnum):
+    """Why a name was not covered."""
+
+    EXCLUDED = "excluded"
+    SPECIAL = "special"  # FIFO, socket, device
+    SYMLINK = "symlink"
+    MOUNT = "mount"  # another file system, not entered
+    CATALOG = "catalog"  # the catalog's own files
+    CATALOG_DAMAGED = "catalog_damaged"  # its row's seal is broken, or rows were lost
+    DEVICE_FAILING = "device_failing"
+
+
+class Witness(NamedTuple):
+    """
+    What stat said of a file when its digests were taken.
+
+    A named tuple: a scan makes one for every file of a tree. ``is_racy``: mtime or ctime lies within one granule of the
+    moment of hashing, so a later write may have left both unchanged (R1).
+    """
+
+    size_bytes: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    is_racy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """
+    The digests of a whole file; None where one was not computed.
+
+    ``md5`` is None for very sparse files, ``xxh3_128`` and ``blake3`` when a recording was resumed in mid-file (their
+    state can't be saved). Then the blocks judge.
+    """
+
+    md5: bytes | None = None
+    xxh3_128: bytes | None = None
+    blake3: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """
+    The digests of a file's blocks, packed: 16 bytes a block each, in the order of the file.
+
+    The last block may be shorter than ``block_size_bytes``. ``md5`` is empty when only XXH3 was asked for.
+    """
+
+    block_size_bytes: int
+    xxh3_128: bytes
+    md5: bytes = b""
+
+    def __len__(self) -> int:
+        return len(self.xxh3_128) // XXH3_128_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One stable version of a file's content: what stat said and what the bytes hash to."""
+
+    witness: Witness
+    digests: Digests
+    blocks: Blocks | None  # for files larger than one block
+    how: ReadHow
+    bytes_read: int  # from the file, holes not counted
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """What a file system can be trusted with. Found by files.capability, first argument of every verdict."""
+
+    fs_type: str
+    has_ctime: bool  # ctime moves with every write and nobody can set it
+    has_stable_inodes: bool  # an inode number names one file for good
+    granularity_ns: int  # two writes closer than this may carry the same time
+    has_direct_io: bool
+    is_remote: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RootIdentity:
+    """What a root is recognised by (R5): never a device number, which changes from boot to boot."""
+
+    fs_id: str  # "uuid:..." of the file system, or "type:source" where it has none
+    folder_inode: int
+    fs_type: str
+    mount_point: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A verdict that somebody should know of."""
+
+    id: FindingId
+    kind: FindingKind
+    state: FindingState
+    root: bytes  # the root's absolute path
+    path: bytes | None  # relative to the root; None when the finding is about the root
+    message: str
+    opened_at: int
+    updated_at: int
+    certainty: Certainty | None = None
+    blocks: tuple[int, ...] = ()
+    block_size_bytes: int | None = None
+    ranges: tuple[ByteRange, ...] = ()
+    confirmed_reads: int = 0
+    resolved_at: int | None = None
+    resolution: str | None = None
+    muted_until: int | None = None

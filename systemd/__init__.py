@@ -1,0 +1,1 @@
+"""Unit files and what installs beside them, shipped as package data."""
