@@ -1,0 +1,181 @@
+"""
+Open what lies beneath a root, and nothing else.
+
+A path of a root is resolved in one go by openat2(2), which refuses to leave the root, to follow a symbolic link or one
+of /proc's magic links anywhere on the way: whoever may write into a watched tree can't make a program that runs as root
+read something else. Where the kernel (before 5.6) or a container's seccomp filter has no openat2, the path is walked
+folder by folder with openat(2) and O_NOFOLLOW, which is as strict and only slower.
+
+Errors are plain OSErrors with the whole path as their filename; what they mean is for the callers to say. A symbolic
+link is ELOOP, or ENOTDIR where it stands in for a folder without openat2; a way out of the root is EXDEV.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Callable
+from functools import cache
+
+_OPENAT2 = 437  # the same on every architecture but Alpha
+_RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_NO_SYMLINKS = 0x04
+_RESOLVE_BENEATH = 0x08
+
+_LONGEST_PATH = 4095  # PATH_MAX without its NUL byte: the most that one system call resolves
+_RENAME_RACES = 16  # how often openat2's EAGAIN (a rename or mount somewhere on the way) is tried again
+
+_ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW
+_NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY  # a FIFO without a writer and a terminal must not stop a scan
+_STEP = os.O_PATH | os.O_DIRECTORY | _ALWAYS  # O_PATH: to pass through a folder needs no right to list it
+
+
+class _OpenHow(ctypes.Structure):
+    """``struct open_how`` of openat2(2)."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+# Looked up and typed once: this runs once a file.
+_syscall = ctypes.CDLL(None, use_errno=True).syscall
+_syscall.restype = ctypes.c_long
+_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_OpenHow), ctypes.c_size_t)
+_OPEN_HOW_BYTES = ctypes.sizeof(_OpenHow)
+
+_hows: dict[int, _OpenHow] = {}
+
+
+def open_root(path: bytes) -> int:
+    """
+    Open the folder of a root.
+
+    Args:
+        path: absolute. Symbolic links in it are followed: the caller passes a real path.
+
+    Returns:
+        A descriptor for the other functions here; the caller closes it.
+    """
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def open_beneath(root_fd: int, path: bytes, flags: int) -> int:
+    """
+    Open a file or folder of a root without following any symbolic link.
+
+    Never waits for the other end of a FIFO. The path may be longer than PATH_MAX.
+
+    Args:
+        root_fd: from ``open_root``, or any folder.
+        path: relative to it; empty for the folder itself. ``..`` is refused.
+        flags: of open(2), without O_CREAT; close-on-exec, O_NOFOLLOW, O_NONBLOCK and O_NOCTTY are added.
+
+    Returns:
+        A descriptor; the caller closes it.
+
+    Raises:
+        OSError: with ``path`` as its filename.
+    """
+    if path[:1] == b"/" or b".." in path or b"\0" in path:
+        _refuse_odd(path)
+    try:
+        if len(path) <= _LONGEST_PATH:
+            return _openat2(root_fd, path or b".", flags)
+        return _open_stepwise(root_fd, _cut(path), path, flags, _openat2)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM) or _has_openat2():
+            raise
+    components = [component for component in path.split(b"/") if component] or [b"."]
+    return _open_stepwise(root_fd, components, path, flags, _openat)
+
+
+def stat_beneath(root_fd: int, path: bytes) -> os.stat_result:
+    """
+    Say what lstat(2) says of a name in a root, without following a symbolic link on the way to it, either.
+
+    Raises:
+        OSError: with ``path`` as its filename.
+    """
+    fd = open_beneath(root_fd, path, os.O_PATH)
+    try:
+        return os.fstat(fd)
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno or 0), path) from error
+    finally:
+        os.close(fd)
+
+
+def _openat2(folder_fd: int, path: bytes, flags: int) -> int:
+    how = _hows.get(flags)
+    if how is None:
+        how = _hows[flags] = _OpenHow(
+            _complete(flags), 0, _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS
+        )
+    races = 0
+    while (fd := _syscall(_OPENAT2, folder_fd, path, how, _OPEN_HOW_BYTES)) < 0:
+        code = ctypes.get_errno()
+        # EINTR: Python runs its signal handlers between two turns of this loop, as os.open does.
+        if code == errno.EAGAIN and races < _RENAME_RACES:
+            races += 1
+        elif code != errno.EINTR:
+            raise OSError(code, os.strerror(code), path)
+    return int(fd)
+
+
+def _openat(folder_fd: int, name: bytes, flags: int) -> int:
+    return os.open(name, _complete(flags), dir_fd=folder_fd)
+
+
+def _complete(flags: int) -> int:
+    # openat2 refuses O_PATH together with flags that mean nothing to it.
+    return flags | _ALWAYS if flags & os.O_PATH else flags | _ALWAYS | _NEVER_WAIT
+
+
+def _open_stepwise(
+    root_fd: int, steps: list[bytes], path: bytes, flags: int, open_step: Callable[[int, bytes, int], int]
+) -> int:
+    folder_fd = root_fd
+    try:
+        for step in steps[:-1]:
+            deeper_fd = open_step(folder_fd, step, _STEP)
+            if folder_fd != root_fd:
+                os.close(folder_fd)
+            folder_fd = deeper_fd
+        return open_step(folder_fd, steps[-1], flags)
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno or 0), path) from error
+    finally:
+        if folder_fd != root_fd:
+            os.close(folder_fd)
+
+
+def _cut(path: bytes) -> list[bytes]:
+    """Cut a path into pieces that one system call can resolve."""
+    pieces = []
+    while len(path) > _LONGEST_PATH:
+        slash = path.rfind(b"/", 1, _LONGEST_PATH + 1)
+        if slash < 0:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
+        pieces.append(path[:slash])
+        path = path[slash:].lstrip(b"/")
+    pieces.append(path or b".")
+    return pieces
+
+
+def _refuse_odd(path: bytes) -> None:
+    """Refuse what the ways of opening would understand differently, or not as it was written."""
+    if b"\0" in path:
+        raise OSError(errno.EINVAL, "a path can't contain a NUL byte", path)
+    if path[:1] == b"/" or b".." in path.split(b"/"):
+        raise OSError(errno.EXDEV, "the path leaves its folder", path)
+
+
+@cache
+def _has_openat2() -> bool:
+    """Ask once: EPERM alone can come from the file (O_NOATIME) as well as from a seccomp filter."""
+    try:
+        fd = _openat2(-100, b".", os.O_PATH)  # AT_FDCWD
+    except OSError as error:
+        return error.errno not in (errno.ENOSYS, errno.EPERM)
+    os.close(fd)
+    return True
