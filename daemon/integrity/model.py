@@ -77,6 +77,7 @@ CONTENT_FINDINGS = frozenset(
         FindingKind.UNREADABLE,
         FindingKind.CHANGED,
         FindingKind.SHRUNK,
+        FindingKind.ROLLED_BACK,
     }
 )
 """Findings about a file's content: while one is open the file's baseline is frozen (R6)."""
@@ -253,3 +254,49 @@ class Finding:
     resolved_at: int | None = None
     resolution: str | None = None
     muted_until: int | None = None
+
+
+class Tally(StrEnum):
+    """The one thing that a run says of each name (R8)."""
+
+    VERIFIED = "verified"
+    NEW = "new"
+    CHANGED = "changed"
+    DAMAGED = "damaged"
+    MISSING = "missing"
+    UNREADABLE = "unreadable"
+    UNSTABLE = "unstable"
+    SKIPPED = "skipped"
+    NOT_DUE = "not_due"
+
+
+@dataclass(slots=True)
+class RunCounts:
+    """
+    What a run covered: each known name in exactly one of the nine tallies (R8), and some "of which".
+
+    The one record that is not frozen: a run adds to it as it goes.
+    """
+
+    verified: int = 0
+    new: int = 0
+    changed: int = 0
+    damaged: int = 0
+    missing: int = 0
+    unreadable: int = 0
+    unstable: int = 0
+    skipped: int = 0
+    not_due: int = 0
+    moved: int = 0
+    bytes_read: int = 0
+    findings_opened: int = 0
+    findings_open: int = 0
+
+    @property
+    def known(self) -> int:
+        """Sum up the nine tallies."""
+        return sum(getattr(self, tally.value) for tally in Tally)
+
+    def add(self, tally: Tally, count: int = 1) -> None:
+        """Count ``count`` names under ``tally``; negative to take a former tally back."""
+        setattr(self, tally.value, getattr(self, tally.value) + count)

@@ -1,0 +1,251 @@
+"""
+The one decision table: from what was seen of a file to what is said of it (R1, R2, R3, R6).
+
+Pure: no I/O, no clock. What it leaves to others: reading the file, comparing digests, and what follows from a verdict.
+
+Invariants, each proved over the full cross product of evidence:
+
+I1  The same content is intact, whatever else moved.
+I2  Rot is never said of a racy baseline, nor of a file whose mtime and ctime both moved.
+I3  Without a trusted ctime rot is at most ``no_ctime``; after an unclean shutdown at most ``after_crash``.
+I4  A new baseline is taken only for a verdict that somebody's write explains.
+I5  The inode alone never decides; where inodes are not stable it is not even looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from integrity.model import BaselineReason, Capability, Certainty, FindingKind, Policy, Witness
+
+
+class Content(StrEnum):
+    """What became of the bytes, as far as it could be read."""
+
+    SAME = "same"
+    DIFFERS = "differs"
+    UNREADABLE = "unreadable"
+    GONE = "gone"
+
+
+class Shift(StrEnum):
+    """Where a time stands against the recorded one."""
+
+    EQUAL = "equal"
+    OLDER = "older"
+    NEWER = "newer"
+
+
+class Verdict(StrEnum):
+    """The outcome of judging one file once."""
+
+    INTACT = "intact"
+    ROT = "rot"
+    SILENT_REWRITE = "silent_rewrite"
+    ROLLED_BACK = "rolled_back"
+    CHANGED = "changed"
+    SHRUNK = "shrunk"
+    UNREADABLE = "unreadable"
+    DELETED = "deleted"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class WitnessShift:
+    """How a witness differs from the recorded one, as far as the file system can be trusted."""
+
+    is_size_equal: bool
+    mtime: Shift
+    is_ctime_equal: bool
+    is_inode_equal: bool
+
+    @property
+    def is_nothing(self) -> bool:
+        """Say whether nothing moved at all."""
+        return self.is_size_equal and self.mtime is Shift.EQUAL and self.is_ctime_equal and self.is_inode_equal
+
+    @property
+    def touches_content(self) -> bool:
+        """Say whether a write is the likely cause; where only ctime or inode moved, the file is a suspect (R2)."""
+        return not self.is_size_equal or self.mtime is not Shift.EQUAL
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """
+    What a verdict depends on besides content and witness.
+
+    Args:
+        policy: of the root.
+        is_baseline_racy: the recorded witness was (R1).
+        rewrites_in_place: the path matches a pattern of programs that rewrite without touching the mtime.
+        was_unclean: the machine went down uncleanly since the file was last found intact.
+        keeps_prefix: in growing roots: the old content is the beginning of the new one.
+        was_rotated: in growing roots: the old content stands under another name, this is a new file.
+    """
+
+    policy: Policy
+    is_baseline_racy: bool = False
+    rewrites_in_place: bool = False
+    was_unclean: bool = False
+    keeps_prefix: bool = False
+    was_rotated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """
+    A verdict with its shades.
+
+    Args:
+        verdict: what is said.
+        certainty: for rot and silent rewrites.
+        because: why the new content becomes the baseline; None when it does not.
+        is_structural: size moved though nobody wrote.
+        is_odd: the witness contradicts itself (mtime moved under an unmoved ctime, another inode with the same times).
+    """
+
+    verdict: Verdict
+    certainty: Certainty | None = None
+    because: BaselineReason | None = None
+    is_structural: bool = False
+    is_odd: bool = False
+
+
+def compare_witness(capability: Capability, recorded: Witness, seen: Witness) -> WitnessShift:
+    """
+    Compare two witnesses of one path.
+
+    Where ctime is not kept, times are stored coarsely, too, and can come back rounded: there mtimes within one granule
+    are equal. Untrusted ctimes and inodes count as unmoved.
+    """
+    tolerance_ns = 0 if capability.has_ctime else capability.granularity_ns
+    difference_ns = seen.mtime_ns - recorded.mtime_ns
+    mtime = Shift.NEWER if difference_ns > 0 else Shift.OLDER
+    if abs(difference_ns) <= tolerance_ns:
+        mtime = Shift.EQUAL
+    return WitnessShift(
+        is_size_equal=seen.size_bytes == recorded.size_bytes,
+        mtime=mtime,
+        is_ctime_equal=not capability.has_ctime or seen.ctime_ns == recorded.ctime_ns,
+        is_inode_equal=not capability.has_stable_inodes or seen.inode == recorded.inode,
+    )
+
+
+def judge(capability: Capability, content: Content, shift: WitnessShift, circumstances: Circumstances) -> Judgement:
+    """
+    Judge one file once.
+
+    Args:
+        capability: what the file system can be trusted with.
+        content: against the baseline.
+        shift: of the witness; for content that is gone or unreadable it is not looked at.
+        circumstances: see there.
+    """
+    if content is Content.SAME:
+        return Judgement(Verdict.INTACT)
+    if content is Content.UNREADABLE:
+        return Judgement(Verdict.UNREADABLE)
+    if content is Content.GONE:
+        return Judgement(Verdict.MISSING if circumstances.policy is Policy.ARCHIVE else Verdict.DELETED)
+    if shift.mtime is not Shift.EQUAL and not (capability.has_ctime and shift.is_ctime_equal):
+        return _judge_write(shift, circumstances)
+    return _judge_without_write(capability, shift, circumstances)
+
+
+def _judge_write(shift: WitnessShift, circumstances: Circumstances) -> Judgement:
+    """Judge content that differs under a moved mtime, with a ctime that moved or can't be asked: somebody wrote."""
+    if circumstances.policy is Policy.GROWING:
+        if circumstances.was_rotated:
+            return Judgement(Verdict.CHANGED, because=BaselineReason.ROTATED)
+        if not circumstances.keeps_prefix:
+            return Judgement(Verdict.SHRUNK)
+        return Judgement(Verdict.CHANGED, because=BaselineReason.GROWN)
+    is_archive = circumstances.policy is Policy.ARCHIVE
+    if shift.mtime is Shift.OLDER:
+        return Judgement(Verdict.ROLLED_BACK, because=None if is_archive else BaselineReason.ROLLED_BACK)
+    return Judgement(Verdict.CHANGED, because=None if is_archive else BaselineReason.EDITED)
+
+
+def _judge_without_write(capability: Capability, shift: WitnessShift, circumstances: Circumstances) -> Judgement:
+    """Judge content that differs though the times do not tell of a write."""
+    is_archive = circumstances.policy is Policy.ARCHIVE
+    if circumstances.is_baseline_racy:
+        return Judgement(Verdict.CHANGED, because=None if is_archive else BaselineReason.RACY)
+    excludes_write = capability.has_ctime and shift.is_ctime_equal
+    if circumstances.rewrites_in_place and not excludes_write:
+        return Judgement(Verdict.CHANGED, because=None if is_archive else BaselineReason.REWRITTEN_IN_PLACE)
+    if not shift.is_ctime_equal:
+        return Judgement(Verdict.SILENT_REWRITE, Certainty.CTIME_MOVED, is_odd=not shift.is_inode_equal)
+    certainty = Certainty.PROVEN
+    if not capability.has_ctime:
+        certainty = Certainty.NO_CTIME
+    elif circumstances.was_unclean:
+        certainty = Certainty.AFTER_CRASH
+    return Judgement(
+        Verdict.ROT,
+        certainty,
+        is_structural=not shift.is_size_equal,
+        is_odd=shift.mtime is not Shift.EQUAL or not shift.is_inode_equal,
+    )
+
+
+_FINDINGS = {
+    Verdict.ROT: FindingKind.ROT,
+    Verdict.SILENT_REWRITE: FindingKind.SILENT_REWRITE,
+    Verdict.SHRUNK: FindingKind.SHRUNK,
+    Verdict.UNREADABLE: FindingKind.UNREADABLE,
+    Verdict.MISSING: FindingKind.MISSING,
+}
+_ARCHIVE_FINDINGS = {Verdict.CHANGED: FindingKind.CHANGED, Verdict.ROLLED_BACK: FindingKind.ROLLED_BACK}
+
+
+def finding_of(verdict: Verdict, policy: Policy) -> FindingKind | None:
+    """Tell which kind of finding a verdict opens; None for what is only counted or noted."""
+    if policy is Policy.ARCHIVE and verdict in _ARCHIVE_FINDINGS:
+        return _ARCHIVE_FINDINGS[verdict]
+    return _FINDINGS.get(verdict)
+
+
+class Confirmation(StrEnum):
+    """What re-reading a mismatch showed (R3)."""
+
+    PERSISTENT = "persistent"  # every reading gave the same wrong bytes: they are on the disk
+    TRANSIENT = "transient"  # a reading gave the right bytes: memory, cable or controller
+    UNSTEADY = "unsteady"  # no two readings agree
+    CATALOG_DAMAGED = "catalog_damaged"  # one digest is right and the other wrong: the catalog was
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """XXH3-128 and MD5 of the same bytes; ``md5`` is None where it was not computed."""
+
+    xxh3_128: bytes | None
+    md5: bytes | None
+
+
+def confirm(baseline: Pair, first: Pair, rereads: Sequence[Pair]) -> Confirmation:
+    """
+    Decide what a mismatch was, from readings of the same bytes at different moments.
+
+    Args:
+        baseline: as recorded; a digest that is None there is not compared.
+        first: the reading that did not match.
+        rereads: at least one later reading, each with every digest that the baseline has.
+    """
+    for pair in rereads:
+        matches = [
+            recorded == read
+            for recorded, read in ((baseline.xxh3_128, pair.xxh3_128), (baseline.md5, pair.md5))
+            if recorded is not None and read is not None
+        ]
+        if all(matches):
+            return Confirmation.TRANSIENT
+        if any(matches):
+            return Confirmation.CATALOG_DAMAGED
+    readings = {pair.xxh3_128 for pair in (first, *rereads) if pair.xxh3_128 is not None}
+    readings_md5 = {pair.md5 for pair in (first, *rereads) if pair.md5 is not None}
+    is_steady = len(readings) <= 1 and len(readings_md5) <= 1
+    return Confirmation.PERSISTENT if is_steady else Confirmation.UNSTEADY

@@ -1,0 +1,209 @@
+"""The decision table over its full cross product, and the confirming re-read."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from integrity.model import BaselineReason, Capability, Certainty, FindingKind, Policy, Witness
+from integrity.verdict import (
+    Circumstances,
+    Confirmation,
+    Content,
+    Judgement,
+    Pair,
+    Shift,
+    Verdict,
+    WitnessShift,
+    compare_witness,
+    confirm,
+    finding_of,
+    judge,
+)
+
+TRUSTED = Capability("ext4", True, True, 20_000_000, True, False)
+FUSE = Capability("fuse", False, False, 1_000_000_000, False, True)
+VFAT = Capability("vfat", False, True, 2_000_000_000, False, False)
+BOOLEANS = (False, True)
+
+
+def every_case():
+    for capability, content, size, mtime, ctime, inode in product(
+        (TRUSTED, FUSE, VFAT), Content, BOOLEANS, Shift, BOOLEANS, BOOLEANS
+    ):
+        if not capability.has_ctime and not ctime:
+            continue  # compare_witness never says so
+        if not capability.has_stable_inodes and not inode:
+            continue
+        for policy, racy, rewrites, unclean, prefix, rotated in product(Policy, *[BOOLEANS] * 5):
+            circumstances = Circumstances(policy, racy, rewrites, unclean, prefix, rotated)
+            yield capability, content, WitnessShift(size, mtime, ctime, inode), circumstances
+
+
+CASES = list(every_case())
+
+
+def row(capability, size, mtime, ctime, inode=True, **circumstances):
+    shift = WitnessShift(size, mtime, ctime, inode)
+    return judge(capability, Content.DIFFERS, shift, Circumstances(Policy.MUTABLE, **circumstances))
+
+
+def test_same_content_is_intact_whatever_else_moved():
+    """I1: the bytes are what was recorded, so nothing is wrong."""
+    for capability, content, shift, circumstances in CASES:
+        if content is Content.SAME:
+            assert Judgement(Verdict.INTACT) == judge(capability, content, shift, circumstances)
+
+
+def test_rot_needs_a_sound_baseline_and_no_write():
+    """I2: a racy baseline, or times that both moved, leave room for a write."""
+    for capability, content, shift, circumstances in CASES:
+        if judge(capability, content, shift, circumstances).verdict is Verdict.ROT:
+            assert not circumstances.is_baseline_racy
+            assert shift.mtime is Shift.EQUAL or (capability.has_ctime and shift.is_ctime_equal)
+            assert shift.is_ctime_equal
+
+
+def test_certainty_is_never_overstated():
+    """I3: proven rot needs a trusted ctime and no unclean shutdown."""
+    for capability, content, shift, circumstances in CASES:
+        judgement = judge(capability, content, shift, circumstances)
+        if judgement.certainty is Certainty.PROVEN:
+            assert capability.has_ctime
+            assert not circumstances.was_unclean
+        if judgement.verdict is Verdict.ROT and not capability.has_ctime:
+            assert judgement.certainty is Certainty.NO_CTIME
+        assert (judgement.certainty is None) == (judgement.verdict not in (Verdict.ROT, Verdict.SILENT_REWRITE))
+
+
+def test_new_baseline_only_for_what_a_write_explains():
+    """I4: content that nobody wrote, that is gone, or that an archive holds never becomes the baseline."""
+    for capability, content, shift, circumstances in CASES:
+        judgement = judge(capability, content, shift, circumstances)
+        if judgement.because is not None:
+            assert content is Content.DIFFERS
+            assert circumstances.policy is not Policy.ARCHIVE
+            assert judgement.verdict in (Verdict.CHANGED, Verdict.ROLLED_BACK)
+
+
+def test_inode_alone_never_changes_the_verdict():
+    """I5: the same evidence with another inode gives the same verdict."""
+    for capability, content, shift, circumstances in CASES:
+        if not shift.is_inode_equal:
+            same_inode = WitnessShift(shift.is_size_equal, shift.mtime, shift.is_ctime_equal, True)
+            moved = judge(capability, content, shift, circumstances)
+            unmoved = judge(capability, content, same_inode, circumstances)
+            assert (unmoved.verdict, unmoved.certainty) == (moved.verdict, moved.certainty)
+
+
+@pytest.mark.parametrize(
+    ("size", "mtime", "ctime", "inode", "expected"),
+    [
+        (True, Shift.EQUAL, True, True, Judgement(Verdict.ROT, Certainty.PROVEN)),
+        (False, Shift.EQUAL, True, True, Judgement(Verdict.ROT, Certainty.PROVEN, is_structural=True)),
+        (True, Shift.EQUAL, True, False, Judgement(Verdict.ROT, Certainty.PROVEN, is_odd=True)),
+        (True, Shift.NEWER, True, True, Judgement(Verdict.ROT, Certainty.PROVEN, is_odd=True)),
+        (True, Shift.OLDER, True, False, Judgement(Verdict.ROT, Certainty.PROVEN, is_odd=True)),
+        (True, Shift.EQUAL, False, True, Judgement(Verdict.SILENT_REWRITE, Certainty.CTIME_MOVED)),
+        (False, Shift.EQUAL, False, True, Judgement(Verdict.SILENT_REWRITE, Certainty.CTIME_MOVED)),
+        (True, Shift.EQUAL, False, False, Judgement(Verdict.SILENT_REWRITE, Certainty.CTIME_MOVED, is_odd=True)),
+        (True, Shift.OLDER, False, True, Judgement(Verdict.ROLLED_BACK, because=BaselineReason.ROLLED_BACK)),
+        (False, Shift.NEWER, False, False, Judgement(Verdict.CHANGED, because=BaselineReason.EDITED)),
+    ],
+)
+def test_each_row_of_the_table(size, mtime, ctime, inode, expected):
+    """Each row where content differs, on a file system that can be trusted."""
+    assert expected == row(TRUSTED, size, mtime, ctime, inode)
+
+
+def test_flipped_bit_without_trusted_ctime_says_no_ctime():
+    """On FUSE or vfat the same times do not exclude a write."""
+    assert Judgement(Verdict.ROT, Certainty.NO_CTIME) == row(FUSE, True, Shift.EQUAL, True)
+
+
+def test_flipped_bit_after_power_cut_says_after_crash():
+    """A power cut can leave new content under old times."""
+    assert Judgement(Verdict.ROT, Certainty.AFTER_CRASH) == row(TRUSTED, True, Shift.EQUAL, True, was_unclean=True)
+
+
+def test_edit_of_a_racy_baseline_is_a_change():
+    """A write in the granule of hashing leaves both times alone: no grounds for rot."""
+    assert Judgement(Verdict.CHANGED, because=BaselineReason.RACY) == row(
+        TRUSTED, True, Shift.EQUAL, True, is_baseline_racy=True
+    )
+
+
+def test_named_pattern_excuses_a_rewrite_but_never_rot():
+    """Programs that put the mtime back still move the ctime; bits that flip do not."""
+    assert row(TRUSTED, True, Shift.EQUAL, False, rewrites_in_place=True).verdict is Verdict.CHANGED
+    assert row(TRUSTED, True, Shift.EQUAL, True, rewrites_in_place=True).verdict is Verdict.ROT
+
+
+@pytest.mark.parametrize(
+    ("keeps_prefix", "was_rotated", "expected"),
+    [
+        (True, False, Judgement(Verdict.CHANGED, because=BaselineReason.GROWN)),
+        (False, True, Judgement(Verdict.CHANGED, because=BaselineReason.ROTATED)),
+        (False, False, Judgement(Verdict.SHRUNK)),
+    ],
+)
+def test_growing_file_must_keep_what_it_had(keeps_prefix, was_rotated, expected):
+    """In a growing root the old content must be the beginning of the new one, unless it was rotated away."""
+    circumstances = Circumstances(Policy.GROWING, keeps_prefix=keeps_prefix, was_rotated=was_rotated)
+    assert expected == judge(TRUSTED, Content.DIFFERS, WitnessShift(False, Shift.NEWER, False, True), circumstances)
+
+
+def test_absence_is_a_finding_only_in_archives():
+    """Files may go from mutable and growing roots."""
+    shift = WitnessShift(True, Shift.EQUAL, True, True)
+    verdicts = [judge(TRUSTED, Content.GONE, shift, Circumstances(policy)).verdict for policy in Policy]
+    assert [Verdict.DELETED, Verdict.MISSING, Verdict.DELETED] == verdicts
+    assert FindingKind.MISSING == finding_of(Verdict.MISSING, Policy.ARCHIVE)
+    assert finding_of(Verdict.DELETED, Policy.MUTABLE) is None
+
+
+def test_changes_are_findings_only_in_archives():
+    """The same verdict is a finding in an archive and a count elsewhere."""
+    assert FindingKind.CHANGED == finding_of(Verdict.CHANGED, Policy.ARCHIVE)
+    assert FindingKind.ROLLED_BACK == finding_of(Verdict.ROLLED_BACK, Policy.ARCHIVE)
+    assert finding_of(Verdict.CHANGED, Policy.MUTABLE) is None
+    assert finding_of(Verdict.ROLLED_BACK, Policy.MUTABLE) is None
+
+
+def test_witness_is_compared_as_far_as_the_file_system_can_be_trusted():
+    """Times within a granule, ctimes and inodes are not held against file systems that do not keep them."""
+    recorded = Witness(10, 5_000_000_000, 7, 3)
+    moved = Witness(10, 6_500_000_000, 8, 4)
+    assert WitnessShift(True, Shift.EQUAL, True, False) == compare_witness(VFAT, recorded, moved)
+    assert WitnessShift(True, Shift.NEWER, True, True) == compare_witness(FUSE, recorded, moved)
+    assert WitnessShift(True, Shift.NEWER, False, False) == compare_witness(TRUSTED, recorded, moved)
+    assert WitnessShift(True, Shift.OLDER, False, False) == compare_witness(TRUSTED, moved, recorded)
+
+
+RIGHT, WRONG, OTHER = Pair(b"x", b"m"), Pair(b"y", b"n"), Pair(b"z", b"o")
+
+
+@pytest.mark.parametrize(
+    ("first", "rereads", "expected"),
+    [
+        (WRONG, [WRONG, WRONG], Confirmation.PERSISTENT),
+        (Pair(b"y", None), [WRONG, WRONG], Confirmation.PERSISTENT),
+        (WRONG, [WRONG, RIGHT], Confirmation.TRANSIENT),
+        (WRONG, [RIGHT, WRONG], Confirmation.TRANSIENT),
+        (WRONG, [OTHER, Pair(b"q", b"r")], Confirmation.UNSTEADY),
+        (WRONG, [OTHER, OTHER], Confirmation.UNSTEADY),
+        (Pair(b"y", None), [Pair(b"y", b"m")], Confirmation.CATALOG_DAMAGED),
+        (Pair(None, b"n"), [Pair(b"x", b"n")], Confirmation.CATALOG_DAMAGED),
+    ],
+)
+def test_confirmation_tells_disk_from_machine_from_catalog(first, rereads, expected):
+    """Equal wrong readings are on the disk; a right one clears it; one right digest of two convicts the catalog."""
+    assert expected == confirm(RIGHT, first, rereads)
+
+
+def test_confirmation_works_with_one_digest():
+    """Sparse files have no MD5 of the whole file; then XXH3 alone decides."""
+    baseline = Pair(b"x", None)
+    assert Confirmation.TRANSIENT == confirm(baseline, Pair(b"y", None), [Pair(b"x", b"m")])
+    assert Confirmation.PERSISTENT == confirm(baseline, Pair(b"y", None), [Pair(b"y", b"m"), Pair(b"y", b"m")])
