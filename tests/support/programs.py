@@ -1,0 +1,58 @@
+"""The machine's own programs: running them, and saying which package one that is missing comes in."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+from support import AnyPath
+
+DEBIAN_PACKAGES = {
+    "btrfs": "btrfs-progs",
+    "cc": "gcc",
+    "e2fsck": "e2fsprogs",
+    "fallocate": "util-linux",
+    "fusermount3": "fuse3",
+    "git": "git",
+    "losetup": "mount",
+    "mkfs.btrfs": "btrfs-progs",
+    "mkfs.ext4": "e2fsprogs",
+    "mkfs.xfs": "xfsprogs",
+    "mount": "mount",
+    "setpriv": "util-linux",
+    "strace": "strace",
+    "umount": "mount",
+    "unshare": "util-linux",
+    "xfs_io": "xfsprogs",
+}
+"""Where the programs that the tests call come from, on Debian."""
+
+# Debian keeps what only root needs where an ordinary user's PATH, and cron's, does not look.
+_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class ProgramError(AssertionError):
+    """Say that a program of the machine failed, in its own words."""
+
+
+def sh(*command: AnyPath) -> str:
+    """
+    Run a program and return what it printed; no shell is involved.
+
+    Raises:
+        ProgramError: it did not exit with 0.
+    """
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if done.returncode != 0:
+        words = " ".join(repr(word) for word in command)
+        raise ProgramError(f"{words}: exit {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout.decode(errors="surrogateescape")
+
+
+def find_missing(*programs: str) -> list[str]:
+    """Name those of ``programs`` that this machine lacks, each with the Debian package that brings it."""
+    return [
+        f"{program} (Debian package {DEBIAN_PACKAGES.get(program, program)})"
+        for program in programs
+        if shutil.which(program, path=_SEARCH_PATH) is None
+    ]
