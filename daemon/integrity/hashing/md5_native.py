@@ -1,0 +1,116 @@
+"""
+The C core as a Python class. Importing this module fails with ImportError where the extension cannot be loaded.
+
+``update`` is called once for each small file of a tree, so names are bound once and the C struct is made once for each
+object. Every call into C releases the interpreter lock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Self
+
+from integrity._native import ffi, lib
+from integrity.errors import NativeError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_CONTEXT = ffi.typeof("md5_context *")
+_DIGEST = ffi.typeof("uint8_t[16]")
+_STATE = ffi.typeof(f"uint8_t[{lib.MD5_STATE_MAX_BYTES}]")
+
+_NO_BYTES: Final = b""
+
+_new = ffi.new
+_from_buffer = ffi.from_buffer
+_buffer = ffi.buffer
+_md5_init = lib.md5_init
+_md5_update = lib.md5_update
+_md5_final = lib.md5_final
+
+
+def get_path() -> str | None:
+    """Name the path that computes, or None if none passes its self-test on this machine."""
+    name = lib.md5_path_name()
+    return ffi.string(name).decode("ascii") if name else None
+
+
+class NativeMd5:
+    """
+    Hash a stream of bytes with MD5; the stream can be exported and taken up again elsewhere.
+
+    One object belongs to one thread at a time. Different objects can be used in parallel.
+    """
+
+    __slots__ = ("_context",)
+
+    name: Final = "md5"
+    digest_size: Final = 16
+    block_size: Final = 64
+
+    def __init__(self, data: Buffer = _NO_BYTES) -> None:
+        self._context = _new(_CONTEXT)
+        self.reset()
+        # Identity, not truth: an empty text or 0 must be refused as update refuses it.
+        if data is not _NO_BYTES:
+            self.update(data)
+
+    def update(self, data: Buffer) -> None:
+        """
+        Append bytes, without copying them and without holding the interpreter lock.
+
+        Args:
+            data: anything with one contiguous buffer. It must not be written to meanwhile.
+
+        Raises:
+            BufferError: the buffer is not contiguous.
+            TypeError: there is no buffer (text must be encoded first).
+        """
+        if type(data) is bytes:
+            # cffi passes the address of bytes as it is, so the common case needs no wrapper.
+            _md5_update(self._context, data, len(data))
+        else:
+            view = _from_buffer(data)
+            _md5_update(self._context, view, len(view))
+
+    def digest(self) -> bytes:
+        """Return the 16 bytes for everything so far; the stream can go on."""
+        digest = _new(_DIGEST)
+        _md5_final(self._context, digest)
+        return _buffer(digest)[:]
+
+    def hexdigest(self) -> str:
+        """Return the digest as 32 lower-case hexadecimal digits."""
+        return self.digest().hex()
+
+    def copy(self) -> Self:
+        """Return a second stream that has seen the same bytes and goes its own way from here."""
+        twin = type(self)()
+        twin._context[0] = self._context[0]  # noqa: SLF001 (of the same class)
+        return twin
+
+    def reset(self) -> None:
+        """Forget all bytes, as if newly made."""
+        if _md5_init(self._context) != 0:
+            raise NativeError(
+                "cannot compute MD5: the C core fails its self-test; set INTEGRITY_NATIVE=off to go on with hashlib"
+            )
+
+    def export_state(self) -> bytes:
+        """Return all that ``import_state`` needs to go on from here; the format is described in native/md5.h."""
+        state = _new(_STATE)
+        return _buffer(state, lib.md5_export(self._context, state))[:]
+
+    @classmethod
+    def import_state(cls, state: bytes) -> Self:
+        """
+        Take up the stream that ``export_state`` saved.
+
+        Raises:
+            NativeError: the state is damaged, cut, or of another version.
+        """
+        stream = cls()
+        if lib.md5_import(stream._context, state, len(state)) != 0:
+            problem = ffi.string(lib.md5_state_problem(state, len(state))).decode("ascii")
+            raise NativeError(f"cannot resume from a saved MD5 state: {problem}; hash the file from its beginning")
+        return stream
