@@ -25,6 +25,7 @@ from support.bitrot import (
     identity,
     read_direct,
 )
+from support.machine import need_file_system
 from support.mountinfo import get_mount, is_mounted
 from support.programs import ProgramError, sh
 from support.waiting import TimedOutError, wait_until
@@ -126,6 +127,7 @@ class LoopFS:
     def __enter__(self) -> LoopFS:
         self.folder.mkdir()
         try:
+            need_file_system(self.fs_type)
             if self._is_image_ours:
                 make_image(self.image, self.fs_type, size_bytes=self._size_bytes, mkfs=self._mkfs)
             self.mount()

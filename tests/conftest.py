@@ -1,0 +1,105 @@
+"""Fixtures of all tests, and what becomes of those that need more than this machine has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.cli import Box
+from support.faultfs import FaultFS
+from support.flakydisk import FlakyDisk
+from support.loopfs import LoopFS
+from support.machine import is_privileged, need_programs, need_root
+from support.namespaces import enter_private_mounts
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave no mounts behind, however the run ends."""
+    if is_privileged():
+        enter_private_mounts()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """
+    Skip (in CI: fail) what can't run here, with the exact reason.
+
+    ``@pytest.mark.root`` stands for root with loop devices, FUSE and the rig's programs; ``@pytest.mark.root("exim4")``
+    needs that program as well.
+    """
+    for marker in item.iter_markers("root"):
+        need_root()
+        need_programs(*marker.args)
+
+
+@pytest.fixture
+def integrity(tmp_path: Path) -> Box:
+    """Give the program a home and a catalog of its own."""
+    return Box(tmp_path / "integrity-home")
+
+
+@pytest.fixture
+def ext4() -> Iterator[LoopFS]:
+    """Mount an ext4 of its own."""
+    need_root()
+    with LoopFS("ext4") as fs:
+        yield fs
+
+
+@pytest.fixture
+def xfs() -> Iterator[LoopFS]:
+    """Mount an xfs of its own."""
+    need_root()
+    with LoopFS("xfs") as fs:
+        yield fs
+
+
+@pytest.fixture
+def btrfs() -> Iterator[LoopFS]:
+    """Mount a btrfs of its own."""
+    need_root()
+    with LoopFS("btrfs") as fs:
+        yield fs
+
+
+@pytest.fixture(params=["ext4", "xfs", "btrfs"])
+def each_fs(request: pytest.FixtureRequest) -> Iterator[LoopFS]:
+    """Mount a file system of its own, each kind in turn."""
+    need_root()
+    with LoopFS(request.param) as fs:
+        yield fs
+
+
+@pytest.fixture
+def flaky_ext4() -> Iterator[FlakyDisk]:
+    """Mount an ext4 on a disk that fails to order."""
+    need_root()
+    with FlakyDisk("ext4") as disk:
+        yield disk
+
+
+@pytest.fixture
+def flaky_xfs() -> Iterator[FlakyDisk]:
+    """Mount an xfs on a disk that fails to order."""
+    need_root()
+    with FlakyDisk("xfs") as disk:
+        yield disk
+
+
+@pytest.fixture
+def flaky_btrfs() -> Iterator[FlakyDisk]:
+    """Mount a btrfs on a disk that fails to order."""
+    need_root()
+    with FlakyDisk("btrfs") as disk:
+        yield disk
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Iterator[FaultFS]:
+    """Mount ``tmp_path / "source"`` through a file system that fails to order, as NFS or a dying disk would."""
+    need_root()
+    source = tmp_path / "source"
+    source.mkdir()
+    with FaultFS(source) as fs:
+        yield fs

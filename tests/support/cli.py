@@ -1,0 +1,199 @@
+"""The program under test, run as a user runs it: ``python -m integrity`` in a process and an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from support import AnyPath
+
+JsonObject = dict[str, object]
+"""One line of ``--json`` output."""
+
+_TIMEOUT_S = 60.0
+# Of the test's own environment only what Python and the C library need: nothing of INTEGRITY_*, XDG_*, HOME, LC_*.
+_INHERITED = ("PATH", "PYTHONPATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """
+    What one run of the program left.
+
+    Attributes:
+        code: exit code; negative if a signal ended it.
+        stdout: undecodable bytes as surrogates.
+        stderr: undecodable bytes as surrogates.
+        objects: the JSON lines of stdout, if ``--json`` was among the arguments.
+    """
+
+    code: int
+    stdout: str
+    stderr: str
+    objects: tuple[JsonObject, ...] = ()
+
+    def of_type(self, name: str) -> list[JsonObject]:
+        """Return the objects whose ``type`` is ``name``, in order."""
+        return [each for each in self.objects if each["type"] == name]
+
+    @property
+    def findings(self) -> list[JsonObject]:
+        """The objects of type ``finding``."""
+        return self.of_type("finding")
+
+    @property
+    def summary(self) -> JsonObject:
+        """The last summary."""
+        summaries = self.of_type("summary")
+        assert summaries, f"no summary; exit {self.code}: {self.stdout}{self.stderr}"
+        return summaries[-1]
+
+
+def make_environment(home: Path) -> dict[str, str]:
+    """
+    Make an environment in which the program meets nothing of this machine's: its own folders below ``home``, no config.
+
+    The config is an empty file rather than none: for root the default is one fixed path, and the machine may have it.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    config = home / "integrity.toml"
+    if not config.exists():
+        config.touch()
+    runtime = home / "run"
+    runtime.mkdir(mode=0o700, exist_ok=True)
+    return {
+        **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+        "LANG": "C.UTF-8",
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "XDG_STATE_HOME": str(home / ".local/state"),
+        "XDG_DATA_HOME": str(home / ".local/share"),
+        "XDG_CACHE_HOME": str(home / ".cache"),
+        "XDG_RUNTIME_DIR": str(runtime),
+        "INTEGRITY_CONFIG": str(config),
+        "INTEGRITY_CATALOG": str(home / "catalog.db"),
+        "PYTHONFAULTHANDLER": "1",
+    }
+
+
+def make_command(*args: AnyPath) -> list[AnyPath]:
+    """Return the argv that runs the program with ``args``."""
+    # -P: the folder it is started in is not searched for modules, as with the installed command
+    return [sys.executable, "-P", "-m", "integrity", *args]
+
+
+def run_integrity(
+    *args: AnyPath,
+    home: Path,
+    catalog: AnyPath | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: AnyPath | None = None,
+    timeout: float = _TIMEOUT_S,
+) -> Completed:
+    """
+    Run ``integrity`` to its end, without a terminal and with nothing on standard input.
+
+    Args:
+        args: its arguments; paths may be any bytes.
+        home: the folder of its isolated environment.
+        catalog: another than ``home/catalog.db``.
+        env: on top of the isolated environment.
+        cwd: its working folder.
+        timeout: in seconds; then it is killed and the test fails with what it printed.
+    """
+    environment = make_environment(home) | dict(env or {})
+    if catalog is not None:
+        environment["INTEGRITY_CATALOG"] = os.fsdecode(catalog)
+    process = subprocess.Popen(
+        make_command(*args),
+        env=environment,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            raise AssertionError(f"{args!r} took more than {timeout} s; it printed: {out!r} {err!r}") from None
+    return complete(process.returncode, out, err, is_json="--json" in args)
+
+
+def complete(code: int, out: bytes, err: bytes, *, is_json: bool) -> Completed:
+    """Decode what a run printed; with ``--json`` each line must be an object with type and schema, and nothing else."""
+    stdout, stderr = (text.decode("utf-8", "surrogateescape") for text in (out, err))
+    return Completed(
+        code, stdout, stderr, tuple(_parse(line) for line in stdout.split("\n") if line) if is_json else ()
+    )
+
+
+def _parse(line: str) -> JsonObject:
+    """Parse one line of ``--json`` output."""
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise AssertionError(f"not JSON on stdout: {line!r}") from error
+    assert isinstance(value, dict), line
+    assert "type" in value, line
+    assert value.get("schema") == 1, line
+    return value
+
+
+class Box:
+    """
+    A place where the program runs by itself: its own home, its own catalog.
+
+    Attributes:
+        home: the folder of its environment.
+        catalog: its catalog's path, handed over by INTEGRITY_CATALOG.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.catalog = home, home / "catalog.db"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment, for programs that are started in another way."""
+        return make_environment(self.home)
+
+    def configure(self, toml: str) -> Path:
+        """Make ``toml`` the config of later runs and return its path."""
+        make_environment(self.home)
+        config = self.home / "integrity.toml"
+        config.write_text(toml, encoding="utf-8")
+        return config
+
+    def run(
+        self,
+        *args: AnyPath,
+        expect: int | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: AnyPath | None = None,
+        timeout: float = _TIMEOUT_S,
+    ) -> Completed:
+        """Run ``integrity`` with ``args``; ``expect`` is an exit code that the test insists on."""
+        done = run_integrity(*args, home=self.home, catalog=self.catalog, env=env, cwd=cwd, timeout=timeout)
+        assert expect is None or done.code == expect, (
+            f"{args!r}: exit {done.code}, not {expect}\n{done.stdout}{done.stderr}"
+        )
+        return done
+
+    def json(self, *args: AnyPath, expect: int | None = None) -> list[JsonObject]:
+        """Run with ``--json`` and return the objects."""
+        return list(self.run("--json", *args, expect=expect).objects)
+
+    def findings(self, *args: AnyPath, expect: int | None = None) -> list[JsonObject]:
+        """Run with ``--json`` and return the objects of type ``finding``."""
+        return self.run("--json", *args, expect=expect).findings
+
+    def summary(self, *args: AnyPath, expect: int | None = None) -> JsonObject:
+        """Run with ``--json`` and return the last summary."""
+        return self.run("--json", *args, expect=expect).summary
