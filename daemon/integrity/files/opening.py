@@ -7,7 +7,8 @@ read something else. Where the kernel (before 5.6) or a container's seccomp filt
 folder by folder with openat(2) and O_NOFOLLOW, which is as strict and only slower.
 
 Errors are plain OSErrors with the whole path as their filename; what they mean is for the callers to say. A symbolic
-link is ELOOP, or ENOTDIR where it stands in for a folder without openat2; a way out of the root is EXDEV.
+link is ELOOP, or ENOTDIR where it stands in for a folder without openat2; a way out of the root is EXDEV, and so is
+another mount, for those who ask to stay on theirs.
 """
 
 from __future__ import annotations
@@ -18,10 +19,16 @@ import os
 from collections.abc import Callable
 from functools import cache
 
+from integrity.files.mounts import get_mount_id
+
 _OPENAT2 = 437  # the same on every architecture but Alpha
+_RESOLVE_NO_XDEV = 0x01
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
+
+STAY_ON_MOUNT = 1 << 40
+"""To be added to the flags of ``open_beneath``: fail with EXDEV if anything on the way is mounted from elsewhere."""
 
 _LONGEST_PATH = 4095  # PATH_MAX without its NUL byte: the most that one system call resolves
 _RENAME_RACES = 16  # how often openat2's EAGAIN (a rename or mount somewhere on the way) is tried again
@@ -69,6 +76,7 @@ def open_beneath(root_fd: int, path: bytes, flags: int) -> int:
         root_fd: from ``open_root``, or any folder.
         path: relative to it; empty for the folder itself. ``..`` is refused.
         flags: of open(2), without O_CREAT; close-on-exec, O_NOFOLLOW, O_NONBLOCK and O_NOCTTY are added.
+            STAY_ON_MOUNT may be among them.
 
     Returns:
         A descriptor; the caller closes it.
@@ -108,9 +116,10 @@ def stat_beneath(root_fd: int, path: bytes) -> os.stat_result:
 def _openat2(folder_fd: int, path: bytes, flags: int) -> int:
     how = _hows.get(flags)
     if how is None:
-        how = _hows[flags] = _OpenHow(
-            _complete(flags), 0, _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS
-        )
+        resolve = _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS
+        if flags & STAY_ON_MOUNT:
+            resolve |= _RESOLVE_NO_XDEV
+        how = _hows[flags] = _OpenHow(_complete(flags), 0, resolve)
     races = 0
     while (fd := _syscall(_OPENAT2, folder_fd, path, how, _OPEN_HOW_BYTES)) < 0:
         code = ctypes.get_errno()
@@ -123,21 +132,33 @@ def _openat2(folder_fd: int, path: bytes, flags: int) -> int:
 
 
 def _openat(folder_fd: int, name: bytes, flags: int) -> int:
-    return os.open(name, _complete(flags), dir_fd=folder_fd)
+    fd = os.open(name, _complete(flags), dir_fd=folder_fd)
+    if flags & STAY_ON_MOUNT:
+        try:
+            is_other = get_mount_id(fd) != get_mount_id(folder_fd)
+        except OSError:
+            os.close(fd)
+            raise
+        if is_other:
+            os.close(fd)
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), name)
+    return fd
 
 
 def _complete(flags: int) -> int:
+    flags = flags & ~STAY_ON_MOUNT | _ALWAYS
     # openat2 refuses O_PATH together with flags that mean nothing to it.
-    return flags | _ALWAYS if flags & os.O_PATH else flags | _ALWAYS | _NEVER_WAIT
+    return flags if flags & os.O_PATH else flags | _NEVER_WAIT
 
 
 def _open_stepwise(
     root_fd: int, steps: list[bytes], path: bytes, flags: int, open_step: Callable[[int, bytes, int], int]
 ) -> int:
     folder_fd = root_fd
+    through = _STEP | flags & STAY_ON_MOUNT
     try:
         for step in steps[:-1]:
-            deeper_fd = open_step(folder_fd, step, _STEP)
+            deeper_fd = open_step(folder_fd, step, through)
             if folder_fd != root_fd:
                 os.close(folder_fd)
             folder_fd = deeper_fd
@@ -152,14 +173,15 @@ def _open_stepwise(
 def _cut(path: bytes) -> list[bytes]:
     """Cut a path into pieces that one system call can resolve."""
     pieces = []
-    while len(path) > _LONGEST_PATH:
-        slash = path.rfind(b"/", 1, _LONGEST_PATH + 1)
-        if slash < 0:
+    start = 0
+    while len(path) - start > _LONGEST_PATH:
+        slash = path.rfind(b"/", start, start + _LONGEST_PATH + 1)
+        if slash <= start:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
-        pieces.append(path[:slash])
-        path = path[slash:].lstrip(b"/")
-    pieces.append(path or b".")
-    return pieces
+        pieces.append(path[start:slash])
+        start = slash + 1
+    pieces.append(path[start:])
+    return [piece.strip(b"/") or b"." for piece in pieces]
 
 
 def _refuse_odd(path: bytes) -> None:

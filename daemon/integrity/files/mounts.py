@@ -1,0 +1,187 @@
+"""
+Say what is mounted where, and which file system it is.
+
+The kernel's own list (proc(5), /proc/pid/mountinfo) is read anew at each call: mounts come and go. Which mount a
+descriptor lies on is told by its mount id, never by its device number: btrfs gives each subvolume a device number of
+its own within one mount, and a bind mount has the device number of what it shows.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import uuid
+from contextlib import suppress
+from typing import NamedTuple
+
+_FS_IOC_GETFSUUID = 0x80111500  # linux/fs.h: struct fsuuid2, 1 byte of length and 16 of value; Linux 6.9
+_FSUUID2_BYTES = 17
+_BTRFS_IOC_FS_INFO = 0x8400941F  # linux/btrfs.h: struct btrfs_ioctl_fs_info_args
+_BTRFS_FS_INFO_BYTES = 1024
+_BTRFS_FSID_AT = 16
+_BTRFS_IOC_GET_SUBVOL_INFO = 0x81F8943C  # struct btrfs_ioctl_get_subvol_info_args; unprivileged since Linux 4.18
+_BTRFS_SUBVOL_INFO_BYTES = 504
+_BTRFS_SUBVOL_UUID_AT = 296
+
+# What a file system says to an ioctl that it does not have.
+_NOT_THERE = frozenset({errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EACCES})
+
+_BY_UUID = b"/dev/disk/by-uuid"
+
+
+class Mount(NamedTuple):
+    """One line of mountinfo."""
+
+    mount_id: int
+    device: int  # st_dev of what is mounted; on btrfs not that of its files
+    root: bytes  # which folder of the file system is seen here
+    mount_point: bytes
+    fs_type: str
+    source: str
+    options: frozenset[str]  # of the mount and of the file system
+
+
+def find_mounts() -> list[Mount]:
+    """List what is mounted in this process's view, in the order of mounting."""
+    with open("/proc/self/mountinfo", "rb") as lines:
+        return [_parse(line) for line in lines]
+
+
+def mount_of(path: bytes) -> Mount:
+    """
+    Get the mount that an absolute, real path lies on.
+
+    Where several mounts stand at one place, the last one is what can be seen.
+    """
+    best: Mount | None = None
+    for mount in find_mounts():
+        point = mount.mount_point.rstrip(b"/")
+        is_above = path == point or path.startswith(point + b"/") or not point
+        if is_above and (best is None or len(mount.mount_point) >= len(best.mount_point)):
+            best = mount
+    if best is None:
+        raise FileNotFoundError(errno.ENOENT, "no mount is visible above the path; is it outside of a chroot?", path)
+    return best
+
+
+def get_mount(fd: int) -> Mount:
+    """Get the mount that an open file lies on, even when something else has been mounted over it since."""
+    wanted = get_mount_id(fd)
+    for mount in find_mounts():
+        if mount.mount_id == wanted:
+            return mount
+    raise FileNotFoundError(errno.ENOENT, f"mount {wanted} is not in /proc/self/mountinfo: was it unmounted?")
+
+
+def get_mount_id(fd: int) -> int:
+    """Get the id of the mount that an open file lies on; it is unique as long as the mount is."""
+    with open(f"/proc/self/fdinfo/{fd}", "rb") as lines:
+        for line in lines:
+            if line.startswith(b"mnt_id:"):
+                return int(line[7:])
+    raise OSError(errno.ENOSYS, "the kernel does not tell mount ids (Linux 3.15 does): is /proc mounted?")
+
+
+def find_mounts_beneath(fd: int) -> frozenset[bytes]:
+    """
+    List where something seems to be mounted below an open folder, relative to it.
+
+    Too many rather than too few: what lies below something that was mounted over the folder is listed, too.
+    """
+    top = os.readlink(b"/proc/self/fd/%d" % fd).rstrip(b"/") + b"/"
+    return frozenset(mount.mount_point[len(top) :] for mount in find_mounts() if mount.mount_point.startswith(top)) - {
+        b""
+    }
+
+
+def find_uuid(fd: int, mount: Mount) -> str | None:
+    """
+    Find the UUID of the file system of an open file.
+
+    The file system itself is asked first; then the links that udev made for its device. Both write it the same way.
+
+    Args:
+        fd: anything on it that can be read.
+        mount: where ``fd`` lies.
+
+    Returns:
+        As blkid(8) prints it; None where there is none.
+    """
+    value = _ask(fd, _FS_IOC_GETFSUUID, _FSUUID2_BYTES)
+    if value is not None and value[0] and any(value[1 : 1 + value[0]]):
+        return _spell(value[1 : 1 + value[0]])
+    if mount.fs_type == "btrfs":
+        info = _ask(fd, _BTRFS_IOC_FS_INFO, _BTRFS_FS_INFO_BYTES)
+        if info is not None:
+            return _spell(info[_BTRFS_FSID_AT : _BTRFS_FSID_AT + 16])
+    return _find_link(mount)
+
+
+def find_subvolume_uuid(fd: int) -> str | None:
+    """Find the UUID of the btrfs subvolume of an open file; None where the kernel does not tell or it has none."""
+    info = _ask(fd, _BTRFS_IOC_GET_SUBVOL_INFO, _BTRFS_SUBVOL_INFO_BYTES)
+    if info is None:
+        return None
+    value = info[_BTRFS_SUBVOL_UUID_AT : _BTRFS_SUBVOL_UUID_AT + 16]
+    return _spell(value) if any(value) else None
+
+
+def _parse(line: bytes) -> Mount:
+    # 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue; any number of words before "-"
+    before, _, after = line.rstrip(b"\n").partition(b" - ")
+    mount_id, _, device, root, point, options, *_ = before.split(b" ")
+    fs_type, source, super_options = [*after.split(b" "), b"", b""][:3]
+    major, minor = device.split(b":")
+    return Mount(
+        mount_id=int(mount_id),
+        device=os.makedev(int(major), int(minor)),
+        root=_unescape(root),
+        mount_point=_unescape(point),
+        fs_type=_unescape(fs_type).decode("utf-8", "surrogateescape"),
+        source=_unescape(source).decode("utf-8", "surrogateescape"),
+        options=frozenset(_unescape(options + b"," + super_options).decode("utf-8", "surrogateescape").split(",")),
+    )
+
+
+def _unescape(field: bytes) -> bytes:
+    # The kernel writes space, tab, line feed, backslash and "#" as a backslash and three octal digits.
+    return re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), field)
+
+
+def _ask(fd: int, request: int, size_bytes: int) -> bytes | None:
+    buffer = bytearray(size_bytes)
+    try:
+        fcntl.ioctl(fd, request, buffer)
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return None
+        raise
+    return bytes(buffer)
+
+
+def _spell(value: bytes) -> str:
+    """Write a UUID as blkid does; those of FAT (4 bytes) and NTFS (8 bytes) are numbers, low byte first."""
+    if len(value) == 16:
+        return str(uuid.UUID(bytes=value))
+    digits = value[::-1].hex().upper()
+    return f"{digits[:4]}-{digits[4:]}" if len(value) == 4 else digits
+
+
+def _find_link(mount: Mount) -> str | None:
+    try:
+        names = os.listdir(_BY_UUID)
+    except FileNotFoundError:
+        return None  # no udev here, as in a container
+    devices = {mount.device}
+    with suppress(OSError, ValueError):  # the source is no path: a pool, a server, "none"
+        devices.add(os.stat(mount.source).st_rdev)
+    for name in sorted(names):
+        try:
+            device = os.stat(_BY_UUID + b"/" + name).st_rdev
+        except FileNotFoundError:
+            continue  # unplugged since the listing
+        if device in devices and device:
+            return name.decode("ascii", "backslashreplace")
+    return None

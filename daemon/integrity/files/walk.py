@@ -1,0 +1,304 @@
+"""
+List what is in a root, folder by folder, without leaving it.
+
+The walk decides what belongs to a root: regular files under their own names. Symbolic links are not followed, what is
+mounted inside is not entered unless asked for, FIFOs, sockets and devices are named and left. Whether a name was
+excluded, and what it means that one is gone, is for others.
+
+Invariants:
+    I1  Every name of a folder that was listed is in exactly one of: a listing's ``files``, its ``skips``, its
+        ``error``, or it is a folder that gets listings (or an error) of its own. What vanishes meanwhile is in none.
+    I2  A folder that could not be listed to its end is never reported as whole: absence proves nothing there.
+    I3  Memory does not grow with the number of files, nor descriptors with the depth: one folder is open at a time.
+    I4  Another mount is told by mount, not by device number: the subvolumes of btrfs belong to the tree, bind mounts of
+        the tree into itself don't, and no set of mounts makes the walk endless.
+    I5  Folders come in the order of their names, a folder before what is in it; files in any order.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+from integrity.files.excludes import Excludes
+from integrity.files.mounts import find_mounts_beneath
+from integrity.files.opening import STAY_ON_MOUNT, open_beneath, stat_beneath
+from integrity.model import SkipReason
+
+# What os.fsdecode made of the names, undone; as constants, for os.fsencode would cost a tenth of the walk.
+_ENCODING = sys.getfilesystemencoding()
+_ERRORS = sys.getfilesystemencodeerrors()
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+
+# The folder is not what the listing above it said, any more: it is gone, and that is all.
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+
+_DAMAGED = "the file system is damaged or its disk fails: see the kernel's log, then check the file system"
+_REMEDIES = {
+    errno.EACCES: "let the user that integrity runs as read and enter it, or exclude it",
+    errno.EPERM: "let the user that integrity runs as read and enter it, or exclude it",
+    errno.EIO: _DAMAGED,
+    errno.EBADMSG: _DAMAGED,
+    errno.EUCLEAN: _DAMAGED,
+    errno.ESTALE: "the server has forgotten it: mount the share again",
+    errno.EXDEV: "something was mounted here, or on the way here, while the tree was walked: scan again",
+    errno.EMFILE: "too many files are open: raise the limit (ulimit -n, LimitNOFILE=)",
+}
+
+# Fewer inodes than this lie close together anyway.
+_WORTH_SORTING = 64
+
+
+class Seen(NamedTuple):
+    """A regular file, as lstat saw it."""
+
+    name: bytes
+    size_bytes: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    links: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A name that is not covered, and why."""
+
+    path: bytes
+    reason: SkipReason
+    is_folder: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FolderError:
+    """
+    What could not be found out.
+
+    ``path`` is the folder that could not be opened or listed to its end, or the one name in it that lstat failed for.
+    """
+
+    path: bytes
+    errno: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """
+    A folder, or a part of it.
+
+    A folder has one or more listings, directly after each other, the last of which says ``is_last``. What is missing
+    from a folder is known when its only listing ``is_whole``, or when none of its listings has an ``error``.
+    """
+
+    folder: bytes  # relative to the root; empty for the root itself
+    files: list[Seen]
+    is_whole: bool  # ``files`` are all regular files of this folder
+    is_last: bool
+    skips: list[Skip]
+    error: FolderError | None  # ``files`` are those found before
+
+
+def walk(
+    root_fd: int,
+    start: bytes = b"",
+    *,
+    excludes: Excludes,
+    cross_mounts: bool = False,
+    leave_out: frozenset[tuple[int, int]] = frozenset(),
+    chunk: int = 4096,
+) -> Iterator[Listing]:
+    """
+    Walk a root, or one folder of it and what lies below.
+
+    A folder that vanishes before it can be opened has no listing, and neither has ``start`` if it is not there.
+
+    Args:
+        root_fd: from ``open_root``; stays open and is the caller's.
+        start: the folder to begin with, relative to the root; its parents are not looked at.
+        excludes: what to leave out.
+        cross_mounts: whether to go into other file systems.
+        leave_out: (st_dev, st_ino) of files to skip as the catalog's own.
+        chunk: the most names in one listing.
+    """
+    tree = _Tree(root_fd, excludes, cross_mounts, leave_out, chunk)
+    pending = [start]
+    while pending:
+        folder = pending.pop()
+        try:
+            fd = tree.open(folder)
+        except OSError as error:
+            if error.errno not in _GONE:
+                yield Listing(folder, [], False, True, [], _describe(folder, error))
+            continue
+        try:
+            subfolders = yield from tree.find_listings(folder, fd)
+        finally:
+            os.close(fd)
+        subfolders.sort(reverse=True)
+        pending += subfolders
+
+
+class _Tree:
+    """What one walk knows of its root."""
+
+    def __init__(
+        self, root_fd: int, excludes: Excludes, cross_mounts: bool, leave_out: frozenset[tuple[int, int]], chunk: int
+    ) -> None:
+        self._root_fd = root_fd
+        self._excludes = excludes
+        self._cross_mounts = cross_mounts
+        self._leave_out = leave_out
+        self._chunk = chunk
+        self._flags = _FOLDER if cross_mounts else _FOLDER | STAY_ON_MOUNT
+        # Where to ask the kernel; asked everywhere, it would cost two more system calls for each folder.
+        self._maybe_mounts = find_mounts_beneath(root_fd)
+        root = os.fstat(root_fd)
+        self._entered = {(root.st_dev, root.st_ino)}
+
+    def open(self, folder: bytes) -> int:
+        """
+        Open a folder for listing, without moving its atime where the kernel lets us.
+
+        Raises:
+            OSError: EXDEV if something was mounted there after the folder above it had been listed.
+        """
+        try:
+            return open_beneath(self._root_fd, folder, self._flags | os.O_NOATIME)
+        except PermissionError as error:
+            if error.errno != errno.EPERM:  # O_NOATIME is for the owner and for root
+                raise
+        return open_beneath(self._root_fd, folder, self._flags)
+
+    def find_listings(self, folder: bytes, fd: int) -> Generator[Listing, None, list[bytes]]:
+        """
+        List an open folder.
+
+        Returns:
+            The paths of the folders in it that are to be walked, too.
+        """
+        subfolders: list[bytes] = []
+        try:
+            entries = os.scandir(fd)
+        except OSError as error:
+            yield Listing(folder, [], False, True, [], _describe(folder, error))
+            return subfolders
+        is_first = True
+        with entries:
+            while True:
+                batch, broken = _read(folder, entries, self._chunk)
+                is_last = len(batch) < self._chunk or broken is not None
+                files, skips, failures = self._sort_out(folder, batch, subfolders)
+                for failure in failures:
+                    yield Listing(folder, [], False, False, [], failure)
+                is_whole = is_first and is_last and broken is None and not failures
+                yield Listing(folder, files, is_whole, is_last, skips, broken)
+                if is_last:
+                    return subfolders
+                is_first = False
+
+    def _sort_out(
+        self, folder: bytes, batch: list[os.DirEntry[str]], subfolders: list[bytes]
+    ) -> tuple[list[Seen], list[Skip], list[FolderError]]:
+        """
+        Tell what each name is; folders to be walked are added to ``subfolders``.
+
+        Longer than a function should be: this loop runs once for each file, where every call is felt.
+        """
+        prefix = folder + b"/" if folder else b""
+        is_excluded, maybe_mounts, leave_out = self._excludes.matches, self._maybe_mounts, self._leave_out
+        files: list[Seen] = []
+        skips: list[Skip] = []
+        failures: list[FolderError] = []
+        for entry in batch:
+            name = entry.name.encode(_ENCODING, _ERRORS)
+            path = prefix + name
+            try:
+                if entry.is_file(follow_symlinks=False):
+                    if is_excluded(path, name, False):
+                        skips.append(Skip(path, SkipReason.EXCLUDED, False))
+                        continue
+                    stat = entry.stat(follow_symlinks=False)
+                    if leave_out and (stat.st_dev, stat.st_ino) in leave_out:
+                        skips.append(Skip(path, SkipReason.CATALOG, False))
+                    elif (
+                        maybe_mounts
+                        and path in maybe_mounts
+                        and not self._cross_mounts
+                        and self._is_on_other_mount(path)
+                    ):
+                        skips.append(Skip(path, SkipReason.MOUNT, False))
+                    else:
+                        files.append(
+                            Seen(name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_nlink)
+                        )
+                elif entry.is_dir(follow_symlinks=False):
+                    if is_excluded(path, name, True):
+                        skips.append(Skip(path, SkipReason.EXCLUDED, True))
+                    elif maybe_mounts and path in maybe_mounts and not self._may_enter(path):
+                        skips.append(Skip(path, SkipReason.MOUNT, True))
+                    else:
+                        subfolders.append(path)
+                elif entry.is_symlink():
+                    skips.append(Skip(path, SkipReason.SYMLINK, False))
+                else:
+                    skips.append(Skip(path, SkipReason.SPECIAL, False))
+            except FileNotFoundError:
+                continue  # gone since the folder was read
+            except OSError as error:
+                failures.append(_describe(path, error))
+        return files, skips, failures
+
+    def _is_on_other_mount(self, path: bytes) -> bool:
+        try:
+            os.close(open_beneath(self._root_fd, path, os.O_PATH | STAY_ON_MOUNT))
+        except OSError as error:
+            if error.errno == errno.EXDEV:
+                return True
+            raise
+        return False
+
+    def _may_enter(self, path: bytes) -> bool:
+        """Tell whether to walk a folder on which something may be mounted; what was entered once is not again (I4)."""
+        if not self._is_on_other_mount(path):
+            return True
+        if not self._cross_mounts:
+            return False
+        stat = stat_beneath(self._root_fd, path)
+        top = (stat.st_dev, stat.st_ino)
+        if top in self._entered:
+            return False
+        self._entered.add(top)
+        return True
+
+
+def _read(
+    folder: bytes, entries: Iterator[os.DirEntry[str]], count: int
+) -> tuple[list[os.DirEntry[str]], FolderError | None]:
+    """Read the next names of a folder; with an error, those before it."""
+    batch: list[os.DirEntry[str]] = []
+    broken = None
+    try:
+        # A comprehension would lose what was read before an error.
+        for entry in islice(entries, count):
+            batch.append(entry)  # noqa: PERF402
+    except FileNotFoundError:
+        pass  # the folder itself was removed, and all that was in it before
+    except OSError as failure:
+        broken = _describe(folder, failure)
+    if len(batch) > _WORTH_SORTING:
+        # lstat in the order of the inodes: in that of a hashed folder a spindle would seek for each file.
+        batch.sort(key=os.DirEntry.inode)
+    return batch, broken
+
+
+def _describe(path: bytes, error: OSError) -> FolderError:
+    code = error.errno or 0
+    remedy = _REMEDIES.get(code, "see the kernel's log for the cause, then scan again")
+    return FolderError(path, code, f"can't be listed: {os.strerror(code)}; {remedy}")
