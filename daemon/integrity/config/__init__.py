@@ -1,0 +1,60 @@
+"""
+The configuration: TOML to one frozen tree.
+
+``definition`` says what can be configured, ``load`` reads a file and collects all that is wrong with it, ``sample``
+writes one. Importing this package must stay cheap: pydantic and tomllib are imported only where a file is read.
+"""
+
+from integrity.config.definition import (
+    Alerts,
+    CatalogBackup,
+    Config,
+    ConfiguredCopy,
+    ConfiguredRoot,
+    Mail,
+    MailTls,
+    MailTransport,
+    MassChange,
+    Pace,
+    Presence,
+    RootSettings,
+    Schedule,
+)
+from integrity.config.load import load_config, parse_config, read_seal_key
+from integrity.config.places import default_catalog_path, default_config_path, default_runtime_folder
+from integrity.config.units import (
+    format_duration,
+    format_size,
+    parse_duration,
+    parse_size,
+    spell_duration,
+    spell_size,
+)
+
+__all__ = [
+    "Alerts",
+    "CatalogBackup",
+    "Config",
+    "ConfiguredCopy",
+    "ConfiguredRoot",
+    "Mail",
+    "MailTls",
+    "MailTransport",
+    "MassChange",
+    "Pace",
+    "Presence",
+    "RootSettings",
+    "Schedule",
+    "default_catalog_path",
+    "default_config_path",
+    "default_runtime_folder",
+    "format_duration",
+    "format_size",
+    "load_config",
+    "parse_config",
+    "parse_duration",
+    "parse_size",
+    "read_seal_key",
+    "spell_duration",
+    "spell_size",
+]

@@ -1,0 +1,249 @@
+"""
+What can be configured: every key with its type, its default and the sentence that explains it.
+
+This is the only place where a default stands. The sample, ``config show`` and the checks are made from it. A field's
+name carries the unit; ``key`` is its name in the file where that differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated
+
+from integrity.config import parsers
+from integrity.config.parsers import Parsed
+from integrity.config.places import default_catalog_path
+from integrity.config.units import spell_duration, spell_size
+from integrity.model import Policy
+
+
+class Presence(StrEnum):
+    """Whether a root is expected to be there."""
+
+    ALWAYS = "always"
+    SOMETIMES = "sometimes"  # a removable disk: its absence is no alarm
+
+
+class MailTransport(StrEnum):
+    """How mails leave."""
+
+    AUTO = "auto"  # sendmail where there is one, else smtp
+    SENDMAIL = "sendmail"
+    SMTP = "smtp"
+
+
+class MailTls(StrEnum):
+    """How a connection to a mail server is protected."""
+
+    NONE = "none"
+    STARTTLS = "starttls"
+    TLS = "tls"
+
+
+Flag = Annotated[bool, Parsed(parsers.parse_flag)]
+Size = Annotated[int, Parsed(parsers.parse_bytes_count, spell_size)]
+BlockSize = Annotated[int, Parsed(parsers.parse_block_size, spell_size)]
+Duration = Annotated[int, Parsed(parsers.duration(1), spell_duration)]
+Pause = Annotated[int, Parsed(parsers.duration(0), spell_duration)]
+Percent = Annotated[int, Parsed(parsers.whole(0, 100))]
+Count = Annotated[int, Parsed(parsers.whole(1, 1_000_000_000))]
+CountOrNone = Annotated[int, Parsed(parsers.whole(0, 1_000_000_000))]
+Text = Annotated[str, Parsed(parsers.parse_text)]
+Texts = Annotated[tuple[str, ...], Parsed(parsers.parse_texts)]
+Place = Annotated[bytes, Parsed(parsers.parse_place)]
+Folder = Annotated[bytes, Parsed(parsers.parse_folder)]
+
+
+def about(comment: str, *, key: str | None = None, is_secret: bool = False) -> dict[str, str | bool]:
+    """
+    Describe a field, in words that pydantic looks for.
+
+    Args:
+        comment: what it means, for the sample.
+        key: its name in the file, where that is not the field's.
+        is_secret: it can hold a password or token, so only its beginning is ever shown.
+    """
+    return {"description": comment, "is_secret": is_secret} | ({"alias": key} if key else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MassChange:
+    """The limits beyond which changes and removals wait for a person (R5); both must be exceeded."""
+
+    files: CountOrNone = field(default=500, metadata=about("more than this many files"))
+    percent: Percent = field(default=20, metadata=about("and more than this share of what was looked at"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootSettings:
+    """How one root is watched."""
+
+    digests: Annotated[tuple[str, ...], Parsed(parsers.parse_digests)] = field(
+        default=("md5", "xxh3_128"), metadata=about('of the whole file; these two always; "blake3" may be added')
+    )
+    block_size_bytes: BlockSize = field(
+        default=1 << 20, metadata=about("a power of two from 64KiB to 64MiB", key="block_size")
+    )
+    policy: Annotated[Policy, Parsed(parsers.one_of(Policy))] = field(
+        default=Policy.MUTABLE, metadata=about("mutable | archive | growing")
+    )
+    exclude: Texts = field(default=(), metadata=about("gitignore patterns, besides the built-in list"))
+    builtin_excludes: Flag = field(
+        default=True, metadata=about("leave out @eaDir, .snapshots and the like; `integrity status` shows all")
+    )
+    rewrites_in_place: Texts = field(
+        default=(), metadata=about("patterns of files that programs rewrite without touching the mtime")
+    )
+    cross_mounts: Flag = field(default=False, metadata=about("follow other file systems mounted below"))
+    presence: Annotated[Presence, Parsed(parsers.one_of(Presence))] = field(
+        default=Presence.ALWAYS, metadata=about("always | sometimes (removable)")
+    )
+    verify_every_s: Duration = field(
+        default=30 * 86400, metadata=about("the coverage promise; the clock starts at recording", key="verify_every")
+    )
+    settle_s: Pause = field(
+        default=120, metadata=about("daemon only: quiet time after a write before a file is hashed", key="settle")
+    )
+    mass_change: MassChange = field(default=MassChange(), metadata=about("both must be exceeded"))
+
+    @property
+    def mass_change_files(self) -> int:
+        """Name the first of the two limits."""
+        return self.mass_change.files
+
+    @property
+    def mass_change_percent(self) -> int:
+        """Name the second of the two limits."""
+        return self.mass_change.percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredRoot(RootSettings):
+    """A ``[[root]]``: a folder, and what differs from ``[defaults]`` for it."""
+
+    path: Folder = field(metadata=about("the folder; its real path is what counts"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogBackup:
+    """``[catalog_backup]``: the catalog's own copies."""
+
+    folder: Place = field(default=b"", metadata=about("beside the catalog when empty; another disk is better"))
+    every_s: Duration = field(default=86400, metadata=about("how often, after a run", key="every"))
+    keep: Count = field(default=7, metadata=about("how many"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredCopy:
+    """A ``[[copy]]``: a backup copy of a root."""
+
+    name: Annotated[str, Parsed(parsers.parse_name)] = field(metadata=about("what commands call it"))
+    of: Folder = field(metadata=about("the root it is a copy of"))
+    url: Annotated[str, Parsed(parsers.parse_copy_url)] = field(
+        metadata=about("path, ssh://, s3://, rclone:, manifest file")
+    )
+    verify_every_s: Duration = field(
+        default=90 * 86400, metadata=about("how often it is compared as a whole", key="verify_every")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """``[schedule]``: when the daemon works."""
+
+    scan: Annotated[str, Parsed(parsers.parse_schedule)] = field(
+        default="daily",
+        metadata=about("cron expression with day names, or hourly | daily | weekly; dirty roots are scanned at once"),
+    )
+    scrub: Annotated[str, Parsed(parsers.parse_windows)] = field(
+        default="01:00-06:00", metadata=about("windows: [days] HH:MM-HH:MM, comma-separated; or a cron expression")
+    )
+    compare: Annotated[str, Parsed(parsers.parse_schedule)] = field(default="sun 03:00", metadata=about("as for scan"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """``[pace]``: how gently the daemon works."""
+
+    rate_bytes_per_s: Size = field(
+        default=0, metadata=about("ceiling per device in bytes a second; 0 = none", key="rate")
+    )
+    floor_bytes_per_s: Size = field(
+        default=4 << 20, metadata=about("never slower than this while a window is open", key="floor")
+    )
+    pressure_percent: Percent = field(
+        default=20, metadata=about('io PSI "some avg10" above which it backs off', key="pressure")
+    )
+    wake: Flag = field(default=False, metadata=about("wake sleeping disks before the promise forces it"))
+    max_temperature: Annotated[int, Parsed(parsers.whole(0, 120))] = field(
+        default=0, metadata=about("degrees C; 0 = don't look")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mail:
+    """``[mail]``: where alerts are mailed."""
+
+    to: Texts = field(default=(), metadata=about("addresses; no mail while this is empty"))
+    sender: Text = field(
+        default="integrity@HOSTNAME", metadata=about("HOSTNAME stands for the name of the machine", key="from")
+    )
+    transport: Annotated[MailTransport, Parsed(parsers.one_of(MailTransport))] = field(
+        default=MailTransport.AUTO, metadata=about("auto | sendmail | smtp")
+    )
+    host: Text = field(default="localhost", metadata=about("of the mail server"))
+    port: Annotated[int, Parsed(parsers.whole(1, 65535))] = field(default=25, metadata=about("of the mail server"))
+    tls: Annotated[MailTls, Parsed(parsers.one_of(MailTls))] = field(
+        default=MailTls.NONE, metadata=about("none | starttls | tls")
+    )
+    user: Text = field(default="", metadata=about("no login when empty"))
+    password_file: Place = field(default=b"", metadata=about("the first line of this file is the password"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alerts:
+    """``[alerts]``: what is told, to whom, how often."""
+
+    group_s: Pause = field(default=120, metadata=about("findings within this time share a mail", key="group"))
+    digest_every_s: Duration = field(
+        default=86400, metadata=about("reminder of what is still open", key="digest_every")
+    )
+    all_clear: Flag = field(default=True, metadata=about("tell when the last finding is resolved"))
+    alive_every_s: Duration = field(
+        default=30 * 86400, metadata=about("a sign of life, even if all is well", key="alive_every")
+    )
+    apprise: Texts = field(default=(), metadata=about("URLs; needs the extra [notify]", is_secret=True))
+    command: Texts = field(default=(), metadata=about("argv; gets the JSON on standard input"))
+    heartbeat_url: Annotated[str, Parsed(parsers.parse_web_url)] = field(
+        default="", metadata=about("pinged after each good run; /fail after a bad one", is_secret=True)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The whole configuration. Without a file it is what this definition says."""
+
+    catalog: Annotated[bytes, Parsed(parsers.parse_file)] = field(
+        default_factory=default_catalog_path, metadata=about("the catalog's file")
+    )
+    seal_key_file: Place = field(
+        default=b"", metadata=about("seals the catalog's rows with the key in this file (R9); none when empty")
+    )
+    catalog_backup: CatalogBackup = field(default=CatalogBackup(), metadata=about("the catalog's own copies"))
+    defaults: RootSettings = field(default=RootSettings(), metadata=about("every key may be repeated in a [[root]]"))
+    roots: tuple[ConfiguredRoot, ...] = field(
+        default=(), metadata=about("a folder to watch; none by default", key="root")
+    )
+    copies: tuple[ConfiguredCopy, ...] = field(default=(), metadata=about("a backup copy; none by default", key="copy"))
+    schedule: Schedule = field(default=Schedule(), metadata=about("daemon only"))
+    pace: Pace = field(default=Pace(), metadata=about("daemon only; commands have --rate"))
+    mail: Mail = field(default=Mail(), metadata=about("off while `to` is empty"))
+    alerts: Alerts = field(default=Alerts(), metadata=about("what is told, and how often"))
+
+    def settings_for(self, root_path: bytes) -> RootSettings:
+        """Return the settings of the ``[[root]]`` with this real path, or the defaults for a root made by a command."""
+        for root in self.roots:
+            if root.path == root_path:
+                return root
+        return self.defaults

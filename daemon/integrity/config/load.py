@@ -1,0 +1,243 @@
+"""
+Read a config file, or say everything that is wrong with it at once.
+
+Each complaint is one line "FILE:LINE: KEY: what is wrong". tomllib parses, pydantic walks the definition and collects;
+both are imported only if there is a file, because most commands run without one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, NamedTuple, cast, get_args, get_type_hints
+
+from integrity.config.definition import Config
+from integrity.config.lines import LineIndex, Location
+from integrity.config.parsers import show
+from integrity.config.places import default_config_path
+from integrity.errors import ConfigError, show_path
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+
+class Complaint(NamedTuple):
+    """One thing that is wrong: where, and in which words."""
+
+    location: Location
+    message: str
+
+
+def load_config(path: str | bytes | None = None) -> Config:
+    """
+    Return the configuration in a file.
+
+    Args:
+        path: of a file that must exist; None for the default place, where no file means all defaults.
+
+    Raises:
+        ConfigError: the file can't be read, or is wrong; the message has one line for each error.
+    """
+    place = default_config_path() if path is None else os.fsencode(path)
+    try:
+        with open(place, "rb") as file:
+            content = file.read()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if path is None:
+            return Config()
+        raise ConfigError(f"no config file at {show_path(place)}: make one with: integrity config sample") from error
+    except OSError as error:
+        raise ConfigError(f"can't read the config file {show_path(place)}: {error.strerror}") from error
+    return parse_config(content, show_path(place))
+
+
+def parse_config(content: bytes, name: str) -> Config:
+    """
+    Return the configuration in a TOML text.
+
+    Args:
+        content: UTF-8.
+        name: of the file, for messages.
+
+    Raises:
+        ConfigError: with one line for each error.
+    """
+    import tomllib
+
+    try:
+        text = content.decode()
+        document = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{name}:{line}: not UTF-8: save the file as UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(_say_syntax_error(str(error), name)) from error
+    config, complaints = _validate(document)
+    if config is not None:
+        complaints = _find_conflicts(config)
+    if complaints:
+        index = LineIndex(text)
+        rows = sorted((index.line_of(complaint.location), complaint) for complaint in complaints)
+        raise ConfigError("\n".join(f"{name}:{line}: {_say_key(at)}: {message}" for line, (at, message) in rows))
+    assert config is not None  # nothing was complained about
+    return config
+
+
+def _say_syntax_error(message: str, name: str) -> str:
+    """Put tomllib's "... (at line 3, column 5)" in the form of all other errors."""
+    match = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", message)
+    return f"{name}:{match[2]}:{match[3]}: {match[1]}" if match else f"{name}: {message}"
+
+
+def _say_key(location: Location) -> str:
+    return ".".join(part for part in location if isinstance(part, str)) or "the file"
+
+
+def _validate(document: dict[str, object]) -> tuple[Config | None, list[Complaint]]:
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    for kind in _kinds(Config):
+        # Where pydantic looks for the settings of a standard dataclass; the definition does without pydantic.
+        setattr(kind, "__pydantic_config__", ConfigDict(extra="forbid"))  # noqa: B010 - the class does not declare it
+    merged, inherited = _inherit(document)
+    try:
+        return TypeAdapter(Config).validate_python(merged), []
+    except ValidationError as error:
+        # What a [[root]] took over from [defaults] was complained about there.
+        found = [detail for detail in error.errors(include_url=False) if detail["loc"][:3] not in inherited]
+        return None, [Complaint(detail["loc"], _say(detail)) for detail in found]
+
+
+def _kinds(kind: type) -> list[type]:
+    """Return a dataclass of the definition and all those that its fields hold."""
+    found = [kind]
+    for hint in get_type_hints(kind).values():
+        for inner in (hint, *get_args(hint)):
+            if is_dataclass(inner):
+                found += _kinds(cast("type", inner))
+    return found
+
+
+def _inherit(document: dict[str, object]) -> tuple[dict[str, object], set[Location]]:
+    """Give each ``[[root]]`` the keys of ``[defaults]`` that it does not have; also return where they were put."""
+    defaults, roots = document.get("defaults", {}), document.get("root", [])
+    if not isinstance(defaults, dict) or not isinstance(roots, list):
+        return document, set()
+    inherited: set[Location] = set()
+    merged: list[object] = []
+    for number, root in enumerate(roots):
+        if isinstance(root, dict):
+            inherited |= {("root", number, key) for key in defaults if key not in root}
+            both = {key: defaults[key] | root[key] for key in ("mass_change",) if _are_tables(defaults, root, key)}
+            root = defaults | root | both
+        merged.append(root)
+    return (document | {"root": merged} if "root" in document else document), inherited
+
+
+def _are_tables(first: dict[str, object], second: dict[str, object], key: str) -> bool:
+    return isinstance(first.get(key), dict) and isinstance(second.get(key), dict)
+
+
+def _say(detail: ErrorDetails) -> str:
+    """Put one of pydantic's errors in our own words."""
+    kind, location = detail["type"], detail["loc"]
+    if kind == "value_error":
+        return str(detail["ctx"]["error"])
+    if kind == "missing":
+        return "is missing"
+    if kind == "unexpected_keyword_argument":
+        return _say_unknown(location)
+    if kind in ("tuple_type", "list_type"):
+        return f"must be written as [[{location[0]}]], once for each, not as {show(detail['input'])}"
+    if kind in ("dataclass_type", "dataclass_exact_type"):
+        return f"must be a table with keys of its own, not {show(detail['input'])}"
+    return detail["msg"]
+
+
+def _say_unknown(location: Location) -> str:
+    """Say that a key is unknown, and which one was probably meant."""
+    key = str(location[-1])
+    here = _kind_at(location[:-1])
+    near = difflib.get_close_matches(key, _keys(here), n=1) if here is not None else []
+    if near:
+        return f'unknown key; did you mean "{near[0]}"?'
+    homes = [name for name, kind in _sections() if key in _keys(kind)]
+    return f"unknown key here; it belongs in {' or '.join(homes)}" if homes else "unknown key"
+
+
+def _keys(kind: type) -> list[str]:
+    return [key_of(kind, name) for name in get_type_hints(kind)]
+
+
+def key_of(kind: type, name: str) -> str:
+    """Return what a field of the definition is called in the file."""
+    found = next(each for each in fields(kind) if each.name == name)
+    return str(found.metadata.get("alias", found.name))
+
+
+def _sections() -> list[tuple[str, type]]:
+    """Return the tables of a file with the dataclass that defines each; [[root]] stands for [defaults], too."""
+    found: list[tuple[str, type]] = []
+    for name, hint in get_type_hints(Config).items():
+        key = key_of(Config, name)
+        if is_dataclass(hint):
+            found.append((f"[{key}]", cast("type", hint)))
+        elif get_args(hint):
+            found.append((f"[[{key}]]", get_args(hint)[0]))
+    return found
+
+
+def _kind_at(location: Location) -> type | None:
+    """Return the dataclass that defines the table at a location."""
+    kind: type = Config
+    for part in location:
+        if isinstance(part, int):
+            continue
+        hints = {key_of(kind, name): hint for name, hint in get_type_hints(kind).items()}
+        hint = hints.get(part)
+        inner = next((each for each in (hint, *get_args(hint)) if is_dataclass(each)), None)
+        if inner is None:
+            return None
+        kind = cast("type", inner)
+    return kind
+
+
+def _find_conflicts(config: Config) -> list[Complaint]:
+    """Find what is wrong only between several tables: roots inside each other, copies of one name."""
+    complaints: list[Complaint] = []
+    for number, root in enumerate(config.roots):
+        for earlier, other in enumerate(config.roots):
+            at: Location = ("root", number, "path")
+            if root.path == other.path and earlier < number:
+                complaints.append(Complaint(at, f"{show_path(root.path)} is a [[root]] already"))
+            elif root.path.startswith(other.path.rstrip(b"/") + b"/") and root.path != other.path:
+                message = f"{show_path(root.path)} lies inside the [[root]] {show_path(other.path)}: leave one out"
+                complaints.append(Complaint(at, message))
+    names: set[str] = set()
+    for number, copy in enumerate(config.copies):
+        if copy.name in names:
+            complaints.append(Complaint(("copy", number, "name"), f'"{copy.name}" names another [[copy]] already'))
+        names.add(copy.name)
+    return complaints
+
+
+def read_seal_key(config: Config) -> bytes | None:
+    """
+    Return the key that the catalog's rows are sealed with, or None if none is configured.
+
+    Raises:
+        ConfigError: the file can't be read or is empty. Going on without it would call every row damaged.
+    """
+    if not config.seal_key_file:
+        return None
+    try:
+        with open(config.seal_key_file, "rb") as file:
+            key = file.read().strip()
+    except OSError as error:
+        place = show_path(config.seal_key_file)
+        raise ConfigError(f"can't read the seal_key_file {place}: {error.strerror}") from error
+    if not key:
+        raise ConfigError(f"the seal_key_file {show_path(config.seal_key_file)} is empty: put a long random text there")
+    return key

@@ -1,0 +1,238 @@
+"""
+How single values of the config are read, and the words for what is wrong with one.
+
+Each parser takes what TOML gave (str, int, float, bool, list, dict, date) and returns the value that the program uses,
+or raises ValueError with a sentence "must be ..., not ..." that ``load`` puts behind file, line and key.
+``Parsed`` ties a parser to a type; pydantic asks it for a schema, so that pydantic itself is imported only where a
+config file is really read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from integrity.config.units import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
+
+_WINDOW = re.compile(r"(?:(?P<days>[a-z,-]+)\s+)?(?P<start>\d\d:\d\d)-(?P<end>\d\d:\d\d)")
+_MOMENT = re.compile(r"(?:(?P<days>[a-z,-]+)\s+)?(?P<start>\d\d:\d\d)")
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_CRON_FIELDS = (
+    ("minute", 0, 59, ()),
+    ("hour", 0, 23, ()),
+    ("day of the month", 1, 31, ()),
+    ("month", 1, 12, _MONTHS),
+    ("day of the week", 0, 7, _DAYS),
+)
+_SCHEDULE_HINT = 'a cron expression with day names ("30 2 * * sun"), "hourly", "daily", "weekly"'
+SMALLEST_BLOCK_BYTES = 64 * 1024
+LARGEST_BLOCK_BYTES = 64 * 1024 * 1024
+
+
+class Parsed(NamedTuple):
+    """Say how a field's value is read from TOML and, if not as it stands, how it is spelled there again."""
+
+    parse: Callable[[object], object]
+    spell: Callable[[int], str] | None = None
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
+        """Answer pydantic, which calls this when it meets the annotation."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(self.parse)
+
+
+def show(value: object) -> str:
+    """Write a value as TOML would, for an error message."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):
+        return "a table"
+    return "a list" if isinstance(value, list) else str(value)
+
+
+def refuse(expected: str, value: object) -> NoReturn:
+    """Raise the ValueError that says what was expected and what was found."""
+    raise ValueError(f"must be {expected}, not {show(value)}")
+
+
+def parse_flag(value: object) -> bool:
+    """Take true or false, nothing that looks like them."""
+    return value if isinstance(value, bool) else refuse("true or false", value)
+
+
+def whole(lowest: int, highest: int) -> Callable[[object], int]:
+    """Make a parser for whole numbers within limits."""
+
+    def parse(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+            refuse(f"a whole number from {lowest} to {highest:,}", value)
+        return value
+
+    return parse
+
+
+def parse_bytes_count(value: object) -> int:
+    """Take a size: text with a unit, or a bare number of bytes."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    return parse_size(value) if isinstance(value, str) else refuse('a size such as "50M" or "8MiB"', value)
+
+
+def parse_block_size(value: object) -> int:
+    """Take a size that the native core and the packed block rows are made for."""
+    size = parse_bytes_count(value)
+    if not SMALLEST_BLOCK_BYTES <= size <= LARGEST_BLOCK_BYTES or size & (size - 1):
+        refuse("a power of two from 64KiB to 64MiB", value)
+    return size
+
+
+def duration(lowest_s: int) -> Callable[[object], int]:
+    """Make a parser for durations that last at least ``lowest_s`` seconds."""
+
+    def parse(value: object) -> int:
+        if not isinstance(value, str):
+            refuse('a duration with a unit such as "90s", "5h" or "10d"', value)
+        seconds = parse_duration(value)
+        return seconds if seconds >= lowest_s else refuse(f"at least {lowest_s} s long", value)
+
+    return parse
+
+
+def one_of(kind: type[StrEnum]) -> Callable[[object], StrEnum]:
+    """Make a parser for the words of an enumeration."""
+    words = ", ".join(f'"{member.value}"' for member in kind)
+
+    def parse(value: object) -> StrEnum:
+        return next((member for member in kind if member.value == value), None) or refuse(f"one of {words}", value)
+
+    return parse
+
+
+def parse_text(value: object) -> str:
+    """Take one line of text; line breaks would end up in mail headers and command lines."""
+    if not isinstance(value, str) or not value.isprintable():
+        refuse("a text of one line", value)
+    return value
+
+
+def parse_texts(value: object) -> tuple[str, ...]:
+    """Take a list of non-empty texts of one line each."""
+    if not isinstance(value, list):
+        refuse('a list of texts such as ["a", "b"]', value)
+    for item in value:
+        if not isinstance(item, str) or not item or "\n" in item or "\0" in item:
+            refuse("a list of non-empty texts", item)
+    return tuple(value)
+
+
+def parse_digests(value: object) -> tuple[str, ...]:
+    """Take the names of digests; the two that every rule relies on can't be left out."""
+    names = parse_texts(value)
+    if not {"md5", "xxh3_128"} <= set(names) <= {"md5", "xxh3_128", "blake3"} or len(set(names)) != len(names):
+        raise ValueError(f'must be ["md5", "xxh3_128"], to which "blake3" may be added, not {json.dumps(names)}')
+    return names
+
+
+def parse_folder(value: object) -> bytes:
+    """Take an absolute path and return its real one, which is what the catalog stores."""
+    if not isinstance(value, str) or not value.startswith("/") or "\0" in value:
+        refuse("an absolute path", value)
+    return os.path.realpath(os.fsencode(value))
+
+
+def parse_file(value: object) -> bytes:
+    """Take the absolute path of a file that can't be done without."""
+    return parse_place(value) or refuse("an absolute path", value)
+
+
+def parse_place(value: object) -> bytes:
+    """Take an absolute path as it stands, or nothing."""
+    if not isinstance(value, str) or "\0" in value or (value and not value.startswith("/")):
+        refuse("an absolute path", value)
+    return os.fsencode(value)
+
+
+def parse_name(value: object) -> str:
+    """Take a name that can stand on a command line without being taken for a path, an option or a URL."""
+    if not isinstance(value, str) or re.fullmatch(r"\w[\w.-]*", value) is None:
+        refuse("a name of letters, digits, dots and dashes", value)
+    return value
+
+
+def parse_copy_url(value: object) -> str:
+    """Take where a copy is: an absolute path, or a URL of a kind that can be read."""
+    if isinstance(value, str) and value.isprintable() and value.startswith(("/", "ssh://", "s3://", "rclone:")):
+        return value
+    refuse("an absolute path or a URL that begins with ssh://, s3:// or rclone:", value)
+
+
+def parse_web_url(value: object) -> str:
+    """Take an http(s) address, or nothing."""
+    if not isinstance(value, str) or (value and re.fullmatch(r"https?://[^\s/]+\S*", value) is None):
+        refuse("an address that begins with https:// or http://", value)
+    return value
+
+
+def parse_schedule(value: object) -> str:
+    """Take when a job runs: a word, a moment of some days, or a cron expression."""
+    if not isinstance(value, str):
+        refuse(_SCHEDULE_HINT, value)
+    if value not in ("hourly", "daily", "weekly") and not _is_span(_MOMENT, value):
+        _check_cron(value, f'{_SCHEDULE_HINT} or "sun 03:00"')
+    return value
+
+
+def parse_windows(value: object) -> str:
+    """Take windows in which a job may run, or a cron expression at which it starts."""
+    hint = 'windows such as "01:00-06:00" or "sat,sun 00:00-08:00, 22:00-24:00", or a cron expression ("0 1 * * sun")'
+    if not isinstance(value, str):
+        refuse(hint, value)
+    # A comma stands between windows and between the days of one; only the former is followed by a blank or a digit.
+    spans = re.split(r",\s+|,(?=\d)", value)
+    if not all(_is_span(_WINDOW, span) for span in spans):
+        _check_cron(value, hint)
+    return value
+
+
+def _is_span(form: re.Pattern[str], text: str) -> bool:
+    match = form.fullmatch(text.strip())
+    if match is None or not all(_is_time(time) for name, time in match.groupdict().items() if name != "days"):
+        return False
+    return match["days"] is None or all(day in _DAYS for day in re.split(r"[,-]", match["days"]))
+
+
+def _is_time(text: str) -> bool:
+    hours, minutes = int(text[:2]), int(text[3:])
+    return (hours < 24 and minutes < 60) or (hours, minutes) == (24, 0)
+
+
+def _check_cron(text: str, hint: str) -> None:
+    fields = text.split()
+    if len(fields) != len(_CRON_FIELDS):
+        refuse(hint, text)
+    for field, (name, lowest, highest, words) in zip(fields, _CRON_FIELDS, strict=True):
+        for part in field.split(","):
+            if not _is_cron_part(part, lowest, highest, words):
+                raise ValueError(f"must be {hint}; {show(part)} is no {name} in {show(text)}")
+
+
+def _is_cron_part(part: str, lowest: int, highest: int, words: tuple[str, ...]) -> bool:
+    span, slash, step = part.partition("/")
+    if slash and not (step.isdecimal() and int(step) > 0):
+        return False
+    if span == "*":
+        return True
+    ends = span.split("-")
+    known = (end in words or (end.isdecimal() and lowest <= int(end) <= highest) for end in ends)
+    return len(ends) <= 2 and all(known)

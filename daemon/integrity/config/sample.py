@@ -1,0 +1,122 @@
+"""
+Write a configuration as TOML: the commented sample, and the one that is in force.
+
+Both are made from the definition alone, so that they can't drift from what is parsed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import StrEnum
+from typing import Any, get_type_hints
+
+from integrity.config.definition import Config, ConfiguredCopy, ConfiguredRoot, RootSettings
+from integrity.config.load import key_of
+from integrity.config.parsers import Parsed
+
+_COMMENT_COLUMN = 40
+_EXAMPLES: dict[type, dict[str, str]] = {
+    ConfiguredRoot: {"path": '"/srv/photos"', "policy": '"archive"'},
+    ConfiguredCopy: {"name": '"nightly"', "of": '"/srv/photos"', "url": '"/mnt/backup/photos"'},
+}
+
+
+def sample() -> str:
+    """Return a config file in which every key has its default and its explanation."""
+    config = Config()
+    lines = ["# Configuration of integrity. Every line shows the default: remove or change what you like.", ""]
+    lines += list(_assignments(config, commented=True))
+    for each in fields(Config):
+        value, key = getattr(config, each.name), key_of(Config, each.name)
+        if is_dataclass(value) and not isinstance(value, type):
+            lines += ["", _with_comment(f"[{key}]", each), *_assignments(value, commented=True)]
+        elif each.name in ("roots", "copies"):
+            kind = ConfiguredRoot if each.name == "roots" else ConfiguredCopy
+            lines += ["", f"# [[{key}]]  # {each.metadata['description']}", *_example(kind)]
+    return "\n".join(lines) + "\n"
+
+
+def show_config(config: Config) -> str:
+    """Return the configuration as a config file without comments; roots have all of their settings."""
+    lines = list(_assignments(config, commented=False))
+    for each in fields(Config):
+        value, key = getattr(config, each.name), key_of(Config, each.name)
+        if isinstance(value, tuple):
+            for item in value:
+                lines += ["", f"[[{key}]]", *_assignments(item, commented=False)]
+        elif is_dataclass(value):
+            lines += ["", f"[{key}]", *_assignments(value, commented=False)]
+    return "\n".join(lines) + "\n"
+
+
+def _assignments(table: object, *, commented: bool) -> Iterator[str]:
+    """Write the keys of one table that are not tables of their own."""
+    assert is_dataclass(table)
+    kind = type(table)
+    for each in _ordered(kind):
+        spelled = _spell_field(kind, each, getattr(table, each.name))
+        if spelled is not None:
+            line = f"{key_of(kind, each.name)} = {spelled}"
+            yield _with_comment(line, each) if commented else line
+
+
+# Any: what kind of value a field holds is known to its definition only.
+def _ordered(kind: type) -> list[Field[Any]]:
+    """Return the fields of a dataclass; what a root inherits from the defaults comes behind its path."""
+    return sorted(fields(kind), key=lambda each: each.name != "path")
+
+
+def _example(kind: type) -> Iterator[str]:
+    """Write an example of an array of tables, all of it commented out: there is none by default."""
+    given = _EXAMPLES[kind]
+    for each in _ordered(kind):
+        key = key_of(kind, each.name)
+        if key in given:
+            yield "# " + _with_comment(f"{key} = {given[key]}", each)
+        elif each.default is not MISSING and not issubclass(kind, RootSettings):
+            yield "# " + _with_comment(f"{key} = {_spell_field(kind, each, each.default)}", each)
+
+
+def _with_comment(text: str, each: Field[Any]) -> str:
+    return f"{text.ljust(_COMMENT_COLUMN)}  # {each.metadata['description']}"
+
+
+def _spell_field(kind: type, each: Field[Any], value: object) -> str | None:
+    """Write a value as TOML; None for what needs a table of its own."""
+    hint = get_type_hints(kind, include_extras=True)[each.name]
+    marker = next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Parsed)), None)
+    if marker is None:
+        return _spell_inline(value) if each.name == "mass_change" else None
+    if marker.spell is not None and isinstance(value, int):
+        spelled = marker.spell(value)
+        return spelled if spelled.isdecimal() else f'"{spelled}"'
+    return _spell(_hide(value) if each.metadata["is_secret"] else value)
+
+
+def _hide(value: object) -> object:
+    """Leave of addresses that may hold a password or token only what kind of address it is."""
+    if isinstance(value, tuple):
+        return tuple(_hide(item) for item in value)
+    scheme, found, _ = str(value).partition("://")
+    return f"{scheme}://(hidden)" if found else value
+
+
+def _spell_inline(value: object) -> str:
+    assert is_dataclass(value)
+    inner = ", ".join(f"{each.name} = {_spell(getattr(value, each.name))}" for each in fields(value))
+    return f"{{ {inner} }}"
+
+
+def _spell(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(_spell(item) for item in value)}]"
+    text = os.fsdecode(value) if isinstance(value, bytes) else str(value.value if isinstance(value, StrEnum) else value)
+    # A JSON string is a TOML basic string, but for DEL, which JSON leaves as it is.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
