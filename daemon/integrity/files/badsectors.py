@@ -1,0 +1,81 @@
+"""
+Close in on what of a failing read is really bad.
+
+A read of megabytes fails as a whole when one sector of it is bad. It is cut into ever smaller parts until the bad ones
+are as small as the device can tell. Each failing read makes a sick disk try for seconds, a good one costs next to
+nothing: so the parts shrink to a sixteenth at a time, which finds a bad sector in 8 MiB with four failing reads, where
+halving would need twelve.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+
+from integrity.errors import Unreadable
+from integrity.model import ByteRange
+
+BAD_MEDIUM = frozenset({errno.EIO, errno.ENODATA, errno.EREMOTEIO, errno.EBADMSG, errno.EILSEQ})
+"""Errors of a place on the disk: what stands beside it may still be readable."""
+
+_PARTS_BYTES = (1 << 19, 1 << 15, 1 << 12, 1 << 9)
+
+_DISK_REMEDY = "look at the disk's health and its cable, and get the file from a copy"
+_REMEDIES = {
+    errno.EACCES: "run as a user that may read it",
+    errno.EPERM: "run as a user that may read it",
+    errno.ESTALE: "mount the share again",
+    errno.EMFILE: "raise the limit of open files",
+    errno.ENFILE: "raise the limit of open files",
+    **dict.fromkeys(BAD_MEDIUM, _DISK_REMEDY),
+}
+
+
+def add_range(ranges: list[ByteRange], offset: int, length: int) -> None:
+    """Append a range that lies behind all others, joined to the last one if they touch."""
+    if ranges and sum(ranges[-1]) == offset:
+        ranges[-1] = (ranges[-1][0], ranges[-1][1] + length)
+    else:
+        ranges.append((offset, length))
+
+
+def cut(start: int, end: int, unit: int) -> list[ByteRange]:
+    """
+    Cut what failed to read into smaller parts at round positions.
+
+    Args:
+        start: first byte of what failed.
+        end: the byte behind it.
+        unit: the least that can be read alone.
+
+    Returns:
+        (start, end) of each part, the last one first; nothing if it can't be cut any further.
+    """
+    step = next((step for step in (*_PARTS_BYTES, unit) if unit <= step < end - start), 0)
+    if not step:
+        return []
+    borders = [start, *range((start // step + 1) * step, end, step), end]
+    return list(itertools.pairwise(borders))[::-1]
+
+
+def shown_path(path: bytes) -> str:
+    """Return a path as text that fits one line of any message, with escapes that can be turned back."""
+    text = path.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+
+
+def describe_failure(path: bytes, doing: str, error: OSError, ranges: tuple[ByteRange, ...] = ()) -> Unreadable:
+    """
+    Put what the system said into the words of the domain.
+
+    Args:
+        path: of the file, relative to its root.
+        doing: what was tried, as in "cannot ...".
+        error: what the system said.
+        ranges: what is known to be unreadable.
+    """
+    code = error.errno or errno.EIO
+    remedy = _REMEDIES.get(code, "")
+    message = f"cannot {doing} {shown_path(path)}: {os.strerror(code)}{remedy and '; '}{remedy}"
+    return Unreadable(message, errno=code, ranges=ranges)

@@ -1,0 +1,309 @@
+"""
+Read a file as one stable version (R1), from where the mode says (R4).
+
+``Reader`` opens, ``OpenFile`` reads and, at the end, says whether what it read belongs to one version of the file. How
+the bytes are fetched is in ``span``; judging what they hash to is left to others. A file is never mapped: a truncation
+or a read error would be a signal instead of an exception.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator
+from stat import S_ISREG
+from typing import NamedTuple
+
+from integrity.errors import ReadError, Unstable, Vanished
+from integrity.files.badsectors import describe_failure, shown_path
+from integrity.files.buffers import Buffers
+from integrity.files.errorbudget import ErrorBudget
+from integrity.files.holes import find_data
+from integrity.files.opening import open_beneath, stat_beneath
+from integrity.files.span import UNLIMITED, Pace, ReadMode, SpanReader, Terms
+from integrity.files.writeback import write_back
+from integrity.model import ByteRange, Capability, ReadHow, Witness
+
+__all__ = ["UNLIMITED", "Buffers", "ErrorBudget", "OpenFile", "Pace", "ReadMode", "Reader", "Segment"]
+
+_LEAST_GRANULE_NS = 20_000_000  # two ticks of the slowest kernel clock (HZ=100), whatever the file system stores
+
+_NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESPIPE})
+"""Gone, or something else stands there now: a folder on the way became a link or a file, the file a link or a FIFO."""
+
+_LYING_HOLES = frozenset({"zfs"})
+"""OpenZFS has reported fresh data as holes (openzfs/zfs#15526), and its writes are not brought out by a write-back."""
+
+
+class Segment(NamedTuple):
+    """
+    A piece of a file, in the order of the file.
+
+    ``data`` is None for a hole: ``length`` zeros. Else it is valid until its buffer's turn comes again in the ring.
+    """
+
+    offset: int
+    length: int
+    data: memoryview | None
+
+
+class Reader:
+    """Open the files of one root, each for one reading. Any thread may use it; each file belongs to one."""
+
+    def __init__(
+        self,
+        root_fd: int,
+        capability: Capability,
+        *,
+        mode: ReadMode,
+        pace: Pace = UNLIMITED,
+        budget: ErrorBudget | None = None,
+        clock_ns: Callable[[], int] = time.time_ns,
+        use_holes: bool = True,
+    ) -> None:
+        """
+        Keep what holds for all files.
+
+        Args:
+            root_fd: the root's folder; stays the caller's.
+            capability: of its file system.
+            mode: what the readings are for.
+            pace: asked before each read from the disk.
+            budget: of the device; without one the reader has its own, as no sick disk may be read for ever.
+            clock_ns: the wall clock, in which the file system stamps.
+            use_holes: False reads holes as well: a confirming re-read trusts no map (R3).
+        """
+        self._root_fd = root_fd
+        self._terms = Terms(capability, mode, pace, budget or ErrorBudget())
+        self._clock_ns = clock_ns
+        self._granule_ns = max(capability.granularity_ns, _LEAST_GRANULE_NS)
+        self._use_holes = use_holes and capability.fs_type not in _LYING_HOLES
+
+    def open(self, path: bytes) -> OpenFile:
+        """
+        Open a file, bring its dirty pages to the disk, and take its first stat.
+
+        Args:
+            path: relative to the root.
+
+        Returns:
+            The file, to be closed by the caller.
+
+        Raises:
+            Vanished: there is no such file, or no regular one any more.
+            Unreadable: it can't be opened, or what was written to it can't be brought to the disk.
+            Unstable: another program holds a lease on it (Samba's oplocks).
+        """
+        try:
+            fd = _open_quietly(self._root_fd, path)
+        except OSError as error:
+            raise self._explain_open(path, error) from error
+        try:
+            write_back(fd)
+            racy_since_ns = self._clock_ns() - self._granule_ns
+            stat = _stat_regular(fd, path)
+            return OpenFile(fd, self._root_fd, path, stat, self._terms, racy_since_ns, self._use_holes)
+        except BaseException as error:
+            os.close(fd)
+            if isinstance(error, OSError):
+                raise _explain(path, "bring to the disk", error) from error
+            raise
+
+    def _explain_open(self, path: bytes, error: OSError) -> ReadError:
+        """Say what a failing open means: ENXIO and ENODEV are a socket's or device node's, or that of a lost disk."""
+        if error.errno in (errno.ENXIO, errno.ENODEV):
+            try:
+                is_regular = S_ISREG(stat_beneath(self._root_fd, path).st_mode)
+            except OSError as gone:
+                return _explain(path, "open", gone)
+            if not is_regular:
+                return _say_vanished(path)
+        if error.errno == errno.EAGAIN:
+            return Unstable(f"cannot open {shown_path(path)}: another program holds a lease on it; try again")
+        return _explain(path, "open", error)
+
+
+class OpenFile:
+    """
+    One reading of one file; a context manager, used by one thread.
+
+    Attributes:
+        size_bytes: what is read, by the first stat.
+        stat: the first stat.
+    """
+
+    __slots__ = ("_fd", "_path", "_racy_since_ns", "_root_fd", "_spans", "_use_holes", "size_bytes", "stat")
+
+    def __init__(
+        self,
+        fd: int,
+        root_fd: int,
+        path: bytes,
+        stat: os.stat_result,
+        terms: Terms,
+        racy_since_ns: int,
+        use_holes: bool,
+    ) -> None:
+        self._fd = fd
+        self._root_fd = root_fd
+        self._path = path
+        self._racy_since_ns = racy_since_ns
+        self._use_holes = use_holes
+        self.stat = stat
+        self.size_bytes = stat.st_size
+        self._spans = SpanReader(fd, path, stat.st_size, terms)
+
+    @property
+    def how(self) -> ReadHow:
+        """How sure it is that the disk answered; final after the last segment."""
+        return self._spans.how
+
+    @property
+    def bad_ranges(self) -> list[ByteRange]:
+        """What could not be read so far, merged."""
+        return self._spans.bad_ranges
+
+    @property
+    def bytes_read(self) -> int:
+        """What was read so far; holes and bad ranges are not counted."""
+        return self._spans.bytes_read
+
+    def segments(self, buffers: Buffers, start: int = 0) -> Iterator[Segment]:
+        """
+        Read the file from ``start`` to the size of the first stat, in order; to be called once.
+
+        Bad ranges are left out and noted in ``bad_ranges``. A segment with data lies within one multiple of the
+        buffer's size; a hole is one segment, however long. If the file ends early, so do the segments: ``finish`` says
+        why.
+
+        Args:
+            buffers: taken in turn, one for each segment at most.
+            start: a multiple of 4,096.
+
+        Raises:
+            Unreadable: when going on makes no sense; the ranges known so far are in it.
+            Interrupted: from the pace.
+        """
+        try:
+            self._spans.begin(buffers.size_bytes)
+            if self.size_bytes - start > buffers.size_bytes or self._may_have_holes():
+                return self._walk(buffers, start)
+            return iter(self._read(buffers, start, self.size_bytes))
+        except OSError as error:
+            raise describe_failure(self._path, "read", error, tuple(self.bad_ranges)) from error
+
+    def finish(self) -> Witness:
+        """
+        Check that all that was read belongs to one version of the file, then give the cache back.
+
+        Raises:
+            Vanished: the path leads to no regular file any more.
+            Unstable: size, mtime, ctime or inode moved, or the file ended early.
+            Unreadable: some ranges could not be read; or not even stat works.
+        """
+        try:
+            after = os.fstat(self._fd)
+            there = stat_beneath(self._root_fd, self._path)
+        except OSError as error:
+            raise _explain(self._path, "stat", error) from error
+        if not S_ISREG(there.st_mode):
+            raise _say_vanished(self._path)
+        witness = _witness(self.stat)
+        if _witness(after) != witness or _witness(there) != witness:
+            raise Unstable(f"{shown_path(self._path)} changed while it was read; try again when nobody writes to it")
+        if self._spans.has_ended:
+            raise Unstable(f"{shown_path(self._path)} ended before its size; try again")
+        if self.bad_ranges:
+            cause = OSError(errno.EIO, os.strerror(errno.EIO))
+            raise describe_failure(self._path, f"read {self._describe_bad()} of", cause, tuple(self.bad_ranges))
+        self._spans.give_back()
+        is_racy = max(witness.mtime_ns, witness.ctime_ns) >= self._racy_since_ns
+        return witness._replace(is_racy=True) if is_racy else witness
+
+    def close(self) -> None:
+        """Give the cache back and close the descriptor; may be called twice."""
+        if self._fd < 0:
+            return
+        fd, self._fd = self._fd, -1
+        try:
+            self._spans.give_back()
+        finally:
+            os.close(fd)
+
+    def __enter__(self) -> OpenFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _may_have_holes(self) -> bool:
+        return self._use_holes and self.stat.st_blocks * 512 < self.size_bytes
+
+    def _walk(self, buffers: Buffers, start: int) -> Iterator[Segment]:
+        """Go through a file that is large or sparse."""
+        position = start
+        try:
+            for first, length in self._find_data(start):
+                if first > position:
+                    yield Segment(position, first - position, None)
+                position = first + length
+                while first < position:
+                    end = min(position, (first // buffers.size_bytes + 1) * buffers.size_bytes)
+                    yield from self._read(buffers, first, end)
+                    if self._spans.has_ended:
+                        return
+                    first = end
+        except OSError as error:
+            raise describe_failure(self._path, "read", error, tuple(self.bad_ranges)) from error
+        if position < self.size_bytes:
+            yield Segment(position, self.size_bytes - position, None)
+
+    def _find_data(self, start: int) -> Iterator[ByteRange]:
+        if not self._use_holes:
+            return iter(((start, self.size_bytes - start),))
+        return find_data(self._fd, start, self.size_bytes)
+
+    def _read(self, buffers: Buffers, start: int, end: int) -> list[Segment]:
+        if start >= end:
+            return []
+        view = buffers.acquire()
+        good = self._spans.read(view, start, end)
+        if not good:
+            buffers.release()
+        return [Segment(offset, length, view[offset - start : offset - start + length]) for offset, length in good]
+
+    def _describe_bad(self) -> str:
+        total = sum(length for _, length in self.bad_ranges)
+        return f"{total} bytes in {len(self.bad_ranges)} place(s), the first at {self.bad_ranges[0][0]},"
+
+
+def _open_quietly(root_fd: int, path: bytes) -> int:
+    """Open for reading without moving the atime, as far as the system lets us."""
+    try:
+        return open_beneath(root_fd, path, os.O_RDONLY | os.O_NOATIME)
+    except PermissionError as error:
+        if error.errno != errno.EPERM:  # EACCES: not readable at all
+            raise
+    return open_beneath(root_fd, path, os.O_RDONLY)  # O_NOATIME is for the owner and root
+
+
+def _witness(stat: os.stat_result) -> Witness:
+    return Witness(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+
+
+def _stat_regular(fd: int, path: bytes) -> os.stat_result:
+    stat = os.fstat(fd)
+    if not S_ISREG(stat.st_mode):
+        raise _say_vanished(path)
+    return stat
+
+
+def _say_vanished(path: bytes) -> Vanished:
+    return Vanished(f"{shown_path(path)} is no regular file any more; scan again")
+
+
+def _explain(path: bytes, doing: str, error: OSError) -> ReadError:
+    if error.errno in _NOT_THERE:
+        return Vanished(f"cannot {doing} {shown_path(path)}: {os.strerror(error.errno)}; scan again")
+    return describe_failure(path, doing, error)
