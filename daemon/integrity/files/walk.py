@@ -214,6 +214,7 @@ class _Tree:
         prefix = folder + b"/" if folder else b""
         is_excluded, maybe_mounts, leave_out = self._excludes.matches, self._maybe_mounts, self._leave_out
         files: list[Seen] = []
+        new = tuple.__new__  # what Seen(...) does, without a call of Python for each file
         skips: list[Skip] = []
         failures: list[FolderError] = []
         for entry in batch:
@@ -227,21 +228,19 @@ class _Tree:
                     stat = entry.stat(follow_symlinks=False)
                     if leave_out and (stat.st_dev, stat.st_ino) in leave_out:
                         skips.append(Skip(path, SkipReason.CATALOG, False))
-                    elif (
-                        maybe_mounts
-                        and path in maybe_mounts
-                        and not self._cross_mounts
-                        and self._is_on_other_mount(path)
-                    ):
+                    elif maybe_mounts and path in maybe_mounts and self._is_barred(path, False):
                         skips.append(Skip(path, SkipReason.MOUNT, False))
                     else:
                         files.append(
-                            Seen(name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_nlink)
+                            new(
+                                Seen,
+                                (name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_nlink),
+                            )
                         )
                 elif entry.is_dir(follow_symlinks=False):
                     if is_excluded(path, name, True):
                         skips.append(Skip(path, SkipReason.EXCLUDED, True))
-                    elif maybe_mounts and path in maybe_mounts and not self._may_enter(path):
+                    elif maybe_mounts and path in maybe_mounts and self._is_barred(path, True):
                         skips.append(Skip(path, SkipReason.MOUNT, True))
                     else:
                         subfolders.append(path)
@@ -255,27 +254,23 @@ class _Tree:
                 failures.append(_describe(path, error))
         return files, skips, failures
 
-    def _is_on_other_mount(self, path: bytes) -> bool:
+    def _is_barred(self, path: bytes, is_folder: bool) -> bool:
+        """Tell whether a name is left out because something is mounted on it; a mount is entered only once (I4)."""
         try:
             os.close(open_beneath(self._root_fd, path, os.O_PATH | STAY_ON_MOUNT))
         except OSError as error:
-            if error.errno == errno.EXDEV:
-                return True
-            raise
-        return False
-
-    def _may_enter(self, path: bytes) -> bool:
-        """Tell whether to walk a folder on which something may be mounted; what was entered once is not again (I4)."""
-        if not self._is_on_other_mount(path):
-            return True
-        if not self._cross_mounts:
-            return False
+            if error.errno != errno.EXDEV:
+                raise
+        else:
+            return False  # what is mounted there is mounted over the root, too, and can't be seen from in here
+        if not (self._cross_mounts and is_folder):
+            return not self._cross_mounts
         stat = stat_beneath(self._root_fd, path)
         top = (stat.st_dev, stat.st_ino)
         if top in self._entered:
-            return False
+            return True
         self._entered.add(top)
-        return True
+        return False
 
 
 def _read(
