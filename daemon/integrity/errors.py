@@ -14,9 +14,11 @@ Every message names the path, the operation and the remedy: the command line pri
     ├── ReadError               one file could not be read as one stable version
     │   ├── Unreadable          the device or a permission refused
     │   ├── Unstable            it changed while it was read
-    │   └── Vanished            it is gone, or no regular file any more
+    │   ├── Vanished            it is gone, or no regular file any more
+    │   ├── DeviceFailing       its device had too many errors and is left alone
+    │   ├── DeviceStalled       a read did not come back
+    │   └── ReadInterrupted     the job was asked to stop before the file was read
     ├── RootSuspended           a root is not itself: unmounted, replaced, emptied (R5)
-    ├── Interrupted             the user or the service asked to stop; what was done is kept
     └── NativeError             the C core refused (a saved state that is damaged, say)
 """
 
@@ -79,13 +81,41 @@ class Vanished(ReadError):
     """Say that a path does not lead to a regular file (any more)."""
 
 
+class DeviceFailing(ReadError):
+    """Say that a file was not read because its device had too many errors (R4)."""
+
+
+class DeviceStalled(ReadError):
+    """Say that a read did not come back, or was not begun because others had not (R4)."""
+
+
+class ReadInterrupted(ReadError):
+    """Say that the job was asked to stop before the file was read to its end."""
+
+
 class RootSuspended(AppError):
     """Say that a root is not itself (R5), so nothing about its files can be concluded."""
 
 
-class Interrupted(AppError):
-    """Say that a job was asked to stop; all that it had committed is kept."""
-
-
 class NativeError(AppError):
     """Say that the C core refused its input."""
+
+
+def show_path(path: bytes) -> str:
+    r"""
+    Write a path for people, on one line, so that the bytes can be told again (R10).
+
+    A backslash becomes two; what is no printable UTF-8 becomes ``\n``, ``\t`` or a ``\xNN`` for each byte, so that no name
+    can break a line, move the cursor or reorder what a screen shows.
+    """
+    text = path.decode("utf-8", "surrogateescape")
+    if text.isprintable() and "\\" not in text:
+        return text
+    return "".join(_ESCAPES.get(char) or (char if char.isprintable() else _escape(char)) for char in text)
+
+
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\t": "\\t"}
+
+
+def _escape(char: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))

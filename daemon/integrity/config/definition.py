@@ -55,7 +55,7 @@ Place = Annotated[bytes, Parsed(parsers.parse_place)]
 Folder = Annotated[bytes, Parsed(parsers.parse_folder)]
 
 
-def about(comment: str, *, key: str | None = None, is_secret: bool = False) -> dict[str, str | bool]:
+def about(comment: str, *, key: str | None = None, is_secret: bool = False) -> dict[str, object]:
     """
     Describe a field, in words that pydantic looks for.
 
