@@ -1,0 +1,359 @@
+"""MD5 through both implementations against hashlib, and what only the C core can do: save its state."""
+
+from __future__ import annotations
+
+import array
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import integrity
+from integrity._native import ffi, lib
+from integrity.errors import NativeError
+from integrity.hashing import Md5, native_status
+from integrity.hashing.md5_native import NativeMd5
+from integrity.hashing.md5_standin import StandinMd5
+
+AnyMd5 = type[NativeMd5] | type[StandinMd5]
+
+MESSAGE = bytes(i * 7 % 251 for i in range(1100))
+MIB = 1 << 20
+
+# Offsets in a state: native/md5.h.
+AT_VERSION = 4
+CHECK_BYTES = 8
+
+
+@pytest.fixture(params=[NativeMd5, StandinMd5])
+def md5(request: pytest.FixtureRequest) -> AnyMd5:
+    """Stand for either implementation."""
+    implementation: AnyMd5 = request.param
+    return implementation
+
+
+@pytest.fixture(params=range(lib.MD5_FEATURES_ALL + 1))
+def feature_mask(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Let the C core use only some of what the machine has."""
+    mask: int = request.param
+    lib.md5_set_feature_mask(mask)
+    yield mask
+    lib.md5_set_feature_mask(lib.MD5_FEATURES_ALL)
+
+
+def reference(data: bytes | bytearray) -> str:
+    """Return what hashlib says."""
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def with_right_check(state: bytes) -> bytes:
+    """Seal a forged state."""
+    body = state[:-CHECK_BYTES]
+    return body + hashlib.md5(body, usedforsecurity=False).digest()[:CHECK_BYTES]
+
+
+# What both implementations do.
+
+
+def test_digest_of_every_length_equals_hashlib(md5: AnyMd5) -> None:
+    """Padding is right at every position in a block."""
+    for size_bytes in range(len(MESSAGE) + 1):
+        assert reference(MESSAGE[:size_bytes]) == md5(MESSAGE[:size_bytes]).hexdigest()
+
+
+@given(pieces=st.lists(st.binary(max_size=200), max_size=30))
+def test_digest_does_not_depend_on_how_bytes_are_split(pieces: list[bytes]) -> None:
+    """A stream is its bytes, not its updates; and asking for a digest disturbs nothing."""
+    for md5 in (NativeMd5, StandinMd5):
+        stream = md5()
+        for count, piece in enumerate(pieces, start=1):
+            stream.update(piece)
+            assert reference(b"".join(pieces[:count])) == stream.hexdigest()
+
+
+def test_face_is_that_of_hashlib(md5: AnyMd5) -> None:
+    """Name, sizes and the two forms of the digest are as in hashlib."""
+    stream = md5(b"abc")
+
+    assert ("md5", 16, 64) == (stream.name, stream.digest_size, stream.block_size)
+    assert bytes.fromhex("900150983cd24fb0d6963f7d28e17f72") == stream.digest()
+    assert type(stream.digest()) is bytes
+    assert "900150983cd24fb0d6963f7d28e17f72" == stream.hexdigest()
+
+
+@pytest.mark.parametrize(
+    "buffer",
+    [
+        MESSAGE,
+        bytearray(MESSAGE),
+        memoryview(MESSAGE)[3:900],
+        memoryview(bytearray(MESSAGE)),
+        array.array("I", range(100)),
+        memoryview(array.array("d", range(10))),
+        bytearray(),
+        b"",
+    ],
+    ids=lambda buffer: f"{type(buffer).__name__}-{len(buffer)}",
+)
+def test_any_contiguous_buffer_is_accepted(md5: AnyMd5, buffer: memoryview) -> None:
+    """Buffers count by their bytes, whatever their items are; the constructor takes them, too."""
+    stream = md5()
+    stream.update(buffer)
+
+    expected = reference(bytes(memoryview(buffer).cast("B")))
+    assert [expected, expected] == [stream.hexdigest(), md5(buffer).hexdigest()]
+
+
+@pytest.mark.parametrize("wrong", ["", "text", 0, 5, None, [1]])
+def test_what_is_no_buffer_is_refused(md5: AnyMd5, wrong: bytes) -> None:
+    """Text and numbers are a mistake of the caller, also when they are empty."""
+    with pytest.raises(TypeError):
+        md5(wrong)
+    with pytest.raises(TypeError):
+        md5().update(wrong)
+
+
+def test_buffer_with_gaps_is_refused(md5: AnyMd5) -> None:
+    """A view with a step has no one address."""
+    with pytest.raises(BufferError):
+        md5().update(memoryview(MESSAGE)[::2])
+
+
+def test_buffer_is_let_go_after_update(md5: AnyMd5) -> None:
+    """A reused read buffer can be resized, so no hidden reference to it stays."""
+    buffer = bytearray(MESSAGE)
+    stream = md5(buffer)
+    stream.update(buffer)
+    buffer.clear()
+
+    assert reference(MESSAGE + MESSAGE) == stream.hexdigest()
+
+
+def test_copy_goes_its_own_way(md5: AnyMd5) -> None:
+    """Neither of two streams sees what the other is fed."""
+    stream = md5(b"ab")
+    twin = stream.copy()
+    twin.update(b"c")
+    stream.update(b"x")
+
+    assert [reference(b"abx"), reference(b"abc")] == [stream.hexdigest(), twin.hexdigest()]
+
+
+def test_reset_forgets_all_bytes(md5: AnyMd5) -> None:
+    """A stream that was reset is as good as a new one."""
+    stream = md5(MESSAGE)
+    stream.reset()
+    assert reference(b"") == stream.hexdigest()
+
+    stream.update(b"abc")
+    assert reference(b"abc") == stream.hexdigest()
+
+
+# What the C core does besides.
+
+
+def test_every_path_gives_the_same_digest(feature_mask: int) -> None:
+    """The mask decides on which path the blocks are compressed, and nothing else."""
+    path = ffi.string(lib.md5_path_name()).decode()
+
+    assert ("scalar-x86-64" if feature_mask & lib.md5_features() else "scalar") == path
+    assert (True, path) == native_status()
+    for size_bytes in range(len(MESSAGE) + 1):
+        assert reference(MESSAGE[:size_bytes]) == NativeMd5(MESSAGE[:size_bytes]).hexdigest()
+
+
+def test_stream_goes_on_over_a_change_of_path(feature_mask: int) -> None:
+    """A state that was saved on one machine is taken up on another with other features."""
+    state = NativeMd5(MESSAGE[:500]).export_state()
+    lib.md5_set_feature_mask(lib.MD5_FEATURES_ALL)
+    stream = NativeMd5.import_state(state)
+    stream.update(MESSAGE[500:])
+
+    assert reference(MESSAGE) == stream.hexdigest()
+
+
+def test_state_is_taken_up_at_every_byte() -> None:
+    """However much waits for its block to become full, the rest of the message completes it."""
+    message = MESSAGE[:300]
+    for at in range(len(message) + 1):
+        saved = NativeMd5(message[:at])
+        state = saved.export_state()
+        resumed = NativeMd5.import_state(state)
+        assert 40 + at % 64 == len(state)
+        assert state == resumed.export_state()
+        for stream in (saved, resumed):
+            stream.update(message[at:])
+            assert reference(message) == stream.hexdigest()
+
+
+def test_digest_and_state_are_right_beyond_4_gib() -> None:
+    """The byte count does not wrap at 32 bits, neither in the digest nor in a saved state."""
+    chunk = MESSAGE * (16 * MIB // len(MESSAGE))
+    chunks = (1 << 32) // len(chunk) + 2
+
+    def hash_ours() -> str:
+        stream = NativeMd5()
+        for _ in range(chunks - 1):
+            stream.update(chunk)
+        stream = NativeMd5.import_state(stream.export_state())
+        stream.update(chunk)
+        return stream.hexdigest()
+
+    def hash_theirs() -> str:
+        stream = hashlib.md5(usedforsecurity=False)
+        for _ in range(chunks):
+            stream.update(chunk)
+        return stream.hexdigest()
+
+    # Side by side: both let go of the interpreter lock.
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        ours, theirs = pool.submit(hash_ours), pool.submit(hash_theirs)
+
+        assert theirs.result() == ours.result()
+
+
+@pytest.mark.parametrize("at", [0, 1, 63, 64, 299])
+def test_state_with_a_damaged_byte_is_refused(at: int) -> None:
+    """No single byte of a state can change unnoticed."""
+    state = NativeMd5(MESSAGE[:at]).export_state()
+    for offset in range(len(state)):
+        for flipped in (0x01, 0x80, 0xFF):
+            damaged = bytearray(state)
+            damaged[offset] ^= flipped
+            with pytest.raises(NativeError, match=r"cannot resume .*; hash the file from its beginning"):
+                NativeMd5.import_state(bytes(damaged))
+
+
+@pytest.mark.parametrize(
+    ("forged_version", "problem"), [(0, "another version"), (2, "another version"), (1, None)], ids=str
+)
+def test_state_of_another_version_is_refused(forged_version: int, problem: str | None) -> None:
+    """A state that is whole but of another version says so, even though its check value is right."""
+    state = bytearray(NativeMd5(MESSAGE).export_state())
+    state[AT_VERSION] = forged_version
+    forged = with_right_check(bytes(state))
+    if problem is None:
+        assert reference(MESSAGE) == NativeMd5.import_state(forged).hexdigest()
+        return
+
+    with pytest.raises(NativeError, match=problem):
+        NativeMd5.import_state(forged)
+
+
+def test_state_that_contradicts_itself_is_refused() -> None:
+    """A right check value does not excuse counts that cannot be."""
+    state = bytearray(NativeMd5(MESSAGE).export_state())
+    state[24] ^= 1
+
+    with pytest.raises(NativeError, match="contradict"):
+        NativeMd5.import_state(with_right_check(bytes(state)))
+
+
+def test_state_of_another_length_is_refused() -> None:
+    """Cut at any byte or with bytes added, a state is refused; so is what never was one."""
+    state = NativeMd5(MESSAGE[:50]).export_state()
+    for wrong in [*(state[:length] for length in range(len(state))), state + b"\0", state + state, b"x" * 90]:
+        with pytest.raises(NativeError):
+            NativeMd5.import_state(wrong)
+
+
+def test_interpreter_lock_is_released_while_hashing() -> None:
+    """
+    Another thread runs while a large buffer is hashed.
+
+    The interpreter is told never to take the lock away, so this thread can only run before the update is over if the
+    update gives the lock up. One time in many is proof; a busy machine may miss some.
+    """
+    buffer = bytes(16 * MIB)
+    interval_s = sys.getswitchinterval()
+
+    def ran_during_update() -> bool:
+        started = threading.Event()
+        finished: list[bool] = []
+
+        def work() -> None:
+            stream = NativeMd5()
+            started.set()
+            stream.update(buffer)
+            finished.append(True)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        started.wait()
+        is_during = not finished
+        thread.join()
+        return is_during
+
+    sys.setswitchinterval(1000)
+    try:
+        assert any(ran_during_update() for _ in range(50))
+    finally:
+        sys.setswitchinterval(interval_s)
+
+
+# Which of the two is used.
+
+
+def test_c_core_is_used_where_it_can_be() -> None:
+    """In a whole installation nothing stands in."""
+    assert Md5 is NativeMd5
+    assert native_status().is_native
+
+
+def test_standin_refuses_to_save_or_take_up_a_state() -> None:
+    """What the standard library cannot do is said, not faked."""
+    with pytest.raises(NativeError, match="in-file resume is off"):
+        StandinMd5(MESSAGE).export_state()
+    with pytest.raises(NativeError, match="in-file resume is off"):
+        StandinMd5.import_state(NativeMd5(MESSAGE).export_state())
+
+
+REPORT = """
+from integrity.hashing import Md5, native_status
+print(Md5.__name__, Md5(b"abc").hexdigest(), native_status().is_native, native_status().path)
+"""
+
+
+def run_report(*options: str, **environment: str) -> str:
+    """Import integrity.hashing in a process of its own; return what is in use there."""
+    done = subprocess.run(
+        [sys.executable, *options, "-c", REPORT],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_standin_serves_where_the_c_core_is_switched_off() -> None:
+    """INTEGRITY_NATIVE=off changes who computes, says so, and changes no digest."""
+    assert "StandinMd5 900150983cd24fb0d6963f7d28e17f72 False switched off by INTEGRITY_NATIVE=off\n" == run_report(
+        INTEGRITY_NATIVE="off"
+    )
+
+
+def test_standin_serves_where_the_extension_is_broken(tmp_path: Path) -> None:
+    """An extension that the loader refuses (cut, or of another machine) is named as the reason."""
+    package = tmp_path / "integrity"
+    shutil.copytree(
+        Path(integrity.__file__).parent, package, ignore=shutil.ignore_patterns("*.so", "__pycache__", "migrations")
+    )
+    (package / "_native.abi3.so").write_bytes(b"\x7fELF and no more")
+
+    # Without site, or an editable installation would put its own extension in front.
+    report = run_report("-S", PYTHONPATH=str(tmp_path))
+
+    assert report.startswith("StandinMd5 900150983cd24fb0d6963f7d28e17f72 False the extension cannot be loaded: "), (
+        report
+    )
+    assert str(package / "_native.abi3.so") in report
