@@ -94,7 +94,10 @@ def open_beneath(root_fd: int, path: bytes, flags: int) -> int:
         if error.errno not in (errno.ENOSYS, errno.EPERM) or _has_openat2():
             raise
     components = [component for component in path.split(b"/") if component] or [b"."]
-    return _open_stepwise(root_fd, components, path, flags, _openat)
+    fd = _open_stepwise(root_fd, components, path, flags, _openat)
+    if flags & STAY_ON_MOUNT:
+        _refuse_other_mount(root_fd, fd, path)
+    return fd
 
 
 def stat_beneath(root_fd: int, path: bytes) -> os.stat_result:
@@ -132,17 +135,19 @@ def _openat2(folder_fd: int, path: bytes, flags: int) -> int:
 
 
 def _openat(folder_fd: int, name: bytes, flags: int) -> int:
-    fd = os.open(name, _complete(flags), dir_fd=folder_fd)
-    if flags & STAY_ON_MOUNT:
-        try:
-            is_other = get_mount_id(fd) != get_mount_id(folder_fd)
-        except OSError:
-            os.close(fd)
-            raise
+    return os.open(name, _complete(flags), dir_fd=folder_fd)
+
+
+def _refuse_other_mount(root_fd: int, fd: int, path: bytes) -> None:
+    """Close ``fd`` and raise if it lies on another mount. Asked once, at the end: no path leads back to a mount."""
+    is_other = True
+    try:
+        is_other = get_mount_id(fd) != get_mount_id(root_fd)
+    finally:
         if is_other:
             os.close(fd)
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), name)
-    return fd
+    if is_other:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
 
 
 def _complete(flags: int) -> int:
