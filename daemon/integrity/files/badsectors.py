@@ -13,7 +13,7 @@ import errno
 import itertools
 import os
 
-from integrity.errors import Unreadable
+from integrity.errors import Unreadable, show_path
 from integrity.model import ByteRange
 
 BAD_MEDIUM = frozenset({errno.EIO, errno.ENODATA, errno.EREMOTEIO, errno.EBADMSG, errno.EILSEQ})
@@ -59,12 +59,6 @@ def cut(start: int, end: int, unit: int) -> list[ByteRange]:
     return list(itertools.pairwise(borders))[::-1]
 
 
-def shown_path(path: bytes) -> str:
-    """Return a path as text that fits one line of any message, with escapes that can be turned back."""
-    text = path.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
-
-
 def describe_failure(path: bytes, doing: str, error: OSError, ranges: tuple[ByteRange, ...] = ()) -> Unreadable:
     """
     Put what the system said into the words of the domain.
@@ -77,5 +71,5 @@ def describe_failure(path: bytes, doing: str, error: OSError, ranges: tuple[Byte
     """
     code = error.errno or errno.EIO
     remedy = _REMEDIES.get(code, "")
-    message = f"cannot {doing} {shown_path(path)}: {os.strerror(code)}{remedy and '; '}{remedy}"
+    message = f"cannot {doing} {show_path(path)}: {os.strerror(code)}{remedy and '; '}{remedy}"
     return Unreadable(message, errno=code, ranges=ranges)

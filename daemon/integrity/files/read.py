@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from stat import S_ISREG
 from typing import NamedTuple
 
-from integrity.errors import ReadError, Unstable, Vanished
-from integrity.files.badsectors import describe_failure, shown_path
+from integrity.errors import ReadError, Unstable, Vanished, show_path
+from integrity.files.badsectors import describe_failure
 from integrity.files.buffers import Buffers
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.holes import find_data
@@ -120,7 +120,7 @@ class Reader:
             if not is_regular:
                 return _say_vanished(path)
         if error.errno == errno.EAGAIN:
-            return Unstable(f"cannot open {shown_path(path)}: another program holds a lease on it; try again")
+            return Unstable(f"cannot open {show_path(path)}: another program holds a lease on it; try again")
         return _explain(path, "open", error)
 
 
@@ -183,7 +183,7 @@ class OpenFile:
 
         Raises:
             Unreadable: when going on makes no sense; the ranges known so far are in it.
-            Interrupted: from the pace.
+            ReadInterrupted: from the pace.
         """
         try:
             self._spans.begin(buffers.size_bytes)
@@ -211,9 +211,9 @@ class OpenFile:
             raise _say_vanished(self._path)
         witness = _witness(self.stat)
         if _witness(after) != witness or _witness(there) != witness:
-            raise Unstable(f"{shown_path(self._path)} changed while it was read; try again when nobody writes to it")
+            raise Unstable(f"{show_path(self._path)} changed while it was read; try again when nobody writes to it")
         if self._spans.has_ended:
-            raise Unstable(f"{shown_path(self._path)} ended before its size; try again")
+            raise Unstable(f"{show_path(self._path)} ended before its size; try again")
         if self.bad_ranges:
             cause = OSError(errno.EIO, os.strerror(errno.EIO))
             raise describe_failure(self._path, f"read {self._describe_bad()} of", cause, tuple(self.bad_ranges))
@@ -300,10 +300,10 @@ def _stat_regular(fd: int, path: bytes) -> os.stat_result:
 
 
 def _say_vanished(path: bytes) -> Vanished:
-    return Vanished(f"{shown_path(path)} is no regular file any more; scan again")
+    return Vanished(f"{show_path(path)} is no regular file any more; scan again")
 
 
 def _explain(path: bytes, doing: str, error: OSError) -> ReadError:
     if error.errno in _NOT_THERE:
-        return Vanished(f"cannot {doing} {shown_path(path)}: {os.strerror(error.errno)}; scan again")
+        return Vanished(f"cannot {doing} {show_path(path)}: {os.strerror(error.errno)}; scan again")
     return describe_failure(path, doing, error)

@@ -62,7 +62,7 @@ class Pace(Protocol):
         Wait until so many bytes may be read from the disk; called before each such read, from the reading thread.
 
         Raises:
-            Interrupted: when the reading is to end.
+            ReadInterrupted: when the reading is to end.
         """
 
 
@@ -154,7 +154,7 @@ class SpanReader:
 
         Raises:
             Unreadable: when the disk must be left alone or the error is none of a place on it.
-            Interrupted: from the pace.
+            ReadInterrupted: from the pace.
         """
         if self._is_large and self._alignment and self._terms.mode is ReadMode.RECORD:
             self._choose_way(start, end)
