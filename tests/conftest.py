@@ -13,6 +13,7 @@ from support.flakydisk import FlakyDisk
 from support.loopfs import LoopFS
 from support.machine import is_privileged, need_programs, need_root
 from support.namespaces import enter_private_mounts
+from support.preload import Shims
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -103,3 +104,10 @@ def faulty(tmp_path: Path) -> Iterator[FaultFS]:
     source.mkdir()
     with FaultFS(source) as fs:
         yield fs
+
+
+@pytest.fixture(scope="session")
+def shims(tmp_path_factory: pytest.TempPathFactory) -> Shims:
+    """Build the libraries that make reads fail and clocks jump, once a run."""
+    need_programs("cc")
+    return Shims(tmp_path_factory.mktemp("shims"))

@@ -17,7 +17,7 @@ JsonObject = dict[str, object]
 
 _TIMEOUT_S = 60.0
 # Of the test's own environment only what Python and the C library need: nothing of INTEGRITY_*, XDG_*, HOME, LC_*.
-_INHERITED = ("PATH", "PYTHONPATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
+_INHERITED = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,10 @@ def make_environment(home: Path) -> dict[str, str]:
         config.touch()
     runtime = home / "run"
     runtime.mkdir(mode=0o700, exist_ok=True)
+    modules = [os.path.abspath(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     return {
         **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+        **({"PYTHONPATH": os.pathsep.join(modules)} if modules else {}),
         "LANG": "C.UTF-8",
         "HOME": str(home),
         "XDG_CONFIG_HOME": str(home / ".config"),

@@ -1,0 +1,154 @@
+"""
+Processes under test: what they cost, and killing them at chosen or random moments.
+
+A kill -9 loses nothing that was written: it finds torn multi-step updates and stale locks. For lost writes there is
+``crashdisk``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from support import AnyPath
+
+_TIMEOUT_S = 120.0
+_METER = Path(__file__).with_name("meter.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """
+    What a command printed and what it cost.
+
+    Attributes:
+        code: its exit code; negative if a signal ended it.
+        stdout: as bytes.
+        stderr: as bytes.
+        read_bytes: fetched from storage for it (proc(5), /proc/pid/io): what the page cache had adds nothing, so a
+            command that has read a disk of N bytes shows at least N.
+        asked_bytes: what its read calls returned (rchar), from wherever.
+        write_bytes: sent to storage.
+        peak_rss_bytes: the most memory it held; not below some 10 MB, the size of the Python that started it.
+        cpu_s: user and system time, with those of its children that it waited for.
+    """
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+    read_bytes: int
+    asked_bytes: int
+    write_bytes: int
+    peak_rss_bytes: int
+    cpu_s: float
+
+
+def measure(
+    command: Sequence[AnyPath],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: AnyPath | None = None,
+    timeout: float = _TIMEOUT_S,
+) -> Cost:
+    """
+    Run ``command`` and say what it cost; root only, as the I/O counters of a process that ended are root's.
+
+    A small process of its own starts the command: a child's peak memory counts that of the process it was forked from,
+    and a test run is large.
+    """
+    with tempfile.TemporaryDirectory() as home:
+        report = Path(home) / "report"
+        done = _run([sys.executable, "-I", "-S", _METER, report, *command], env=env, cwd=cwd, timeout=timeout)
+        assert report.exists(), f"not started: {done.stderr.decode(errors='replace')}"
+        numbers = json.loads(report.read_bytes())
+    return Cost(stdout=done.stdout, stderr=done.stderr, **numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    code: int  # negative if a signal ended it
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether kill -9 ended it."""
+        return self.code == -signal.SIGKILL
+
+
+def kill_after(
+    command: Sequence[AnyPath],
+    delay_s: float,
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: AnyPath | None = None,
+) -> Ended:
+    """Run ``command`` and kill -9 its whole process group ``delay_s`` after its start, unless it ended before."""
+    return _run(command, env=env, cwd=cwd, timeout=delay_s, is_timeout_wanted=True)
+
+
+def find_moments(count: int, longest_s: float, *, seed: int = 1) -> list[float]:
+    """Return ``count`` random moments in [0, longest_s), the same for the same seed."""
+    source = random.Random(seed)
+    return [source.random() * longest_s for _ in range(count)]
+
+
+def signal_at(
+    command: Sequence[AnyPath],
+    calls: Iterable[str],
+    nth: int,
+    *,
+    signal_name: str = "KILL",
+    env: Mapping[str, str] | None = None,
+    cwd: AnyPath | None = None,
+    timeout: float = _TIMEOUT_S,
+) -> Ended:
+    """
+    Run ``command`` and send it a signal at its ``nth`` (from 1) system call among ``calls``; needs strace.
+
+    Count up until ``was_killed`` is false, and every moment between two calls was tried. Threads count for themselves.
+    "unlink,rename,fsync,fdatasync,pwrite64,ftruncate" covers what SQLite does to the disk.
+    """
+    names = ",".join(calls)
+    inject = f"inject={names}:signal={signal_name}:when={nth}"
+    strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={names}", "-e", inject]
+    return _run([*strace, *command], env=env, cwd=cwd, timeout=timeout)
+
+
+def _run(
+    command: Sequence[AnyPath],
+    *,
+    env: Mapping[str, str] | None,
+    cwd: AnyPath | None,
+    timeout: float,
+    is_timeout_wanted: bool = False,
+) -> Ended:
+    """Run a command in a process group of its own and leave none of the group behind."""
+    process = subprocess.Popen(
+        command,
+        env=env,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            if not is_timeout_wanted:
+                raise AssertionError(f"{command!r} took more than {timeout} s; stderr: {err!r}") from None
+    return Ended(process.returncode, out, err)

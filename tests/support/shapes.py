@@ -1,0 +1,47 @@
+"""Files of every shape: plain, sparse, sharing their extents, deeper than any path."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Sequence
+
+from support import AnyPath
+
+TIB = 1 << 40
+
+_FICLONE = 0x40049409  # linux/fs.h
+
+
+def put(path: AnyPath, data: bytes = b"content\n") -> None:
+    """Write a file."""
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def put_sparse(path: AnyPath, size_bytes: int, pieces: Sequence[tuple[int, bytes]] = ()) -> None:
+    """Write a file of holes, with ``pieces`` of data at offsets."""
+    with open(path, "wb") as file:
+        for offset, data in pieces:
+            os.pwrite(file.fileno(), data, offset)
+        file.truncate(size_bytes)
+
+
+def put_clone(source: AnyPath, target: AnyPath) -> None:
+    """Make ``target`` share its extents with ``source``, as ``cp --reflink`` does; xfs and btrfs only."""
+    with open(source, "rb") as original, open(target, "wb") as clone:
+        fcntl.ioctl(clone.fileno(), _FICLONE, original.fileno())
+
+
+def put_deep(folder: AnyPath, levels: int, name: bytes) -> None:
+    """Make ``levels`` folders in one another with a file at the bottom, by openat: no call takes such a path whole."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(levels):
+        os.mkdir(name, dir_fd=fd)
+        below = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    file = os.open(b"bottom.txt", os.O_CREAT | os.O_WRONLY, 0o644, dir_fd=fd)
+    os.write(file, b"deep\n")
+    os.close(file)
+    os.close(fd)
