@@ -1,0 +1,93 @@
+"""
+What the driver's errors mean, in the words of ``errors.py``.
+
+SQLite says CORRUPT also when the disk refused a read (R9), so that word is only believed after a second look.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+
+from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, show_path
+
+CORRUPT_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+
+def primary_code(error: sqlite3.Error) -> int | None:
+    """Name the kind of an error: its extended code without the extension; None for errors of the driver itself."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def translate(path: bytes, error: sqlite3.Error) -> CatalogError:
+    """Turn an error of the driver into what happened, where, and what to do next."""
+    where, code = show_path(path), primary_code(error)
+    if code == sqlite3.SQLITE_FULL:
+        return CatalogError(f"{where}: disk full; free space on {show_path(_folder(path))}, nothing is lost")
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return CatalogLocked(f"{where}: another program is writing to the catalog; try again when it is done")
+    if code in CORRUPT_CODES:
+        return _look_again(path, error)
+    if code == sqlite3.SQLITE_IOERR:
+        return CatalogError(f"{where}: the disk failed below the catalog ({error}); see the kernel's log")
+    if code == sqlite3.SQLITE_READONLY:
+        return CatalogError(f"{where}: the catalog cannot be written ({error}); check its permissions and its disk")
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+        return CatalogError(
+            f"{where}: cannot be opened ({error}); its folder must be writable to you, also for reading: "
+            "run this as the catalog's owner"
+        )
+    return CatalogError(f"{where}: {type(error).__name__}: {error}; run `integrity catalog check`")
+
+
+def _folder(path: bytes) -> bytes:
+    return os.path.dirname(path) or b"."
+
+
+def _look_again(path: bytes, error: sqlite3.Error) -> CatalogError:
+    complaint = quick_check(path)
+    if complaint is None:
+        return CatalogError(f"{show_path(path)}: a read failed ({error}), but the file is whole; try again")
+    return corrupt(path, complaint)
+
+
+def corrupt(path: bytes, complaint: str, newest_backup: bytes | None = None) -> CatalogCorrupt:
+    """Say that the catalog is damaged and how to get it back."""
+    hint = f" (newest backup: {show_path(newest_backup)})" if newest_backup else ""
+    return CatalogCorrupt(
+        f"{show_path(path)}: damaged: {complaint}; bring back a backup: integrity catalog restore{hint}"
+    )
+
+
+def quick_check(path: bytes, *, is_alone: bool = False) -> str | None:
+    """
+    Ask SQLite whether a file is whole, through a connection of its own.
+
+    Args:
+        path: the database.
+        is_alone: nobody else has it open or will (a backup): no side files are made then.
+
+    Returns:
+        None if it is whole, else the first complaint.
+    """
+    try:
+        with closing(connect(path, "mode=ro&immutable=1" if is_alone else "mode=ro")) as db:
+            answer = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.Error as error:
+        return str(error)
+    return None if answer == "ok" else answer
+
+
+def connect(path: bytes, options: str, *, busy_timeout_s: float = 30.0) -> sqlite3.Connection:
+    """Open a database by URI (any bytes in its path), in autocommit."""
+    quoted = "".join(chr(b) if chr(b).isascii() and (chr(b).isalnum() or b in b"/._-") else f"%{b:02X}" for b in path)
+    db = sqlite3.connect(f"file:{quoted}?{options}", uri=True, timeout=busy_timeout_s, isolation_level=None)
+    # A damaged word must come out as a wrong word, not as an error of the driver in the middle of a page.
+    db.text_factory = _decode
+    return db
+
+
+def _decode(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")

@@ -1,0 +1,199 @@
+"""
+Files: what is recorded of each, found by name, number, path, inode or page.
+
+This module holds the lookups; what changes rows is in ``recording`` and ``removing``, and is offered from here, too:
+callers need one name for the subject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from integrity.catalog.folders import get_folder_id
+from integrity.catalog.history import (
+    KEEP_DELETED_S,
+    HistoryRecord,
+    find_deleted,
+    history_of,
+    purge_deleted,
+)
+from integrity.catalog.hot import Hot
+from integrity.catalog.recording import (
+    NewFile,
+    Verified,
+    mark_suspects,
+    mark_verified,
+    record_files,
+    replace_baseline,
+    require_record,
+)
+from integrity.catalog.removing import find_new_twins, merge_moved, move_file, remove_files
+from integrity.catalog.rows import (
+    FILE_JOIN,
+    RECORD_COLUMNS,
+    FileRecord,
+    below,
+    chunked,
+    in_list,
+    join_path,
+    load_records,
+    padded,
+    split_path,
+    to_record,
+    to_records,
+)
+from integrity.catalog.seal import Sealer
+from integrity.catalog.tables import file, folder
+from integrity.model import FileId, FolderId, RootId
+
+_SMALL_SUBTREE = 50_000
+
+
+class KnownFile(NamedTuple):
+    """What a walk needs of a recorded file; flags are 0 or 1. The seal is not checked."""
+
+    id: FileId
+    size_bytes: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    is_racy: int
+    is_suspect: int
+    is_frozen: int
+
+
+_KNOWN = (*(file.c[name] for name in KnownFile._fields), file.c.name)
+_IN_FOLDER = file.c.folder_id == sa.bindparam("folder_id")
+_KNOWN_OF_FOLDER = Hot(sa.select(*_KNOWN).where(_IN_FOLDER), "folder_id")
+_IN_NAMES, _NAMES = in_list(file.c.name)
+_KNOWN_OF_NAMES = Hot(sa.select(*_KNOWN).where(_IN_FOLDER, _IN_NAMES), "folder_id", *_NAMES)
+_BY_NAME = Hot(
+    sa.select(*RECORD_COLUMNS).select_from(FILE_JOIN).where(_IN_FOLDER, file.c.name == sa.bindparam("name")),
+    "folder_id",
+    "name",
+)
+_BY_INODE = Hot(
+    sa.select(*RECORD_COLUMNS)
+    .select_from(FILE_JOIN)
+    .where(file.c.inode == sa.bindparam("inode"), folder.c.root_id == sa.bindparam("root_id"))
+    .order_by(file.c.id),
+    "inode",
+    "root_id",
+)
+
+
+def find_known(c: sa.Connection, folder_id: FolderId) -> dict[bytes, KnownFile]:
+    """List the recorded files of a folder by their names."""
+    return _by_name(_KNOWN_OF_FOLDER.run(c, folder_id).fetchall())
+
+
+def find_known_names(c: sa.Connection, folder_id: FolderId, names: Sequence[bytes]) -> dict[bytes, KnownFile]:
+    """List those of the recorded files of a folder that have one of these names."""
+    known: dict[bytes, KnownFile] = {}
+    for chunk in chunked(names):
+        known |= _by_name(_KNOWN_OF_NAMES.run(c, folder_id, *padded(chunk)).fetchall())
+    return known
+
+
+def _by_name(rows: list[Any]) -> dict[bytes, KnownFile]:
+    return {row[8]: KnownFile._make(row[:8]) for row in rows}
+
+
+def get_file(c: sa.Connection, sealer: Sealer, file_id: FileId) -> FileRecord:
+    """
+    Get one file.
+
+    Raises:
+        CatalogError: there is none with this number.
+    """
+    return require_record(c, sealer, file_id)
+
+
+def find_file(c: sa.Connection, sealer: Sealer, root_id: RootId, path: bytes) -> FileRecord | None:
+    """Find a file by its path; None if it is not recorded."""
+    folder_path, name = split_path(path)
+    folder_id = get_folder_id(c, root_id, folder_path)
+    row = None if folder_id is None else _BY_NAME.run(c, folder_id, name).fetchone()
+    return None if row is None else to_record(sealer, row)
+
+
+def find_files(c: sa.Connection, sealer: Sealer, ids: Iterable[FileId]) -> list[FileRecord]:
+    """List files in the order of ``ids``, without those that are gone."""
+    return list(load_records(c, sealer, ids))
+
+
+def find_by_inode(c: sa.Connection, sealer: Sealer, root_id: RootId, inode: int) -> list[FileRecord]:
+    """List the names of a root that had this inode number when last looked at."""
+    return to_records(sealer, _BY_INODE.run(c, inode, root_id).fetchall())
+
+
+def page_files(
+    c: sa.Connection, root_id: RootId, *, prefix: bytes = b"", after: int = 0, limit: int = 2000
+) -> list[tuple[FileId, bytes, int]]:
+    """
+    List files (number, path, size) in the order of their numbers, a page at a time.
+
+    Args:
+        c: a connection.
+        root_id: the root.
+        prefix: only those below this folder, or this one file; empty for all.
+        after: the last number of the page before.
+        limit: how many; an empty page is the end.
+    """
+    columns = file.c.id, folder.c.path, file.c.name, file.c.size_bytes
+    query = sa.select(*columns).join(folder, file.c.folder_id == folder.c.id).order_by(file.c.id).limit(limit)
+    inside = _inside(root_id, prefix)
+    # SQLite is told which way to go by "+ 0", which hides a column from its planner: a small part of a large root is
+    # found by folder, everything else is read in the order of the table.
+    if prefix and _is_small(c, inside):
+        query = query.where(inside, file.c.id + sa.literal_column("0") > after)
+    else:
+        query = query.where(_inside(root_id, prefix, is_hidden=True), file.c.id > after)
+    return [(FileId(row[0]), join_path(row[1], row[2]), row[3]) for row in c.execute(query)]
+
+
+def _inside(root_id: RootId, prefix: bytes, *, is_hidden: bool = False) -> sa.ColumnElement[bool]:
+    root_column = folder.c.root_id + sa.literal_column("0") if is_hidden else folder.c.root_id
+    if not prefix:
+        return root_column == root_id
+    folder_path, name = split_path(prefix)
+    return sa.and_(
+        root_column == root_id,
+        sa.or_(below(folder.c.path, prefix), sa.and_(folder.c.path == folder_path, file.c.name == name)),
+    )
+
+
+def _is_small(c: sa.Connection, inside: sa.ColumnElement[bool]) -> bool:
+    some = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id).where(inside).limit(_SMALL_SUBTREE)
+    return int(c.execute(sa.select(sa.func.count()).select_from(some.subquery())).scalar_one()) < _SMALL_SUBTREE
+
+
+__all__ = [
+    "KEEP_DELETED_S",
+    "FileRecord",
+    "HistoryRecord",
+    "KnownFile",
+    "NewFile",
+    "Verified",
+    "find_by_inode",
+    "find_deleted",
+    "find_file",
+    "find_files",
+    "find_known",
+    "find_known_names",
+    "find_new_twins",
+    "get_file",
+    "history_of",
+    "mark_suspects",
+    "mark_verified",
+    "merge_moved",
+    "move_file",
+    "page_files",
+    "purge_deleted",
+    "record_files",
+    "remove_files",
+    "replace_baseline",
+]

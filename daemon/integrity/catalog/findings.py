@@ -1,0 +1,262 @@
+"""
+Findings: what somebody should know of, from opening to resolution.
+
+The same thing (root, kind, path) is said once: an unresolved finding is updated, not repeated. A finding on a file's
+content freezes the file's baseline until it is resolved (R6).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from integrity.catalog.rows import below, chunked
+from integrity.catalog.tables import file, finding, root
+from integrity.errors import CatalogError
+from integrity.model import (
+    CONTENT_FINDINGS,
+    ByteRange,
+    Certainty,
+    FileId,
+    Finding,
+    FindingId,
+    FindingKind,
+    FindingState,
+    RootId,
+    RunId,
+)
+
+_CONTENT_KINDS = sorted(kind.value for kind in CONTENT_FINDINGS)
+_UNRESOLVED = finding.c.state != sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
+_QUERY = sa.select(finding, root.c.path.label("root_path")).join(root, finding.c.root_id == root.c.id)
+
+
+@dataclass(frozen=True, slots=True)
+class NewFinding:
+    """What a job wants to have said."""
+
+    kind: FindingKind
+    root_id: RootId
+    file_id: FileId | None
+    path: bytes | None  # relative to the root; None: it is about the root
+    message: str
+    certainty: Certainty | None = None
+    blocks: tuple[int, ...] = ()
+    block_size_bytes: int | None = None
+    ranges: tuple[ByteRange, ...] = ()
+    confirmed_reads: int = 0
+
+
+def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId | None) -> tuple[Finding, bool]:
+    """
+    Open a finding, or bring the unresolved one that says the same up to date.
+
+    If the damage or its certainty changed, an acknowledged or muted one is open again.
+
+    Returns:
+        The finding as it is now, and whether it is new.
+    """
+    values = {**_values(new), "updated_at": now, "run_id": run_id}
+    same = finding.c.root_id == new.root_id, finding.c.kind == new.kind.value, finding.c.path == (new.path or b"")
+    old = c.execute(sa.select(finding).where(*same, _UNRESOLVED)).one_or_none()
+    if old is None:
+        values |= {"state": FindingState.OPEN.value, "opened_at": now}
+        key = c.execute(sa.insert(finding).values(**values)).inserted_primary_key
+        assert key is not None
+        finding_id = key[0]
+    else:
+        finding_id = old.id
+        if any(getattr(old, name) != values[name] for name in ("blocks", "ranges", "certainty")):
+            values |= {"state": FindingState.OPEN.value, "muted_until": None}
+        c.execute(sa.update(finding).where(finding.c.id == finding_id).values(**values))
+    if new.file_id is not None and new.kind in CONTENT_FINDINGS:
+        c.execute(sa.update(file).where(file.c.id == new.file_id).values(is_frozen=1))
+    return get_finding(c, FindingId(finding_id)), old is None
+
+
+def get_finding(c: sa.Connection, finding_id: FindingId) -> Finding:
+    """
+    Get one finding.
+
+    Raises:
+        CatalogError: there is none with this number.
+    """
+    row = c.execute(_QUERY.where(finding.c.id == finding_id)).one_or_none()
+    if row is None:
+        raise CatalogError(f"finding {finding_id}: there is none; `integrity findings --all` lists them")
+    return _to_finding(row)
+
+
+def find_findings(
+    c: sa.Connection,
+    *,
+    root_id: RootId | None = None,
+    prefix: bytes = b"",
+    include_resolved: bool = False,
+    since: int | None = None,
+) -> list[Finding]:
+    """
+    List findings in the order of their numbers.
+
+    Args:
+        c: a connection.
+        root_id: only this root's.
+        prefix: only those at or below this path.
+        include_resolved: resolved ones, too.
+        since: only those in which anything changed at or after this time.
+    """
+    query = _QUERY.where(below(finding.c.path, prefix)).order_by(finding.c.id)
+    if root_id is not None:
+        query = query.where(finding.c.root_id == root_id)
+    if not include_resolved:
+        query = query.where(_UNRESOLVED)
+    if since is not None:
+        query = query.where(finding.c.updated_at >= since)
+    return [_to_finding(row) for row in c.execute(query)]
+
+
+def find_file_findings(c: sa.Connection, file_id: FileId) -> list[Finding]:
+    """List all findings that were ever opened on a file, in the order of their numbers."""
+    query = _QUERY.where(finding.c.file_id == file_id).order_by(finding.c.id)
+    return [_to_finding(row) for row in c.execute(query)]
+
+
+def count_open(c: sa.Connection, root_id: RootId | None = None) -> int:
+    """Count unresolved findings, acknowledged and muted ones included: what they say is still so."""
+    query = sa.select(sa.func.count()).select_from(finding).where(_UNRESOLVED)
+    if root_id is not None:
+        query = query.where(finding.c.root_id == root_id)
+    return int(c.execute(query).scalar_one())
+
+
+def resolve_findings(
+    c: sa.Connection,
+    *,
+    file_id: FileId | None = None,
+    root_id: RootId | None = None,
+    kinds: Collection[FindingKind] | None = None,
+    resolution: str,
+    now: int,
+) -> list[Finding]:
+    """
+    Resolve findings; with the last one on its content a file's baseline is free again (R6).
+
+    Args:
+        c: in a transaction.
+        file_id: those of this file.
+        root_id: those of this root and of everything in it.
+        kinds: only these; None: all.
+        resolution: why, for people.
+        now: the time.
+
+    Returns:
+        Those that it resolved.
+    """
+    if file_id is None and root_id is None:
+        raise ValueError("name a file or a root whose findings are to be resolved")
+    conditions = [_UNRESOLVED]
+    if file_id is not None:
+        conditions.append(finding.c.file_id == file_id)
+    if root_id is not None:
+        conditions.append(finding.c.root_id == root_id)
+    if kinds is not None:
+        conditions.append(finding.c.kind.in_([kind.value for kind in kinds]))
+    return _resolve(c, conditions, resolution, now)
+
+
+def resolve_ids(c: sa.Connection, ids: Iterable[FindingId], *, resolution: str, now: int) -> list[Finding]:
+    """Resolve findings by their numbers, and return those that were not resolved before."""
+    resolved = [_resolve(c, [_UNRESOLVED, finding.c.id.in_(chunk)], resolution, now) for chunk in chunked(ids)]
+    return [one for chunk in resolved for one in chunk]
+
+
+def resolve_of_files(c: sa.Connection, ids: Sequence[FileId], resolution: str, now: int) -> None:
+    """Resolve all findings of files that leave the catalog."""
+    for chunk in chunked(ids):
+        _resolve(c, [_UNRESOLVED, finding.c.file_id.in_(chunk)], resolution, now)
+
+
+def acknowledge(c: sa.Connection, ids: Iterable[FindingId], now: int) -> None:
+    """Stop reminding of findings until they change."""
+    _set_unresolved(c, ids, {"state": FindingState.ACKNOWLEDGED.value, "muted_until": None, "updated_at": now})
+
+
+def mute(c: sa.Connection, ids: Iterable[FindingId], until: int, now: int) -> None:
+    """Stop reminding of findings until a date."""
+    _set_unresolved(c, ids, {"state": FindingState.MUTED.value, "muted_until": until, "updated_at": now})
+
+
+def move_findings(c: sa.Connection, file_id: FileId, to_root_id: RootId, to_path: bytes, now: int) -> None:
+    """Let a file's findings follow it to a new path; unresolved ones about what was there before are resolved."""
+    kinds = sa.select(finding.c.kind).where(finding.c.file_id == file_id, _UNRESOLVED)
+    in_the_way = [
+        _UNRESOLVED,
+        finding.c.root_id == to_root_id,
+        finding.c.path == to_path,
+        finding.c.file_id.is_distinct_from(file_id),
+        finding.c.kind.in_(kinds),
+    ]
+    _resolve(c, in_the_way, "another file was moved to this path", now)
+    c.execute(sa.update(finding).where(finding.c.file_id == file_id).values(path=to_path))
+
+
+def _resolve(c: sa.Connection, conditions: list[sa.ColumnElement[bool]], resolution: str, now: int) -> list[Finding]:
+    rows = c.execute(sa.select(finding.c.id, finding.c.file_id, finding.c.kind).where(*conditions)).all()
+    values = {"state": FindingState.RESOLVED.value, "resolution": resolution, "resolved_at": now, "updated_at": now}
+    for chunk in chunked(row.id for row in rows):
+        c.execute(sa.update(finding).where(finding.c.id.in_(chunk)).values(muted_until=None, **values))
+    _unfreeze(c, {row.file_id for row in rows if row.file_id is not None and row.kind in _CONTENT_KINDS})
+    query = _QUERY.order_by(finding.c.id)
+    found = (c.execute(query.where(finding.c.id.in_(chunk))) for chunk in chunked(row.id for row in rows))
+    return [_to_finding(row) for part in found for row in part]
+
+
+def _unfreeze(c: sa.Connection, ids: Collection[FileId]) -> None:
+    still = sa.exists().where(finding.c.file_id == file.c.id, finding.c.kind.in_(_CONTENT_KINDS), _UNRESOLVED)
+    for chunk in chunked(ids):
+        c.execute(sa.update(file).where(file.c.id.in_(chunk), ~still).values(is_frozen=0))
+
+
+def _set_unresolved(c: sa.Connection, ids: Iterable[FindingId], values: dict[str, Any]) -> None:
+    for chunk in chunked(ids):
+        c.execute(sa.update(finding).where(finding.c.id.in_(chunk), _UNRESOLVED).values(**values))
+
+
+def _values(new: NewFinding) -> dict[str, Any]:
+    return {
+        "root_id": new.root_id,
+        "file_id": new.file_id,
+        "path": new.path or b"",
+        "kind": new.kind.value,
+        "certainty": None if new.certainty is None else new.certainty.value,
+        "blocks": json.dumps(new.blocks),
+        "block_size_bytes": new.block_size_bytes,
+        "ranges": json.dumps(new.ranges),
+        "confirmed_reads": new.confirmed_reads,
+        "message": new.message,
+    }
+
+
+def _to_finding(row: sa.Row[Any]) -> Finding:
+    return Finding(
+        id=row.id,
+        kind=FindingKind(row.kind),
+        state=FindingState(row.state),
+        root=row.root_path,
+        path=row.path or None,
+        message=row.message,
+        opened_at=row.opened_at,
+        updated_at=row.updated_at,
+        certainty=None if row.certainty is None else Certainty(row.certainty),
+        blocks=tuple(json.loads(row.blocks)),
+        block_size_bytes=row.block_size_bytes,
+        ranges=tuple((offset, length) for offset, length in json.loads(row.ranges)),
+        confirmed_reads=row.confirmed_reads,
+        resolved_at=row.resolved_at,
+        resolution=row.resolution,
+        muted_until=row.muted_until,
+    )

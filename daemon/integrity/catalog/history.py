@@ -1,0 +1,115 @@
+"""History: the baselines that were replaced or removed, with the reason (R6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from integrity.catalog.hot import Hot
+from integrity.catalog.rows import FileRecord
+from integrity.catalog.tables import block_run, file, history
+from integrity.model import BaselineReason, Digests, FileId, RootId
+
+KEEP_DELETED_S = 90 * 86400
+"""How long deleted files are remembered, for moves and restores (R2)."""
+
+_NAMES = ("root_id", "file_id", "path", "size_bytes", "mtime_ns", "md5", "xxh3_128", "blake3", "version")
+_WHEN = ("recorded_at", "reason", "replaced_at", "replaced_because", "note")
+_INSERT = Hot(sa.insert(history).values({name: sa.bindparam(name) for name in _NAMES + _WHEN}), *_NAMES, *_WHEN)
+_IS_DELETED = history.c.replaced_because == sa.literal_column("'deleted'")  # spelled as in the partial index
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRecord:
+    """One baseline that is none any more."""
+
+    id: int
+    root_id: RootId
+    file_id: FileId | None
+    path: bytes
+    size_bytes: int
+    mtime_ns: int
+    digests: Digests
+    version: int
+    recorded_at: int
+    reason: BaselineReason  # why it had been taken
+    replaced_at: int
+    because: BaselineReason  # why it was replaced
+    note: str | None
+
+
+def add_history(
+    c: sa.Connection, records: Iterable[FileRecord], *, because: BaselineReason, now: int, note: str | None = None
+) -> None:
+    """Write baselines down before they are replaced or removed."""
+    _INSERT.run_many(
+        c,
+        (
+            (
+                *(one.root_id, one.id, one.path, one.witness.size_bytes, one.witness.mtime_ns),
+                *(one.digests.md5, one.digests.xxh3_128, one.digests.blake3, one.version),
+                *(one.recorded_at, one.reason.value, now, because.value, note),
+            )
+            for one in records
+        ),
+    )
+
+
+def history_of(c: sa.Connection, root_id: RootId, key: bytes | FileId) -> list[HistoryRecord]:
+    """List the former baselines of a path or of a file, newest first."""
+    condition = history.c.path == key if isinstance(key, bytes) else history.c.file_id == key
+    query = sa.select(history).where(history.c.root_id == root_id, condition)
+    return [_to_record(row) for row in c.execute(query.order_by(history.c.id.desc()))]
+
+
+def find_deleted(c: sa.Connection, root_id: RootId, size_bytes: int, md5: bytes) -> list[HistoryRecord]:
+    """List the deleted files that had this content, the last deleted first."""
+    same = history.c.root_id == root_id, history.c.size_bytes == size_bytes, history.c.md5 == md5
+    query = sa.select(history).where(*same, _IS_DELETED).order_by(history.c.replaced_at.desc(), history.c.id.desc())
+    return [_to_record(row) for row in c.execute(query)]
+
+
+def count_replaced(c: sa.Connection, root_id: RootId, since: int) -> tuple[int, int]:
+    """Count the baselines that were replaced by other content, and those removed, at or after a time."""
+    removals = [BaselineReason.DELETED.value, BaselineReason.FORGOTTEN.value]
+    still_there = sa.exists().where(file.c.id == history.c.file_id)
+    wanted = sa.case(
+        (history.c.replaced_because.in_(removals), "removed"),
+        (sa.and_(history.c.replaced_because == BaselineReason.ACCEPTED.value, ~still_there), "removed"),
+        else_="changed",
+    )
+    query = sa.select(wanted.label("what"), sa.func.count().label("many")).group_by(sa.text("what"))
+    counts = {
+        row.what: row.many
+        for row in c.execute(query.where(history.c.root_id == root_id, history.c.replaced_at >= since))
+    }
+    return counts.get("changed", 0), counts.get("removed", 0)
+
+
+def purge_deleted(c: sa.Connection, now: int, keep_s: int = KEEP_DELETED_S) -> int:
+    """Forget the files that were deleted longer ago than ``keep_s``, and say how many."""
+    old = _IS_DELETED, history.c.replaced_at < now - keep_s
+    gone = sa.select(history.c.file_id).where(*old)
+    c.execute(sa.delete(block_run).where(block_run.c.file_id.in_(gone)))
+    return c.execute(sa.delete(history).where(*old)).rowcount
+
+
+def _to_record(row: sa.Row[Any]) -> HistoryRecord:
+    return HistoryRecord(
+        id=row.id,
+        root_id=row.root_id,
+        file_id=row.file_id,
+        path=row.path,
+        size_bytes=row.size_bytes,
+        mtime_ns=row.mtime_ns,
+        digests=Digests(row.md5, row.xxh3_128, row.blake3),
+        version=row.version,
+        recorded_at=row.recorded_at,
+        reason=BaselineReason(row.reason),
+        replaced_at=row.replaced_at,
+        because=BaselineReason(row.replaced_because),
+        note=row.note,
+    )

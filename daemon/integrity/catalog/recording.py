@@ -1,0 +1,274 @@
+"""
+Baselines: taken, verified, replaced.
+
+Every change of a row keeps its seal and the root's tally right in the same transaction (I1, I2 of ``tables.py``), and
+none overwrites a baseline that a finding holds (R6) or a row that is damaged (R9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from integrity.catalog.blocks import CANDIDATE_VERSION, drop_runs, save_runs
+from integrity.catalog.history import add_history
+from integrity.catalog.hot import Hot
+from integrity.catalog.roots import RootRecord, adjust_tally
+from integrity.catalog.rows import FileRecord, join_path, load_record, load_records
+from integrity.catalog.seal import Sealer
+from integrity.catalog.tables import candidate, file, meta
+from integrity.errors import CatalogCorrupt, CatalogError, show_path
+from integrity.model import BaselineReason, Digests, FileId, FolderId, ReadHow, Reading, Witness
+
+_PERSONS_WORD = frozenset({BaselineReason.ACCEPTED, BaselineReason.REPAIRED})
+"""Reasons that stand above an open finding: a person has looked."""
+
+_SEALED = ("size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "md5", "xxh3_128", "blake3", "block_size_bytes")
+_CONSTANT = {"version": 1, "is_suspect": 0, "is_frozen": 0}
+_INSERT_NAMES = ("id", "folder_id", "name", *_SEALED, "recorded_at", "reason", "read_how", "boot_id", "seal")
+_INSERT = Hot(
+    sa.insert(file).values(
+        {name: sa.bindparam(name) for name in _INSERT_NAMES}
+        | {name: sa.literal_column(str(value)) for name, value in _CONSTANT.items()}
+    ),
+    *_INSERT_NAMES,
+)
+_AT_ID = file.c.id == sa.bindparam("at_id")
+_VERIFY_VALUES: dict[str, Any] = {name: sa.bindparam(name) for name in ("verified_at", "read_how", "boot_id")}
+_VERIFY = Hot(
+    sa.update(file).where(_AT_ID).values(**_VERIFY_VALUES, is_suspect=sa.literal_column("0")),
+    *_VERIFY_VALUES,
+    "at_id",
+)
+_WITNESS_NAMES = ("size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "seal")
+_SET_WITNESS = Hot(
+    sa.update(file).where(_AT_ID).values({name: sa.bindparam(name) for name in _WITNESS_NAMES}),
+    *_WITNESS_NAMES,
+    "at_id",
+)
+_SUSPECT = Hot(sa.update(file).where(_AT_ID).values(is_suspect=sa.literal_column("1")), "at_id")
+_DROP_CANDIDATE = Hot(sa.delete(candidate).where(candidate.c.file_id == sa.bindparam("file_id")), "file_id")
+
+
+class NewFile(NamedTuple):
+    """A file to be recorded."""
+
+    folder_id: FolderId
+    folder_path: bytes  # relative to the root; empty for the root's own
+    name: bytes
+    reading: Reading
+
+
+class Verified(NamedTuple):
+    """A file whose content was found equal to its baseline."""
+
+    file_id: FileId
+    witness: Witness | None  # None: as recorded
+    how: ReadHow
+
+
+def record_files(
+    c: sa.Connection, sealer: Sealer, root: RootRecord, rows: Sequence[NewFile], *, now: int, boot_id: int | None
+) -> list[FileId]:
+    """
+    Record files that are not in the catalog, with their blocks where the reading has them.
+
+    Returns:
+        Their numbers, in the order of ``rows``.
+
+    Raises:
+        CatalogError: (from the transaction) one of the names is recorded already.
+    """
+    ids = _allocate_ids(c, len(rows))
+    seals = []
+    values = []
+    for file_id, row in zip(ids, rows, strict=True):
+        reading, digests = row.reading, row.reading.digests
+        block_size = None if reading.blocks is None else reading.blocks.block_size_bytes
+        path = join_path(row.folder_path, row.name)
+        seal = sealer.seal_file(root.token, path, reading.witness, digests, block_size, 1)
+        seals.append(seal)
+        values.append(
+            (
+                *(file_id, row.folder_id, row.name, *reading.witness),
+                *(digests.md5, digests.xxh3_128, digests.blake3, block_size),
+                *(now, BaselineReason.RECORDED.value, reading.how.value, boot_id, seal),
+            )
+        )
+    _INSERT.run_many(c, values)
+    for file_id, row in zip(ids, rows, strict=True):
+        if row.reading.blocks is not None:
+            save_runs(c, sealer, file_id, 1, row.reading.blocks)
+    adjust_tally(c, root.id, len(rows), seals)
+    return ids
+
+
+def _allocate_ids(c: sa.Connection, count: int) -> list[FileId]:
+    """Take numbers that were never given before (I3); the highest in use guards against a damaged counter."""
+    kept = sa.select(meta.c.value).where(meta.c.key == "next_file_id").scalar_subquery()
+    row = c.execute(sa.select(kept.label("kept"), sa.select(sa.func.max(file.c.id)).scalar_subquery())).one()
+    first = max(int(row[0]) if str(row[0]).isdigit() else 1, (row[1] or 0) + 1)
+    c.execute(sa.update(meta).where(meta.c.key == "next_file_id").values(value=str(first + count)))
+    return [FileId(file_id) for file_id in range(first, first + count)]
+
+
+def replace_baseline(
+    c: sa.Connection,
+    sealer: Sealer,
+    root: RootRecord,
+    file_id: FileId,
+    reading: Reading,
+    *,
+    because: BaselineReason,
+    now: int,
+    boot_id: int | None,
+    note: str | None = None,
+) -> None:
+    """
+    Take a reading as the new baseline of a file; the old one goes to history, a candidate is dropped.
+
+    Raises:
+        CatalogError: an open finding holds the baseline, and ``because`` is no person's word (R6).
+        CatalogCorrupt: the old row is damaged, and ``because`` is no person's word (R9).
+    """
+    old = require_replaceable(c, sealer, root, file_id, because)
+    block_size = None if reading.blocks is None else reading.blocks.block_size_bytes
+    drop_candidate(c, file_id)
+    put_baseline(
+        *(c, sealer, root, old, reading.witness, reading.digests, block_size, reading.how),
+        because=because,
+        now=now,
+        boot_id=boot_id,
+        note=note,
+    )
+    if reading.blocks is not None:
+        save_runs(c, sealer, file_id, old.version + 1, reading.blocks)
+
+
+def require_replaceable(
+    c: sa.Connection, sealer: Sealer, root: RootRecord, file_id: FileId, because: BaselineReason
+) -> FileRecord:
+    """Get a record whose baseline may be replaced for this reason, or raise as ``replace_baseline`` says."""
+    old = require_record(c, sealer, file_id)
+    if because in _PERSONS_WORD:
+        return old
+    if not old.is_sealed:
+        raise damaged_row(root, old)
+    if old.is_frozen:
+        raise CatalogError(
+            f"{shown_path(root, old.path)}: an open finding holds its baseline; look at it with `integrity explain`, "
+            "then accept or repair the file"
+        )
+    return old
+
+
+def require_record(c: sa.Connection, sealer: Sealer, file_id: FileId) -> FileRecord:
+    """Get one record, or raise CatalogError."""
+    record = load_record(c, sealer, file_id)
+    if record is None:
+        raise CatalogError(f"file {file_id}: not in the catalog any more; scan its root again")
+    return record
+
+
+def put_baseline(
+    c: sa.Connection,
+    sealer: Sealer,
+    root: RootRecord,
+    old: FileRecord,
+    witness: Witness,
+    digests: Digests,
+    block_size_bytes: int | None,
+    how: ReadHow | None,
+    *,
+    because: BaselineReason,
+    now: int,
+    boot_id: int | None,
+    note: str | None,
+) -> None:
+    """Write the next version of a row; its blocks are the caller's to store."""
+    add_history(c, [old], because=because, now=now, note=note)
+    if old.digests.md5 is not None or old.digests.xxh3_128 is not None:
+        drop_runs(c, old.id, old.version)
+    version = old.version + 1
+    seal = sealer.seal_file(root.token, old.path, witness, digests, block_size_bytes, version)
+    values = (*witness, digests.md5, digests.xxh3_128, digests.blake3, block_size_bytes)
+    c.execute(
+        sa.update(file)
+        .where(file.c.id == old.id)
+        .values(
+            **dict(zip(_SEALED, values, strict=True)),
+            version=version,
+            recorded_at=now,
+            reason=because.value,
+            verified_at=None,
+            read_how=None if how is None else how.value,
+            boot_id=boot_id,
+            is_suspect=0,
+            seal=seal,
+        )
+    )
+    adjust_tally(c, root.id, 0, (old.seal, seal))
+
+
+def mark_verified(
+    c: sa.Connection,
+    sealer: Sealer,
+    root: RootRecord,
+    rows: Sequence[Verified],
+    *,
+    now: int,
+    boot_id: int | None,
+) -> None:
+    """
+    Write down that files were found intact, and their new witness where one is given.
+
+    Raises:
+        CatalogCorrupt: a row that gets a new witness is damaged; sealing it anew would hide that.
+    """
+    _VERIFY.run_many(c, [(now, row.how.value, boot_id, row.file_id) for row in rows])
+    moved = {row.file_id: row.witness for row in rows if row.witness is not None}
+    if moved:
+        set_witnesses(c, sealer, root, moved)
+
+
+def set_witnesses(c: sa.Connection, sealer: Sealer, root: RootRecord, witnesses: dict[FileId, Witness]) -> None:
+    """Store new witnesses of files whose baselines stay, or raise CatalogCorrupt for a damaged row."""
+    values: list[tuple[object, ...]] = []
+    seals: list[bytes] = []
+    for record in load_records(c, sealer, witnesses):
+        if not record.is_sealed:
+            raise damaged_row(root, record)
+        witness = witnesses[record.id]
+        seal = sealer.seal_file(
+            root.token, record.path, witness, record.digests, record.block_size_bytes, record.version
+        )
+        values.append((*witness, seal, record.id))
+        seals += (record.seal, seal)
+    _SET_WITNESS.run_many(c, values)
+    adjust_tally(c, root.id, 0, seals)
+
+
+def mark_suspects(c: sa.Connection, ids: Iterable[FileId]) -> None:
+    """Have scrubs read these files early: their ctime or inode moved (R2)."""
+    _SUSPECT.run_many(c, ((file_id,) for file_id in ids))
+
+
+def drop_candidate(c: sa.Connection, file_id: FileId) -> None:
+    """Forget a file's candidate with its blocks, if it has one."""
+    _DROP_CANDIDATE.run(c, file_id)
+    drop_runs(c, file_id, CANDIDATE_VERSION)
+
+
+def damaged_row(root: RootRecord, record: FileRecord) -> CatalogCorrupt:
+    """Say that a row is damaged and what to do."""
+    return CatalogCorrupt(
+        f"{shown_path(root, record.path)}: its row in the catalog is damaged (the seal does not match); the file may "
+        "be healthy: run `integrity catalog check`, then restore or reseal the catalog"
+    )
+
+
+def shown_path(root: RootRecord, path: bytes) -> str:
+    """Write the path of a file for people."""
+    return show_path(root.path.rstrip(b"/") + b"/" + path)

@@ -1,0 +1,202 @@
+"""Roots: the watched folders, and the tally that tells when rows of one are lost (R9)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from integrity.catalog import tables
+from integrity.catalog.hot import Hot
+from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, to_records
+from integrity.catalog.seal import SEAL_BYTES, Sealer, xor_seals
+from integrity.catalog.tables import file, folder, root
+from integrity.errors import CatalogError
+from integrity.model import FileId, RootId, RootIdentity, RootState
+
+_BROKEN_SHOWN = 1000
+_PAGE = 5000
+
+_COUNT = Hot(
+    sa.select(sa.func.count())
+    .select_from(folder.join(file, file.c.folder_id == folder.c.id))
+    .where(folder.c.root_id == sa.bindparam("root_id")),
+    "root_id",
+)
+# "+ 0" keeps SQLite from walking by folder: pages are cut by id, and each would sort the whole root again.
+_PAGE_OF_RECORDS = Hot(
+    sa.select(*RECORD_COLUMNS)
+    .select_from(FILE_JOIN)
+    .where(folder.c.root_id + sa.literal_column("0") == sa.bindparam("root_id"), file.c.id > sa.bindparam("after"))
+    .order_by(file.c.id)
+    .limit(sa.bindparam("limit")),
+    "root_id",
+    "after",
+    "limit",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RootRecord:
+    """One watched folder."""
+
+    id: RootId
+    token: bytes
+    path: bytes
+    identity: RootIdentity  # its mount_point is empty: where a disk is mounted is no part of what it is
+    state: RootState
+    state_reason: str | None
+    created_at: int
+    file_count: int  # when this record was loaded
+
+
+@dataclass(frozen=True, slots=True)
+class TallyCheck:
+    """What counting the rows of a root and checking all of their seals found."""
+
+    expected_rows: int
+    actual_rows: int
+    is_xor_right: bool
+    broken: tuple[tuple[FileId, bytes], ...]  # rows whose seal does not match, the first 1,000
+    broken_count: int
+
+    @property
+    def is_right(self) -> bool:
+        """Say whether no row was lost, added or damaged."""
+        return self.expected_rows == self.actual_rows and self.is_xor_right and not self.broken_count
+
+
+def add_root(c: sa.Connection, path: bytes, identity: RootIdentity, now: int) -> RootRecord:
+    """Begin to watch a folder (absolute, real path)."""
+    row = {
+        "token": secrets.token_bytes(16),
+        "path": path,
+        **_identity_values(identity),
+        "state": RootState.ACTIVE.value,
+        "created_at": now,
+        "file_count": 0,
+        "seal_xor": bytes(SEAL_BYTES),
+    }
+    key = c.execute(sa.insert(root).values(row)).inserted_primary_key
+    assert key is not None
+    return get_root(c, RootId(key[0]))
+
+
+def get_root(c: sa.Connection, root_id: RootId) -> RootRecord:
+    """
+    Get one root.
+
+    Raises:
+        CatalogError: there is none with this number.
+    """
+    row = c.execute(sa.select(root).where(root.c.id == root_id)).one_or_none()
+    if row is None:
+        raise CatalogError(f"root {root_id}: not in the catalog any more; `integrity root list` shows those that are")
+    return _to_record(row)
+
+
+def find_roots(c: sa.Connection) -> list[RootRecord]:
+    """List all roots, in the order of their paths."""
+    return [_to_record(row) for row in c.execute(sa.select(root).order_by(root.c.path))]
+
+
+def set_root_state(c: sa.Connection, root_id: RootId, state: RootState, reason: str | None) -> None:
+    """Suspend, pause or resume a root."""
+    _update(c, root_id, {"state": state.value, "state_reason": reason})
+
+
+def set_root_identity(c: sa.Connection, root_id: RootId, identity: RootIdentity) -> None:
+    """Store what a root is recognised by from now on."""
+    _update(c, root_id, _identity_values(identity))
+
+
+def rebind_root(c: sa.Connection, root_id: RootId, path: bytes, identity: RootIdentity) -> None:
+    """Move a root to another path or disk; its baselines stay (R5)."""
+    _update(c, root_id, {"path": path, **_identity_values(identity)})
+
+
+def remove_root(c: sa.Connection, root_id: RootId) -> None:
+    """Forget a root with everything about it."""
+    of_root = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id).where(folder.c.root_id == root_id)
+    of_history = sa.select(tables.history.c.file_id).where(tables.history.c.root_id == root_id)
+    checkpoints = sa.select(tables.checkpoint.c.id).where(tables.checkpoint.c.root_id == root_id)
+    in_folders = sa.select(folder.c.id).where(folder.c.root_id == root_id)
+    for statement in (
+        sa.delete(tables.checkpoint_run).where(tables.checkpoint_run.c.checkpoint_id.in_(checkpoints)),
+        sa.delete(tables.candidate).where(tables.candidate.c.file_id.in_(of_root)),
+        sa.delete(tables.block_run).where(tables.block_run.c.file_id.in_(of_root.union(of_history))),
+        sa.delete(file).where(file.c.folder_id.in_(in_folders)),
+    ):
+        c.execute(statement)
+    for table in (tables.checkpoint, tables.finding, tables.history, tables.run, folder):
+        c.execute(sa.delete(table).where(table.c.root_id == root_id))
+    c.execute(sa.delete(root).where(root.c.id == root_id))
+
+
+def count_files(c: sa.Connection, root_id: RootId) -> int:
+    """Count the rows that are really there; an index answers."""
+    return int(_COUNT.run(c, root_id).fetchone()[0])
+
+
+def adjust_tally(c: sa.Connection, root_id: RootId, count: int, seals: Iterable[bytes]) -> None:
+    """
+    Keep a root's tally (I2) in step with its rows, in the same transaction.
+
+    Args:
+        c: in a transaction.
+        root_id: the root.
+        count: rows added, less rows removed.
+        seals: of the rows added and of those removed; both, for a row that was sealed anew.
+    """
+    old = c.execute(sa.select(root.c.file_count, root.c.seal_xor).where(root.c.id == root_id)).one()
+    _update(c, root_id, {"file_count": old.file_count + count, "seal_xor": xor_seals(old.seal_xor, seals)})
+
+
+def find_records(c: sa.Connection, sealer: Sealer, root_id: RootId) -> Iterator[FileRecord]:
+    """Go through all records of a root in the order of their ids, a page at a time."""
+    after = 0
+    while page := to_records(sealer, _PAGE_OF_RECORDS.run(c, root_id, after, _PAGE).fetchall()):
+        yield from page
+        after = page[-1].id
+
+
+def check_tally(c: sa.Connection, sealer: Sealer, root: RootRecord) -> TallyCheck:
+    """Check the seal of each row of a root, and that none was lost: 6 us a file."""
+    expected = c.execute(
+        sa.select(tables.root.c.file_count, tables.root.c.seal_xor).where(tables.root.c.id == root.id)
+    ).one()
+    rows, broken_count, xor = 0, 0, 0
+    broken: list[tuple[FileId, bytes]] = []
+    for record in find_records(c, sealer, root.id):
+        rows += 1
+        xor ^= int.from_bytes(record.seal, "little")
+        if not record.is_sealed:
+            broken_count += 1
+            if broken_count <= _BROKEN_SHOWN:
+                broken.append((record.id, record.path))
+    is_xor_right = xor == int.from_bytes(expected.seal_xor, "little")
+    return TallyCheck(expected.file_count, rows, is_xor_right, tuple(broken), broken_count)
+
+
+def _update(c: sa.Connection, root_id: RootId, values: dict[str, Any]) -> None:
+    c.execute(sa.update(root).where(root.c.id == root_id).values(values))
+
+
+def _identity_values(identity: RootIdentity) -> dict[str, Any]:
+    return {"fs_id": identity.fs_id, "folder_inode": identity.folder_inode, "fs_type": identity.fs_type}
+
+
+def _to_record(row: sa.Row[Any]) -> RootRecord:
+    return RootRecord(
+        id=row.id,
+        token=row.token,
+        path=row.path,
+        identity=RootIdentity(row.fs_id, row.folder_inode, row.fs_type, b""),
+        state=RootState(row.state),
+        state_reason=row.state_reason,
+        created_at=row.created_at,
+        file_count=row.file_count,
+    )

@@ -1,0 +1,194 @@
+"""
+Rows of ``file`` as records, with their seals checked.
+
+A damaged row must come out as a record that says so (``is_sealed`` False), never as an exception: the job that meets it
+opens a finding about the catalog and goes on (R9).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from integrity.catalog.hot import Hot
+from integrity.catalog.seal import Sealer
+from integrity.catalog.tables import file, folder, root
+from integrity.model import BaselineReason, Digests, FileId, FolderId, ReadHow, RootId, Witness
+
+IDS_AT_ONCE = 256
+"""Parameters of one IN list; shorter lists are filled up, so that one compiled statement serves all."""
+
+T = TypeVar("T")
+
+_REASONS = {reason.value: reason for reason in BaselineReason}
+_HOWS: dict[str | None, ReadHow | None] = {how.value: how for how in ReadHow} | {None: None}
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """All that is recorded of one file."""
+
+    id: FileId
+    root_id: RootId
+    folder_id: FolderId
+    path: bytes  # relative to the root, whole
+    witness: Witness
+    digests: Digests
+    block_size_bytes: int | None  # None: the file fits one block, the whole-file digests judge
+    version: int
+    recorded_at: int
+    reason: BaselineReason
+    verified_at: int | None
+    read_how: ReadHow | None
+    boot_id: int | None
+    is_suspect: bool
+    is_frozen: bool
+    is_sealed: bool  # False: the row is damaged, nothing in it may be relied on
+    seal: bytes  # as stored
+
+
+RECORD_COLUMNS: tuple[sa.ColumnElement[Any], ...] = (
+    file.c.id,
+    folder.c.root_id,
+    file.c.folder_id,
+    root.c.token,
+    folder.c.path,
+    *(file.c[name] for name in ("name", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy")),
+    *(file.c[name] for name in ("md5", "xxh3_128", "blake3", "block_size_bytes", "version", "recorded_at", "reason")),
+    *(file.c[name] for name in ("verified_at", "read_how", "boot_id", "is_suspect", "is_frozen", "seal")),
+)
+FILE_JOIN = file.join(folder, file.c.folder_id == folder.c.id).join(root, folder.c.root_id == root.c.id)
+
+_BY_ID = Hot(sa.select(*RECORD_COLUMNS).select_from(FILE_JOIN).where(file.c.id == sa.bindparam("id")), "id")
+
+
+def in_list(column: sa.ColumnElement[Any], count: int = IDS_AT_ONCE) -> tuple[sa.ColumnElement[bool], tuple[str, ...]]:
+    """Make ``column IN (...)`` with ``count`` parameters, and name them."""
+    names = tuple(f"in_{number}" for number in range(count))
+    return column.in_([sa.bindparam(name, type_=column.type) for name in names]), names
+
+
+def padded(values: Sequence[T], count: int = IDS_AT_ONCE) -> tuple[T, ...]:
+    """Fill a list up by repeating its last value, for ``in_list``."""
+    return (*values, *[values[-1]] * (count - len(values)))
+
+
+def chunked(values: Iterable[T], size: int = IDS_AT_ONCE) -> Iterator[list[T]]:
+    """Cut values into lists of at most ``size``."""
+    iterator = iter(values)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+_IN_IDS, _IN_NAMES = in_list(file.c.id)
+_BY_IDS = Hot(sa.select(*RECORD_COLUMNS).select_from(FILE_JOIN).where(_IN_IDS), *_IN_NAMES)
+
+
+def join_path(folder_path: bytes, name: bytes) -> bytes:
+    """Make the path of a file from its folder's (empty for the root's own) and its name."""
+    return folder_path + b"/" + name if folder_path else name
+
+
+def split_path(path: bytes) -> tuple[bytes, bytes]:
+    """Cut a path into its folder's path (empty for the root's own) and its name."""
+    folder_path, _, name = path.rpartition(b"/")
+    return folder_path, name
+
+
+def below(column: sa.ColumnElement[Any], prefix: bytes) -> sa.ColumnElement[bool]:
+    """Match ``prefix`` itself and all paths below it; everything for an empty one. An index on the path serves it."""
+    if not prefix:
+        return sa.true()
+    return sa.or_(column == prefix, sa.and_(column > prefix + b"/", column < prefix + b"0"))  # "0" follows "/"
+
+
+def load_record(c: sa.Connection, sealer: Sealer, file_id: FileId) -> FileRecord | None:
+    """Load one record; None if there is no such file."""
+    row = _BY_ID.run(c, file_id).fetchone()
+    return None if row is None else to_record(sealer, row)
+
+
+def load_records(c: sa.Connection, sealer: Sealer, ids: Iterable[FileId]) -> Iterator[FileRecord]:
+    """Load records in the order of ``ids``, leaving out those that are gone."""
+    for chunk in chunked(ids):
+        found = {row[0]: row for row in _BY_IDS.run(c, *padded(chunk))}
+        yield from (to_record(sealer, found[file_id]) for file_id in chunk if file_id in found)
+
+
+def to_records(sealer: Sealer, rows: sqlite3.Cursor | Sequence[Any]) -> list[FileRecord]:
+    """Make records of rows with RECORD_COLUMNS."""
+    return [to_record(sealer, row) for row in rows]
+
+
+def to_record(sealer: Sealer, row: Sequence[Any]) -> FileRecord:
+    """Make a record of a row with RECORD_COLUMNS, and check its seal."""
+    (file_id, root_id, folder_id, token, folder_path, name, size, mtime, ctime, inode, racy, *rest) = row
+    (md5, xxh3_128, blake3, block_size, version, recorded, reason, verified, how, boot, suspect, frozen, seal) = rest
+    try:
+        path = join_path(folder_path, name)
+        sealed = sealer.seal_file(
+            token, path, Witness(size, mtime, ctime, inode, racy), Digests(md5, xxh3_128, blake3), block_size, version
+        )
+        is_sealed = sealed == seal and reason in _REASONS and how in _HOWS and _are_times(recorded, verified, boot)
+    except (TypeError, ValueError, struct.error):
+        return _damaged(row)
+    return FileRecord(
+        file_id,
+        root_id,
+        folder_id,
+        path,
+        Witness(size, mtime, ctime, inode, bool(racy)),
+        Digests(md5, xxh3_128, blake3),
+        block_size,
+        version,
+        _number(recorded),
+        _REASONS.get(reason, BaselineReason.RECORDED),
+        verified if type(verified) is int else None,
+        _HOWS.get(how),
+        boot if type(boot) is int else None,
+        bool(suspect),
+        bool(frozen),
+        is_sealed,
+        _raw(seal),
+    )
+
+
+def _are_times(recorded: object, verified: object, boot: object) -> bool:
+    return type(recorded) is int and type(verified) in (int, type(None)) and type(boot) in (int, type(None))
+
+
+def _damaged(row: Sequence[Any]) -> FileRecord:
+    """Make a record of a row whose fields are not even of their types: its path, for the finding, and little else."""
+    return FileRecord(
+        id=row[0],
+        root_id=row[1],
+        folder_id=row[2],
+        path=join_path(_raw(row[4]), _raw(row[5])),
+        witness=Witness(_number(row[6]), _number(row[7]), _number(row[8]), _number(row[9])),
+        digests=Digests(),
+        block_size_bytes=None,
+        version=_number(row[15]),
+        recorded_at=_number(row[16]),
+        reason=BaselineReason.RECORDED,
+        verified_at=None,
+        read_how=None,
+        boot_id=None,
+        is_suspect=False,
+        is_frozen=bool(row[22]),
+        is_sealed=False,
+        seal=_raw(row[23]),
+    )
+
+
+def _number(value: object) -> int:
+    return value if type(value) is int else 0
+
+
+def _raw(value: object) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")

@@ -1,0 +1,101 @@
+"""
+Seals: what makes a damaged row of the catalog tell itself from a damaged file (R9).
+
+SQLite's own checks do not see a flipped bit inside a digest; such a row would be reported as rot of a healthy file.
+So each row carries 16 bytes of BLAKE3 over everything that a verdict rests on, keyed if a key is configured. What is
+sealed (all integers little-endian; block size -1 and digests of length 0 stand for "none"):
+
+    FILE    token 16 | witness 33 | block size 8 | version 8 | lengths: path 4, md5 1, xxh3 1, blake3 1 | these in order
+    RUN     file id 8 | version 8 | run 8 | block count 8 | lengths: md5 4, xxh3 4 | these in order
+    BYTES   label and parts, each with a length of 4 before it
+
+Each kind begins with a byte of its own, so no row can pass for one of another kind.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import sqlalchemy as sa
+from blake3 import blake3
+
+from integrity.model import Digests, Witness
+
+SEAL_BYTES = 16
+
+_INFO = "integrity.sealer"
+_KEY_CONTEXT = "integrity 2026 seals of catalog rows"
+_FILE = struct.Struct("<B16sqqqqBqqIBBB")
+_RUN = struct.Struct("<BqqqqII")
+
+
+class Sealer:
+    """Seal rows of one catalog; without a key the seals guard against accidents, with one against people too."""
+
+    def __init__(self, key: bytes | None = None) -> None:
+        self._hash: Callable[[bytes], blake3] = blake3
+        if key is not None:
+            self._hash = partial(blake3, key=blake3(key, derive_key_context=_KEY_CONTEXT).digest())
+
+    def _seal(self, message: bytes) -> bytes:
+        return self._hash(message).digest(SEAL_BYTES)
+
+    def seal_file(
+        self,
+        root_token: bytes,
+        path: bytes,
+        witness: Witness,
+        digests: Digests,
+        block_size_bytes: int | None,
+        version: int,
+    ) -> bytes:
+        """Seal the fields of a ``file`` row (or a candidate's) that a verdict rests on."""
+        md5, xxh3_128, blake3_ = digests.md5 or b"", digests.xxh3_128 or b"", digests.blake3 or b""
+        return self._seal(
+            _FILE.pack(
+                0x01,
+                root_token,
+                *witness,
+                -1 if block_size_bytes is None else block_size_bytes,
+                version,
+                len(path),
+                len(md5),
+                len(xxh3_128),
+                len(blake3_),
+            )
+            + path
+            + md5
+            + xxh3_128
+            + blake3_
+        )
+
+    def seal_run(self, owner_id: int, version: int, run: int, block_count: int, md5: bytes, xxh3_128: bytes) -> bytes:
+        """Seal one row of block digests of a file (or of a checkpoint: version -1)."""
+        head = _RUN.pack(0x02, owner_id, version, run, block_count, len(md5), len(xxh3_128))
+        return self._seal(head + md5 + xxh3_128)
+
+    def seal_parts(self, label: bytes, parts: Iterable[bytes]) -> bytes:
+        """Seal anything else: a label that names its kind, and its fields in order."""
+        return self._seal(b"\x03" + b"".join(len(part).to_bytes(4, "little") + part for part in (label, *parts)))
+
+
+def bind_sealer(c: sa.Connection, sealer: Sealer) -> None:
+    """Let a connection know the sealer of its catalog."""
+    c.info[_INFO] = sealer
+
+
+def sealer_of(c: sa.Connection) -> Sealer:
+    """Find the sealer of the catalog that a connection belongs to."""
+    sealer = c.info[_INFO]
+    assert isinstance(sealer, Sealer)
+    return sealer
+
+
+def xor_seals(start: bytes, seals: Iterable[bytes]) -> bytes:
+    """XOR seals into a running value of 16 bytes."""
+    total = int.from_bytes(start, "little")
+    for seal in seals:
+        total ^= int.from_bytes(seal, "little")
+    return total.to_bytes(SEAL_BYTES, "little")

@@ -1,0 +1,313 @@
+"""
+The tables of the catalog, each column with its meaning.
+
+Decides names, types, constraints and indexes; the numbered migrations build the same and a test holds them together.
+Invariants:
+
+I1  A ``file`` row's seal covers what a verdict rests on (``seal.py``); it is written with the row, never later.
+I2  ``root.file_count`` and ``root.seal_xor`` are the number and the XOR of the seals of the root's ``file`` rows,
+    changed in the transaction that changes the rows.
+I3  A file id is never given twice: findings and history point to files that are gone.
+I4  At most one unresolved finding says the same thing (root, kind, path).
+
+Paths are BLOB (R10: sqlite3 refuses a name that is not UTF-8 as TEXT). Words are stored as the text of their
+enumeration in ``model.py``: a reader of the file sees what is meant. Flags are 0 or 1, which cost SQLite nothing beyond
+the header. Times ``*_at`` are seconds UTC, ``*_ns`` nanoseconds as stat gives them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+SCHEMA_REVISION = "0001"
+"""The newest migration; what this program reads and writes."""
+
+APPLICATION_ID = 0x696E7467
+"""``intg``, in the header of the SQLite file: tells a catalog from any other database."""
+
+BLOCKS_PER_RUN = 1024
+"""Blocks in one ``block_run``: 32 KiB of digests, so a window of 1 GiB costs one row of small size to append."""
+
+metadata = sa.MetaData()
+
+# SQLite has one INTEGER of 64 bits, and only that spelling makes a rowid; others need BIGINT for the same range.
+_INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def _int(name: str, comment: str, *args: Any, null: bool = False) -> sa.Column[Any]:
+    return sa.Column(name, _INTEGER, *args, nullable=null, comment=comment)
+
+
+def _id(name: str, comment: str, *args: Any) -> sa.Column[Any]:
+    return sa.Column(name, _INTEGER, *args, primary_key=True, nullable=False, comment=comment)
+
+
+def _text(name: str, comment: str, *args: Any, null: bool = False) -> sa.Column[Any]:
+    return sa.Column(name, sa.Text, *args, nullable=null, comment=comment)
+
+
+def _blob(name: str, comment: str, *, length: int | None = None, null: bool = False) -> sa.Column[Any]:
+    check = () if length is None else (sa.CheckConstraint(f"length({name}) = {length}"),)
+    return sa.Column(name, sa.LargeBinary, *check, nullable=null, comment=comment)
+
+
+def _witness(*, null: bool = False) -> tuple[sa.Column[Any], ...]:
+    return (
+        _int("size_bytes", "size when the digests were taken", null=null),
+        _int("mtime_ns", "mtime when the digests were taken", null=null),
+        _int("ctime_ns", "ctime when the digests were taken", null=null),
+        _int("inode", "inode number when the digests were taken", null=null),
+        _int("is_racy", "1: mtime or ctime lay within a granule of the moment of hashing (R1)", null=null),
+    )
+
+
+def _digests() -> tuple[sa.Column[Any], ...]:
+    return (
+        _blob("md5", "MD5 of the whole file; null for very sparse files", length=16, null=True),
+        _blob("xxh3_128", "XXH3-128 of the whole file; null if resumed in mid-file", length=16, null=True),
+        _blob("blake3", "BLAKE3 of the whole file; null unless configured", length=32, null=True),
+    )
+
+
+meta = sa.Table(
+    "meta",
+    metadata,
+    _text("key", "uuid, created_at, next_file_id, seal_check, last_backup_at"),
+    _text("value", "its value as text"),
+    sa.PrimaryKeyConstraint("key"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+root = sa.Table(
+    "root",
+    metadata,
+    _id("id", "number of the root"),
+    _blob("token", "random; goes into the seals, so that rows cannot change roots", length=16),
+    _blob("path", "absolute real path"),
+    _text("fs_id", "identity (R5): uuid of the file system, or type:source"),
+    _int("folder_inode", "identity (R5): inode number of the folder"),
+    _text("fs_type", "type of the file system, for people"),
+    _text("state", "RootState"),
+    _text("state_reason", "why it is suspended or paused, for people", null=True),
+    _int("created_at", "when it became a root"),
+    _int("file_count", "number of its file rows (I2)"),
+    _blob("seal_xor", "XOR of the seals of its file rows (I2)", length=16),
+    sa.UniqueConstraint("path"),
+    sqlite_strict=True,
+)
+
+boot = sa.Table(
+    "boot",
+    metadata,
+    _id("id", "number of the boot, in the order they were seen"),
+    _text("uuid", "boot_id of the kernel"),
+    _int("first_seen_at", "when a program of ours first ran in it"),
+    _int("stopped_cleanly_at", "when its clean end was marked; null: it may have crashed", null=True),
+    sa.UniqueConstraint("uuid"),
+    sqlite_strict=True,
+)
+
+folder = sa.Table(
+    "folder",
+    metadata,
+    _id("id", "number of the folder"),
+    _int("root_id", "its root", sa.ForeignKey("root.id")),
+    _blob("path", "relative to the root; empty for the root's own"),
+    sa.UniqueConstraint("root_id", "path"),
+    sqlite_strict=True,
+)
+
+file = sa.Table(
+    "file",
+    metadata,
+    _id("id", "number of the file, never given twice (I3)"),
+    _int("folder_id", "the folder that it lies in", sa.ForeignKey("folder.id")),
+    _blob("name", "its name in the folder"),
+    *_witness(),
+    *_digests(),
+    _int("block_size_bytes", "size of its blocks; null: it fits one block and has none", null=True),
+    _int("version", "1 for the first baseline, one more each time it is replaced"),
+    _int("recorded_at", "when the present baseline was taken"),
+    _text("reason", "BaselineReason: why it was taken"),
+    _int("verified_at", "when its content was last found equal to the baseline; null: never re-read", null=True),
+    _text("read_how", "ReadHow of the last verification, or of the recording", null=True),
+    _int("boot_id", "boot in which it was last found intact or recorded", sa.ForeignKey("boot.id"), null=True),
+    _int("is_suspect", "1: ctime or inode moved since; scrubs read it early (R2)"),
+    _int("is_frozen", "1: a finding on its content is open; the baseline stays (R6)"),
+    _blob("seal", "see seal.py (I1)", length=16),
+    sa.UniqueConstraint("folder_id", "name"),
+    sqlite_strict=True,
+)
+sa.Index("file_inode", file.c.inode)  # a renamed file is found again by it
+# Moved files are looked for among the new ones only, and those have not been verified yet: a full index of digests
+# would cost each row 35 bytes for good.
+sa.Index("file_unverified_content", file.c.size_bytes, file.c.md5, sqlite_where=file.c.verified_at.is_(None))
+
+block_run = sa.Table(
+    "block_run",
+    metadata,
+    # No foreign key: the runs of old versions stay while history needs them, also of files that are gone.
+    _int("file_id", "the file"),
+    _int("version", "version of the baseline that they belong to; 0: the candidate's"),
+    _int("run", "number of the first run that this row covers; run n begins at block 1024 * n"),
+    _int("block_count", "blocks that this row covers: up to 1024, or any number if all have equal digests"),
+    _blob("md5", "MD5 of the blocks, 16 bytes each in order; empty: none taken; one for all if they are equal"),
+    _blob("xxh3_128", "XXH3-128 of the blocks, 16 bytes each in order; one for all if they are equal"),
+    _blob("seal", "see seal.py", length=16),
+    sa.PrimaryKeyConstraint("file_id", "version", "run"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+run = sa.Table(
+    "run",
+    metadata,
+    _id("id", "number of the run"),
+    _int("root_id", "the root that it worked on", sa.ForeignKey("root.id")),
+    _text("job", "Job"),
+    _int("started_at", "when it began"),
+    _int("finished_at", "when it ended; null: it works, or died", null=True),
+    _text("outcome", "Outcome; null: it works, or died", null=True),
+    _int("boot_id", "boot in which it ran", sa.ForeignKey("boot.id")),
+    _int("pid", "process that ran it"),
+    _int("verified", "names found intact"),
+    _int("new", "names recorded for the first time"),
+    _int("changed", "names whose baseline was replaced"),
+    _int("damaged", "names with an open content finding"),
+    _int("missing", "names that are gone"),
+    _int("unreadable", "names that could not be read"),
+    _int("unstable", "names that kept changing while they were read"),
+    _int("skipped", "names that were left out, with a reason"),
+    _int("not_due", "names that were not looked into"),
+    _int("moved", "of which: recognised under another name"),
+    _int("bytes_read", "bytes read from files"),
+    _int("findings_opened", "findings that it opened"),
+    _int("findings_open", "findings open at its end"),
+    sa.Column("duration_s", sa.REAL, nullable=True, comment="how long it worked, by the monotonic clock"),
+    _text("error", "why it failed, for people", null=True),
+    sqlite_strict=True,
+)
+sa.Index("run_root", run.c.root_id)
+
+candidate = sa.Table(
+    "candidate",
+    metadata,
+    sa.Column("file_id", _INTEGER, sa.ForeignKey("file.id"), primary_key=True, autoincrement=False, comment="the file"),
+    _text("kind", "change: newer content; removal: the name is gone"),
+    *_witness(null=True),
+    *_digests(),
+    _int("block_size_bytes", "size of its blocks; null: none", null=True),
+    _int("version", "version that its block runs are stored under"),
+    _text("verdict", "what judging said of it"),
+    _text("read_how", "ReadHow of the reading; null for removals", null=True),
+    _int("seen_at", "start of the run that saw it"),
+    _int("run_id", "run that saw it", sa.ForeignKey("run.id")),
+    _text("state", "staged: its run decides; frozen: waits for a finding; held: waits for a person"),
+    _blob("seal", "see seal.py", length=16),
+    sqlite_strict=True,
+)
+sa.Index("candidate_run", candidate.c.run_id)
+
+history = sa.Table(
+    "history",
+    metadata,
+    _id("id", "number of the entry"),
+    _int("root_id", "the root", sa.ForeignKey("root.id")),
+    _int("file_id", "the file; it may be gone", null=True),
+    _blob("path", "its path; follows the file when it is moved"),
+    _int("size_bytes", "size of the old content"),
+    _int("mtime_ns", "mtime of the old content"),
+    *_digests(),
+    _int("version", "version of the old baseline"),
+    _int("recorded_at", "when the old baseline had been taken"),
+    _text("reason", "BaselineReason: why it had been taken"),
+    _int("replaced_at", "when it was replaced or removed"),
+    _text("replaced_because", "BaselineReason: why it was replaced or removed"),
+    _text("note", "what a person said", null=True),
+    sqlite_strict=True,
+)
+sa.Index("history_path", history.c.root_id, history.c.path)
+sa.Index("history_file", history.c.file_id)
+sa.Index("history_replaced", history.c.root_id, history.c.replaced_at)
+sa.Index(
+    "history_deleted",
+    history.c.root_id,
+    history.c.size_bytes,
+    history.c.md5,
+    sqlite_where=history.c.replaced_because == sa.literal_column("'deleted'"),
+)
+
+finding = sa.Table(
+    "finding",
+    metadata,
+    _id("id", "number of the finding, never given twice: people write it down"),
+    _int("root_id", "the root", sa.ForeignKey("root.id")),
+    _int("file_id", "the file; it may be gone", null=True),
+    _blob("path", "relative to the root; empty when it is about the root"),
+    _text("kind", "FindingKind"),
+    _text("certainty", "Certainty", null=True),
+    _text("state", "FindingState"),
+    _int("opened_at", "when it was opened"),
+    _int("updated_at", "when anything of it last changed"),
+    _int("resolved_at", "when it was resolved", null=True),
+    _text("resolution", "why it was resolved, for people", null=True),
+    _int("muted_until", "no reminders until then", null=True),
+    _text("blocks", "damaged blocks, JSON list of numbers"),
+    _int("block_size_bytes", "size of these blocks", null=True),
+    _text("ranges", "damaged bytes, JSON list of [offset, length]"),
+    _int("confirmed_reads", "re-reads that agreed (R3)"),
+    _text("message", "what it says, for people"),
+    _int("run_id", "run that last said so", sa.ForeignKey("run.id"), null=True),
+    sqlite_strict=True,
+    sqlite_autoincrement=True,
+)
+sa.Index(
+    "finding_unresolved",
+    finding.c.root_id,
+    finding.c.kind,
+    finding.c.path,
+    unique=True,
+    sqlite_where=finding.c.state != sa.literal_column("'resolved'"),
+)
+sa.Index("finding_file", finding.c.file_id)
+
+checkpoint = sa.Table(
+    "checkpoint",
+    metadata,
+    _id("id", "number of the checkpoint"),
+    _int("root_id", "the root", sa.ForeignKey("root.id")),
+    _blob("path", "the file that was being read"),
+    _text("purpose", "record or verify"),
+    *_witness(),
+    _int("offset_bytes", "everything before it is done"),
+    _blob("md5_state", "exported state of the MD5 up to the offset; null when verifying", null=True),
+    _text("bad_blocks", "blocks that did not match so far, JSON list of numbers"),
+    _int("block_size_bytes", "size of its blocks"),
+    _int("saved_at", "when it was saved"),
+    _blob("seal", "see seal.py", length=16),
+    sa.UniqueConstraint("root_id", "path", "purpose"),
+    sqlite_strict=True,
+)
+
+checkpoint_run = sa.Table(
+    "checkpoint_run",
+    metadata,
+    _int("checkpoint_id", "the checkpoint", sa.ForeignKey("checkpoint.id")),
+    _int("run", "as in block_run"),
+    _int("block_count", "as in block_run"),
+    _blob("md5", "as in block_run"),
+    _blob("xxh3_128", "as in block_run"),
+    _blob("seal", "as in block_run", length=16),
+    sa.PrimaryKeyConstraint("checkpoint_id", "run"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+alembic_version = sa.Table(
+    "alembic_version",
+    sa.MetaData(),  # Alembic's own: compared and created apart
+    sa.Column("version_num", sa.String(32), primary_key=True, nullable=False),
+)
