@@ -1,0 +1,89 @@
+"""What to do next about a finding, in words and as command lines that can be copied."""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+from integrity.cli.objects import absolute
+from integrity.model import Finding, FindingKind
+
+Kind = FindingKind
+
+
+class Step(NamedTuple):
+    """One thing to do: what it is good for, and the command line if there is one."""
+
+    words: str
+    command: str | None = None
+
+
+def shell_path(path: bytes) -> str:
+    """Quote a path so that bash and zsh read back exactly these bytes, whatever they are."""
+    try:
+        text = path.decode("utf-8")
+    except UnicodeDecodeError:
+        text = "\n"
+    if text.isprintable():
+        # What begins with a dash would be taken for an option.
+        return shlex.quote(text if not text.startswith("-") else f"./{text}")
+    return "$'" + "".join(_quote(byte) for byte in path) + "'"
+
+
+def _quote(byte: int) -> str:
+    char = chr(byte)
+    if char in "'\\":
+        return f"\\{char}"
+    return char if 0x20 <= byte < 0x7F else f"\\x{byte:02x}"
+
+
+def next_steps(finding: Finding) -> list[Step]:
+    """Say what can be done, best first."""
+    path, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
+    if finding.kind in _RESTORE_OR_ACCEPT:
+        return [
+            Step("restore the file from a backup, then have it checked", f"integrity scrub {path}"),
+            Step("or keep it as it is now", f"integrity accept {path} --reason WHY"),
+        ]
+    fixed = _STEPS.get(finding.kind, ())
+    return [Step(step.words, step.command.format(path=path, root=root) if step.command else None) for step in fixed]
+
+
+_RESTORE_OR_ACCEPT = frozenset({Kind.ROT, Kind.SILENT_REWRITE, Kind.CHANGED, Kind.SHRUNK, Kind.ROLLED_BACK})
+
+# Braces in the commands are filled in by next_steps; shell_path may bring braces of its own, but only as a value.
+_STEPS: dict[FindingKind, tuple[Step, ...]] = {
+    Kind.TRANSIENT: (
+        Step("test the memory, change the disk's cable, then read it again", "integrity scrub {path}"),
+        Step("see what the disk says of itself", "smartctl -a /dev/DISK"),
+    ),
+    Kind.CATALOG_DAMAGED: (
+        Step("see how much of the catalog is damaged", "integrity catalog check"),
+        Step("bring back its newest backup", "integrity catalog restore"),
+    ),
+    Kind.MISSING: (
+        Step("restore the file from a backup, then have it noticed", "integrity scan {root}"),
+        Step("or agree that it is gone", "integrity accept {path} --reason WHY"),
+    ),
+    Kind.MASS_CHANGE: (
+        Step("if the changes were meant", "integrity accept {root} --changes --reason WHY"),
+        Step("if the deletions were meant", "integrity accept {root} --deletions --reason WHY"),
+        Step("if not: disconnect the backups before they are overwritten, then restore"),
+    ),
+    Kind.UNREADABLE: (
+        Step("copy what still reads to another disk, see what the disk says of itself", "smartctl -a /dev/DISK"),
+        Step("restore the file from a backup, then have it checked", "integrity scrub {path}"),
+    ),
+    Kind.UNSTABLE: (Step("stop the program that writes it, then have it read", "integrity scrub {path}"),),
+    Kind.ROOT_SUSPENDED: (
+        Step("mount the right disk, then go on", "integrity scan {root}"),
+        Step("if this is meant to be so", "integrity root release {root}"),
+        Step("if the files are on another disk or path now", "integrity root rebind {root} NEW"),
+    ),
+    Kind.OVERDUE: (Step("re-read what is due", "integrity scrub --due {root}"),),
+    Kind.DEVICE_FAILING: (
+        Step("copy what still reads to another disk, see what the disk says of itself", "smartctl -a /dev/DISK"),
+        Step("when the disk is replaced", "integrity root rebind {root} NEW"),
+    ),
+    Kind.DEVICE_STALLED: (Step("check cables and `dmesg`, then go on", "integrity scrub {root}"),),
+}

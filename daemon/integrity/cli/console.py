@@ -1,0 +1,89 @@
+"""
+What a job tells, as it becomes output.
+
+With ``--json`` each finding and note is printed when it comes. For people they are kept: notes first, problems last,
+right above the summary, so that they are what stays on the screen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from integrity.cli.exitcodes import ExitCode, code_for_summary
+from integrity.cli.objects import absolute, finding_object, note_object, summary_object
+from integrity.cli.output import Output, printable
+from integrity.cli.progress import ProgressLine
+from integrity.cli.words import describe_finding, describe_summary
+from integrity.errors import show_path
+from integrity.model import Finding
+
+if TYPE_CHECKING:
+    from integrity.jobs.report import Note, NoteKind, Progress, Summary
+
+# A wave of damage must not fill the memory or scroll its own beginning away; `findings` lists them all.
+_FINDINGS_SHOWN = 200
+_NOTES_SHOWN = 10
+
+
+class ConsoleReport:
+    """A ``jobs.report.Report`` that prints. With ``-v`` all notes are listed, else the first of each kind."""
+
+    def __init__(self, output: Output, progress: ProgressLine) -> None:
+        self._output = output
+        self._progress = progress
+        self._findings: list[Finding] = []
+        self._finding_count = 0
+        self._notes: dict[NoteKind, list[Note]] = {}
+        self._note_counts: Counter[NoteKind] = Counter()
+        self._notes_kept = 1 << 20 if output.verbosity else _NOTES_SHOWN
+
+    def progress(self, progress: Progress) -> None:
+        """Show how far the job is."""
+        self._progress.show(progress)
+
+    def finding(self, finding: Finding) -> None:
+        """Print or keep a finding."""
+        self._output.give("finding", finding_object(finding))
+        self._finding_count += 1
+        if len(self._findings) < _FINDINGS_SHOWN:
+            self._findings.append(finding)
+
+    def note(self, note: Note) -> None:
+        """Print or keep a note."""
+        self._output.give("note", note_object(note))
+        self._note_counts[note.kind] += 1
+        kept = self._notes.setdefault(note.kind, [])
+        if len(kept) < self._notes_kept:
+            kept.append(note)
+
+    def finish(self, summary: Summary) -> ExitCode:
+        """Print what was kept and the summary, and return the exit code."""
+        output, code = self._output, code_for_summary(summary)
+        self._progress.close()
+        self._print_notes()
+        for finding in self._findings:
+            for line in describe_finding(finding, output):
+                output.tell(line)
+            output.tell()
+        if self._finding_count > len(self._findings):
+            output.tell(
+                f"and {self._finding_count - len(self._findings):,} more; list them all with: integrity findings"
+            )
+            output.tell()
+        print_line = output.say if code is ExitCode.OK else output.tell
+        for line in describe_summary(summary, output):
+            print_line(line)
+        output.give("summary", summary_object(summary))
+        return code
+
+    def _print_notes(self) -> None:
+        for kind, notes in self._notes.items():
+            for note in notes:
+                place = show_path(absolute(note.root, note.path))
+                self._output.say(f"{kind.value}: {place}: {printable(note.message)}")
+            more = self._note_counts[kind] - len(notes)
+            if more:
+                self._output.say(f"{kind.value}: and {more:,} more (all of them with -v)")
+        if self._notes:
+            self._output.say()

@@ -1,0 +1,60 @@
+"""What a run's end means to the program that started it; the table stands in ``--help``, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from integrity.errors import AppError, CatalogError, ConfigError
+from integrity.model import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS, FindingKind, Outcome
+
+if TYPE_CHECKING:
+    from integrity.jobs.report import Summary
+
+
+class ExitCode(IntEnum):
+    """All that the program exits with."""
+
+    OK = 0
+    PROBLEM = 1
+    USAGE = 2
+    INCOMPLETE = 3
+    CATALOG = 4
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141  # what a shell reports of any program whose reader went away
+
+
+TABLE = (
+    (ExitCode.OK, "all that was asked for was covered, and nothing is wrong"),
+    (ExitCode.PROBLEM, "an integrity problem: rot, silent_rewrite, changed in an archive, ..."),
+    (ExitCode.USAGE, "usage or configuration error; nothing was done"),
+    (ExitCode.INCOMPLETE, "could not cover everything: unreadable, unstable, suspended, overdue"),
+    (ExitCode.CATALOG, "the catalog is missing, damaged, locked or of another version"),
+    (ExitCode.INTERRUPTED, "interrupted; what was done is kept"),
+)
+
+
+def code_for_kinds(kinds: Iterable[FindingKind]) -> ExitCode:
+    """Tell what open findings of these kinds mean; a problem outweighs a gap."""
+    met = set(kinds)
+    if met & INTEGRITY_PROBLEMS:
+        return ExitCode.PROBLEM
+    return ExitCode.INCOMPLETE if met & COVERAGE_PROBLEMS else ExitCode.OK
+
+
+def code_for_summary(summary: Summary) -> ExitCode:
+    """Tell what a run's summary means."""
+    if summary.outcome is Outcome.INTERRUPTED:
+        return ExitCode.INTERRUPTED
+    if summary.has_integrity_problem:
+        return ExitCode.PROBLEM
+    return ExitCode.INCOMPLETE if summary.is_incomplete else ExitCode.OK
+
+
+def code_for_error(error: AppError) -> ExitCode:
+    """Tell what an error that ended a command means."""
+    if isinstance(error, ConfigError):
+        return ExitCode.USAGE
+    # All others say that something could not be found out: a root that is not itself, a file that can't be read.
+    return ExitCode.CATALOG if isinstance(error, CatalogError) else ExitCode.INCOMPLETE

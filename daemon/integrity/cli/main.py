@@ -1,0 +1,207 @@
+"""
+The command ``integrity``: global options, the list of commands, and what becomes of errors.
+
+Only here errors become exit codes. A command is a function in a module of its own that returns an exit code; its module
+is imported when it runs or is asked for help.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+
+from integrity.cli.exitcodes import TABLE, ExitCode, code_for_error
+from integrity.cli.output import Output, abandon_stdout, close_streams, set_up_logging, set_up_streams
+from integrity.cli.session import Session
+from integrity.errors import AppError
+
+_COMPLETE_VARIABLE = "_INTEGRITY_COMPLETE"
+
+
+class Entry(NamedTuple):
+    """A command that is not loaded yet: its module below ``integrity.cli``, its name there, what it does."""
+
+    module: str
+    name: str
+    help: str
+
+
+COMMANDS = {
+    "scan": Entry("scan", "scan", "Record new and changed files, notice missing and moved ones."),
+    "scrub": Entry("scrub", "scrub", "Re-read what is recorded from the disk, and judge it."),
+    "status": Entry("status", "status", "Show roots, how well they are covered, and what is open."),
+    "findings": Entry("findings", "findings", "List open findings, one a line."),
+    "explain": Entry("explain", "explain", "Show everything known of one file."),
+    "accept": Entry("accept", "accept", "Take the present content of files as right."),
+    "ack": Entry("findings", "ack", "Stop reminding of findings until they change."),
+    "mute": Entry("findings", "mute", "Stop reminding of findings until a date."),
+    "root": Entry("root", "root", "List, release, rebind, pause or resume roots."),
+    "forget": Entry("forget", "forget", "Take files or a root out of the catalog."),
+    "catalog": Entry("catalog", "catalog", "Check, back up, restore or mend the catalog itself."),
+    "config": Entry("config", "config", "Check or show the configuration, or print a sample."),
+}
+
+
+class LazyGroup(click.Group):
+    """Know commands by name and load the one that is called."""
+
+    # ruff: noqa: ARG002 - the signatures are click's
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """List all of them, those first that a user meets first."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load one."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(import_module(f"integrity.cli.{entry.module}"), entry.name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of a command line; click can't guess what was meant, for it knows none of the names."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=list(COMMANDS), ctx=ctx) from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list without loading anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table of exit codes."""
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code.value), meaning) for code, meaning in TABLE])
+
+
+def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    """Print the version and what computes MD5, then end."""
+    if not value or ctx.resilient_parsing:
+        return
+    from integrity import __version__
+    from integrity.hashing import native_status
+
+    status = native_status()
+    core = f"native, {status.path}" if status.is_native else f"hashlib ({status.path})"
+    click.echo(f"integrity {__version__}\nhash core: {core}")
+    ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    subcommand_metavar="COMMAND [ARGS]...",
+)
+@click.option(
+    "--config", "config_path", type=click.Path(path_type=bytes), envvar="INTEGRITY_CONFIG", metavar="FILE",
+    help="Read this configuration.",
+)  # fmt: skip
+@click.option(
+    "--catalog", type=click.Path(path_type=bytes), envvar="INTEGRITY_CATALOG", metavar="PATH|URL",
+    help="Use this catalog.",
+)  # fmt: skip
+@click.option("-v", "--verbose", count=True, envvar="INTEGRITY_VERBOSE", help="Tell more; may be repeated.")
+@click.option("-q", "--quiet", is_flag=True, envvar="INTEGRITY_QUIET", help="Be silent if nothing is wrong.")
+@click.option("--json", "is_json", is_flag=True, envvar="INTEGRITY_JSON", help="Print one JSON object a line.")
+@click.option(
+    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", envvar="INTEGRITY_COLOR",
+    help="When to use colors.",
+)  # fmt: skip
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version, help="Show it.")
+@click.pass_obj
+def cli(
+    session: Session,
+    config_path: bytes | None,
+    catalog: bytes | None,
+    verbose: int,
+    quiet: bool,
+    is_json: bool,
+    color: str,
+) -> None:
+    """
+    Notice when files change that nobody changed.
+
+    Begin with:  integrity scan FOLDER;  integrity scrub FOLDER;  integrity status.
+
+    The options below stand before the command; each is also an environment variable INTEGRITY_<NAME>.
+    """
+    session.config_path, session.catalog_option = config_path, catalog
+    session.output = Output(is_json=is_json, is_quiet=quiet, verbosity=verbose, color=color)
+    set_up_streams(is_json=is_json)
+    set_up_logging(verbose)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """
+    Run one command line.
+
+    Args:
+        argv: without the program's name; None for the process's own.
+
+    Returns:
+        The exit code.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if _COMPLETE_VARIABLE in os.environ:
+        cli.main(arguments, prog_name="integrity", complete_var=_COMPLETE_VARIABLE)  # ends the process
+    session = Session(output=Output(is_json="--json" in arguments))  # until the options are parsed
+    try:
+        code = _run(arguments, session)
+        close_streams()
+    except BrokenPipeError:
+        abandon_stdout()
+        return ExitCode.BROKEN_PIPE
+    except OSError as error:
+        abandon_stdout()
+        session.output.fail(f"can't write the output: {error.strerror}", ExitCode.INCOMPLETE)
+        return ExitCode.INCOMPLETE
+    return code
+
+
+def _run(arguments: list[str], session: Session) -> int:
+    """Run a command and turn whatever ends it into words and an exit code."""
+    fail = session.fail
+    try:
+        with cli.make_context("integrity", arguments, obj=session) as context:
+            result = cli.invoke(context)
+            return result if isinstance(result, int) else ExitCode.OK
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
+        return ExitCode.USAGE
+    except click.ClickException as error:
+        return fail(_say_usage(error), ExitCode.USAGE)
+    except AppError as error:
+        return fail(str(error), code_for_error(error))
+    except (KeyboardInterrupt, click.Abort):
+        return fail("interrupted; what was done is kept", ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the top: a bug is one line for the user, not a page
+        if session.output.verbosity:
+            traceback.print_exc()
+        text = f"this is a bug in integrity: {type(error).__name__}: {error}; run again with -v to see where"
+        return fail(text, ExitCode.INCOMPLETE)
+
+
+def _say_usage(error: click.ClickException) -> str:
+    """Say what is wrong with a command line, and where to look."""
+    message = error.format_message()
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.NoSuchOption) and any(error.option_name in param.opts for param in cli.params):
+        command = context.command_path.removeprefix("integrity ") if context is not None else "COMMAND"
+        message = f"{error.option_name} stands before the command: integrity {error.option_name} {command} ..."
+    path = context.command_path if context is not None else "integrity"
+    return f"{message}\ntry: {path} --help"

@@ -1,0 +1,96 @@
+"""The JSON objects of ``--json``: their fields are pinned, so programs can rely on them."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from integrity.cli.output import JsonObject
+from integrity.model import Digests, Finding
+
+if TYPE_CHECKING:
+    from integrity.jobs.report import Note, Summary
+
+
+def iso_time(seconds: int | None) -> str | None:
+    """Write a time: UTC, ISO 8601."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def path_fields(name: str, path: bytes) -> JsonObject:
+    """Write a path as text; if its bytes are not UTF-8, the real ones stand beside it in base64 (R10)."""
+    try:
+        return {name: path.decode("utf-8")}
+    except UnicodeDecodeError:
+        text = path.decode("utf-8", "backslashreplace")
+        return {name: text, f"{name}_b64": base64.b64encode(path).decode("ascii")}
+
+
+def digest_fields(digests: Digests) -> JsonObject:
+    """Write digests in lower-case hex; None where one was not computed."""
+    values = {"md5": digests.md5, "xxh3_128": digests.xxh3_128, "blake3": digests.blake3}
+    return {name: None if value is None else value.hex() for name, value in values.items()}
+
+
+def absolute(root: bytes, path: bytes | None) -> bytes:
+    """Join a root and a path relative to it; a finding about the root itself has none."""
+    return root.rstrip(b"/") + b"/" + path if path else root
+
+
+def finding_object(finding: Finding) -> JsonObject:
+    """Write a finding."""
+    return {
+        "id": finding.id,
+        "kind": finding.kind.value,
+        "certainty": finding.certainty.value if finding.certainty else None,
+        **path_fields("path", absolute(finding.root, finding.path)),
+        **path_fields("root", finding.root),
+        "opened_at": iso_time(finding.opened_at),
+        "updated_at": iso_time(finding.updated_at),
+        "state": finding.state.value,
+        "blocks": list(finding.blocks),
+        "block_size_bytes": finding.block_size_bytes,
+        "ranges": [list(each) for each in finding.ranges],
+        "confirmed_reads": finding.confirmed_reads,
+        "resolved_at": iso_time(finding.resolved_at),
+        "resolution": finding.resolution,
+        "muted_until": iso_time(finding.muted_until),
+        "message": finding.message,
+    }
+
+
+def note_object(note: Note) -> JsonObject:
+    """Write a note."""
+    return {
+        "kind": note.kind.value,
+        **path_fields("path", absolute(note.root, note.path)),
+        **path_fields("root", note.root),
+        "message": note.message,
+    }
+
+
+def summary_object(summary: Summary) -> JsonObject:
+    """Write a summary: each known name in exactly one tally, and some "of which"."""
+    counts = summary.counts
+    return {
+        "job": summary.job.value,
+        "started_at": iso_time(summary.started_at),
+        "finished_at": iso_time(summary.finished_at),
+        "outcome": summary.outcome.value,
+        "files_known": counts.known,
+        "files_verified": counts.verified,
+        "files_new": counts.new,
+        "files_changed": counts.changed,
+        "files_damaged": counts.damaged,
+        "files_missing": counts.missing,
+        "files_unreadable": counts.unreadable,
+        "files_unstable": counts.unstable,
+        "files_skipped": counts.skipped,
+        "files_not_due": counts.not_due,
+        "files_moved": counts.moved,
+        "bytes_read": counts.bytes_read,
+        "duration_s": round(summary.duration_s, 3),
+        "findings_opened": counts.findings_opened,
+        "findings_open": counts.findings_open,
+    }

@@ -1,0 +1,107 @@
+"""
+The only place that prints.
+
+Results go to stdout, everything else to stderr. With ``--json`` stdout holds one object a line and nothing else; with
+``-q`` nothing is printed as long as nothing is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from dataclasses import dataclass
+from io import TextIOWrapper
+
+import click
+
+JsonObject = dict[str, object]
+"""What becomes one line of ``--json`` output; made where it is printed, never passed on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """
+    How one command talks to its user.
+
+    Args:
+        is_json: objects instead of sentences.
+        is_quiet: only what is wrong.
+        verbosity: how many times ``-v`` was given.
+        color: "auto", "always" or "never".
+    """
+
+    is_json: bool = False
+    is_quiet: bool = False
+    verbosity: int = 0
+    color: str = "auto"
+
+    def say(self, text: str = "") -> None:
+        """Print what is nice to know: not with ``-q``."""
+        if not self.is_quiet:
+            self.tell(text)
+
+    def tell(self, text: str = "") -> None:
+        """Print what must be known: a problem, or what was asked for."""
+        if not self.is_json:
+            click.echo(text, color=self._has_color(sys.stdout))
+
+    def give(self, kind: str, fields: JsonObject) -> None:
+        """Print a JSON object, with ``--json`` only."""
+        if self.is_json:
+            # Flushed one by one: who reads a pipe sees a finding when it is met, not when a buffer is full.
+            click.echo(json.dumps({"type": kind, "schema": 1, **fields}, ensure_ascii=False))
+
+    def warn(self, text: str) -> None:
+        """Print a warning on stderr."""
+        click.echo(f"integrity: warning: {printable(text)}", err=True)
+
+    def fail(self, text: str, exit_code: int) -> None:
+        """Print why a command could not do what was asked: on stderr, and as an object with ``--json``."""
+        for line in text.split("\n"):
+            click.echo(f"integrity: {printable(line)}", err=True)
+        self.give("error", {"message": text, "exit_code": exit_code})
+
+    def style(self, text: str, color: str) -> str:
+        """Make words stand out on a terminal; where color is off it is taken out again when printing."""
+        return click.style(text, fg=color, bold=True)
+
+    def _has_color(self, stream: object) -> bool:
+        if self.color == "auto":
+            return not os.environ.get("NO_COLOR") and isinstance(stream, TextIOWrapper) and stream.isatty()
+        return self.color == "always"
+
+
+def printable(text: str) -> str:
+    """Keep control characters out of one line of text: messages hold names, and names hold anything."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def set_up_streams(*, is_json: bool) -> None:
+    """Make sure that no character can't be printed; JSON is UTF-8 whatever the locale is."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8" if is_json else None, errors="backslashreplace")
+
+
+def set_up_logging(verbosity: int) -> None:
+    """Send log lines to stderr: warnings, with ``-v`` each run's steps, with ``-vv`` each file."""
+    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+
+
+def close_streams() -> None:
+    """
+    Bring all that was printed out of the program.
+
+    Raises:
+        OSError: the last of it could not be written; BrokenPipeError when its reader has gone.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def abandon_stdout() -> None:
+    """Let go of a stdout that can't be written to, so that the interpreter does not complain when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,0 +1,69 @@
+"""The kinds of values that options and arguments take."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+
+import click
+
+from integrity.config.units import parse_duration, parse_size
+
+# Click hands over what the system did, so undecodable bytes of a name survive (R10).
+PATH = click.Path(path_type=bytes)
+
+
+class _Size(click.ParamType[int]):
+    """A size such as 50M."""
+
+    name = "SIZE"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse it, or say what one looks like."""
+        try:
+            size = value if isinstance(value, int) else parse_size(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return size if size > 0 else self.fail("must be more than nothing", param, ctx)
+
+
+class _Duration(click.ParamType[int]):
+    """A duration such as 10d, in seconds."""
+
+    name = "DURATION"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse it, or say what one looks like."""
+        try:
+            return value if isinstance(value, int) else parse_duration(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _Moment(click.ParamType[int]):
+    """A date, or how far from now; in seconds UTC."""
+
+    name = "DATE"
+
+    def __init__(self, *, is_future: bool) -> None:
+        self._sign = 1 if is_future else -1
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse an ISO date (local time unless it says otherwise) or a duration."""
+        if isinstance(value, int):
+            return value
+        try:
+            return int(datetime.fromisoformat(str(value)).timestamp())
+        except ValueError:
+            pass  # then it is a duration, or neither
+        try:
+            return int(time.time()) + self._sign * parse_duration(str(value))
+        except ValueError:
+            example = "10d" if self._sign > 0 else "2w"
+            self.fail(f'must be a date such as 2026-11-30 or a duration such as {example}, not "{value}"', param, ctx)
+
+
+SIZE = _Size()
+DURATION = _Duration()
+PAST = _Moment(is_future=False)
+FUTURE = _Moment(is_future=True)

@@ -1,0 +1,50 @@
+"""Run a job for a command: catalog, signals, progress, report, exit code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.session import Session
+from integrity.errors import ConfigError
+
+if TYPE_CHECKING:
+    from integrity.jobs.context import Context
+    from integrity.jobs.report import Summary
+
+
+def real_path(path: bytes) -> bytes:
+    """Make a PATH absolute and free of symlinks, as the catalog stores it."""
+    try:
+        return os.path.realpath(path)
+    except OSError as error:
+        raise ConfigError(f"can't tell where the current folder is: {error.strerror}; name an absolute path") from error
+
+
+def run_job(
+    session: Session, paths: Sequence[bytes], job: Callable[[Context], Summary], *, threads: int | None = None
+) -> ExitCode:
+    """
+    Run a job to its end and print what it tells.
+
+    Args:
+        session: of this call.
+        paths: real ones; what a catalog that does not exist yet would be made for.
+        job: does it.
+        threads: of ``--jobs``.
+    """
+    from integrity.cli.console import ConsoleReport
+    from integrity.cli.progress import open_progress
+    from integrity.cli.signals import stop_on_signals
+    from integrity.jobs.runner import make_context
+
+    with stop_on_signals() as stop, session.open_or_create_catalog(paths) as catalog:
+        progress = open_progress(is_quiet=session.output.is_quiet)
+        report = ConsoleReport(session.output, progress)
+        try:
+            summary = job(make_context(catalog, session.config, report, jobs=threads, stop=stop))
+        finally:
+            progress.close()
+        return report.finish(summary)

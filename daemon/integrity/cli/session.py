@@ -1,0 +1,135 @@
+"""What all commands share: global options, the configuration, the catalog."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from integrity.cli.output import Output
+from integrity.errors import CatalogMissing, ConfigError, show_path
+
+if TYPE_CHECKING:
+    from integrity.catalog.connect import Catalog
+    from integrity.config import Config
+
+
+@dataclass
+class Session:
+    """
+    One call of the program.
+
+    Args:
+        config_path: of ``--config``; None for the default place.
+        catalog_option: of ``--catalog``; None for the config's.
+        output: how to talk to the user.
+    """
+
+    config_path: bytes | None = None
+    catalog_option: bytes | None = None
+    output: Output = field(default_factory=Output)
+
+    @cached_property
+    def config(self) -> Config:
+        """Read the configuration when it is first needed."""
+        from integrity.config import load_config
+
+        return load_config(self.config_path)
+
+    @property
+    def catalog_path(self) -> bytes:
+        """Name the catalog's file."""
+        place = self.catalog_option
+        if place is None:
+            return self.config.catalog
+        scheme, found, rest = place.partition(b"://")
+        if not found:
+            return os.path.abspath(place)
+        if scheme != b"sqlite":
+            raise ConfigError(f"{show_path(place)}: only a path, or sqlite:///PATH, can be used as the catalog")
+        return os.path.abspath(rest)
+
+    def fail(self, text: str, exit_code: int) -> int:
+        """Say why the command ends, and return the exit code."""
+        self.output.fail(text, exit_code)
+        return exit_code
+
+    @contextmanager
+    def open_catalog(self, *, writes: bool, any_key: bool = False) -> Iterator[Catalog]:
+        """
+        Open the catalog that exists.
+
+        Raises:
+            CatalogError: and its kinds; CatalogMissing says how to begin.
+        """
+        path = self.catalog_path
+        if not os.path.lexists(path):
+            raise CatalogMissing(_say_missing(path, self._find_backups()))
+        from integrity.catalog.connect import Catalog
+        from integrity.config import read_seal_key
+
+        with Catalog.open(path, writes=writes, seal_key=read_seal_key(self.config), any_key=any_key) as catalog:
+            self._warn(catalog)
+            yield catalog
+
+    @contextmanager
+    def open_or_create_catalog(self, paths: Sequence[bytes]) -> Iterator[Catalog]:
+        """
+        Open the catalog, or make one if there is something to put into it.
+
+        Args:
+            paths: what is to be recorded; checked first, so that a slip of the pen makes no catalog.
+        """
+        path = self.catalog_path
+        if os.path.lexists(path):
+            with self.open_catalog(writes=True) as catalog:
+                yield catalog
+            return
+        backups = self._find_backups()
+        if backups:
+            # A new catalog would know none of the old baselines: whatever rotted since would be recorded as good.
+            raise CatalogMissing(_say_missing(path, backups))
+        _require_folders(paths or [root.path for root in self.config.roots])
+        from integrity.catalog.connect import Catalog
+        from integrity.config import read_seal_key
+
+        with Catalog.create(path, seal_key=read_seal_key(self.config)) as catalog:
+            self.output.say(f"A new catalog was made: {show_path(path)}")
+            self._warn(catalog)
+            yield catalog
+
+    @property
+    def backup_folder(self) -> bytes:
+        """Name the folder of the catalog's backups; empty for the catalog's own."""
+        return self.config.catalog_backup.folder
+
+    def _find_backups(self) -> list[bytes]:
+        from integrity.catalog.backup import find_backups
+
+        return list(find_backups(self.catalog_path, self.backup_folder or None))
+
+    def _warn(self, catalog: Catalog) -> None:
+        for warning in catalog.warnings:
+            self.output.warn(warning)
+
+
+def _say_missing(path: bytes, backups: Sequence[bytes]) -> str:
+    if backups:
+        return (
+            f"no catalog at {show_path(path)}, but backups of it, the newest being {show_path(backups[-1])}:"
+            " bring it back with: integrity catalog restore"
+        )
+    return f"no catalog at {show_path(path)}: nothing has been recorded yet; start with: integrity scan FOLDER"
+
+
+def _require_folders(paths: Sequence[bytes]) -> None:
+    """Refuse what can't become a root before a catalog is made for it."""
+    if not paths:
+        raise ConfigError("no folder is recorded yet; name one: integrity scan FOLDER")
+    for path in paths:
+        if not os.path.isdir(path):
+            what = "is a file; name the folder that it lies in" if os.path.exists(path) else "there is no such folder"
+            raise ConfigError(f"{show_path(path)}: {what}")

@@ -1,0 +1,138 @@
+"""Findings, notes and summaries as a person reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from integrity.cli.advice import next_steps
+from integrity.cli.objects import absolute
+from integrity.cli.output import Output, printable
+from integrity.config import format_duration, format_size, spell_size
+from integrity.errors import show_path
+from integrity.model import INTEGRITY_PROBLEMS, ByteRange, Finding, FindingState, Outcome, RunCounts
+
+if TYPE_CHECKING:
+    from integrity.jobs.report import Summary
+
+_RANGES_SHOWN = 5
+_OUTCOMES = {
+    Outcome.CLEAN: ("all is well", "green"),
+    Outcome.FINDINGS: ("PROBLEMS FOUND", "red"),
+    Outcome.INCOMPLETE: ("not everything could be covered", "yellow"),
+    Outcome.INTERRUPTED: ("interrupted; what was done is kept", "yellow"),
+    Outcome.FAILED: ("failed", "red"),
+}
+
+
+def local_time(seconds: int) -> str:
+    """Write a time in the reader's time zone."""
+    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def count(number: int, noun: str) -> str:
+    """Write "1 file", "1,234 files"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def title(finding: Finding) -> str:
+    """Write a finding's kind, and how sure it is where that says something."""
+    return f"{finding.kind.value} ({finding.certainty.value})" if finding.certainty else finding.kind.value
+
+
+def where(finding: Finding) -> str | None:
+    """Say which bytes are damaged; None if the finding names none."""
+    if finding.blocks and finding.block_size_bytes:
+        blocks = _spans(finding.blocks)
+        noun = "block" if len(finding.blocks) == 1 else "blocks"
+        text = f"{noun} {_some(blocks)} of {spell_size(finding.block_size_bytes)}"
+        return f"{text}: {_bytes(finding.ranges)}" if finding.ranges else text
+    return _bytes(finding.ranges) if finding.ranges else None
+
+
+def _bytes(ranges: Sequence[ByteRange]) -> str:
+    return f"bytes {_some([f'{offset:,} to {offset + length - 1:,}' for offset, length in ranges])}"
+
+
+def _some(texts: Sequence[str]) -> str:
+    more = len(texts) - _RANGES_SHOWN
+    return ", ".join(texts[:_RANGES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _spans(blocks: Sequence[int]) -> list[str]:
+    """Write block numbers with neighbours joined: 3, 7-9."""
+    spans: list[list[int]] = []
+    for block in sorted(blocks):
+        if spans and spans[-1][1] == block - 1:
+            spans[-1][1] = block
+        else:
+            spans.append([block, block])
+    return [str(first) if first == last else f"{first}-{last}" for first, last in spans]
+
+
+def describe_finding(finding: Finding, output: Output) -> Iterator[str]:
+    """Write a finding in full: what, where, why it is thought so, what to do next."""
+    color = "red" if finding.kind in INTEGRITY_PROBLEMS else "yellow"
+    mark = output.style(title(finding), color)
+    yield f"{mark}  {show_path(absolute(finding.root, finding.path))}  [finding {finding.id}]"
+    yield f"    {printable(finding.message)}"
+    place = where(finding)
+    if place:
+        reads = f"; {count(finding.confirmed_reads, 'more reading')} agreed" if finding.confirmed_reads else ""
+        yield f"    damaged: {place}{reads}"
+    if finding.state is FindingState.RESOLVED:
+        yield f"    resolved: {printable(finding.resolution or '')}"
+        return
+    for step in next_steps(finding):
+        yield f"    - {step.words}" + (f":  {step.command}" if step.command else "")
+
+
+def line_of_finding(finding: Finding) -> str:
+    """Write a finding on one line."""
+    place = where(finding)
+    parts = [
+        f"{finding.id:>5}",
+        local_time(finding.opened_at),
+        f"{title(finding):<24}",
+        show_path(absolute(finding.root, finding.path)),
+    ]
+    state = "" if finding.state is FindingState.OPEN else f"({_state(finding)})"
+    return "  ".join(part for part in (*parts, place or "", state) if part)
+
+
+def _state(finding: Finding) -> str:
+    if finding.state is FindingState.MUTED and finding.muted_until is not None:
+        return f"muted until {local_time(finding.muted_until)}"
+    if finding.state is FindingState.RESOLVED and finding.resolved_at is not None:
+        return f"resolved {local_time(finding.resolved_at)}: {printable(finding.resolution or '')}"
+    return finding.state.value
+
+
+def describe_summary(summary: Summary, output: Output) -> Iterator[str]:
+    """Write a run's end: how it ended, what became of each name, what was read, what is open."""
+    words, color = _OUTCOMES[summary.outcome]
+    counts = summary.counts
+    yield f"{summary.job.value}: {output.style(words, color)}, after {format_duration(summary.duration_s)}"
+    yield f"  {count(counts.known, 'file')}{_tallies(counts)}"
+    rate = f", {format_size(counts.bytes_read / summary.duration_s)} a second" if summary.duration_s >= 0.1 else ""
+    yield f"  {format_size(counts.bytes_read)} read{rate}"
+    if counts.findings_open:
+        yield f"  {count(counts.findings_open, 'finding')} open, {counts.findings_opened:,} of them new"
+
+
+def _tallies(counts: RunCounts) -> str:
+    named = (
+        (counts.verified, "verified"),
+        (counts.new, "new"),
+        (counts.changed, "changed"),
+        (counts.not_due, "not due"),
+        (counts.skipped, "skipped"),
+        (counts.unstable, "unstable"),
+        (counts.unreadable, "UNREADABLE"),
+        (counts.missing, "MISSING"),
+        (counts.damaged, "DAMAGED"),
+    )
+    parts = [f"{number:,} {name}" for number, name in named if number]
+    moved = f" ({counts.moved:,} moved)" if counts.moved else ""
+    return f": {', '.join(parts)}{moved}" if parts else ""
