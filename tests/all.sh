@@ -1,0 +1,66 @@
+#!/bin/sh
+# The whole test run, from nothing: Debian packages (if they are missing and may be installed), a fresh virtual
+# environment, the build with warnings as errors, pytest. Arguments go to pytest. Asks nothing.
+set -eu
+cd "$(dirname "$0")/.."
+exec </dev/null
+
+# What else the environment would bring into the build or the tests.
+unset PYTHONPATH PYTHONHOME VIRTUAL_ENV
+
+packages="python3-venv python3-dev gcc libc6-dev git util-linux mount strace fuse3
+e2fsprogs xfsprogs btrfs-progs"
+
+find_missing_packages() {
+	for package in $packages; do
+		case $(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null) in
+		ii*) ;;
+		*) printf '%s ' "$package" ;;
+		esac
+	done
+}
+
+# apt-get as whoever may; the DPkg option waits for another apt-get rather than failing.
+apt() {
+	if [ "$(id -u)" = 0 ]; then
+		DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq "$@"
+	elif command -v sudo >/dev/null; then
+		sudo -n DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq "$@"
+	else
+		return 1
+	fi
+}
+
+if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
+	missing=$(find_missing_packages)
+	if [ -n "$missing" ]; then
+		# shellcheck disable=SC2086 # several words on purpose
+		{ apt update && apt install --no-install-recommends -y $missing; } ||
+			echo "tests/all.sh: could not install: $missing(needs root or sudo); going on without" >&2
+	fi
+else
+	echo "tests/all.sh: no Debian: tests that need missing programs are skipped and say which" >&2
+fi
+
+python=
+for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
+	if "$candidate" -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+		python=$candidate
+		break
+	fi
+done
+if [ -z "$python" ]; then
+	echo "tests/all.sh: no Python 3.11 or newer with ensurepip (Debian package python3-venv)" >&2
+	exit 1
+fi
+
+# The native build has a folder of its own, so that the one of an editable install for work is left alone.
+rm -rf build/test-venv build/test-native
+"$python" -m venv build/test-venv
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
+# --group needs pip 25.1
+build/test-venv/bin/python -m pip install --quiet --upgrade pip
+build/test-venv/bin/python -m pip install --quiet --group test --editable . \
+	--config-settings build-dir=build/test-native --config-settings cmake.define.INTEGRITY_WERROR=ON
+
+exec build/test-venv/bin/python -m pytest "$@"
