@@ -162,17 +162,17 @@ def test_huge_folder_comes_in_chunks(root: int, top: bytes, count: int, sizes: l
 
 def test_memory_does_not_grow_with_a_folder(root: int, top: bytes) -> None:
     """Of a huge folder only one chunk is held in memory."""
-    for index in range(6000):
+    for index in range(2500):
         os.close(os.open(b"file-with-a-name-of-some-length-%d" % index, os.O_CREAT | os.O_WRONLY, dir_fd=root))
     tracemalloc.start()
     try:
-        seen = sum(len(listing.files) for listing in walk(root, excludes=NOTHING, chunk=100))
+        seen = sum(len(listing.files) for listing in walk(root, excludes=NOTHING, chunk=50))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
-    assert seen == 6000
-    assert peak < 300_000
+    assert seen == 2500
+    assert peak < 150_000
 
 
 def test_tree_too_deep_for_recursion_and_path_max_is_walked(root: int, top: bytes) -> None:

@@ -12,8 +12,8 @@ import errno
 import fcntl
 import os
 import re
+import stat
 import uuid
-from contextlib import suppress
 from typing import NamedTuple
 
 _FS_IOC_GETFSUUID = 0x80111500  # linux/fs.h: struct fsuuid2, 1 byte of length and 16 of value; Linux 6.9
@@ -109,7 +109,8 @@ def find_uuid(fd: int, mount: Mount) -> str | None:
     Returns:
         As blkid(8) prints it; None where there is none.
     """
-    value = _ask(fd, _FS_IOC_GETFSUUID, _FSUUID2_BYTES)
+    # A FUSE server would be handed the question, and may answer anything.
+    value = None if mount.fs_type.startswith("fuse") else _ask(fd, _FS_IOC_GETFSUUID, _FSUUID2_BYTES)
     if value is not None and value[0] and any(value[1 : 1 + value[0]]):
         return _spell(value[1 : 1 + value[0]])
     if mount.fs_type == "btrfs":
@@ -117,6 +118,15 @@ def find_uuid(fd: int, mount: Mount) -> str | None:
         if info is not None:
             return _spell(info[_BTRFS_FSID_AT : _BTRFS_FSID_AT + 16])
     return _find_link(mount)
+
+
+def get_block_device(mount: Mount) -> int | None:
+    """Get the device number of what was mounted, if it is a block device that this process can see."""
+    try:
+        status = os.stat(mount.source)
+    except (OSError, ValueError):
+        return None  # no path at all: a pool, a server, branches, "none"
+    return status.st_rdev if stat.S_ISBLK(status.st_mode) else None
 
 
 def find_subvolume_uuid(fd: int) -> str | None:
@@ -174,14 +184,12 @@ def _find_link(mount: Mount) -> str | None:
         names = os.listdir(_BY_UUID)
     except FileNotFoundError:
         return None  # no udev here, as in a container
-    devices = {mount.device}
-    with suppress(OSError, ValueError):  # the source is no path: a pool, a server, "none"
-        devices.add(os.stat(mount.source).st_rdev)
+    devices = {mount.device, get_block_device(mount)}
     for name in sorted(names):
         try:
             device = os.stat(_BY_UUID + b"/" + name).st_rdev
         except FileNotFoundError:
             continue  # unplugged since the listing
-        if device in devices and device:
+        if device and device in devices:
             return name.decode("ascii", "backslashreplace")
     return None

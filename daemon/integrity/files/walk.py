@@ -23,11 +23,12 @@ import sys
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from integrity.files.excludes import Excludes
 from integrity.files.mounts import find_mounts_beneath
-from integrity.files.opening import STAY_ON_MOUNT, open_beneath, stat_beneath
+from integrity.files.opening import STAY_ON_MOUNT, open_beneath, open_noatime, stat_beneath
 from integrity.model import SkipReason
 
 # What os.fsdecode made of the names, undone; as constants, for os.fsencode would cost a tenth of the walk.
@@ -159,8 +160,7 @@ class _Tree:
         self._flags = _FOLDER if cross_mounts else _FOLDER | STAY_ON_MOUNT
         # Where to ask the kernel; asked everywhere, it would cost two more system calls for each folder.
         self._maybe_mounts = find_mounts_beneath(root_fd)
-        root = os.fstat(root_fd)
-        self._entered = {(root.st_dev, root.st_ino)}
+        self._entered: set[tuple[int, int]] = set()
 
     def open(self, folder: bytes) -> int:
         """
@@ -169,12 +169,7 @@ class _Tree:
         Raises:
             OSError: EXDEV if something was mounted there after the folder above it had been listed.
         """
-        try:
-            return open_beneath(self._root_fd, folder, self._flags | os.O_NOATIME)
-        except PermissionError as error:
-            if error.errno != errno.EPERM:  # O_NOATIME is for the owner and for root
-                raise
-        return open_beneath(self._root_fd, folder, self._flags)
+        return open_noatime(self._root_fd, folder, self._flags)
 
     def find_listings(self, folder: bytes, fd: int) -> Generator[Listing, None, list[bytes]]:
         """
@@ -193,6 +188,9 @@ class _Tree:
         with entries:
             while True:
                 batch, broken = _read(folder, entries, self._chunk)
+                if self._cross_mounts:
+                    # Of several views of one folder the first by name is entered, in whatever order they are listed.
+                    batch.sort(key=attrgetter("name"))
                 is_last = len(batch) < self._chunk or broken is not None
                 files, skips, failures = self._sort_out(folder, batch, subfolders)
                 for failure in failures:
@@ -265,6 +263,9 @@ class _Tree:
             return False  # what is mounted there is mounted over the root, too, and can't be seen from in here
         if not (self._cross_mounts and is_folder):
             return not self._cross_mounts
+        if not self._entered:
+            root = os.fstat(self._root_fd)
+            self._entered.add((root.st_dev, root.st_ino))
         stat = stat_beneath(self._root_fd, path)
         top = (stat.st_dev, stat.st_ino)
         if top in self._entered:

@@ -1,0 +1,176 @@
+"""
+Say what a file system can be trusted with.
+
+By type, from a table with the reason beside each row; what one type leaves open is looked for on the root itself. In
+doubt the answer is the careful one: less trust makes a verdict say ``no_ctime``, too much would call an edit rot.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from stat import S_ISREG
+
+from integrity.errors import RootSuspended
+from integrity.files.mounts import get_mount
+from integrity.files.opening import open_beneath, open_noatime
+from integrity.model import Capability
+
+_SECOND_NS = 1_000_000_000
+
+# Times come from the kernel's tick: 10 ms apart at 100 Hz. Since Linux 6.13 they are finer once somebody has looked,
+# which helps those who look, not two writes between two looks.
+_TICK_NS = 20_000_000
+
+# How many names of a root are looked at.
+_SAMPLE = 32
+
+
+def _local(granularity_ns: int = _TICK_NS, *, has_direct_io: bool = True) -> Capability:
+    """Describe a file system of this machine that keeps ctime and inodes as POSIX has them."""
+    return Capability("", True, True, granularity_ns, has_direct_io, is_remote=False)
+
+
+def _foreign(
+    granularity_ns: int = _TICK_NS, *, has_stable_inodes: bool = False, has_direct_io: bool = True
+) -> Capability:
+    """Describe a file system of this machine that was made for another system, without a ctime worth the name."""
+    return Capability("", False, has_stable_inodes, granularity_ns, has_direct_io, is_remote=False)
+
+
+# What a server passes on is as good as what it exports, and that can't be told from here: an NFS server may export
+# mergerfs or a FAT stick, a Samba server makes up ctime and may make up inode numbers (noserverino). NFS itself does
+# keep both, but attributes are cached for up to a minute, so a ctime that did not move proves nothing.
+_REMOTE = Capability("", False, False, 2 * _SECOND_NS, has_direct_io=True, is_remote=True)
+
+# FUSE servers answer what they like: mergerfs may show another branch's file tomorrow, sshfs makes up inode numbers,
+# and O_DIRECT goes past our cache to a server that reads through its own.
+_FUSE = Capability("", False, False, 2 * _SECOND_NS, has_direct_io=False, is_remote=False)
+
+# Never heard of: nothing is believed.
+_UNKNOWN = Capability("", False, False, 2 * _SECOND_NS, has_direct_io=False, is_remote=False)
+
+_TABLE = {
+    # Inodes of 128 bytes have no room for fractions of a second: see _is_coarse.
+    "ext2": _local(),
+    "ext3": _local(),
+    "ext4": _local(),
+    "xfs": _local(),
+    "btrfs": _local(),
+    "f2fs": _local(),
+    "bcachefs": _local(),
+    "jfs": _local(),
+    "nilfs2": _local(),
+    "reiserfs": _local(_SECOND_NS),
+    "zfs": _local(has_direct_io=False),  # before 2.3 it takes O_DIRECT and reads through its cache all the same
+    "tmpfs": _local(
+        has_direct_io=False
+    ),  # there is nothing behind the cache; newer kernels take O_DIRECT and ignore it
+    "ramfs": _local(has_direct_io=False),
+    # Files of a lower layer get another inode number when they are first written, or at each mount (xino=off).
+    "overlay": replace(_local(), has_stable_inodes=False),
+    # FAT keeps a creation time, no change time, and no inodes: the kernel numbers them as it meets them.
+    "vfat": _foreign(2 * _SECOND_NS),
+    "msdos": _foreign(2 * _SECOND_NS),
+    "exfat": _foreign(),  # 10 ms
+    # NTFS has a change time, but programs of Windows may set it. Its record numbers stay.
+    "ntfs3": _foreign(has_stable_inodes=True),
+    "ntfs": _foreign(has_stable_inodes=True),
+    # HFS+ sets ctime and keeps it in whole seconds; what macOS does with it is another matter.
+    "hfsplus": _foreign(_SECOND_NS, has_stable_inodes=True),
+    "nfs": _REMOTE,
+    "nfs4": _REMOTE,
+    "cifs": _REMOTE,
+    "smb3": _REMOTE,
+    "smbfs": _REMOTE,
+    "9p": _REMOTE,
+    "afs": _REMOTE,
+    "ceph": _REMOTE,
+    "vboxsf": _REMOTE,
+    "virtiofs": _REMOTE,
+    "fuse.sshfs": replace(_FUSE, is_remote=True),
+    "fuse.rclone": replace(_FUSE, is_remote=True),
+    "fuse.glusterfs": replace(_FUSE, is_remote=True),
+    "fuse.s3fs": replace(_FUSE, is_remote=True),
+}
+
+_WITH_SMALL_INODES = frozenset({"ext2", "ext3", "ext4"})
+
+
+def find_capability(root_fd: int, path: bytes) -> Capability:
+    """
+    Find out what the file system of an open root can be trusted with.
+
+    Args:
+        root_fd: from ``open_root``.
+        path: of the root, for messages.
+
+    Raises:
+        RootSuspended: the root can't be looked at.
+    """
+    try:
+        fs_type = get_mount(root_fd).fs_type
+        capability = replace(get_capability(fs_type), fs_type=fs_type)
+        if fs_type in _WITH_SMALL_INODES and _is_coarse(root_fd):
+            capability = replace(capability, granularity_ns=_SECOND_NS)
+        if capability.has_direct_io and _is_direct_io_refused(root_fd):
+            capability = replace(capability, has_direct_io=False)
+    except OSError as error:
+        raise RootSuspended(
+            f"{path.decode('utf-8', 'backslashreplace')}: can't look at the root's folder: {error.strerror}; "
+            "check that its disk is mounted and answers, and that the user integrity runs as may read it"
+        ) from error
+    return capability
+
+
+def get_capability(fs_type: str) -> Capability:
+    """Get what a type of file system can be trusted with as a rule."""
+    known = _TABLE.get(fs_type)
+    if known is None:
+        known = _FUSE if fs_type.startswith("fuse") else _UNKNOWN
+    return replace(known, fs_type=fs_type)
+
+
+def _is_coarse(root_fd: int) -> bool:
+    """
+    Tell whether times seem to be kept in whole seconds: inodes of 128 bytes.
+
+    No ioctl tells without rights. ctime can't be set, so where fractions are kept, one in a hundred is zero at most; an
+    empty root that happens to be such a one is trusted less than it could be, and a wrong answer the other way is not
+    possible.
+    """
+    if os.fstat(root_fd).st_ctime_ns % _SECOND_NS:
+        return False
+    return all(status.st_ctime_ns % _SECOND_NS == 0 for _, status in _sample(root_fd))
+
+
+def _is_direct_io_refused(root_fd: int) -> bool:
+    """Try O_DIRECT on a file of the root; where there is none, or it may not be read, the table is believed."""
+    for name, status in _sample(root_fd):
+        if not S_ISREG(status.st_mode):
+            continue
+        try:
+            os.close(open_beneath(root_fd, name, os.O_RDONLY | os.O_DIRECT))
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                return True
+            continue  # gone, not ours to read, or damaged: the reader will say so; here the next one will do
+        return False
+    return False
+
+
+def _sample(root_fd: int) -> Iterator[tuple[bytes, os.stat_result]]:
+    """Yield some names of the root's folder and what lstat says of them, leaving its atime alone."""
+    fd = open_noatime(root_fd, b"", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with os.scandir(fd) as entries:
+            for entry in islice(entries, _SAMPLE):
+                try:
+                    yield os.fsencode(entry.name), entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+    finally:
+        os.close(fd)
