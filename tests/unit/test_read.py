@@ -68,6 +68,7 @@ class Recorder:
 
 class TestContent:
     @MODES
+    @pytest.mark.parametrize("has_direct_io", [True, False], ids=["direct", "buffered"])
     @pytest.mark.parametrize(
         "size",
         [
@@ -76,12 +77,13 @@ class TestContent:
         ],
     )
     def test_files_of_any_size_are_read_whole(
-        self, tmp_path: Path, buffers: Buffers, mode: ReadMode, size: int
+        self, tmp_path: Path, buffers: Buffers, mode: ReadMode, size: int, has_direct_io: bool
     ) -> None:
-        """The segments put together are the file, whatever its size."""
+        """The segments put together are the file, whatever its size and however it is read."""
         content = os.urandom(size)
         (tmp_path / "f").write_bytes(content)
-        with reading(tmp_path, mode) as reader, reader.open(b"f") as file:
+        capability = make_capability(has_direct_io=has_direct_io)
+        with reading(tmp_path, mode, capability=capability) as reader, reader.open(b"f") as file:
             assert content == read_all(file, buffers)
             assert (size, size, []) == (file.size_bytes, file.bytes_read, file.bad_ranges)
             assert size == file.finish().size_bytes
@@ -206,6 +208,20 @@ class TestStability:
             disturb(tmp_path / "f")
             for _ in segments:
                 pass
+            with pytest.raises(Unstable):
+                file.finish()
+
+    def test_another_file_of_the_same_times_at_the_path_is_unstable(self, tmp_path: Path, buffers: Buffers) -> None:
+        """A folder on the way that was exchanged moves nothing of the open file: only the path's stat shows it."""
+        for name in ("folder", "other"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "f").write_bytes(b"content")
+        with reading(tmp_path) as reader, reader.open(b"folder/f") as file:
+            read_all(file, buffers)
+            before = os.stat(tmp_path / "folder" / "f").st_ctime_ns
+            (tmp_path / "folder").rename(tmp_path / "old")
+            (tmp_path / "other").rename(tmp_path / "folder")
+            assert before == os.stat(tmp_path / "old" / "f").st_ctime_ns
             with pytest.raises(Unstable):
                 file.finish()
 

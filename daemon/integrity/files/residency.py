@@ -130,7 +130,7 @@ def drop_clean_pages(fd: int, start: int = 0, size: int = 0) -> None:
     Args:
         fd: of the file.
         start: first byte.
-        size: 0 stands for "to the end", and takes the last, partial page too.
+        size: 0 stands for "to the end". A range that ends where the file ends takes its last, partial page too.
     """
     os.posix_fadvise(fd, start, size, os.POSIX_FADV_DONTNEED)
 

@@ -169,7 +169,8 @@ class SpanReader:
     def give_back(self) -> None:
         """Drop from the cache what this reading brought there; may be called twice."""
         while self._ours:
-            self._drop_behind(self._size_bytes)
+            offset, length = self._ours.popleft()
+            drop_clean_pages(self._fd, offset, length)
 
     def _begin_direct(self, buffer_bytes: int) -> None:
         fs_type = self._terms.capability.fs_type
@@ -310,10 +311,7 @@ class SpanReader:
             offset, length = self._ours[0]
             if offset >= end:
                 return
-            is_over = offset + length <= end
-            # The last page of a file is a partial one: only "to the end" takes it.
-            is_tail = is_over and offset + length >= self._size_bytes
-            drop_clean_pages(self._fd, offset, 0 if is_tail else min(end, offset + length) - offset)
-            if not is_over:
+            drop_clean_pages(self._fd, offset, min(end, offset + length) - offset)
+            if offset + length > end:
                 return
             self._ours.popleft()
