@@ -73,7 +73,6 @@ CONTENT_FINDINGS = frozenset(
     {
         FindingKind.ROT,
         FindingKind.SILENT_REWRITE,
-        FindingKind.TRANSIENT,
         FindingKind.UNREADABLE,
         FindingKind.CHANGED,
         FindingKind.SHRUNK,
@@ -81,6 +80,38 @@ CONTENT_FINDINGS = frozenset(
     }
 )
 """Findings about a file's content: while one is open the file's baseline is frozen (R6)."""
+
+INTEGRITY_PROBLEMS = frozenset(
+    {
+        FindingKind.ROT,
+        FindingKind.SILENT_REWRITE,
+        FindingKind.TRANSIENT,
+        FindingKind.CATALOG_DAMAGED,
+        FindingKind.CHANGED,
+        FindingKind.MISSING,
+        FindingKind.SHRUNK,
+        FindingKind.ROLLED_BACK,
+        FindingKind.MASS_CHANGE,
+        FindingKind.COPY_MISSING,
+        FindingKind.COPY_DIFFERS,
+        FindingKind.COPY_STALE,
+    }
+)
+"""Findings that mean exit code 1."""
+
+COVERAGE_PROBLEMS = frozenset(
+    {
+        FindingKind.UNREADABLE,
+        FindingKind.UNSTABLE,
+        FindingKind.ROOT_SUSPENDED,
+        FindingKind.OVERDUE,
+        FindingKind.WATCH_BLIND,
+        FindingKind.DEVICE_FAILING,
+        FindingKind.DEVICE_STALLED,
+        FindingKind.COPY_UNREADABLE,
+    }
+)
+"""Findings that mean exit code 3: something could not be covered."""
 
 
 class Certainty(StrEnum):

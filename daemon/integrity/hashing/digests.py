@@ -1,0 +1,300 @@
+"""
+The digests of one file in one pass over its bytes.
+
+Decides how bytes, holes and block borders become digests; leaves reading, threads and comparing to others. A file is fed
+in order, as segments that may end anywhere: block digests do not depend on how the file was cut.
+
+I1  Digests of a file with holes equal those of the same bytes written out as zeros.
+I2  ``chain`` and ``cut_blocks`` share no state, so two threads may run them on the same segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import repeat
+
+from blake3 import blake3
+from xxhash import xxh3_128, xxh3_128_digest
+
+from integrity.files.read import Segment
+from integrity.hashing.md5 import Md5, native_status
+from integrity.model import Blocks, ByteRange, Digests
+
+SPARSE_HOLES_BYTES = 1 << 30
+"""Files with more holes than this, and than data, get no whole-file digests: MD5 over 1 TiB of zeros takes 20 minutes."""
+
+_ZEROS = memoryview(bytes(1 << 20))
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """Which digests to compute: of the whole file, and of its blocks if it is larger than one."""
+
+    md5: bool = False
+    xxh3_128: bool = False
+    blake3: bool = False
+    block_md5: bool = False
+    block_xxh3_128: bool = False
+
+    @property
+    def needs_chain(self) -> bool:
+        """Say whether any digest runs over the whole file."""
+        return self.md5 or self.xxh3_128 or self.blake3
+
+    @property
+    def needs_blocks(self) -> bool:
+        """Say whether blocks are digested at all."""
+        return self.block_md5 or self.block_xxh3_128
+
+
+def recording(*, blake3: bool) -> Want:
+    """Ask for all that is kept of a file when it is recorded."""
+    return Want(md5=True, xxh3_128=True, blake3=blake3, block_md5=True, block_xxh3_128=True)
+
+
+def verifying(*, is_one_block: bool, deep: bool, blake3: bool) -> Want:
+    """Ask for what judges a recorded file: XXH3 of the file or of its blocks; ``deep`` adds the MD5 of the file."""
+    return Want(md5=deep, xxh3_128=is_one_block, blake3=blake3, block_xxh3_128=True)
+
+
+def confirming(*, blake3: bool) -> Want:
+    """Ask for XXH3 and MD5 side by side, which tells a wrong file from a wrong catalog (R3)."""
+    return recording(blake3=blake3)
+
+
+def without_chain(want: Want) -> Want:
+    """Leave out what runs over the whole file, for very sparse files."""
+    return replace(want, md5=False, xxh3_128=False, blake3=False)
+
+
+def is_very_sparse(size_bytes: int, hole_bytes: int) -> bool:
+    """Say whether whole-file digests would mostly be computed over zeros that nobody stored."""
+    return hole_bytes > SPARSE_HOLES_BYTES and hole_bytes * 2 > size_bytes
+
+
+def digest_whole(data: memoryview, want: Want) -> Digests:
+    """Digest a file that is in memory as one piece: the short way for small files."""
+    return Digests(
+        md5=Md5(data).digest() if want.md5 else None,
+        xxh3_128=xxh3_128_digest(data) if want.xxh3_128 else None,
+        blake3=blake3(data).digest() if want.blake3 else None,
+    )
+
+
+class FileHasher:
+    """
+    Digest one file, segment by segment, in order.
+
+    Args:
+        want: which digests.
+        size_bytes: of the file; decides whether blocks are digested.
+        block_size_bytes: of its blocks.
+        start: offset of the first segment, a multiple of the block size; not 0 when resumed.
+        md5_state: exported at ``start``. Without it a resumed file gets no whole-file digests: only MD5 can resume.
+        probe: a range to digest besides.
+    """
+
+    def __init__(
+        self,
+        want: Want,
+        size_bytes: int,
+        block_size_bytes: int,
+        *,
+        start: int = 0,
+        md5_state: bytes | None = None,
+        probe: ByteRange | None = None,
+    ) -> None:
+        is_resumed = start > 0
+        self._md5 = None
+        if want.md5 and not is_resumed:
+            self._md5 = Md5()
+        elif want.md5 and md5_state is not None:
+            self._md5 = Md5.import_state(md5_state)
+        self._xxh3 = xxh3_128() if want.xxh3_128 and not is_resumed else None
+        self._blake3 = blake3() if want.blake3 and not is_resumed else None
+        self._blocks = (
+            _BlockCutter(want, block_size_bytes) if want.needs_blocks and size_bytes > block_size_bytes else None
+        )
+        self._first_block = start // block_size_bytes
+        self._probe = None if probe is None or probe[0] < start else ProbeHasher(probe)
+
+    def chain(self, segment: Segment) -> None:
+        """Feed the digests of the whole file."""
+        for piece in _pieces(segment):
+            if self._md5 is not None:
+                self._md5.update(piece)
+            if self._xxh3 is not None:
+                self._xxh3.update(piece)
+            if self._blake3 is not None:
+                self._blake3.update(piece)
+
+    def cut_blocks(self, segment: Segment) -> None:
+        """Feed the digests of the blocks, and the probe."""
+        if self._probe is not None:
+            self._probe.feed(segment)
+        if self._blocks is None:
+            return
+        if segment.data is None:
+            self._blocks.feed_zeros(segment.length)
+        else:
+            self._blocks.feed(segment.data)
+
+    @property
+    def blocks_done(self) -> int:
+        """Count the whole blocks digested since the last ``take_blocks``."""
+        return 0 if self._blocks is None else self._blocks.count
+
+    def take_blocks(self) -> tuple[int, Blocks | None]:
+        """
+        Hand over the blocks digested since the last call, and forget them.
+
+        Returns:
+            The index of the first of them, and the digests; None when the file is not cut into blocks.
+        """
+        first = self._first_block
+        if self._blocks is None:
+            return first, None
+        blocks = self._blocks.take()
+        self._first_block += len(blocks)
+        return first, blocks
+
+    def md5_state(self) -> bytes | None:
+        """Export the MD5 of the whole file so far; None when there is none, or when it can't be exported."""
+        return None if self._md5 is None or not native_status().is_native else self._md5.export_state()
+
+    def probe(self) -> bytes | None:
+        """Give the digest of the probed range; None when there is none or the file did not reach its end."""
+        return None if self._probe is None else self._probe.digest()
+
+    def digests(self) -> Digests:
+        """Give the digests of everything fed so far; end the last, short block."""
+        if self._blocks is not None:
+            self._blocks.end()
+        return Digests(
+            md5=None if self._md5 is None else self._md5.digest(),
+            xxh3_128=None if self._xxh3 is None else self._xxh3.digest(),
+            blake3=None if self._blake3 is None else self._blake3.digest(),
+        )
+
+
+def _pieces(segment: Segment) -> Iterator[memoryview]:
+    """Cut a hole into pieces of zeros; data is one piece."""
+    if segment.data is not None:
+        yield segment.data
+        return
+    whole, rest = divmod(segment.length, len(_ZEROS))
+    yield from repeat(_ZEROS, whole)
+    if rest:
+        yield _ZEROS[:rest]
+
+
+class ProbeHasher:
+    """Digest one range of a file with XXH3-128 while its segments go by, in order."""
+
+    def __init__(self, probe: ByteRange) -> None:
+        self._position, self._end = probe[0], probe[0] + probe[1]
+        self._xxh3 = xxh3_128()
+
+    def feed(self, segment: Segment) -> None:
+        """Take what of a segment lies in the range."""
+        begin = max(self._position, segment.offset)
+        end = min(self._end, segment.offset + segment.length)
+        if begin >= end:
+            return
+        for piece in _pieces(_slice(segment, begin, end)):
+            self._xxh3.update(piece)
+        self._position = end
+
+    def digest(self) -> bytes | None:
+        """Give the digest; None when the file ended before the range did."""
+        return self._xxh3.digest() if self._position == self._end else None
+
+
+def _slice(segment: Segment, begin: int, end: int) -> Segment:
+    data = None if segment.data is None else segment.data[begin - segment.offset : end - segment.offset]
+    return Segment(begin, end - begin, data)
+
+
+class _BlockCutter:
+    """Digest blocks of one size from pieces that end anywhere."""
+
+    def __init__(self, want: Want, size_bytes: int) -> None:
+        self._size = size_bytes
+        self._wants_md5 = want.block_md5
+        self._md5s: list[bytes] = []
+        self._xxh3s: list[bytes] = []
+        self._open = 0  # bytes in the block that is not complete
+        self._md5 = Md5()
+        self._xxh3 = xxh3_128()
+
+    @property
+    def count(self) -> int:
+        return len(self._xxh3s)
+
+    def feed(self, data: memoryview) -> None:
+        position = 0
+        if self._open:
+            position = min(self._size - self._open, len(data))
+            self._continue(data[:position])
+        while len(data) - position >= self._size:
+            self._add(data[position : position + self._size])
+            position += self._size
+        if position < len(data):
+            self._continue(data[position:])
+
+    def feed_zeros(self, length: int) -> None:
+        if self._open:
+            first = min(self._size - self._open, length)
+            self._continue_zeros(first)
+            length -= first
+        whole, rest = divmod(length, self._size)
+        if whole:
+            md5, xxh3 = _zero_block(self._size)
+            self._xxh3s.extend([xxh3] * whole)
+            if self._wants_md5:
+                self._md5s.extend([md5] * whole)
+        self._continue_zeros(rest)
+
+    def _continue_zeros(self, length: int) -> None:
+        for piece in _pieces(Segment(0, length, None)):
+            self._continue(piece)
+
+    def _add(self, block: memoryview) -> None:
+        self._xxh3s.append(xxh3_128_digest(block))
+        if self._wants_md5:
+            self._md5s.append(Md5(block).digest())
+
+    def _continue(self, piece: memoryview) -> None:
+        """Feed the block that is open; close it when it is full. ``piece`` never goes beyond it."""
+        self._xxh3.update(piece)
+        if self._wants_md5:
+            self._md5.update(piece)
+        self._open += len(piece)
+        if self._open == self._size:
+            self.end()
+
+    def end(self) -> None:
+        """Close the open block, which may be short."""
+        if not self._open:
+            return
+        self._xxh3s.append(self._xxh3.digest())
+        self._xxh3.reset()
+        if self._wants_md5:
+            self._md5s.append(self._md5.digest())
+            self._md5.reset()
+        self._open = 0
+
+    def take(self) -> Blocks:
+        blocks = Blocks(self._size, xxh3_128=b"".join(self._xxh3s), md5=b"".join(self._md5s))
+        self._xxh3s.clear()
+        self._md5s.clear()
+        return blocks
+
+
+@lru_cache(maxsize=16)
+def _zero_block(size_bytes: int) -> tuple[bytes, bytes]:
+    """Digest a block of zeros: MD5, XXH3-128."""
+    zeros = bytes(size_bytes)
+    return Md5(zeros).digest(), xxh3_128_digest(zeros)

@@ -1,0 +1,1 @@
+"""Jobs: scan, scrub and what belongs to them. Command line and scheduler meet in ``runner``."""

@@ -1,0 +1,206 @@
+"""
+Names that the catalog does not know: new files, other names of known ones, and files that moved here.
+
+A moved file keeps its record and its history. It is recognised by inode, size and mtime inside its root at once; by
+content (digest and size) when the walk is over and a recorded file is gone, and only if there is no doubt which (R5).
+Hard links are hashed once and recorded under each name.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.catalog import files, folders
+from integrity.catalog.files import FileRecord, NewFile
+from integrity.files.opening import stat_beneath
+from integrity.files.walk import Seen
+from integrity.hashing.digests import recording
+from integrity.hashing.engine import Task
+from integrity.jobs.report import NoteKind
+from integrity.jobs.targets import show
+from integrity.model import FileId, FolderId, Reading, Tally, Witness
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from integrity.jobs.context import RootRun
+    from integrity.jobs.idset import IdSet
+
+_LINKS_KEPT = 10_000
+"""Hashed files with several names that are remembered for the names to come."""
+
+_NEW_KEPT = 200_000
+"""New files remembered by content, to recognise moves; beyond it a move is recorded as new and deleted."""
+
+
+class Place(NamedTuple):
+    """Where a file stands: its folder's path and its name."""
+
+    folder: bytes
+    name: bytes
+
+    @property
+    def path(self) -> bytes:
+        """Join both."""
+        return self.folder + b"/" + self.name if self.folder else self.name
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A new file that is being read, with all names of it that were met meanwhile."""
+
+    places: list[Place]
+    witness: Witness
+
+
+@dataclass(slots=True)
+class _Move:
+    record: FileRecord
+    place: Place
+
+
+class Arrivals:
+    """
+    Take unknown names; record them in batches.
+
+    Args:
+        run: the run they belong to.
+        seen: ids of the recorded files that were met; moved ones are added.
+        is_prelude: a scrub follows and counts them.
+    """
+
+    def __init__(self, run: RootRun, seen: IdSet, *, is_prelude: bool) -> None:
+        self._run = run
+        self._is_prelude = is_prelude
+        self._seen = seen
+        self._can_move = run.root.file_count > 0
+        self._want = recording(blake3="blake3" in run.settings.digests)
+        self._links: OrderedDict[Witness, Arrival | Reading] = OrderedDict()
+        self._ready: list[tuple[Place, Reading]] = []
+        self._moves: list[_Move] = []
+        self._folder_ids: dict[bytes, FolderId] = {}
+        self._new_by_content: dict[tuple[int, bytes], FileId | None] = {}
+        self.racy: list[bytes] = []
+
+    def meet(self, connection: Connection, place: Place, seen: Seen) -> Task | None:
+        """Take an unknown name; give the task of reading it, unless its content is known already."""
+        witness = Witness(seen.size_bytes, seen.mtime_ns, seen.ctime_ns, seen.inode)
+        if self._can_move and self._recognise_move(connection, place, witness):
+            return None
+        arrival = Arrival([place], witness)
+        if seen.links > 1 and self._run.capability.has_stable_inodes:
+            known = self._links.get(witness)
+            if isinstance(known, Arrival):
+                known.places.append(place)
+                return None
+            if known is not None:
+                self._ready.append((place, replace(known, bytes_read=0)))
+                return None
+            self._links[witness] = arrival
+        return Task(place.path, seen.size_bytes, self._want, self._run.settings.block_size_bytes, arrival)
+
+    def _recognise_move(self, connection: Connection, place: Place, witness: Witness) -> bool:
+        """Recognise a recorded file under another name: same inode, size and mtime, and its old name is not its any more."""
+        if not self._run.capability.has_stable_inodes:
+            return False
+        found = files.find_by_inode(connection, self._run.catalog.sealer, self._run.root.id, witness.inode)
+        moving = {move.record.id for move in self._moves}
+        gone = [
+            record
+            for record in found
+            if (record.witness.size_bytes, record.witness.mtime_ns) == witness[:2]
+            and record.is_sealed
+            and record.id not in moving
+            and not self._stands(record)
+        ]
+        if len(gone) != 1:
+            return False
+        self._moves.append(_Move(gone[0], place))
+        self._seen.add(gone[0].id)
+        return True
+
+    def _stands(self, record: FileRecord) -> bool:
+        """Say whether a recorded file is still found under its name."""
+        try:
+            return stat_beneath(self._run.root_fd, record.path).st_ino == record.witness.inode
+        except OSError as error:
+            return error.errno not in (errno.ENOENT, errno.ENOTDIR)
+
+    def done(self, arrival: Arrival, reading: Reading) -> None:
+        """Take the reading of a new file, for all names of it."""
+        if arrival.witness in self._links:
+            self._links[arrival.witness] = reading
+            self._links.move_to_end(arrival.witness)
+            while len(self._links) > _LINKS_KEPT and not isinstance(next(iter(self._links.values())), Arrival):
+                self._links.popitem(last=False)
+        for number, place in enumerate(arrival.places):
+            self._ready.append((place, reading if number == 0 else replace(reading, bytes_read=0)))
+
+    def dropped(self, arrival: Arrival) -> None:
+        """Forget a new file that could not be read."""
+        self._links.pop(arrival.witness, None)
+
+    @property
+    def waiting(self) -> int:
+        """Count the rows that wait for ``flush``."""
+        return len(self._ready) + len(self._moves)
+
+    def flush(self, connection: Connection) -> None:
+        """Write what arrived: moves first, as a new file may stand where a moved one stood."""
+        for move in self._moves:
+            self._write_move(connection, move)
+        rows = [
+            NewFile(self._folder_id(connection, place.folder), place.folder, place.name, reading)
+            for place, reading in self._ready
+        ]
+        if rows:
+            run = self._run
+            ids = files.record_files(connection, run.catalog.sealer, run.root, rows, now=run.now(), boot_id=run.boot_id)
+            self._note_new(rows, ids)
+        self._ready, self._moves = [], []
+
+    def _note_new(self, rows: list[NewFile], ids: list[FileId]) -> None:
+        self._count(Tally.NEW, len(rows))
+        for row, file_id in zip(rows, ids, strict=True):
+            self._seen.add(file_id)
+            if row.reading.witness.is_racy:
+                self.racy.append(Place(row.folder_path, row.name).path)
+            if self._can_move and row.reading.digests.md5 is not None and len(self._new_by_content) < _NEW_KEPT:
+                key = (row.reading.witness.size_bytes, row.reading.digests.md5)
+                self._new_by_content[key] = None if key in self._new_by_content else file_id
+
+    def _folder_id(self, connection: Connection, path: bytes) -> FolderId:
+        if path not in self._folder_ids:
+            if len(self._folder_ids) > _LINKS_KEPT:
+                self._folder_ids.clear()
+            self._folder_ids[path] = folders.ensure_folder(connection, self._run.root.id, path)
+        return self._folder_ids[path]
+
+    def _write_move(self, connection: Connection, move: _Move) -> None:
+        run = self._run
+        folder_id = self._folder_id(connection, move.place.folder)
+        files.move_file(connection, run.catalog.sealer, run.root, move.record.id, folder_id, *move.place, now=run.now())
+        files.mark_suspects(connection, [move.record.id])
+        run.counts.moved += 1
+        self._count(Tally.NOT_DUE, 1)
+        run.note(NoteKind.MOVED, move.place.path, f"moved here from {show(move.record.path)}")
+
+    def _count(self, tally: Tally, count: int) -> None:
+        if not self._is_prelude:
+            self._run.counts.add(tally, count)
+
+    def find_twin(self, record: FileRecord) -> FileId | None:
+        """Find the one new file of this run with the content of a file that is gone; None if none or several."""
+        if not record.digests.md5 or not record.witness.size_bytes:
+            return None
+        return self._new_by_content.get((record.witness.size_bytes, record.digests.md5))
+
+    def merge(self, connection: Connection, record: FileRecord, twin: FileId, path: bytes) -> None:
+        """Let a file that is gone go on as the new file with its content."""
+        run = self._run
+        files.merge_moved(connection, run.catalog.sealer, run.root, record.id, twin, run.now())
+        run.counts.moved += 1
+        run.note(NoteKind.MOVED, path, f"moved here from {show(record.path)}")

@@ -1,0 +1,348 @@
+"""
+From a reading of a recorded file to what follows: intact, changed, damaged, or first to be confirmed.
+
+The verdict is the table's (``verdict.py``); here it gets its evidence and its consequences. Nothing replaces a baseline
+here: changes are staged, and settled when the whole run is known (R5), or kept as candidates while a finding is open (R6).
+
+I1  Each file is counted once, whatever is done with it (R8).
+I2  Rot and silent rewrites are told only after the confirming re-reads (R3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from integrity.catalog import boots, candidates, files, findings, recording
+from integrity.catalog.candidates import CandidateState
+from integrity.catalog.files import FileRecord, Verified
+from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unreadable
+from integrity.hashing.engine import Done
+from integrity.jobs import messages
+from integrity.jobs.confirm import Outcome, Rereader, Suspicion
+from integrity.jobs.contents import Difference, block_ranges, compare_content, is_candidate, keeps_prefix
+from integrity.jobs.idset import IdSet
+from integrity.jobs.report import NoteKind
+from integrity.model import (
+    BaselineReason,
+    Certainty,
+    FileId,
+    FindingKind,
+    Policy,
+    ReadHow,
+    Reading,
+    Tally,
+    Witness,
+)
+from integrity.verdict import (
+    Circumstances,
+    Confirmation,
+    Content,
+    Judgement,
+    Verdict,
+    compare_witness,
+    finding_of,
+    judge,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from integrity.jobs.context import RootRun
+
+CONFIRM_AT_ONCE = 500
+"""So many mismatches share one round of waiting; more would keep the first ones waiting for long."""
+
+_ENDED_BY_GOOD_CONTENT = frozenset(
+    {
+        FindingKind.ROT,
+        FindingKind.SILENT_REWRITE,
+        FindingKind.TRANSIENT,
+        FindingKind.CATALOG_DAMAGED,
+        FindingKind.CHANGED,
+        FindingKind.ROLLED_BACK,
+        FindingKind.SHRUNK,
+        FindingKind.UNREADABLE,
+        FindingKind.UNSTABLE,
+        FindingKind.MISSING,
+    }
+)
+
+
+class Assessor:
+    """
+    Take readings of recorded files and draw the consequences.
+
+    Args:
+        run: the run they belong to.
+        from_disk: the readings are from the disk: they verify (scrub), and can end findings. Else they only compare.
+    """
+
+    def __init__(self, run: RootRun, *, from_disk: bool) -> None:
+        self._run = run
+        self._from_disk = from_disk
+        self._rereader = Rereader(run)
+        self._suspicions: list[Suspicion] = []
+        self._verified: list[Verified] = []
+        self._refreshed: dict[FileId, Witness] = {}
+        self._unclean: dict[int | None, bool] = {}
+        self.answered = IdSet()
+        self.incomplete: list[FileRecord] = []
+        with run.catalog.read() as connection:
+            found = findings.find_findings(connection, root_id=run.root.id)
+        self.open_paths = {finding.path for finding in found if finding.path is not None}
+
+    def count(self, file_id: FileId, tally: Tally) -> None:
+        """Count a file, unless it was counted before (I1)."""
+        if self.answered.add(file_id):
+            self._run.counts.add(tally)
+
+    def take(self, record: FileRecord, done: Done, bad_before: tuple[int, ...] = ()) -> None:
+        """
+        Take a reading of a recorded file.
+
+        A change that was read without the digests of a baseline is put into ``incomplete``, to be read again with them.
+
+        Args:
+            record: as it was when the reading was ordered.
+            done: the reading.
+            bad_before: blocks before ``done.first_block`` that were found to differ.
+        """
+        reading = done.reading
+        with self._run.catalog.read() as connection:
+            sealer = self._run.catalog.sealer
+            difference = compare_content(connection, sealer, record, reading, done.first_block)
+            if bad_before:
+                difference = replace(difference, is_same=False, bad_blocks=bad_before + difference.bad_blocks)
+            if not difference.is_same and not difference.is_catalog_damaged:
+                known = candidates.get_candidate(connection, record.id)
+                if known is not None and is_candidate(connection, sealer, known, reading, done.first_block):
+                    self._still_open(record)
+                    return
+                judgement = self._judge(connection, record, done)
+        if difference.is_catalog_damaged:
+            self.catalog_damaged(record)
+        elif difference.is_same:
+            self._intact(record, reading)
+        else:
+            self._differs(record, done, judgement, difference)
+
+    def _judge(self, connection: Connection, record: FileRecord, done: Done) -> Judgement:
+        run, reading = self._run, done.reading
+        shift = compare_witness(run.capability, record.witness, reading.witness)
+        circumstances = Circumstances(
+            policy=run.settings.policy,
+            is_baseline_racy=bool(record.witness.is_racy),
+            rewrites_in_place=run.rewrites.covers(record.path),
+            was_unclean=self._was_unclean(connection, record.boot_id),
+        )
+        if run.settings.policy is Policy.GROWING:
+            kept = keeps_prefix(connection, run.catalog.sealer, record, reading, done.probe)
+            rotated = not kept and not shift.is_inode_equal and self._stands_elsewhere(connection, record)
+            circumstances = replace(circumstances, keeps_prefix=kept, was_rotated=rotated)
+        return judge(run.capability, Content.DIFFERS, shift, circumstances)
+
+    def _was_unclean(self, connection: Connection, boot_id: int | None) -> bool:
+        if boot_id not in self._unclean:
+            self._unclean[boot_id] = boots.was_unclean_since(connection, boot_id, self._run.boot_id)
+        return self._unclean[boot_id]
+
+    def _stands_elsewhere(self, connection: Connection, record: FileRecord) -> bool:
+        """Say whether the file that stood here before now has another name, with the recorded content."""
+        others = files.find_by_inode(connection, self._run.catalog.sealer, self._run.root.id, record.witness.inode)
+        return any(other.id != record.id and other.digests.md5 == record.digests.md5 for other in others)
+
+    def _intact(self, record: FileRecord, reading: Reading) -> None:
+        moved = reading.witness != record.witness
+        if self._from_disk:
+            self._verified.append(Verified(record.id, reading.witness if moved else None, reading.how))
+        elif moved:
+            self._refreshed[record.id] = reading.witness
+        if record.path not in self.open_paths:
+            self.count(record.id, Tally.VERIFIED)
+            return
+        is_certain = self._from_disk and (reading.how is not ReadHow.CACHE_POSSIBLE or moved)
+        if not is_certain:
+            self._still_open(record)
+            return
+        self._resolve(record, "its content is what was recorded, read from the disk")
+        self.count(record.id, Tally.VERIFIED)
+
+    def _resolve(self, record: FileRecord, resolution: str) -> None:
+        with self._run.writing() as connection:
+            ended = findings.resolve_findings(
+                connection, file_id=record.id, kinds=_ENDED_BY_GOOD_CONTENT, resolution=resolution, now=self._run.now()
+            )
+            candidates.discard(connection, record.id)
+        self.open_paths.discard(record.path)
+        for finding in ended:
+            self._run.note(NoteKind.RESOLVED, record.path, f"{finding.kind.value} {finding.id} is over: {resolution}")
+
+    def _still_open(self, record: FileRecord) -> None:
+        """Count a file with an open finding that nothing new is known of; a scrub answers for it, a scan does not."""
+        self.count(record.id, Tally.DAMAGED if record.is_frozen else Tally.CHANGED)
+        if self._from_disk:
+            with self._run.catalog.read() as connection:
+                self._run.meet_open_findings(connection, record.path)
+
+    def _differs(self, record: FileRecord, done: Done, judgement: Judgement, difference: Difference) -> None:
+        reading = done.reading
+        if judgement.verdict in (Verdict.ROT, Verdict.SILENT_REWRITE):
+            suspicion = Suspicion(record, reading, judgement, difference.bad_blocks, self._run.context.monotonic())
+            self._suspicions.append(suspicion)
+            if len(self._suspicions) >= CONFIRM_AT_ONCE:
+                self.confirm()
+            return
+        if not _is_complete(reading, done.first_block):
+            self.incomplete.append(record)
+            return
+        kind = finding_of(judgement.verdict, self._run.settings.policy)
+        with self._run.writing() as connection:
+            is_in_question = kind is not None or record.is_frozen
+            state = CandidateState.FROZEN if is_in_question else CandidateState.STAGED
+            candidates.stage_change(
+                connection, record.id, reading, judgement.verdict.value, self._run.run_id, state, judgement.because
+            )
+            if kind is not None:
+                self._run.open_finding(
+                    connection, kind, messages.describe(judgement, kind), path=record.path, file_id=record.id
+                )
+                self.open_paths.add(record.path)
+        if kind is not None:
+            self.count(record.id, Tally.DAMAGED)
+        elif record.is_frozen:
+            self._still_open(record)
+        else:
+            self._changed(record, judgement)
+
+    def _changed(self, record: FileRecord, judgement: Judgement) -> None:
+        self.count(record.id, Tally.CHANGED)
+        if judgement.because is BaselineReason.ROLLED_BACK:
+            self._run.note(NoteKind.ROLLED_BACK, record.path, "an older version was put here")
+
+    def confirm(self) -> None:
+        """Read the mismatches that wait again, and say what they were (R3). A stop request leaves them unsaid."""
+        suspicions, self._suspicions = self._suspicions, []
+        if not suspicions:
+            return
+        answers = self._rereader.confirm_all(suspicions)
+        if answers is None:
+            for suspicion in suspicions:
+                self.count(suspicion.record.id, Tally.NOT_DUE)
+            return
+        for suspicion, answer in answers:
+            if isinstance(answer, ReadError):
+                self.failed(suspicion.record, answer)
+            else:
+                self._confirmed(suspicion, answer)
+
+    def _confirmed(self, suspicion: Suspicion, outcome: Outcome) -> None:
+        record, judgement = suspicion.record, suspicion.judgement
+        if outcome.confirmation is Confirmation.CATALOG_DAMAGED:
+            self.catalog_damaged(record)
+            return
+        kind = finding_of(judgement.verdict, self._run.settings.policy)
+        assert kind is not None
+        text, certainty = messages.describe(judgement, kind), judgement.certainty
+        if outcome.confirmation is not Confirmation.PERSISTENT:
+            kind, certainty = FindingKind.TRANSIENT, None
+            text = messages.transient(is_unsteady=outcome.confirmation is Confirmation.UNSTEADY)
+        self._open(record, kind, text, certainty, outcome)
+        self.count(record.id, Tally.DAMAGED)
+
+    def _open(
+        self, record: FileRecord, kind: FindingKind, text: str, certainty: Certainty | None, outcome: Outcome
+    ) -> None:
+        is_whole = record.block_size_bytes is None
+        with self._run.writing() as connection:
+            self._run.open_finding(
+                connection,
+                kind,
+                text,
+                path=record.path,
+                file_id=record.id,
+                certainty=certainty,
+                blocks=(0,) if is_whole else outcome.bad_blocks,
+                block_size_bytes=record.block_size_bytes or self._run.settings.block_size_bytes,
+                ranges=block_ranges(record, outcome.bad_blocks),
+                confirmed_reads=outcome.rereads,
+            )
+        self.open_paths.add(record.path)
+
+    def catalog_damaged(self, record: FileRecord) -> None:
+        """Say that a record can't be relied on; nothing is said of its file."""
+        with self._run.writing() as connection:
+            self._run.open_finding(
+                connection, FindingKind.CATALOG_DAMAGED, messages.catalog_damaged(), path=record.path, file_id=record.id
+            )
+        self.count(record.id, Tally.SKIPPED)
+
+    def failed(self, record: FileRecord, error: ReadError) -> None:
+        """Count a recorded file that could not be read, and say so; its baseline stays."""
+        if isinstance(error, ReadInterrupted):
+            self.count(record.id, Tally.NOT_DUE)
+        elif isinstance(error, DeviceFailing | DeviceStalled):
+            self.device(error)
+            self.count(record.id, Tally.SKIPPED)
+        else:
+            self.unreadable(record.path, error, record.id)
+            self.count(record.id, Tally.UNREADABLE)
+
+    def unreadable(self, path: bytes, error: ReadError, file_id: FileId | None) -> None:
+        """Open the finding about a file that can't be read."""
+        ranges = error.ranges if isinstance(error, Unreadable) else ()
+        with self._run.writing() as connection:
+            self._run.open_finding(
+                connection,
+                FindingKind.UNREADABLE,
+                messages.unreadable(str(error), ranges),
+                path=path,
+                file_id=file_id,
+                ranges=ranges,
+            )
+        self.open_paths.add(path)
+
+    def device(self, error: ReadError) -> None:
+        """Open the finding about a device that is left alone or hangs."""
+        kind = FindingKind.DEVICE_STALLED if isinstance(error, DeviceStalled) else FindingKind.DEVICE_FAILING
+        with self._run.writing() as connection:
+            self._run.note_device(connection, kind)
+
+    def unstable(self, record: FileRecord) -> None:
+        """Count a file that never held still: neither good nor bad (R1); a finding once the promise is broken."""
+        run = self._run
+        run.is_incomplete = True
+        run.note(NoteKind.UNSTABLE, record.path, messages.unstable())
+        self.count(record.id, Tally.UNSTABLE)
+        if run.now() - (record.verified_at or record.recorded_at) > run.settings.verify_every_s:
+            with run.writing() as connection:
+                run.open_finding(
+                    connection, FindingKind.UNSTABLE, messages.unstable(), path=record.path, file_id=record.id
+                )
+
+    def was_counted(self, file_id: FileId) -> None:
+        """Note that a file has been counted elsewhere (I1)."""
+        self.answered.add(file_id)
+
+    @property
+    def waiting(self) -> int:
+        """Count the rows that wait for ``flush``."""
+        return len(self._verified) + len(self._refreshed)
+
+    def flush(self, connection: Connection) -> None:
+        """Write what was verified."""
+        run = self._run
+        if self._verified:
+            files.mark_verified(
+                connection, run.catalog.sealer, run.root, self._verified, now=run.now(), boot_id=run.boot_id
+            )
+        if self._refreshed:
+            recording.set_witnesses(connection, run.catalog.sealer, run.root, self._refreshed)
+        self._verified, self._refreshed = [], {}
+
+
+def _is_complete(reading: Reading, first_block: int) -> bool:
+    """Say whether a reading has all that a baseline needs."""
+    if reading.blocks is not None:
+        return first_block == 0 and len(reading.blocks.md5) == len(reading.blocks.xxh3_128)
+    return reading.digests.md5 is not None and reading.digests.xxh3_128 is not None

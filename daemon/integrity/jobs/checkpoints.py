@@ -1,0 +1,127 @@
+"""
+Where the reading of a large file stopped, so that the next run goes on there (R7).
+
+While a file is recorded its block digests so far and its MD5 state are kept; while it is verified, the blocks that did
+not match. A checkpoint is void if the file's witness moved: the engine then starts over, which shows in ``first_block``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from integrity.catalog import checkpoints as store
+from integrity.catalog.checkpoints import Purpose
+from integrity.hashing.engine import Done, Partial, Resume, Task
+from integrity.model import Blocks
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from integrity.jobs.context import RootRun
+
+LARGE_BYTES = 64 << 20
+"""Smaller files are read in a second: not worth a look into the catalog for each."""
+
+
+class Checkpoints:
+    """
+    Keep and find the checkpoints of one run.
+
+    Args:
+        run: the run.
+        is_verifying: what is kept are blocks that did not match; else digests.
+    """
+
+    def __init__(self, run: RootRun, *, is_verifying: bool = False) -> None:
+        self._run = run
+        self._purpose = Purpose.VERIFY if is_verifying else Purpose.RECORD
+        self._parts: dict[bytes, list[Blocks]] = {}
+        self._bad: dict[bytes, tuple[int, ...]] = {}
+        self._kept: list[tuple[Partial, tuple[int, ...]]] = []
+        self._saved: set[bytes] = set()
+        self._over: list[bytes] = []
+
+    def resume(self, connection: Connection, task: Task) -> Task:
+        """Let a task go on where an earlier run stopped, if one did."""
+        if task.size_bytes < LARGE_BYTES:
+            return task
+        found = store.load_checkpoint(connection, self._run.catalog.sealer, self._run.root.id, task.path, self._purpose)
+        if found is None or found.block_size_bytes != task.block_size_bytes:
+            return task
+        self._saved.add(task.path)
+        self._bad[task.path] = found.bad_blocks
+        if self._purpose is Purpose.RECORD:
+            if task.want.md5 and found.md5_state is None:
+                return task
+            self._parts[task.path] = [store.load_checkpoint_blocks(connection, found)]
+        return replace(task, resume=Resume(found.offset_bytes, found.md5_state, found.witness))
+
+    def keep(self, partial: Partial, new_bad: tuple[int, ...] = ()) -> None:
+        """Remember how far a file was read."""
+        path = partial.task.path
+        if partial.first_block == 0:  # from the beginning: what was kept before is void
+            self._parts.pop(path, None)
+            self._bad.pop(path, None)
+        if self._purpose is Purpose.RECORD:
+            self._parts.setdefault(path, []).append(partial.blocks)
+        self._bad[path] = self._bad.get(path, ()) + new_bad
+        self._kept.append((partial, self._bad[path]))
+
+    def complete(self, done: Done) -> Done:
+        """Put the digests of a file that was recorded in parts together; its checkpoint is over."""
+        path = done.task.path
+        parts = self._parts.pop(path, [])
+        self._end(path)
+        blocks = done.reading.blocks
+        if blocks is None or not done.first_block:
+            return done
+        parts.append(blocks)
+        whole = Blocks(
+            blocks.block_size_bytes,
+            xxh3_128=b"".join(part.xxh3_128 for part in parts),
+            md5=b"".join(part.md5 for part in parts),
+        )
+        return replace(done, reading=replace(done.reading, blocks=whole), first_block=0)
+
+    def bad_before(self, done: Done) -> tuple[int, ...]:
+        """Tell the blocks before ``done.first_block`` that did not match; the file's checkpoint is over."""
+        bad = self._bad.pop(done.task.path, ())
+        self._end(done.task.path)
+        return bad if done.first_block else ()
+
+    def _end(self, path: bytes) -> None:
+        self._kept = [(partial, bad) for partial, bad in self._kept if partial.task.path != path]
+        if path in self._saved:
+            self._saved.discard(path)
+            self._over.append(path)
+
+    @property
+    def waiting(self) -> int:
+        """Count what waits for ``flush``."""
+        return len(self._kept) + len(self._over)
+
+    def flush(self, connection: Connection) -> None:
+        """Write what was kept, and forget what is over."""
+        root_id, sealer = self._run.root.id, self._run.catalog.sealer
+        for partial, bad in self._kept:
+            path = partial.task.path
+            checkpoint_id = store.save_checkpoint(
+                connection,
+                sealer,
+                root_id,
+                path,
+                self._purpose,
+                witness=partial.witness,
+                offset_bytes=partial.offset,
+                block_size_bytes=partial.task.block_size_bytes,
+                now=self._run.now(),
+                md5_state=partial.md5_state,
+                bad_blocks=bad,
+            )
+            if self._purpose is Purpose.RECORD:
+                store.append_runs(connection, sealer, checkpoint_id, partial.blocks)
+            self._saved.add(path)
+        for path in self._over:
+            store.drop_checkpoint(connection, root_id, path, self._purpose)
+        self._kept, self._over = [], []

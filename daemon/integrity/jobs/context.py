@@ -1,0 +1,217 @@
+"""What every job is given, and what a run on one root shares between its parts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from integrity.catalog import findings
+from integrity.catalog.connect import Catalog
+from integrity.catalog.findings import NewFinding
+from integrity.catalog.roots import RootRecord
+from integrity.config import Config, RootSettings
+from integrity.files.boot import read_boot_uuid
+from integrity.files.devices import Device
+from integrity.files.errorbudget import ErrorBudget
+from integrity.files.excludes import Excludes
+from integrity.files.read import UNLIMITED, Pace, Reader, ReadMode
+from integrity.files.walk import Skip
+from integrity.hashing.engine import Engine, StopSignal
+from integrity.jobs import messages
+from integrity.jobs.report import Note, NoteKind, Progress, Report
+from integrity.model import (
+    Capability,
+    Certainty,
+    FileId,
+    FindingKind,
+    Job,
+    RunCounts,
+    RunId,
+    SkipReason,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+PROGRESS_INTERVAL_S = 0.1
+
+
+@dataclass(slots=True)
+class Context:
+    """
+    What a job needs from its surroundings.
+
+    Args:
+        catalog: open for writing, used by the job's thread alone.
+        config: the whole of it.
+        report: takes what the job tells.
+        jobs: threads; None for one per processor.
+        stop: set by whoever wants the job to end early.
+        clock: seconds UTC.
+        monotonic: seconds, for durations.
+        wait: waits that many seconds; returns True at once when the job was asked to stop.
+        boot_uuid: of the running kernel.
+    """
+
+    catalog: Catalog
+    config: Config
+    report: Report
+    jobs: int | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+    clock: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+    wait: Callable[[float], bool] | None = None
+    boot_uuid: str = field(default_factory=read_boot_uuid)
+
+    def now(self) -> int:
+        """Tell the time in whole seconds UTC."""
+        return int(self.clock())
+
+    def pause(self, duration_s: float) -> bool:
+        """Wait; say whether the job was asked to stop."""
+        return (self.wait or self.stop.wait)(duration_s) or self.stop.is_set()
+
+
+@dataclass(slots=True)
+class RootRun:
+    """
+    One run on one root, or a part of it.
+
+    Args:
+        prefix: the part of the root that was asked for; empty for all of it.
+        boot_id: the catalog's number of the running boot.
+        root_fd: the open folder of the root: it goes on seeing the root if something is mounted over it.
+        counts: what was covered so far.
+        kinds_met: of all findings that this run met, new or still open.
+        is_incomplete: something could not be covered.
+    """
+
+    context: Context
+    root: RootRecord
+    settings: RootSettings
+    prefix: bytes
+    job: Job
+    run_id: RunId
+    boot_id: int
+    started_at: int
+    root_fd: int
+    capability: Capability
+    device: Device
+    excludes: Excludes
+    rewrites: Excludes
+    pace: Pace = UNLIMITED
+    counts: RunCounts = field(default_factory=RunCounts)
+    kinds_met: set[FindingKind] = field(default_factory=set)
+    is_incomplete: bool = False
+    budget: ErrorBudget = field(default_factory=ErrorBudget)
+    _told_at: float = 0.0
+
+    @property
+    def catalog(self) -> Catalog:
+        """Reach the catalog."""
+        return self.context.catalog
+
+    def now(self) -> int:
+        """Tell the time in whole seconds UTC."""
+        return self.context.now()
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Open a transaction."""
+        with self.catalog.transaction() as connection:
+            yield connection
+
+    def reader(self, mode: ReadMode, *, use_holes: bool = True) -> Reader:
+        """Make a reader of this root."""
+        return Reader(self.root_fd, self.capability, mode=mode, pace=self.pace, budget=self.budget, use_holes=use_holes)
+
+    def engine(self, mode: ReadMode, *, stop: StopSignal | None = None) -> Engine:
+        """Make an engine; ``--jobs`` overrides what the disk says of itself, for virtual ones often lie."""
+        is_serial = self.device.is_rotational and self.context.jobs is None
+        return Engine(
+            self.reader(mode),
+            jobs=self.context.jobs,
+            is_serial=is_serial,
+            budget=self.budget,
+            stop=stop or self.context.stop,
+            monotonic=self.context.monotonic,
+        )
+
+    def open_finding(
+        self,
+        connection: Connection,
+        kind: FindingKind,
+        message: str,
+        *,
+        path: bytes | None = None,
+        file_id: FileId | None = None,
+        certainty: Certainty | None = None,
+        blocks: tuple[int, ...] = (),
+        block_size_bytes: int | None = None,
+        ranges: tuple[tuple[int, int], ...] = (),
+        confirmed_reads: int = 0,
+    ) -> None:
+        """Open a finding, or bring an open one up to date, and tell it."""
+        new = NewFinding(
+            kind,
+            self.root.id,
+            file_id,
+            path,
+            message,
+            certainty=certainty,
+            blocks=blocks,
+            block_size_bytes=block_size_bytes,
+            ranges=ranges,
+            confirmed_reads=confirmed_reads,
+        )
+        finding, is_new = findings.open_finding(connection, new, now=self.now(), run_id=self.run_id)
+        self.counts.findings_opened += is_new
+        self.kinds_met.add(kind)
+        self.context.report.finding(finding)
+
+    def meet_open_findings(self, connection: Connection, path: bytes) -> None:
+        """Tell the findings on a path that are still open and that this run met again."""
+        for finding in findings.find_findings(connection, root_id=self.root.id, prefix=path):
+            if finding.path == path:
+                self.kinds_met.add(finding.kind)
+                self.context.report.finding(finding)
+
+    def resolve_missing(self, connection: Connection, file_id: FileId, path: bytes) -> None:
+        """End the finding that a file is missing: it was met again."""
+        kinds = {FindingKind.MISSING}
+        for _ in findings.resolve_findings(
+            connection, file_id=file_id, kinds=kinds, resolution="the file is back", now=self.now()
+        ):
+            self.note(NoteKind.RESOLVED, path, "is back")
+
+    def skip(self, skip: Skip) -> None:
+        """Count a name that is left out, and list it unless it is a symbolic link: those are many, and no loss."""
+        self.counts.skipped += 1
+        if skip.reason is not SkipReason.SYMLINK:
+            self.note(NoteKind.SKIPPED, skip.path, f"left out: {skip.reason.value}")
+
+    def note(self, kind: NoteKind, path: bytes | None, message: str) -> None:
+        """Tell something that is worth listing."""
+        self.context.report.note(Note(kind, self.root.path, path, message))
+
+    def progress(self, phase: str, files_done: int, bytes_done: int, *, files: int | None, size: int | None) -> None:
+        """Tell how far the run is, not more often than eyes can follow."""
+        now = self.context.monotonic()
+        if now - self._told_at >= PROGRESS_INTERVAL_S:
+            self._told_at = now
+            self.context.report.progress(Progress(self.job, self.root.path, phase, files_done, files, bytes_done, size))
+
+    def note_device(self, connection: Connection, kind: FindingKind) -> None:
+        """Open the one finding about a device that fails or hangs."""
+        self.is_incomplete = True
+        if kind not in self.kinds_met:
+            text = (
+                messages.device_stalled()
+                if kind is FindingKind.DEVICE_STALLED
+                else messages.device_failing(self.budget.errors)
+            )
+            self.open_finding(connection, kind, text)

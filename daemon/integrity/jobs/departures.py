@@ -1,0 +1,125 @@
+"""
+Recorded files that a walk did not meet: moved, gone, or only out of sight (R5, R8).
+
+Only a file whose folder was listed to its end, that nothing excludes, that no mount covers and that lstat does not find
+is gone. Everything else is counted for what it is, and its record stays.
+"""
+
+from __future__ import annotations
+
+import errno
+from array import array
+from typing import TYPE_CHECKING
+
+from integrity.catalog import candidates, files
+from integrity.catalog.files import FileRecord
+from integrity.files.opening import stat_beneath
+from integrity.jobs import messages
+from integrity.jobs.paging import iterate_files
+from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally
+
+if TYPE_CHECKING:
+    from integrity.files.walk import Skip
+    from integrity.jobs.arrivals import Arrivals
+    from integrity.jobs.assess import Assessor
+    from integrity.jobs.context import RootRun
+    from integrity.jobs.idset import IdSet
+
+_BATCH = 500
+
+
+class Departures:
+    """
+    Account for what a walk did not meet.
+
+    Args:
+        run: the run they belong to.
+        assessor: counts.
+        arrivals: knows what is new.
+        seen: ids of the recorded files that were met.
+    """
+
+    def __init__(self, run: RootRun, assessor: Assessor, arrivals: Arrivals, seen: IdSet) -> None:
+        self._run = run
+        self._assessor = assessor
+        self._arrivals = arrivals
+        self._seen = seen
+        self._unlisted: list[bytes] = []
+        self._covered: list[bytes] = []
+
+    def could_not_list(self, path: bytes) -> None:
+        """Remember a folder (or name) that could not be looked at: absence proves nothing there."""
+        self._unlisted.append(path)
+
+    def was_skipped(self, skip: Skip) -> None:
+        """Remember what was left out on purpose, as recorded files may lie there from before."""
+        if skip.reason in (SkipReason.MOUNT, SkipReason.CATALOG):
+            self._covered.append(skip.path)
+
+    def account(self) -> int:
+        """Account for every recorded file of the run's part of the root that was not met; say how many there are."""
+        unmet = 0
+        gone: array[int] = array("q")
+        for file_id, path in iterate_files(self._run):
+            if file_id in self._seen:
+                continue
+            unmet += 1
+            tally = self._out_of_sight(path)
+            if tally is None:
+                gone.append(file_id)
+            else:
+                self._assessor.count(file_id, tally)
+        for start in range(0, len(gone), _BATCH):
+            self._depart([FileId(one) for one in gone[start : start + _BATCH]])
+        return unmet
+
+    def _out_of_sight(self, path: bytes) -> Tally | None:
+        """Tell why a file may not have been met although it is there; None if it is gone."""
+        if any(_is_below(path, folder) for folder in self._unlisted):
+            return Tally.UNREADABLE
+        if any(_is_below(path, folder) for folder in self._covered) or self._run.excludes.covers(path):
+            return Tally.SKIPPED
+        try:
+            stat_beneath(self._run.root_fd, path)
+        except OSError as error:
+            return None if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) else Tally.UNREADABLE
+        return Tally.SKIPPED  # there again, or something else under its name: the next run looks at it
+
+    def _depart(self, ids: list[FileId]) -> None:
+        run = self._run
+        with run.catalog.read() as connection:
+            records = files.find_files(connection, run.catalog.sealer, ids)
+        twins = self._match_twins(records)
+        with run.writing() as connection:
+            for record in records:
+                twin = twins.get(record.id)
+                if not record.is_sealed:
+                    continue
+                if twin is not None:
+                    path = files.get_file(connection, run.catalog.sealer, twin).path
+                    self._arrivals.merge(connection, record, twin, path)
+                    continue
+                self._assessor.count(record.id, Tally.MISSING)
+                if run.settings.policy is Policy.ARCHIVE:
+                    run.open_finding(
+                        connection,
+                        FindingKind.MISSING,
+                        messages.missing(),
+                        path=record.path,
+                        file_id=record.id,
+                    )
+                else:
+                    candidates.stage_removal(connection, record.id, run.run_id)
+        for record in records:
+            if not record.is_sealed:
+                self._assessor.catalog_damaged(record)
+
+    def _match_twins(self, records: list[FileRecord]) -> dict[FileId, FileId]:
+        """Match files that are gone with new ones of the same content, where it is clear which is which."""
+        found = {record.id: self._arrivals.find_twin(record) for record in records if record.is_sealed}
+        claims = [twin for twin in found.values() if twin is not None]
+        return {file_id: twin for file_id, twin in found.items() if twin is not None and claims.count(twin) == 1}
+
+
+def _is_below(path: bytes, folder: bytes) -> bool:
+    return not folder or path == folder or path.startswith(folder + b"/")

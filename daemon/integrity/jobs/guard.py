@@ -1,0 +1,89 @@
+"""
+Is a root itself (R5)? And did more change in it than is to be believed?
+
+Absence is suspicious: a disk that is not mounted looks like an empty folder, without any error. So before a root's files
+are looked at, the root is recognised by its file system and folder; and before removals and changes are taken over, they
+are weighed together.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from integrity.catalog.roots import RootRecord
+from integrity.config import RootSettings
+from integrity.errors import RootSuspended
+from integrity.files.excludes import Excludes
+from integrity.files.identity import identify
+from integrity.files.opening import open_root
+from integrity.jobs.targets import show
+
+RELEASED = "released"
+"""State reason of a root whose suspension a person lifted: it is believed to be itself, empty or not, for one run."""
+
+
+def open_guarded(root: RootRecord) -> int:
+    """
+    Open a root's folder if it is the root that was recorded.
+
+    Returns:
+        A descriptor; the caller closes it.
+
+    Raises:
+        RootSuspended: unmounted, replaced, unreadable, or empty where it had files.
+    """
+    try:
+        root_fd = open_root(root.path)
+    except OSError as error:
+        raise RootSuspended(f"{show(root.path)}: can't be opened: {error.strerror}") from error
+    try:
+        _check(root, root_fd)
+    except BaseException:
+        os.close(root_fd)
+        raise
+    return root_fd
+
+
+def _check(root: RootRecord, root_fd: int) -> None:
+    if root.state_reason == RELEASED:
+        return
+    seen = identify(root_fd, root.path)
+    known = root.identity
+    if seen.fs_id != known.fs_id:
+        raise RootSuspended(
+            f"{show(root.path)}: another file system is there ({seen.fs_id}, recorded was {known.fs_id}):"
+            " the disk is not mounted, or another one is"
+        )
+    if seen.folder_inode != known.folder_inode:
+        raise RootSuspended(f"{show(root.path)}: another folder is there than the one that was recorded")
+    if root.file_count and _is_empty(root_fd, root.path):
+        raise RootSuspended(f"{show(root.path)}: is empty, where {root.file_count} files are recorded")
+
+
+def _is_empty(root_fd: int, path: bytes) -> bool:
+    """Say whether nothing but what systems put there themselves is in a folder."""
+    builtin = Excludes()
+    try:
+        with os.scandir(root_fd) as entries:
+            return all(
+                builtin.matches(os.fsencode(entry.name), os.fsencode(entry.name), entry.is_dir(follow_symlinks=False))
+                for entry in entries
+            )
+    except OSError as error:
+        raise RootSuspended(f"{show(path)}: can't be listed: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """What changed and went in a root, in this run and in the day before it."""
+
+    changed: int
+    removed: int
+    looked_at: int
+
+    def is_mass_change(self, settings: RootSettings) -> bool:
+        """Say whether it is more than both limits: so many files, and so much of what was looked at."""
+        count = self.changed + self.removed
+        is_many = count > settings.mass_change_files
+        return is_many and count * 100 > settings.mass_change_percent * self.looked_at

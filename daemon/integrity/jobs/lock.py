@@ -1,0 +1,95 @@
+"""
+One job at a time on a root (R9).
+
+The lock is an advisory flock(2) on a file beside the catalog: it goes with the process, so a kill -9 leaves nothing to
+clean up. The file says who holds it, for the message that the second job's user reads.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+from integrity.errors import CatalogLocked
+from integrity.model import Job, RootId
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a root's lock. ``socket`` is where its requests go, None for a command."""
+
+    pid: int
+    job: str
+    since: int
+    socket: str | None = None
+
+
+def lock_path(catalog_path: bytes, root_id: RootId) -> bytes:
+    """Name the lock file of a root: beside the catalog, whose owner can write there."""
+    return catalog_path + b".root-%d.lock" % root_id
+
+
+@contextmanager
+def lock_root(catalog_path: bytes, root_id: RootId, root: bytes, job: Job, *, now: int) -> Iterator[None]:
+    """
+    Hold the lock of a root.
+
+    Raises:
+        CatalogLocked: another job holds it; the message says which.
+    """
+    path = lock_path(catalog_path, root_id)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CatalogLocked(_describe(root, _read_holder(fd))) from None
+        _match_owner(fd, catalog_path)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, json.dumps(asdict(Holder(os.getpid(), job.value, now))).encode(), 0)
+        yield
+        os.ftruncate(fd, 0)
+    finally:
+        os.close(fd)
+
+
+def find_holder(catalog_path: bytes, root_id: RootId) -> Holder | None:
+    """Tell who works on a root at this moment; None when nobody does."""
+    try:
+        fd = os.open(lock_path(catalog_path, root_id), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read_holder(fd)
+    finally:
+        os.close(fd)
+    return None
+
+
+def _read_holder(fd: int) -> Holder | None:
+    """Read who holds the lock; None in the moment before the holder has written its name."""
+    text = os.pread(fd, 4096, 0)
+    try:
+        return Holder(**json.loads(text)) if text else None
+    except (ValueError, TypeError):
+        return None
+
+
+def _describe(root: bytes, holder: Holder | None) -> str:
+    name = os.fsdecode(root).encode(errors="surrogateescape").decode(errors="backslashreplace")
+    if holder is None:
+        return f"{name}: another job has just begun to work on it; try again when it has ended"
+    return f"{name}: a {holder.job} of it is running (process {holder.pid}); wait for it to end, or stop that process"
+
+
+def _match_owner(fd: int, catalog_path: bytes) -> None:
+    """Give the lock file to the catalog's owner, so that a job run once as root does not lock him out (R9)."""
+    owner = os.stat(catalog_path)
+    if os.geteuid() == 0 and os.fstat(fd).st_uid != owner.st_uid:
+        os.fchown(fd, owner.st_uid, owner.st_gid)

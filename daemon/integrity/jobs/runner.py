@@ -1,0 +1,273 @@
+"""
+Run a job on roots: lock, guard, record of the run, job, end. Command line and scheduler meet here.
+
+I1  A root is worked on by one job at a time (R9).
+I2  Each run leaves a record of how it ended; one that could not is closed by the next (R8).
+I3  A root that is not itself is suspended, and nothing is concluded about its files (R5).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from integrity.catalog import backup, boots, findings, roots, runs
+from integrity.catalog.connect import Catalog
+from integrity.config import Config
+from integrity.errors import AppError, RootSuspended
+from integrity.files.capability import find_capability
+from integrity.files.devices import Device, find_device
+from integrity.files.excludes import Excludes
+from integrity.files.identity import identify
+from integrity.files.read import UNLIMITED, Pace
+from integrity.jobs import messages
+from integrity.jobs.context import Context, RootRun
+from integrity.jobs.guard import RELEASED, open_guarded
+from integrity.jobs.lock import lock_root
+from integrity.jobs.pace import Throttle
+from integrity.jobs.paging import iterate_files
+from integrity.jobs.report import Note, NoteKind, Report, Summary
+from integrity.jobs.scan import Scanner, ScanOptions
+from integrity.jobs.scrub import Scrubber, ScrubOptions
+from integrity.jobs.targets import Target, find_targets, show
+from integrity.model import (
+    COVERAGE_PROBLEMS,
+    INTEGRITY_PROBLEMS,
+    Capability,
+    FindingKind,
+    Job,
+    Outcome,
+    RootState,
+    RunCounts,
+    RunId,
+    Tally,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NOTHING_KNOWN = Capability("unknown", False, False, 0, False, False)
+_NO_DEVICE = Device(is_rotational=False, name="", key="")
+"""Of a root that is not there."""
+
+
+def make_context(
+    catalog: Catalog, config: Config, report: Report, *, jobs: int | None, stop: threading.Event
+) -> Context:
+    """Make the surroundings of a job as the real world has them."""
+    return Context(catalog, config, report, jobs=jobs, stop=stop)
+
+
+def scan(context: Context, paths: Sequence[bytes], options: ScanOptions) -> Summary:
+    """
+    Scan roots or parts of them.
+
+    Args:
+        context: the surroundings.
+        paths: real ones; new folders become roots. Without any: all roots.
+        options: how.
+
+    Raises:
+        ConfigError: a path can't be used.
+        CatalogLocked: another job works on one of the roots.
+    """
+    return _run_all(context, paths, Job.SCAN, UNLIMITED, lambda run: Scanner(run, options).run())
+
+
+def scrub(context: Context, paths: Sequence[bytes], options: ScrubOptions) -> Summary:
+    """Scrub roots or parts of them; see ``scan`` for arguments and errors."""
+    began_at = context.monotonic()
+    pace: Pace = UNLIMITED
+    if options.rate is not None:
+        pace = Throttle(options.rate, context.stop, monotonic=context.monotonic, wait=context.wait)
+    return _run_all(context, paths, Job.SCRUB, pace, lambda run: Scrubber(run, options, began_at=began_at).run())
+
+
+def _run_all(
+    context: Context, paths: Sequence[bytes], job: Job, pace: Pace, work: Callable[[RootRun], None]
+) -> Summary:
+    """Run a job on each target, one after the other, and sum up."""
+    started_at, began_at = context.now(), context.monotonic()
+    configured = [root.path for root in context.config.roots]
+    targets = find_targets(context.catalog, paths, configured, now=started_at)
+    counts = RunCounts()
+    has_problem = is_incomplete = False
+    for target in targets:
+        if context.stop.is_set():
+            is_incomplete = True
+            break
+        if not paths and target.root.state is RootState.PAUSED:
+            context.report.note(_paused(target))
+            continue
+        run = _run_one(context, target, job, pace, work)
+        _add(counts, run.counts)
+        has_problem |= bool(run.kinds_met & INTEGRITY_PROBLEMS)
+        is_incomplete |= _could_not_cover(run)
+    _back_up(context)
+    return Summary(
+        job=job,
+        started_at=started_at,
+        finished_at=context.now(),
+        outcome=_outcome(context, has_problem=has_problem, is_incomplete=is_incomplete),
+        counts=counts,
+        duration_s=context.monotonic() - began_at,
+        has_integrity_problem=has_problem,
+        is_incomplete=is_incomplete,
+    )
+
+
+def _run_one(context: Context, target: Target, job: Job, pace: Pace, work: Callable[[RootRun], None]) -> RootRun:
+    """Run a job on one target under its lock, and leave a record of how it ended."""
+    began_at = context.monotonic()
+    with lock_root(context.catalog.path, target.root.id, target.root.path, job, now=context.now()):
+        run_id, boot_id = _begin(context, target, job)
+        with _open_run(context, target, job, run_id, boot_id, pace) as run:
+            _warn_of_catalog(run)
+            outcome, error = Outcome.FAILED, None
+            try:
+                if run.root_fd >= 0:
+                    work(run)
+                outcome = _outcome(
+                    context,
+                    has_problem=bool(run.kinds_met & INTEGRITY_PROBLEMS),
+                    is_incomplete=_could_not_cover(run),
+                )
+            except AppError as failure:
+                error = str(failure)
+                raise
+            finally:
+                _end(run, outcome, error, context.monotonic() - began_at)
+    return run
+
+
+def _begin(context: Context, target: Target, job: Job) -> tuple[RunId, int]:
+    now = context.now()
+    with context.catalog.transaction() as connection:
+        boot_id = boots.ensure_boot(connection, context.boot_uuid, now)
+        runs.close_dead_runs(connection, target.root.id, now)
+        run_id = runs.start_run(connection, target.root.id, job, now=now, boot_id=boot_id, pid=os.getpid())
+    return run_id, boot_id
+
+
+@contextmanager
+def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id: int, pace: Pace) -> Iterator[RootRun]:
+    """Open the root if it is itself; else the run is one that has nothing to work on (``root_fd`` is -1)."""
+    with context.catalog.read() as connection:
+        root = roots.get_root(connection, target.root.id)  # as it is now that the lock is held
+    settings = context.config.settings_for(root.path)
+    suspension = None
+    try:
+        root_fd = open_guarded(root)
+    except RootSuspended as reason:
+        root_fd, suspension = -1, str(reason)
+    try:
+        run = RootRun(
+            context=context,
+            root=root,
+            settings=settings,
+            prefix=target.prefix,
+            job=job,
+            run_id=run_id,
+            boot_id=boot_id,
+            started_at=context.now(),
+            root_fd=root_fd,
+            capability=_NOTHING_KNOWN if root_fd < 0 else find_capability(root_fd, root.path),
+            device=_NO_DEVICE if root_fd < 0 else find_device(root_fd),
+            excludes=Excludes(settings.exclude, builtin=settings.builtin_excludes),
+            rewrites=Excludes(settings.rewrites_in_place, builtin=False),
+            pace=pace,
+        )
+        if suspension is not None:
+            _suspend(run, suspension)
+        else:
+            _resume(run)
+        yield run
+    finally:
+        if root_fd >= 0:
+            os.close(root_fd)
+
+
+def _suspend(run: RootRun, reason: str) -> None:
+    """Suspend a root that is not itself; its files are counted as skipped and nothing is taken out (R5)."""
+    run.is_incomplete = True
+    run.counts.add(Tally.SKIPPED, sum(1 for _ in iterate_files(run)))
+    with run.writing() as connection:
+        if run.settings.presence == "sometimes":
+            run.note(NoteKind.WARNING, None, f"{reason}; it is allowed to be absent, so that is no finding")
+            return
+        roots.set_root_state(connection, run.root.id, RootState.SUSPENDED, reason)
+        text = messages.suspended(reason, run.root.path)
+        run.open_finding(connection, FindingKind.ROOT_SUSPENDED, text)
+
+
+def _resume(run: RootRun) -> None:
+    """Resume a root that is itself again, or that a person said is."""
+    root = run.root
+    is_released = root.state_reason == RELEASED
+    if root.state is not RootState.SUSPENDED and not is_released:
+        return
+    with run.writing() as connection:
+        if is_released:
+            roots.set_root_identity(connection, root.id, identify(run.root_fd, root.path))
+        roots.set_root_state(connection, root.id, RootState.ACTIVE, None)
+        findings.resolve_findings(
+            connection,
+            root_id=root.id,
+            kinds={FindingKind.ROOT_SUSPENDED},
+            resolution="the root is itself again",
+            now=run.now(),
+        )
+    run.note(NoteKind.RESOLVED, None, "the root is itself again")
+
+
+def _warn_of_catalog(run: RootRun) -> None:
+    """Warn of a catalog that lies in the tree it watches: one disk's death would take both."""
+    path = os.path.realpath(run.catalog.path)
+    if path.startswith(run.root.path.rstrip(b"/") + b"/"):
+        run.note(NoteKind.WARNING, None, f"the catalog {show(path)} lies inside this root: it is left out; move it")
+    for warning in run.catalog.warnings:
+        run.note(NoteKind.WARNING, None, warning)
+
+
+def _end(run: RootRun, outcome: Outcome, error: str | None, duration_s: float) -> None:
+    with run.writing() as connection:
+        run.counts.findings_open = findings.count_open(connection, run.root.id)
+        runs.finish_run(connection, run.run_id, outcome, run.counts, now=run.now(), duration_s=duration_s, error=error)
+
+
+def _could_not_cover(run: RootRun) -> bool:
+    is_short = run.counts.unreadable or run.counts.unstable
+    return run.is_incomplete or bool(is_short) or bool(run.kinds_met & COVERAGE_PROBLEMS)
+
+
+def _outcome(context: Context, *, has_problem: bool, is_incomplete: bool) -> Outcome:
+    if context.stop.is_set():
+        return Outcome.INTERRUPTED
+    if has_problem:
+        return Outcome.FINDINGS
+    return Outcome.INCOMPLETE if is_incomplete else Outcome.CLEAN
+
+
+def _add(total: RunCounts, counts: RunCounts) -> None:
+    for one in fields(RunCounts):
+        setattr(total, one.name, getattr(total, one.name) + getattr(counts, one.name))
+
+
+def _paused(target: Target) -> Note:
+    return Note(NoteKind.WARNING, target.root.path, None, f"is paused: {target.root.state_reason or 'by hand'}")
+
+
+def _back_up(context: Context) -> None:
+    """Back the catalog up if it is time; a backup that fails is told, and does not make the run fail."""
+    settings, now = context.config.catalog_backup, context.now()
+    with context.catalog.read() as connection:
+        if not backup.due_for_backup(connection, settings.every_s, now):
+            return
+    try:
+        backup.back_up(context.catalog, os.fsencode(settings.folder), keep=settings.keep, now=now)
+    except AppError as error:
+        context.report.note(Note(NoteKind.WARNING, b"", None, f"the catalog could not be backed up: {error}"))

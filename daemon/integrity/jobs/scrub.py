@@ -1,0 +1,263 @@
+"""
+Re-read what is recorded from the disk, and judge it.
+
+What is read, and in which order, comes from the catalog's worklist: overdue first, then suspects, then stalest, inside a
+day in the order of the disk. A name that is not recorded yet is recorded first. Stopping at a limit is no error: what was
+not reached is not due (R7, R8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from integrity.catalog import roots, worklist
+from integrity.catalog.files import FileRecord
+from integrity.catalog.worklist import WorkOrder, WorkSummary
+from integrity.errors import ReadError, Unstable, Vanished
+from integrity.files.devices import physical_position
+from integrity.files.opening import open_beneath
+from integrity.files.read import ReadMode
+from integrity.hashing.digests import recording, verifying
+from integrity.hashing.engine import Failed, Partial, Result, Task
+from integrity.jobs.assess import Assessor
+from integrity.jobs.checkpoints import Checkpoints
+from integrity.jobs.contents import compare_blocks, prefix_probe
+from integrity.jobs.paging import iterate_files
+from integrity.jobs.scan import COMMIT_S, Scanner, ScanOptions
+from integrity.jobs.settle import settle
+from integrity.model import Policy, Tally
+
+if TYPE_CHECKING:
+    from integrity.jobs.context import RootRun
+
+_PAGE = 1000
+_ROWS_AT_ONCE = 20_000
+_TRIES = 3
+_WAIT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScrubOptions:
+    """
+    What to scrub and how far.
+
+    Args:
+        due: only what the promise asks for now.
+        new: only what was recorded and never re-read.
+        older_than_s: only what was not verified for so long.
+        percent: so much of the recorded bytes, stalest first.
+        time_limit_s: stop after so long.
+        byte_limit: stop after so many bytes.
+        rate: bytes a second at most.
+        deep: compare the MD5 of whole files as well.
+        scan_first: record new names before.
+    """
+
+    due: bool = False
+    new: bool = False
+    older_than_s: int | None = None
+    percent: float | None = None
+    time_limit_s: float | None = None
+    byte_limit: int | None = None
+    rate: int | None = None
+    deep: bool = False
+    scan_first: bool = True
+
+    @property
+    def is_everything(self) -> bool:
+        """Say whether all that is recorded is to be read."""
+        return not (self.due or self.new) and self.older_than_s is None and self.percent is None
+
+
+class Limit:
+    """Say when to stop: asked to, out of time, or enough bytes read."""
+
+    def __init__(self, run: RootRun, options: ScrubOptions, *, began_at: float) -> None:
+        self._run = run
+        self._options = options
+        self._began_at = began_at
+
+    def is_set(self) -> bool:
+        """Say whether no more is to be begun."""
+        run, options = self._run, self._options
+        if run.context.stop.is_set():
+            return True
+        if options.time_limit_s is not None and run.context.monotonic() - self._began_at >= options.time_limit_s:
+            return True
+        return options.byte_limit is not None and run.counts.bytes_read >= options.byte_limit
+
+
+class Scrubber:
+    """
+    Scrub one root, or a part of it.
+
+    Args:
+        run: what it works on.
+        options: what and how far.
+        began_at: when the command began, on the monotonic clock: limits count from there.
+    """
+
+    def __init__(self, run: RootRun, options: ScrubOptions, *, began_at: float) -> None:
+        self._run = run
+        self._options = options
+        self._limit = Limit(run, options, began_at=began_at)
+        self._want = recording(blake3="blake3" in run.settings.digests)
+        self._scanner = Scanner(run, ScanOptions(), is_prelude=True) if options.scan_first else None
+        self._assessor = Assessor(run, from_disk=True)
+        self._checkpoints = Checkpoints(run, is_verifying=True)
+        self._unstable: list[FileRecord] = []
+        self._flushed_at = run.context.monotonic()
+        self._done_files = 0
+        self._summary = WorkSummary(0, 0)
+
+    def run(self) -> None:
+        """Scan if asked for, read, judge, settle."""
+        if self._scanner is not None:
+            self._scanner.prepare()
+            self._assessor.answered = self._scanner.assessor.answered
+        with self._run.catalog.transaction() as connection:
+            self._summary = worklist.create_worklist(connection, self._order())
+        self._read(self._tasks())
+        self._read_again()
+        self._assessor.confirm()
+        self._flush()
+        self._count_rest()
+        if not self._run.context.stop.is_set():
+            settle(self._run, self._summary.files)
+
+    def _order(self) -> WorkOrder:
+        options, now = self._options, self._run.now()
+        promised_at = now - self._run.settings.verify_every_s
+        older_than_at = None if options.older_than_s is None else now - options.older_than_s
+        return WorkOrder(
+            root_id=self._run.root.id,
+            prefix=self._run.prefix,
+            now=now,
+            never_verified_only=options.new,
+            older_than_at=promised_at if options.due else older_than_at,
+            due_before_at=promised_at,
+            percent=options.percent,
+        )
+
+    def _tasks(self) -> Iterator[Task]:
+        after = 0
+        while not self._limit.is_set():
+            with self._run.catalog.read() as connection:
+                page = worklist.page_worklist(connection, self._run.catalog.sealer, after, limit=_PAGE)
+            if not page:
+                return
+            after = page[-1][0]
+            for record in self._in_disk_order([record for _, record in page]):
+                if self._limit.is_set():
+                    return
+                if record.id in self._assessor.answered:
+                    continue
+                if not record.is_sealed:
+                    self._assessor.catalog_damaged(record)
+                    continue
+                yield self._task(record)
+
+    def _in_disk_order(self, records: list[FileRecord]) -> list[FileRecord]:
+        """Put a page into the order of a rotational disk; by inode it is already (R4)."""
+        if not self._run.device.is_rotational:
+            return records
+        return sorted(records, key=self._position)
+
+    def _position(self, record: FileRecord) -> tuple[int, int]:
+        try:
+            fd = open_beneath(self._run.root_fd, record.path, 0)
+        except OSError:
+            return 0, record.witness.inode  # reading it will say what is wrong
+        with open(fd, "rb", buffering=0) as file:
+            return physical_position(file.fileno()) or 0, record.witness.inode
+
+    def _task(self, record: FileRecord) -> Task:
+        is_changed = self._scanner is not None and record.id in self._scanner.changed
+        want = self._want
+        if not is_changed:
+            want = verifying(
+                is_one_block=record.block_size_bytes is None,
+                deep=self._options.deep,
+                blake3="blake3" in self._run.settings.digests,
+            )
+        probe = prefix_probe(record) if self._run.settings.policy is Policy.GROWING else None
+        size = record.block_size_bytes or self._run.settings.block_size_bytes
+        task = Task(record.path, record.witness.size_bytes, want, size, record, probe=probe)
+        with self._run.catalog.read() as connection:
+            return self._checkpoints.resume(connection, task)
+
+    def _read(self, tasks: Iterable[Task]) -> None:
+        engine = self._run.engine(ReadMode.DISK, stop=self._limit)
+        for result in engine.run(tasks):
+            self._take(result)
+            self._tell(engine.bytes_done)
+            if self._is_due():
+                self._flush()
+        self._flush()
+
+    def _take(self, result: Result) -> None:
+        record = result.task.tag
+        assert isinstance(record, FileRecord)
+        if isinstance(result, Partial):
+            self._compare_part(record, result)
+            return
+        self._done_files += 1
+        if isinstance(result, Failed):
+            self._failed(record, result.error)
+            return
+        self._run.counts.bytes_read += result.reading.bytes_read
+        self._assessor.take(record, result, self._checkpoints.bad_before(result))
+
+    def _compare_part(self, record: FileRecord, partial: Partial) -> None:
+        """Compare the next part of a large file, and remember how far it was read."""
+        with self._run.catalog.read() as connection:
+            sealer = self._run.catalog.sealer
+            bad = compare_blocks(connection, sealer, record, partial.blocks, partial.first_block)
+        self._checkpoints.keep(partial, tuple(bad or ()))
+
+    def _failed(self, record: FileRecord, error: ReadError) -> None:
+        if isinstance(error, Unstable):
+            self._unstable.append(record)
+        elif isinstance(error, Vanished):
+            self._assessor.count(record.id, Tally.MISSING)  # the next scan finds out where to
+        else:
+            self._assessor.failed(record, error)
+
+    def _read_again(self) -> None:
+        """Read again what changed while it was read (R1), and changes whose first reading lacked digests."""
+        for _ in range(_TRIES):
+            again = self._unstable + self._assessor.incomplete
+            if not again or (self._unstable and self._run.context.pause(_WAIT_S)):
+                break
+            self._unstable, self._assessor.incomplete = [], []
+            self._read(replace(self._task(record), want=self._want, resume=None) for record in again)
+        for record in self._unstable:
+            self._assessor.unstable(record)
+
+    def _count_rest(self) -> None:
+        """Count what was not reached: limits, or a stop."""
+        run = self._run
+        if run.prefix:
+            known = sum(1 for _ in iterate_files(run))
+        else:
+            with run.catalog.read() as connection:
+                known = roots.count_files(connection, run.root.id)
+        run.counts.add(Tally.NOT_DUE, known - len(self._assessor.answered))
+
+    def _is_due(self) -> bool:
+        waiting = self._assessor.waiting + self._checkpoints.waiting
+        if not waiting:
+            return False
+        return waiting >= _ROWS_AT_ONCE or self._run.context.monotonic() - self._flushed_at >= COMMIT_S
+
+    def _flush(self) -> None:
+        if self._assessor.waiting + self._checkpoints.waiting:
+            with self._run.writing() as connection:
+                self._assessor.flush(connection)
+                self._checkpoints.flush(connection)
+        self._flushed_at = self._run.context.monotonic()
+
+    def _tell(self, bytes_done: int) -> None:
+        self._run.progress("scrub", self._done_files, bytes_done, files=self._summary.files, size=self._summary.bytes)

@@ -1,0 +1,125 @@
+"""
+From the PATHs of a command to roots and parts of them.
+
+A PATH inside a root means that part of the root; a folder outside all roots can become one; a parent of a root is
+refused, as is a single file outside all roots. The real path is what counts and what is stored.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from integrity.catalog.roots import RootRecord, add_root, find_roots
+from integrity.errors import ConfigError
+from integrity.files.identity import identify
+from integrity.files.opening import open_root
+from integrity.model import RootIdentity
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from integrity.catalog.connect import Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A root, or the part of it below ``prefix`` (a folder or one file, relative to the root; empty: all of it)."""
+
+    root: RootRecord
+    prefix: bytes
+
+
+def find_target(connection: Connection, path: bytes) -> Target:
+    """
+    Find the root that a PATH lies in.
+
+    Raises:
+        ConfigError: in none, or it is the parent of one.
+    """
+    real = os.path.realpath(path)
+    target = _match(find_roots(connection), real)
+    if target is None:
+        raise ConfigError(f"{show(path)}: lies in no recorded folder; record it with: integrity scan {show(path)}")
+    return target
+
+
+def find_targets(catalog: Catalog, paths: Sequence[bytes], configured: Sequence[bytes], *, now: int) -> list[Target]:
+    """
+    Find the targets of a scan or scrub; folders never seen before become roots.
+
+    Args:
+        catalog: open for writing.
+        paths: as given; without any: all roots, those of the config among them.
+        configured: absolute paths of the config's roots.
+        now: seconds UTC.
+
+    Raises:
+        ConfigError: a PATH can't be used; nothing was done for any of them.
+    """
+    with catalog.read() as connection:
+        roots = find_roots(connection)
+    wanted = [os.path.realpath(path) for path in paths] if paths else _all_roots(roots, configured)
+    if not wanted:
+        raise ConfigError("no folder is recorded yet; name one: integrity scan FOLDER")
+    matches = [(path, _match(roots, path) or _new_root(path)) for path in wanted]
+    _refuse_nested([identity_path for identity_path, match in matches if isinstance(match, RootIdentity)])
+    targets: list[Target] = []
+    for path, match in matches:
+        if isinstance(match, RootIdentity):
+            with catalog.transaction() as connection:
+                match = Target(add_root(connection, path, match, now), b"")
+        if match not in targets:
+            targets.append(match)
+    return targets
+
+
+def show(path: bytes) -> str:
+    """Write a path for a message: text where it is UTF-8, backslash escapes where it is not."""
+    return path.decode(errors="backslashreplace")
+
+
+def _all_roots(roots: Sequence[RootRecord], configured: Sequence[bytes]) -> list[bytes]:
+    known = [root.path for root in roots]
+    return known + [path for path in configured if path not in known]
+
+
+def _match(roots: Sequence[RootRecord], path: bytes) -> Target | None:
+    """Match a real path against the roots: inside one, or the parent of one, or neither."""
+    for root in roots:
+        if path == root.path:
+            return Target(root, b"")
+        if path.startswith(root.path.rstrip(b"/") + b"/"):
+            return Target(root, path[len(root.path.rstrip(b"/")) + 1 :])
+    for root in roots:
+        if root.path.startswith(path.rstrip(b"/") + b"/"):
+            raise ConfigError(
+                f"{show(path)}: contains {show(root.path)}, which is recorded by itself; name that folder, or take it"
+                f" out first with: integrity forget {show(root.path)}"
+            )
+    return None
+
+
+def _new_root(path: bytes) -> RootIdentity:
+    """Check that a path can become a root."""
+    try:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISDIR(mode):
+            raise ConfigError(f"{show(path)}: is a file in no recorded folder; name the folder that it lies in")
+        fd = open_root(path)
+    except OSError as error:
+        raise ConfigError(f"{show(path)}: {error.strerror}; check the spelling and the permissions") from error
+    try:
+        return identify(fd, path)
+    finally:
+        os.close(fd)
+
+
+def _refuse_nested(paths: Sequence[bytes]) -> None:
+    for outer in paths:
+        for inner in paths:
+            if inner.startswith(outer.rstrip(b"/") + b"/"):
+                raise ConfigError(f"{show(outer)}: contains {show(inner)}; name only one of the two")
