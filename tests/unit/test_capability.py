@@ -1,0 +1,147 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from integrity.errors import RootSuspended
+from integrity.files.capability import find_capability, get_capability
+from integrity.files.opening import open_root
+from integrity.model import Capability
+from support.faultfs import FaultFS
+from support.loopfs import LoopFS
+from support.mounts import small_tmpfs
+
+SECOND_NS = 1_000_000_000
+
+
+def look_at(path: bytes) -> Capability:
+    fd = open_root(path)
+    try:
+        return find_capability(fd, path)
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize(
+    "fs_type", ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs", "bcachefs", "jfs", "reiserfs"]
+)
+def test_local_file_systems_are_trusted(fs_type: str) -> None:
+    """File systems of Linux keep ctime and inodes."""
+    capability = get_capability(fs_type)
+
+    assert (capability.has_ctime, capability.has_stable_inodes, capability.is_remote) == (True, True, False)
+    assert capability.fs_type == fs_type
+
+
+@pytest.mark.parametrize(
+    "fs_type",
+    [
+        "vfat",
+        "msdos",
+        "exfat",
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "fuse",
+        "fuseblk",
+        "fuse.mergerfs",
+        "fuse.sshfs",
+        "9p",
+        "?",
+    ],
+)
+def test_foreign_remote_and_unknown_file_systems_are_not_trusted(fs_type: str) -> None:
+    """Where ctime may be made up, and on all that nobody thought of, neither ctime nor inodes count."""
+    capability = get_capability(fs_type)
+
+    assert (capability.has_ctime, capability.has_stable_inodes) == (False, False)
+
+
+def test_times_of_fat_are_two_seconds_apart() -> None:
+    """FAT keeps times in steps of two seconds."""
+    assert get_capability("vfat").granularity_ns == 2 * SECOND_NS
+
+
+@pytest.mark.parametrize("fs_type", ["nfs", "nfs4", "cifs", "smb3", "fuse.sshfs"])
+def test_remote_file_systems_are_called_remote(fs_type: str) -> None:
+    """What is on a server is known to be."""
+    assert get_capability(fs_type).is_remote
+
+
+@pytest.mark.parametrize("fs_type", ["ext4", "xfs", "btrfs", "exfat", "overlay", "fuse", "?"])
+def test_no_granule_is_finer_than_the_clock_of_the_kernel(fs_type: str) -> None:
+    """Times of any file system are at least 20 ms apart, for they come from a tick."""
+    assert get_capability(fs_type).granularity_ns >= 20_000_000
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("fs_type", ["ext4", "xfs", "btrfs"])
+def test_usual_disk_is_trusted_with_all(fs_type: str) -> None:
+    """ext4, xfs and btrfs as mkfs makes them: ctime, inodes, fine times, direct reads."""
+    with LoopFS(fs_type) as fs:
+        (fs.folder / "file").write_bytes(b"content")
+
+        assert look_at(fs.mnt) == Capability(fs_type, True, True, 20_000_000, True, False)
+
+
+@pytest.mark.root
+def test_ext4_with_small_inodes_has_a_granule_of_a_second() -> None:
+    """Inodes of 128 bytes keep whole seconds, which shows on the root's own files."""
+    with LoopFS("ext4", mkfs=("-I", "128")) as fs:
+        assert look_at(fs.mnt).granularity_ns == SECOND_NS
+        for number in range(5):
+            (fs.folder / str(number)).touch()
+        assert look_at(fs.mnt).granularity_ns == SECOND_NS
+
+
+@pytest.mark.root
+def test_restored_whole_second_mtimes_do_not_make_ext4_coarse(ext4: LoopFS) -> None:
+    """Old mtimes without fractions say nothing: ctime decides, which nobody can set."""
+    for number in range(5):
+        path = ext4.path(str(number))
+        os.close(os.open(path, os.O_CREAT))
+        os.utime(path, (10**9, 10**9))
+    os.utime(ext4.mnt, (10**9, 10**9))
+
+    assert look_at(ext4.mnt).granularity_ns == 20_000_000
+
+
+@pytest.mark.root
+def test_memory_has_no_direct_reads(tmp_path: Path) -> None:
+    """Behind a tmpfs there is no disk that could be read."""
+    with small_tmpfs(tmp_path / "memory", 1 << 20) as point:
+        (tmp_path / "memory" / "file").write_bytes(b"content")
+
+        assert look_at(point) == Capability("tmpfs", True, True, 20_000_000, False, False)
+
+
+@pytest.mark.root
+def test_looking_moves_no_atime(ext4: LoopFS) -> None:
+    """Finding out leaves the times of the root and its files as they were."""
+    (ext4.folder / "file").write_bytes(b"content")
+    for path in (ext4.path("file"), ext4.mnt):
+        os.utime(path, ns=(10**18, 2 * 10**18))
+
+    look_at(ext4.mnt)
+
+    assert [os.lstat(path).st_atime_ns for path in (ext4.path("file"), ext4.mnt)] == [10**18] * 2
+
+
+@pytest.mark.root
+def test_fuse_is_not_trusted_whatever_it_says(faulty: FaultFS) -> None:
+    """A FUSE server's ctime and inodes are its own invention, though they look right."""
+    capability = look_at(faulty.mnt)
+
+    assert (capability.has_ctime, capability.has_stable_inodes, capability.has_direct_io) == (False, False, False)
+    assert capability.fs_type.startswith("fuse")
+
+
+@pytest.mark.root
+def test_root_that_can_not_be_looked_at_is_suspended(ext4: LoopFS) -> None:
+    """A root that has gone away under its descriptor is not judged by its type."""
+    fd = open_root(ext4.mnt)
+    os.close(fd)
+
+    with pytest.raises(RootSuspended, match="check"):
+        find_capability(fd, ext4.mnt)

@@ -1,0 +1,138 @@
+import os
+import uuid
+from pathlib import Path
+
+import pytest
+
+from integrity.errors import RootSuspended
+from integrity.files.identity import identify
+from integrity.files.opening import open_root
+from integrity.model import RootIdentity
+from support.faultfs import FaultFS
+from support.loopfs import LoopFS
+from support.mounts import bound, hidden, shut_down, small_tmpfs, vanish
+from support.programs import sh
+
+UUID = "0f4aa4a1-9a2b-4b35-a8a5-9d8c6a1f2b3c"
+OF_MKFS = {"ext4": ("-U", UUID), "xfs": ("-m", f"uuid={UUID}"), "btrfs": ("-U", UUID)}
+
+
+def get_identity(path: bytes) -> RootIdentity:
+    fd = open_root(path)
+    try:
+        return identify(fd, path)
+    finally:
+        os.close(fd)
+
+
+def test_identity_is_the_same_each_time_and_differs_by_folder(tmp_path: Path) -> None:
+    """One folder is recognised again, another one of the same file system is not taken for it."""
+    (tmp_path / "other").mkdir()
+    path = os.fsencode(tmp_path)
+
+    assert get_identity(path) == get_identity(path)
+    assert get_identity(path).folder_inode == os.stat(path).st_ino
+    assert get_identity(path) != get_identity(os.path.join(path, b"other"))
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("fs_type", ["ext4", "xfs", "btrfs"])
+def test_file_system_is_recognised_by_its_uuid(fs_type: str) -> None:
+    """The UUID that mkfs gave is the identity, at another mount point and after a remount, too."""
+    with LoopFS(fs_type, mkfs=OF_MKFS[fs_type]) as fs:
+        os.mkdir(fs.path("root"))
+        first = get_identity(fs.path("root"))
+        fs.remount()
+        second = get_identity(fs.path("root"))
+        view = fs.folder.parent / "view"
+        view.mkdir()
+        with bound(fs.mnt, view):
+            moved = get_identity(os.fsencode(view / "root"))
+        view.rmdir()
+
+    assert first.fs_id.split("/")[0] == f"uuid:{UUID}"
+    assert first == second
+    assert (first.fs_type, first.mount_point) == (fs_type, fs.mnt)
+    assert (moved.fs_id, moved.folder_inode) == (first.fs_id, first.folder_inode)
+    assert moved.mount_point == os.fsencode(view)
+
+
+@pytest.mark.root
+def test_other_disk_and_no_disk_are_other_identities(ext4: LoopFS) -> None:
+    """A wrong disk, and the bare mount point, differ although their folders have the same path and inode."""
+    right = get_identity(ext4.mnt)
+    with LoopFS("ext4", mkfs=("-U", str(uuid.uuid4()))) as other:
+        wrong = get_identity(other.mnt)
+    with hidden(ext4.mnt):
+        covered = get_identity(ext4.mnt)
+    ext4.umount()
+    absent = get_identity(ext4.mnt)
+
+    assert wrong.folder_inode == right.folder_inode
+    assert len({right.fs_id, wrong.fs_id, covered.fs_id, absent.fs_id}) == 4
+
+
+@pytest.mark.root
+def test_subvolume_that_was_replaced_by_a_snapshot_is_another_root(btrfs: LoopFS) -> None:
+    """Subvolumes repeat each other's inode numbers; a snapshot in the place of a root is told by its own UUID."""
+    sh("btrfs", "-q", "subvolume", "create", btrfs.path("data"))
+    os.mkdir(btrfs.path("data/root"))
+    before = get_identity(btrfs.path("data/root"))
+    sh("btrfs", "-q", "subvolume", "snapshot", btrfs.path("data"), btrfs.path("snapshot"))
+    os.rename(btrfs.path("data"), btrfs.path("old"))
+    os.rename(btrfs.path("snapshot"), btrfs.path("data"))
+    after = get_identity(btrfs.path("data/root"))
+
+    assert get_identity(btrfs.path("old/root")) == before
+    assert after.folder_inode == before.folder_inode
+    assert after.fs_id != before.fs_id
+    assert after.fs_id.split("/")[0] == before.fs_id.split("/")[0]
+
+
+@pytest.mark.root
+def test_new_tmpfs_is_another_root(tmp_path: Path) -> None:
+    """What lived in memory is gone with its mount: the next one at the same place is not the same."""
+    identities = []
+    for _ in range(2):
+        with small_tmpfs(tmp_path / "memory", 1 << 20) as point:
+            identities.append(get_identity(point).fs_id)
+
+    if all(identity.startswith("tmpfs:") for identity in identities):
+        pytest.skip("this kernel gives a tmpfs no UUID")
+    assert identities[0] != identities[1]
+
+
+@pytest.mark.root
+def test_file_system_without_a_uuid_is_recognised_by_type_and_source(faulty: FaultFS) -> None:
+    """Where there is no UUID, type and source stand in."""
+    identity = get_identity(faulty.mnt)
+
+    assert identity.fs_id.startswith(identity.fs_type + ":")
+    assert identity.fs_type.startswith("fuse")
+
+
+@pytest.mark.root
+def test_dead_disk_has_no_identity(xfs: LoopFS) -> None:
+    """A disk that answers nothing can't be identified: the root is suspended, with its path and what to do."""
+    fd = open_root(xfs.mnt)
+    try:
+        shut_down(xfs.mnt)
+        with pytest.raises(RootSuspended, match="check") as caught:
+            identify(fd, xfs.mnt)
+    finally:
+        os.close(fd)
+
+    assert os.fsdecode(xfs.mnt) in str(caught.value)
+
+
+@pytest.mark.root
+def test_root_whose_mount_was_taken_away_has_no_identity(tmp_path: Path) -> None:
+    """A descriptor that is the last to know a detached mount is no root any more."""
+    sh("mount", "-t", "tmpfs", "tmpfs", tmp_path)
+    fd = open_root(os.fsencode(tmp_path))
+    try:
+        vanish(tmp_path)
+        with pytest.raises(RootSuspended, match="unmounted"):
+            identify(fd, os.fsencode(tmp_path))
+    finally:
+        os.close(fd)
