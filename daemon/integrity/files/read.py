@@ -12,6 +12,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from stat import S_ISREG
 from typing import NamedTuple
 
@@ -105,7 +106,7 @@ class Reader:
             stat = _stat_regular(fd, path)
             return OpenFile(fd, self._root_fd, path, stat, self._terms, racy_since_ns, self._use_holes)
         except BaseException as error:
-            os.close(fd)
+            _close(fd)
             if isinstance(error, OSError):
                 raise _explain(path, "bring to the disk", error) from error
             raise
@@ -229,7 +230,7 @@ class OpenFile:
         try:
             self._spans.give_back()
         finally:
-            os.close(fd)
+            _close(fd)
 
     def __enter__(self) -> OpenFile:
         return self
@@ -286,6 +287,17 @@ def _open_quietly(root_fd: int, path: bytes) -> int:
         if error.errno != errno.EPERM:  # EACCES: not readable at all
             raise
     return open_beneath(root_fd, path, os.O_RDONLY)  # O_NOATIME is for the owner and root
+
+
+def _close(fd: int) -> None:
+    """
+    Close a descriptor that was only read from.
+
+    Its number is free whatever close(2) says, and an error (a dead FUSE server's, say) speaks of a flush of data that
+    this descriptor never had: raised, it would only hide why the reading failed.
+    """
+    with suppress(OSError):
+        os.close(fd)
 
 
 def _witness(stat: os.stat_result) -> Witness:
