@@ -14,17 +14,17 @@ Decides how SQLite is set up and what differs between database engines; leaves e
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 import time
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import sqlalchemy as sa
+from sqlalchemy import Connection
 from sqlalchemy.pool import NullPool
 
 from integrity.catalog import copying, failure, tables
+from integrity.catalog.building import build
 from integrity.catalog.seal import Sealer, bind_sealer
 from integrity.errors import CatalogError, CatalogMissing, SchemaMismatch, show_path
 from integrity.files.mounts import mount_of
@@ -58,7 +58,9 @@ class Catalog:
         bind_sealer(self._connection, sealer)
 
     @classmethod
-    def create(cls, path: bytes | str, *, seal_key: bytes | None = None) -> Catalog:
+    def create(
+        cls, path: bytes | str, *, seal_key: bytes | None = None, clock: Callable[[], float] = time.time
+    ) -> Catalog:
         """
         Make a new, empty catalog and open it for writing.
 
@@ -71,19 +73,12 @@ class Catalog:
         for name in (path, path + b"-wal"):
             if os.path.lexists(name):
                 raise CatalogError(f"{show_path(name)}: exists already; open it, restore it, or move it away")
-        partial = path + b".new-" + secrets.token_hex(4).encode()
         try:
-            copying.make_folder(os.path.dirname(path))
-            copying.make_private_file(partial, os.stat(os.path.dirname(path)))
-            _build(partial, Sealer(seal_key))
-            _publish(partial, path)
+            build(path, Sealer(seal_key), int(clock()))
         except OSError as error:
             raise CatalogError(f"{show_path(path)}: cannot make a catalog: {error.strerror}") from error
         except sqlite3.Error as error:
-            raise failure.translate(partial, error) from error
-        finally:
-            if os.path.lexists(partial):
-                os.unlink(partial)
+            raise failure.translate(path, error) from error
         return cls.open(path, writes=True, seal_key=seal_key, quick_check=False)
 
     @classmethod
@@ -123,7 +118,7 @@ class Catalog:
         try:
             revision = _set_up(path, db, writes=writes, quick_check=quick_check)
             if _is_older(path, revision, writes=writes):
-                _upgrade(path, db, revision)
+                _upgrade(path, db)
             catalog = cls(path, db, Sealer(seal_key), writes=writes)
         except sqlite3.Error as error:
             db.close()
@@ -201,16 +196,11 @@ class Catalog:
     def _check_key(self, *, any_key: bool) -> None:
         with self.read() as c:
             kept = c.execute(sa.select(tables.meta.c.value).where(tables.meta.c.key == "seal_check")).scalar()
-        if kept != key_check(self.sealer) and not any_key:
+        if kept != self.sealer.key_check and not any_key:
             raise CatalogError(
                 f"{show_path(self.path)}: its rows are sealed with another key than the configured one; "
                 "set the key that it was made with, or run `integrity catalog reseal`"
             )
-
-
-def key_check(sealer: Sealer) -> str:
-    """Say which key a sealer has without giving it away."""
-    return sealer.seal_parts(b"key", ()).hex()
 
 
 def _require_file(path: bytes) -> None:
@@ -275,10 +265,10 @@ def _is_older(path: bytes, revision: str, *, writes: bool) -> bool:
     return True
 
 
-def _upgrade(path: bytes, db: sqlite3.Connection, revision: str) -> None:
+def _upgrade(path: bytes, db: sqlite3.Connection) -> None:
     from integrity.catalog.upgrade import upgrade
 
-    upgrade(path, db, revision)
+    upgrade(path, db)
 
 
 def _warn_of_place(path: bytes) -> tuple[str, ...]:
@@ -289,44 +279,3 @@ def _warn_of_place(path: bytes) -> tuple[str, ...]:
         f"{show_path(path)}: lies on a network file system ({mount.fs_type}), where SQLite's locks and its "
         "write-ahead log cannot be relied on; set `catalog` to a local disk",
     )
-
-
-def _build(path: bytes, sealer: Sealer) -> None:
-    """Write an empty schema into an empty file and bring it to the disk."""
-    db = failure.connect(path, "mode=rw")
-    try:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute(f"PRAGMA application_id = {tables.APPLICATION_ID}")
-        engine = sa.create_engine("sqlite://", creator=lambda: db, poolclass=NullPool, isolation_level="AUTOCOMMIT")
-        with engine.connect() as c:
-            c.exec_driver_sql("BEGIN IMMEDIATE")
-            tables.metadata.create_all(c)
-            tables.alembic_version.create(c)
-            c.execute(tables.alembic_version.insert().values(version_num=tables.SCHEMA_REVISION))
-            c.execute(sa.insert(tables.meta), _first_meta(sealer))
-            c.commit()
-        engine.dispose()
-    finally:
-        db.close()
-    copying.sync_file(path)
-
-
-def _first_meta(sealer: Sealer) -> list[dict[str, str]]:
-    values = {
-        "uuid": str(uuid.uuid4()),
-        "created_at": str(int(time.time())),
-        "next_file_id": "1",
-        "seal_check": key_check(sealer),
-    }
-    return [{"key": key, "value": value} for key, value in values.items()]
-
-
-def _publish(partial: bytes, path: bytes) -> None:
-    """Give a finished file its name; if another program was first, leave that one its name."""
-    try:
-        os.link(partial, path)
-    except FileExistsError:
-        return
-    except PermissionError:  # vfat and exFAT know no links
-        os.rename(partial, path)
-    copying.sync_file(os.path.dirname(path))

@@ -24,8 +24,7 @@ from integrity.jobs.targets import show
 from integrity.model import FileId, FolderId, Reading, Tally, Witness
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
+    from integrity.catalog.connect import Connection
     from integrity.jobs.context import RootRun
     from integrity.jobs.idset import IdSet
 

@@ -46,8 +46,7 @@ from integrity.verdict import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
+    from integrity.catalog.connect import Connection
     from integrity.jobs.context import RootRun
 
 CONFIRM_AT_ONCE = 500

@@ -16,8 +16,7 @@ from integrity.hashing.engine import Done, Partial, Resume, Task
 from integrity.model import Blocks
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
+    from integrity.catalog.connect import Connection
     from integrity.jobs.context import RootRun
 
 LARGE_BYTES = 64 << 20

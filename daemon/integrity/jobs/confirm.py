@@ -23,8 +23,7 @@ from integrity.model import Reading
 from integrity.verdict import Confirmation, Judgement, Pair, confirm
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
+    from integrity.catalog.connect import Connection
     from integrity.jobs.context import RootRun
 
 BETWEEN_S = 2.0

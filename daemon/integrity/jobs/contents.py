@@ -18,7 +18,7 @@ from integrity.catalog.seal import Sealer
 from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests, Reading
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from integrity.catalog.connect import Connection
 
 BLOCKS_PER_RUN = 1024
 

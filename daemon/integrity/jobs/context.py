@@ -35,7 +35,7 @@ from integrity.model import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from integrity.catalog.connect import Connection
 
 PROGRESS_INTERVAL_S = 0.1
 

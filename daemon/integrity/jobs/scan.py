@@ -38,8 +38,7 @@ from integrity.model import FileId, FindingKind, Policy, Tally, Witness
 from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
+    from integrity.catalog.connect import Connection
     from integrity.jobs.context import RootRun
 
 COMMIT_S = 1.0

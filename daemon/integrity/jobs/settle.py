@@ -18,9 +18,8 @@ from integrity.jobs.report import NoteKind
 from integrity.model import BaselineReason, FindingKind
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
     from integrity.catalog.candidates import CandidateRecord
+    from integrity.catalog.connect import Connection
     from integrity.jobs.context import RootRun
 
 DAY_S = 86_400

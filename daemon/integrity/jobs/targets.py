@@ -20,9 +20,7 @@ from integrity.files.opening import open_root
 from integrity.model import RootIdentity
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from integrity.catalog.connect import Catalog
+    from integrity.catalog.connect import Catalog, Connection
 
 
 @dataclass(frozen=True, slots=True)
