@@ -128,11 +128,15 @@ def load_run(c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, ru
 
 def is_run_sealed(sealer: Sealer, owner_id: int, version: int, row: PackedRun, seal: bytes) -> bool:
     """Check the seal of a row."""
-    if not all(isinstance(value, bytes) for value in (row.md5, row.xxh3_128)):
+    return has_sound_shape(row) and sealer.seal_run(owner_id, version, *row) == seal
+
+
+def has_sound_shape(row: PackedRun) -> bool:
+    """Say whether the fields of a row can be digests at all: of their types, and as long as its count asks for."""
+    if not (isinstance(row.md5, bytes) and isinstance(row.xxh3_128, bytes) and isinstance(row.block_count, int)):
         return False
-    if not isinstance(row.block_count, int) or row.block_count < 1:
-        return False
-    return sealer.seal_run(owner_id, version, *row) == seal
+    lengths = (XXH3_128_BYTES, row.block_count * XXH3_128_BYTES)
+    return row.block_count > 0 and len(row.xxh3_128) in lengths and len(row.md5) in (0, len(row.xxh3_128))
 
 
 def load_blocks(

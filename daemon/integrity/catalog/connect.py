@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
 from sqlalchemy.pool import NullPool
 
 from integrity.catalog import copying, failure, tables

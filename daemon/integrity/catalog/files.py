@@ -8,6 +8,8 @@ callers need one name for the subject.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -35,9 +37,9 @@ from integrity.catalog.rows import (
     FILE_JOIN,
     RECORD_COLUMNS,
     FileRecord,
-    below,
     chunked,
     in_list,
+    inside,
     join_path,
     load_records,
     padded,
@@ -99,7 +101,13 @@ def find_known_names(c: sa.Connection, folder_id: FolderId, names: Sequence[byte
 
 
 def _by_name(rows: list[Any]) -> dict[bytes, KnownFile]:
-    return {row[8]: KnownFile._make(row[:8]) for row in rows}
+    """Turn rows of _KNOWN into records, all loops in C: a scan does this for every file."""
+    return dict(zip(map(_name_of, rows), map(_make_known, map(_fields_of, rows)), strict=True))
+
+
+_name_of = itemgetter(-1)
+_fields_of = itemgetter(slice(0, -1))
+_make_known = partial(tuple.__new__, KnownFile)
 
 
 def get_file(c: sa.Connection, sealer: Sealer, file_id: FileId) -> FileRecord:
@@ -145,29 +153,18 @@ def page_files(
     """
     columns = file.c.id, folder.c.path, file.c.name, file.c.size_bytes
     query = sa.select(*columns).join(folder, file.c.folder_id == folder.c.id).order_by(file.c.id).limit(limit)
-    inside = _inside(root_id, prefix)
+    part = inside(root_id, prefix)
     # SQLite is told which way to go by "+ 0", which hides a column from its planner: a small part of a large root is
     # found by folder, everything else is read in the order of the table.
-    if prefix and _is_small(c, inside):
-        query = query.where(inside, file.c.id + sa.literal_column("0") > after)
+    if prefix and _is_small(c, part):
+        query = query.where(part, file.c.id + sa.literal_column("0") > after)
     else:
-        query = query.where(_inside(root_id, prefix, is_hidden=True), file.c.id > after)
+        query = query.where(inside(root_id, prefix, is_hidden=True), file.c.id > after)
     return [(FileId(row[0]), join_path(row[1], row[2]), row[3]) for row in c.execute(query)]
 
 
-def _inside(root_id: RootId, prefix: bytes, *, is_hidden: bool = False) -> sa.ColumnElement[bool]:
-    root_column = folder.c.root_id + sa.literal_column("0") if is_hidden else folder.c.root_id
-    if not prefix:
-        return root_column == root_id
-    folder_path, name = split_path(prefix)
-    return sa.and_(
-        root_column == root_id,
-        sa.or_(below(folder.c.path, prefix), sa.and_(folder.c.path == folder_path, file.c.name == name)),
-    )
-
-
-def _is_small(c: sa.Connection, inside: sa.ColumnElement[bool]) -> bool:
-    some = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id).where(inside).limit(_SMALL_SUBTREE)
+def _is_small(c: sa.Connection, part: sa.ColumnElement[bool]) -> bool:
+    some = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id).where(part).limit(_SMALL_SUBTREE)
     return int(c.execute(sa.select(sa.func.count()).select_from(some.subquery())).scalar_one()) < _SMALL_SUBTREE
 
 

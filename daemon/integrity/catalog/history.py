@@ -10,12 +10,20 @@ import sqlalchemy as sa
 
 from integrity.catalog.hot import Hot
 from integrity.catalog.rows import FileRecord
-from integrity.catalog.tables import block_run, file, history
+from integrity.catalog.tables import block_run, history
 from integrity.model import BaselineReason, Digests, FileId, RootId
 
 KEEP_DELETED_S = 90 * 86400
 """How long deleted files are remembered, for moves and restores (R2)."""
 
+_BY_ITSELF = (
+    BaselineReason.EDITED,
+    BaselineReason.ROLLED_BACK,
+    BaselineReason.GROWN,
+    BaselineReason.ROTATED,
+    BaselineReason.REWRITTEN_IN_PLACE,
+    BaselineReason.DELETED,
+)
 _NAMES = ("root_id", "file_id", "path", "size_bytes", "mtime_ns", "md5", "xxh3_128", "blake3", "version")
 _WHEN = ("recorded_at", "reason", "replaced_at", "replaced_because", "note")
 _INSERT = Hot(sa.insert(history).values({name: sa.bindparam(name) for name in _NAMES + _WHEN}), *_NAMES, *_WHEN)
@@ -73,20 +81,19 @@ def find_deleted(c: sa.Connection, root_id: RootId, size_bytes: int, md5: bytes)
 
 
 def count_replaced(c: sa.Connection, root_id: RootId, since: int) -> tuple[int, int]:
-    """Count the baselines that were replaced by other content, and those removed, at or after a time."""
-    removals = [BaselineReason.DELETED.value, BaselineReason.FORGOTTEN.value]
-    still_there = sa.exists().where(file.c.id == history.c.file_id)
-    wanted = sa.case(
-        (history.c.replaced_because.in_(removals), "removed"),
-        (sa.and_(history.c.replaced_because == BaselineReason.ACCEPTED.value, ~still_there), "removed"),
-        else_="changed",
+    """
+    Count the baselines that were replaced, and those removed, by what happened to the files at or after a time.
+
+    What a person agreed to is left out: it must not make the next honest change look like part of a wave.
+    """
+    is_removed = history.c.replaced_because == BaselineReason.DELETED.value
+    query = sa.select(sa.func.count().filter(~is_removed), sa.func.count().filter(is_removed)).where(
+        history.c.root_id == root_id,
+        history.c.replaced_at >= since,
+        history.c.replaced_because.in_([reason.value for reason in _BY_ITSELF]),
     )
-    query = sa.select(wanted.label("what"), sa.func.count().label("many")).group_by(sa.text("what"))
-    counts = {
-        row.what: row.many
-        for row in c.execute(query.where(history.c.root_id == root_id, history.c.replaced_at >= since))
-    }
-    return counts.get("changed", 0), counts.get("removed", 0)
+    row = c.execute(query).one()
+    return int(row[0]), int(row[1])
 
 
 def purge_deleted(c: sa.Connection, now: int, keep_s: int = KEEP_DELETED_S) -> int:

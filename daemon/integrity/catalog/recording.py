@@ -22,7 +22,7 @@ from integrity.catalog.tables import candidate, file, meta
 from integrity.errors import CatalogCorrupt, CatalogError, show_path
 from integrity.model import BaselineReason, Digests, FileId, FolderId, ReadHow, Reading, Witness
 
-_PERSONS_WORD = frozenset({BaselineReason.ACCEPTED, BaselineReason.REPAIRED})
+PERSONS_WORD = frozenset({BaselineReason.ACCEPTED, BaselineReason.REPAIRED})
 """Reasons that stand above an open finding: a person has looked."""
 
 _SEALED = ("size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "md5", "xxh3_128", "blake3", "block_size_bytes")
@@ -152,7 +152,7 @@ def require_replaceable(
 ) -> FileRecord:
     """Get a record whose baseline may be replaced for this reason, or raise as ``replace_baseline`` says."""
     old = require_record(c, sealer, file_id)
-    if because in _PERSONS_WORD:
+    if because in PERSONS_WORD:
         return old
     if not old.is_sealed:
         raise damaged_row(root, old)

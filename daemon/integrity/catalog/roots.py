@@ -155,6 +155,11 @@ def adjust_tally(c: sa.Connection, root_id: RootId, count: int, seals: Iterable[
     _update(c, root_id, {"file_count": old.file_count + count, "seal_xor": xor_seals(old.seal_xor, seals)})
 
 
+def set_tally(c: sa.Connection, root_id: RootId, count: int, seal_xor: bytes) -> None:
+    """Store a tally that was counted anew, after a person has looked."""
+    _update(c, root_id, {"file_count": count, "seal_xor": seal_xor})
+
+
 def find_records(c: sa.Connection, sealer: Sealer, root_id: RootId) -> Iterator[FileRecord]:
     """Go through all records of a root in the order of their ids, a page at a time."""
     after = 0

@@ -108,6 +108,23 @@ def below(column: sa.ColumnElement[Any], prefix: bytes) -> sa.ColumnElement[bool
     return sa.or_(column == prefix, sa.and_(column > prefix + b"/", column < prefix + b"0"))  # "0" follows "/"
 
 
+def inside(root_id: RootId, prefix: bytes, *, is_hidden: bool = False) -> sa.ColumnElement[bool]:
+    """
+    Match the files of a root below ``prefix``, or the one file of that path; all for an empty one.
+
+    Args:
+        root_id: the root.
+        prefix: relative to the root.
+        is_hidden: keep SQLite from starting at the folders: for statements that go through the table of files.
+    """
+    root_column = folder.c.root_id + sa.literal_column("0") if is_hidden else folder.c.root_id
+    if not prefix:
+        return root_column == root_id
+    folder_path, name = split_path(prefix)
+    this_file = sa.and_(folder.c.path == folder_path, file.c.name == name)
+    return sa.and_(root_column == root_id, sa.or_(below(folder.c.path, prefix), this_file))
+
+
 def load_record(c: sa.Connection, sealer: Sealer, file_id: FileId) -> FileRecord | None:
     """Load one record; None if there is no such file."""
     row = _BY_ID.run(c, file_id).fetchone()

@@ -202,6 +202,7 @@ candidate = sa.Table(
     _int("block_size_bytes", "size of its blocks; null: none", null=True),
     _int("version", "version that its block runs are stored under"),
     _text("verdict", "what judging said of it"),
+    _text("because", "BaselineReason with which it may become the baseline, if judging gave one", null=True),
     _text("read_how", "ReadHow of the reading; null for removals", null=True),
     _int("seen_at", "start of the run that saw it"),
     _int("run_id", "run that saw it", sa.ForeignKey("run.id")),
@@ -309,5 +310,6 @@ checkpoint_run = sa.Table(
 alembic_version = sa.Table(
     "alembic_version",
     sa.MetaData(),  # Alembic's own: compared and created apart
-    sa.Column("version_num", sa.String(32), primary_key=True, nullable=False),
+    sa.Column("version_num", sa.String(32), nullable=False),
+    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )

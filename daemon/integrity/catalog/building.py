@@ -1,0 +1,75 @@
+"""Make a new catalog: whole and on the disk before it has its name."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import uuid
+
+import sqlalchemy as sa
+from sqlalchemy.pool import NullPool
+
+from integrity.catalog import copying, failure, tables
+from integrity.catalog.seal import Sealer
+
+
+def build(path: bytes, sealer: Sealer, now: int) -> None:
+    """
+    Make an empty catalog under a name that is free.
+
+    If another program makes one there at the same time, the one that was first stays.
+
+    Raises:
+        OSError: a folder or a file could not be made.
+        sqlite3.Error: it could not be written.
+    """
+    partial = path + b".new-" + secrets.token_hex(4).encode()
+    try:
+        copying.make_folder(os.path.dirname(path))
+        copying.make_private_file(partial, os.stat(os.path.dirname(path)))
+        _write_schema(partial, sealer, now)
+        _publish(partial, path)
+    finally:
+        if os.path.lexists(partial):
+            os.unlink(partial)
+
+
+def _write_schema(path: bytes, sealer: Sealer, now: int) -> None:
+    """Write an empty schema into an empty file and bring it to the disk."""
+    db = failure.connect(path, "mode=rw")
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA application_id = {tables.APPLICATION_ID}")
+        engine = sa.create_engine("sqlite://", creator=lambda: db, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        with engine.connect() as c:
+            c.exec_driver_sql("BEGIN IMMEDIATE")
+            tables.metadata.create_all(c)
+            tables.alembic_version.create(c)
+            c.execute(tables.alembic_version.insert().values(version_num=tables.SCHEMA_REVISION))
+            c.execute(sa.insert(tables.meta), _first_meta(sealer, now))
+            c.commit()
+        engine.dispose()
+    finally:
+        db.close()
+    copying.sync_file(path)
+
+
+def _first_meta(sealer: Sealer, now: int) -> list[dict[str, str]]:
+    values = {
+        "uuid": str(uuid.uuid4()),
+        "created_at": str(now),
+        "next_file_id": "1",
+        "seal_check": sealer.key_check,
+    }
+    return [{"key": key, "value": value} for key, value in values.items()]
+
+
+def _publish(partial: bytes, path: bytes) -> None:
+    """Give a finished file its name; if another program was first, leave that one its name."""
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        return
+    except PermissionError:  # vfat and exFAT know no links
+        os.rename(partial, path)
+    copying.sync_file(os.path.dirname(path))

@@ -1,0 +1,310 @@
+"""
+Candidates: newer content, or the absence, of a file whose baseline stays for now (R5, R6).
+
+A run stages what it sees and decides at its end; a finding freezes, a mass change holds back until a person has looked.
+A file has at most one candidate: what was seen last. It is sealed like a baseline, because it may become one.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+
+from integrity.catalog.blocks import CANDIDATE_VERSION, move_runs, save_runs
+from integrity.catalog.history import count_replaced
+from integrity.catalog.recording import PERSONS_WORD, drop_candidate, put_baseline, require_record
+from integrity.catalog.removing import remove_files
+from integrity.catalog.roots import RootRecord
+from integrity.catalog.rows import join_path
+from integrity.catalog.seal import Sealer, sealer_of
+from integrity.catalog.tables import candidate, file, folder, run
+from integrity.errors import CatalogError
+from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, RootId, RunId, Witness
+
+
+class CandidateKind(StrEnum):
+    """What was seen of the file."""
+
+    CHANGE = "change"
+    REMOVAL = "removal"
+
+
+class CandidateState(StrEnum):
+    """What the candidate waits for."""
+
+    STAGED = "staged"  # the end of the run that saw it
+    FROZEN = "frozen"  # the end of a finding on the file
+    HELD = "held"  # a person: too much changed at once
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRecord:
+    """What was last seen of a file whose baseline stays for now."""
+
+    file_id: FileId
+    root_id: RootId
+    path: bytes
+    kind: CandidateKind
+    state: CandidateState
+    verdict: str
+    because: BaselineReason | None  # with which it may become the baseline, if judging gave one
+    witness: Witness | None  # None for removals
+    digests: Digests
+    block_size_bytes: int | None
+    version: int  # under which its blocks are stored
+    read_how: ReadHow | None
+    seen_at: int
+    run_id: RunId
+    is_sealed: bool  # False: the row is damaged; promoting drops it
+
+    def holds(self, reading: Reading) -> bool:
+        """Say whether a reading has this content, as far as whole-file digests tell."""
+        if self.witness is None or self.witness.size_bytes != reading.witness.size_bytes:
+            return False
+        ours, theirs = self.digests, reading.digests
+        pairs = [(ours.md5, theirs.md5), (ours.xxh3_128, theirs.xxh3_128), (ours.blake3, theirs.blake3)]
+        known = [(one, other) for one, other in pairs if one is not None and other is not None]
+        return bool(known) and all(one == other for one, other in known)
+
+
+_QUERY = (
+    sa.select(candidate, folder.c.root_id, folder.c.path.label("folder_path"), file.c.name)
+    .select_from(candidate)
+    .join(file, candidate.c.file_id == file.c.id)
+    .join(folder, file.c.folder_id == folder.c.id)
+)
+
+
+def stage_change(
+    c: sa.Connection,
+    file_id: FileId,
+    reading: Reading,
+    verdict: str,
+    run_id: RunId,
+    state: CandidateState | str,
+    because: BaselineReason | None = None,
+) -> None:
+    """
+    Keep a reading as the candidate of a file, in place of an older one.
+
+    Args:
+        c: in a transaction.
+        file_id: the file.
+        reading: of its present content.
+        verdict: what judging said of it.
+        run_id: the run that read it.
+        state: what it waits for.
+        because: with which reason it may become the baseline, if judging gave one.
+    """
+    drop_candidate(c, file_id)
+    digests, blocks = reading.digests, reading.blocks
+    values = {
+        "file_id": file_id,
+        "kind": CandidateKind.CHANGE.value,
+        **reading.witness._asdict(),
+        "is_racy": int(reading.witness.is_racy),
+        "md5": digests.md5,
+        "xxh3_128": digests.xxh3_128,
+        "blake3": digests.blake3,
+        "block_size_bytes": None if blocks is None else blocks.block_size_bytes,
+        "version": CANDIDATE_VERSION,
+        "verdict": verdict,
+        "because": None if because is None else because.value,
+        "read_how": reading.how.value,
+    }
+    _insert(c, values, run_id, CandidateState(state))
+    if blocks is not None:
+        save_runs(c, sealer_of(c), file_id, CANDIDATE_VERSION, blocks)
+
+
+def stage_removal(c: sa.Connection, file_id: FileId, run_id: RunId) -> None:
+    """Note that a file is gone, in place of an older candidate; its run decides at its end."""
+    drop_candidate(c, file_id)
+    values: dict[str, Any] = dict.fromkeys(column.name for column in candidate.c)
+    values |= {"file_id": file_id, "kind": CandidateKind.REMOVAL.value, "version": CANDIDATE_VERSION, "verdict": "gone"}
+    _insert(c, values, run_id, CandidateState.STAGED)
+
+
+def _insert(c: sa.Connection, values: dict[str, Any], run_id: RunId, state: CandidateState) -> None:
+    started_at = sa.select(run.c.started_at).where(run.c.id == run_id).scalar_subquery()
+    seal = _seal(sealer_of(c), values)
+    c.execute(
+        sa.insert(candidate).values({**values, "run_id": run_id, "state": state, "seal": seal, "seen_at": started_at})
+    )
+
+
+_NUMBERS = ("file_id", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "block_size_bytes", "version")
+_BYTES = ("md5", "xxh3_128", "blake3")
+_WORDS = ("kind", "verdict", "because", "read_how")
+
+
+def _seal(sealer: Sealer, values: Any) -> bytes:
+    """Seal what a promotion rests on; the state may change without it."""
+    numbers = (b"" if values[name] is None else struct.pack("<q", values[name]) for name in _NUMBERS)
+    digests = (values[name] or b"" for name in _BYTES)
+    words = ((values[name] or "").encode() for name in _WORDS)
+    return sealer.seal_parts(b"candidate", (*numbers, *digests, *words))
+
+
+def get_candidate(c: sa.Connection, file_id: FileId) -> CandidateRecord | None:
+    """Get the candidate of a file; None if it has none."""
+    row = c.execute(_QUERY.where(candidate.c.file_id == file_id)).mappings().one_or_none()
+    return None if row is None else _to_record(sealer_of(c), row)
+
+
+def find_candidates(
+    c: sa.Connection,
+    root_id: RootId,
+    state: CandidateState | str | None = None,
+    *,
+    after: int = 0,
+    limit: int = 2000,
+) -> list[CandidateRecord]:
+    """
+    List candidates of a root in the order of their files' numbers, a page at a time.
+
+    Args:
+        c: a connection.
+        root_id: the root.
+        state: only these; None: all.
+        after: the last file of the page before.
+        limit: how many; an empty page is the end.
+    """
+    query = _QUERY.where(folder.c.root_id == root_id, candidate.c.file_id > after)
+    if state is not None:
+        query = query.where(candidate.c.state == CandidateState(state).value)
+    rows = c.execute(query.order_by(candidate.c.file_id).limit(limit)).mappings()
+    sealer = sealer_of(c)
+    return [_to_record(sealer, row) for row in rows]
+
+
+def count_staged(c: sa.Connection, root_id: RootId) -> tuple[int, int]:
+    """Count the changes and the removals that wait for their run's decision."""
+    return count_candidates(c, root_id, CandidateState.STAGED)
+
+
+def count_candidates(c: sa.Connection, root_id: RootId, state: CandidateState) -> tuple[int, int]:
+    """Count the changes and the removals in a state."""
+    is_change = candidate.c.kind == CandidateKind.CHANGE.value
+    query = sa.select(sa.func.count().filter(is_change), sa.func.count().filter(~is_change))
+    row = c.execute(query.where(candidate.c.state == state.value, _in_root(root_id))).one()
+    return int(row[0]), int(row[1])
+
+
+def count_recent_changes(c: sa.Connection, root_id: RootId, since: int) -> tuple[int, int]:
+    """Count what was changed and removed at or after a time and taken over already (R5 looks at 24 h)."""
+    return count_replaced(c, root_id, since)
+
+
+def promote(
+    c: sa.Connection,
+    sealer: Sealer,
+    root: RootRecord,
+    file_id: FileId,
+    because: BaselineReason,
+    now: int,
+    boot_id: int | None,
+    note: str | None = None,
+) -> bool:
+    """
+    Take a candidate over: a change becomes the baseline, a removal takes the file out of the catalog.
+
+    Returns:
+        Whether it was taken over. If not, it is no longer in its state: a file with an open finding keeps it as frozen
+        (R6); if its own row or the file's is damaged it is dropped, and the next scan looks at the file again (R9).
+
+    Raises:
+        CatalogError: the file has no candidate.
+    """
+    found = get_candidate(c, file_id)
+    if found is None:
+        raise CatalogError(f"file {file_id}: nothing waits to be taken over; scan its root again")
+    old = require_record(c, sealer, file_id)
+    is_persons_word = because in PERSONS_WORD
+    if not found.is_sealed or not (old.is_sealed or is_persons_word):
+        drop_candidate(c, file_id)
+        return False
+    if found.kind is CandidateKind.REMOVAL:
+        remove_files(c, sealer, root, [file_id], because=because, now=now)
+        return True
+    if old.is_frozen and not is_persons_word:
+        c.execute(sa.update(candidate).where(candidate.c.file_id == file_id).values(state=CandidateState.FROZEN.value))
+        return False
+    if not move_runs(c, sealer, file_id, CANDIDATE_VERSION, old.version + 1):
+        drop_candidate(c, file_id)
+        return False
+    assert found.witness is not None
+    put_baseline(
+        *(c, sealer, root, old, found.witness, found.digests, found.block_size_bytes, found.read_how),
+        because=because,
+        now=now,
+        boot_id=boot_id,
+        note=note,
+    )
+    drop_candidate(c, file_id)
+    return True
+
+
+def discard(c: sa.Connection, file_id: FileId) -> None:
+    """Forget the candidate of a file, if it has one."""
+    drop_candidate(c, file_id)
+
+
+def discard_staged(c: sa.Connection, root_id: RootId) -> None:
+    """Forget what a run staged that did not live to decide over it."""
+    staged = sa.select(candidate.c.file_id).where(candidate.c.state == CandidateState.STAGED.value, _in_root(root_id))
+    for file_id in c.execute(staged).scalars().all():
+        drop_candidate(c, file_id)
+
+
+def hold(c: sa.Connection, root_id: RootId) -> None:
+    """Have all that is staged in a root wait for a person (mass change)."""
+    staged = candidate.c.state == CandidateState.STAGED.value
+    c.execute(sa.update(candidate).where(staged, _in_root(root_id)).values(state=CandidateState.HELD.value))
+
+
+def reseal_candidates(c: sa.Connection, sealer: Sealer, root_id: RootId) -> None:
+    """Seal the candidates of a root anew, as they are, after a person has looked."""
+    for row in c.execute(sa.select(candidate).where(_in_root(root_id))).mappings().all():
+        seal = _seal(sealer, row)
+        c.execute(sa.update(candidate).where(candidate.c.file_id == row["file_id"]).values(seal=seal))
+
+
+def _in_root(root_id: RootId) -> sa.ColumnElement[bool]:
+    return sa.exists().where(
+        file.c.id == candidate.c.file_id, folder.c.id == file.c.folder_id, folder.c.root_id == root_id
+    )
+
+
+def _to_record(sealer: Sealer, row: Any) -> CandidateRecord:
+    try:
+        is_sealed = _seal(sealer, row) == row["seal"]
+    except (TypeError, AttributeError, struct.error):
+        is_sealed = False
+    is_change = is_sealed and row["kind"] == CandidateKind.CHANGE.value
+    because, how = (row["because"], row["read_how"]) if is_sealed else (None, None)
+    return CandidateRecord(
+        file_id=row["file_id"],
+        root_id=row["root_id"],
+        path=join_path(row["folder_path"], row["name"]),
+        kind=CandidateKind.CHANGE if is_change or row["kind"] != "removal" else CandidateKind.REMOVAL,
+        state=CandidateState(row["state"]),
+        verdict=row["verdict"],
+        because=None if because is None else BaselineReason(because),
+        witness=_witness(row) if is_change else None,
+        digests=Digests(row["md5"], row["xxh3_128"], row["blake3"]) if is_change else Digests(),
+        block_size_bytes=row["block_size_bytes"] if is_change else None,
+        version=CANDIDATE_VERSION,
+        read_how=None if how is None else ReadHow(how),
+        seen_at=row["seen_at"],
+        run_id=row["run_id"],
+        is_sealed=is_sealed,
+    )
+
+
+def _witness(row: Any) -> Witness:
+    return Witness(row["size_bytes"], row["mtime_ns"], row["ctime_ns"], row["inode"], bool(row["is_racy"]))

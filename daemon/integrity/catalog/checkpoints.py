@@ -1,0 +1,240 @@
+"""
+Checkpoints: how far the reading of one large file has come, so that the next window goes on there (R7).
+
+A checkpoint while recording carries the MD5 state and the digests of the blocks so far; while verifying, the blocks
+that did not match. All of it is sealed, because it becomes a baseline or a verdict. It is void if the witness moved:
+the caller compares. A damaged one is as good as none: reading from the start costs time only.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+
+from integrity.catalog.blocks import PackedRun, expand, insert_packed, is_run_sealed, pack_runs
+from integrity.catalog.recording import damaged_row, require_record
+from integrity.catalog.roots import RootRecord, adjust_tally
+from integrity.catalog.seal import Sealer
+from integrity.catalog.tables import BLOCKS_PER_RUN, checkpoint, checkpoint_run, file
+from integrity.errors import CatalogCorrupt
+from integrity.model import Blocks, FileId, RootId, Witness
+
+_SEALED_AS = -1  # the version that runs of checkpoints are sealed with: no baseline has it
+
+
+class Purpose(StrEnum):
+    """What the file is read for."""
+
+    RECORD = "record"
+    VERIFY = "verify"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far the reading of a file has come."""
+
+    id: int
+    root_id: RootId
+    path: bytes
+    purpose: Purpose
+    witness: Witness
+    offset_bytes: int  # everything before it is done
+    md5_state: bytes | None
+    bad_blocks: tuple[int, ...]
+    block_size_bytes: int
+    saved_at: int
+
+
+def save_checkpoint(
+    c: sa.Connection,
+    sealer: Sealer,
+    root_id: RootId,
+    path: bytes,
+    purpose: Purpose,
+    *,
+    witness: Witness,
+    offset_bytes: int,
+    block_size_bytes: int,
+    now: int,
+    md5_state: bytes | None = None,
+    bad_blocks: tuple[int, ...] = (),
+) -> int:
+    """
+    Write down how far a file was read, in place of the last checkpoint of the same reading.
+
+    The blocks appended so far stay with it, unless the witness is another: then they belonged to another content.
+
+    Returns:
+        The number of the checkpoint.
+    """
+    values = {
+        **witness._asdict(),
+        "is_racy": int(witness.is_racy),
+        "offset_bytes": offset_bytes,
+        "md5_state": md5_state,
+        "bad_blocks": json.dumps(bad_blocks),
+        "block_size_bytes": block_size_bytes,
+        "saved_at": now,
+    }
+    same = {"root_id": root_id, "path": path, "purpose": purpose.value}
+    values["seal"] = _seal(sealer, values | same)
+    old = _find(c, root_id, path, purpose)
+    if old is None:
+        key = c.execute(sa.insert(checkpoint).values(**same, **values)).inserted_primary_key
+        assert key is not None
+        return int(key[0])
+    if (_witness(old), old["block_size_bytes"]) != (witness, block_size_bytes):
+        c.execute(sa.delete(checkpoint_run).where(checkpoint_run.c.checkpoint_id == old["id"]))
+    c.execute(sa.update(checkpoint).where(checkpoint.c.id == old["id"]).values(**values))
+    return int(old["id"])
+
+
+def append_runs(c: sa.Connection, sealer: Sealer, checkpoint_id: int, blocks: Blocks) -> None:
+    """Add the digests of the blocks that follow those added before."""
+    last = _rows(c, checkpoint_id, newest=1)
+    first_run = 0
+    if last:
+        row = last[0][0]
+        whole, rest = divmod(row.block_count, BLOCKS_PER_RUN)
+        first_run = row.run + whole
+        if rest:
+            digests = expand(row, first_run)
+            assert digests is not None
+            blocks = Blocks(blocks.block_size_bytes, digests[1] + blocks.xxh3_128, digests[0] + blocks.md5)
+            this = checkpoint_run.c.checkpoint_id == checkpoint_id, checkpoint_run.c.run == row.run
+            c.execute(sa.delete(checkpoint_run).where(*this))
+            if whole:
+                _insert(c, sealer, checkpoint_id, [row._replace(block_count=whole * BLOCKS_PER_RUN)])
+    _insert(c, sealer, checkpoint_id, list(pack_runs(blocks, first_run)))
+
+
+def load_checkpoint(
+    c: sa.Connection, sealer: Sealer, root_id: RootId, path: bytes, purpose: Purpose
+) -> Checkpoint | None:
+    """Load how far a file was read; None if it was not, or what is stored is damaged or not all there."""
+    row = _find(c, root_id, path, purpose)
+    if row is None or not _is_sealed(sealer, row):
+        return None
+    if (
+        purpose is Purpose.RECORD
+        and _sealed_blocks(c, sealer, row["id"]) * row["block_size_bytes"] < row["offset_bytes"]
+    ):
+        return None
+    return Checkpoint(
+        id=row["id"],
+        root_id=root_id,
+        path=path,
+        purpose=purpose,
+        witness=_witness(row),
+        offset_bytes=row["offset_bytes"],
+        md5_state=row["md5_state"],
+        bad_blocks=tuple(json.loads(row["bad_blocks"])),
+        block_size_bytes=row["block_size_bytes"],
+        saved_at=row["saved_at"],
+    )
+
+
+def load_checkpoint_blocks(c: sa.Connection, found: Checkpoint) -> Blocks:
+    """Load the digests of all blocks that were added to a checkpoint."""
+    md5, xxh3_128 = bytearray(), bytearray()
+    for row, _ in _rows(c, found.id):
+        for run in range(row.run, row.run - (-row.block_count // BLOCKS_PER_RUN)):
+            digests = expand(row, run)
+            assert digests is not None
+            md5 += digests[0]
+            xxh3_128 += digests[1]
+    return Blocks(found.block_size_bytes, bytes(xxh3_128), bytes(md5))
+
+
+def drop_checkpoint(c: sa.Connection, root_id: RootId, path: bytes, purpose: Purpose | None = None) -> None:
+    """Forget how far a file was read, for one purpose or for both."""
+    these = [checkpoint.c.root_id == root_id, checkpoint.c.path == path]
+    if purpose is not None:
+        these.append(checkpoint.c.purpose == purpose.value)
+    ids = sa.select(checkpoint.c.id).where(*these)
+    c.execute(sa.delete(checkpoint_run).where(checkpoint_run.c.checkpoint_id.in_(ids)))
+    c.execute(sa.delete(checkpoint).where(*these))
+
+
+def finish(c: sa.Connection, sealer: Sealer, root: RootRecord, found: Checkpoint, file_id: FileId) -> None:
+    """
+    Make the blocks of a checkpoint those of a file's present baseline, and drop the checkpoint.
+
+    For files that were recorded from a reading without blocks, because these had been stored window by window.
+
+    Raises:
+        CatalogCorrupt: the blocks are damaged or do not cover the file; roll back, drop the checkpoint, read again.
+    """
+    record = require_record(c, sealer, file_id)
+    if not record.is_sealed:
+        raise damaged_row(root, record)
+    size, block_size = record.witness.size_bytes, found.block_size_bytes
+    rows = [row for row, _ in _rows(c, found.id)]
+    if _sealed_blocks(c, sealer, found.id) != -(-size // block_size):
+        raise CatalogCorrupt(f"{record.path!r}: the stored part of its reading is damaged; it must be read again")
+    insert_packed(c, sealer, file_id, record.version, rows)
+    seal = sealer.seal_file(root.token, record.path, record.witness, record.digests, block_size, record.version)
+    c.execute(sa.update(file).where(file.c.id == file_id).values(block_size_bytes=block_size, seal=seal))
+    adjust_tally(c, root.id, 0, (record.seal, seal))
+    drop_checkpoint(c, found.root_id, found.path, found.purpose)
+
+
+def _find(c: sa.Connection, root_id: RootId, path: bytes, purpose: Purpose) -> Any:
+    query = sa.select(checkpoint).where(
+        checkpoint.c.root_id == root_id, checkpoint.c.path == path, checkpoint.c.purpose == purpose.value
+    )
+    return c.execute(query).mappings().one_or_none()
+
+
+def _rows(c: sa.Connection, checkpoint_id: int, newest: int | None = None) -> list[tuple[PackedRun, bytes]]:
+    """Load stored runs with their seals: all in order, or the newest few."""
+    query = sa.select(checkpoint_run).where(checkpoint_run.c.checkpoint_id == checkpoint_id)
+    if newest is None:
+        query = query.order_by(checkpoint_run.c.run)
+    else:
+        query = query.order_by(checkpoint_run.c.run.desc()).limit(newest)
+    return [(PackedRun(row.run, row.block_count, row.md5, row.xxh3_128), row.seal) for row in c.execute(query)]
+
+
+def _insert(c: sa.Connection, sealer: Sealer, checkpoint_id: int, rows: list[PackedRun]) -> None:
+    values = [
+        {"checkpoint_id": checkpoint_id, **row._asdict(), "seal": sealer.seal_run(checkpoint_id, _SEALED_AS, *row)}
+        for row in rows
+    ]
+    if values:
+        c.execute(sa.insert(checkpoint_run), values)
+
+
+def _sealed_blocks(c: sa.Connection, sealer: Sealer, checkpoint_id: int) -> int:
+    """Count the blocks that are stored without a gap and undamaged, from the first on."""
+    blocks = 0
+    for row, seal in _rows(c, checkpoint_id):
+        if row.run * BLOCKS_PER_RUN != blocks or not is_run_sealed(sealer, checkpoint_id, _SEALED_AS, row, seal):
+            break
+        blocks += row.block_count
+    return blocks
+
+
+_NUMBERS = ("root_id", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "offset_bytes", "block_size_bytes")
+
+
+def _seal(sealer: Sealer, values: Any) -> bytes:
+    numbers = struct.pack(f"<{len(_NUMBERS)}q", *(values[name] for name in _NUMBERS))
+    words = values["purpose"].encode(), values["bad_blocks"].encode()
+    return sealer.seal_parts(b"checkpoint", (numbers, values["path"], values["md5_state"] or b"", *words))
+
+
+def _is_sealed(sealer: Sealer, row: Any) -> bool:
+    try:
+        return _seal(sealer, row) == bytes(row["seal"])
+    except (TypeError, AttributeError, struct.error):
+        return False
+
+
+def _witness(row: Any) -> Witness:
+    return Witness(row["size_bytes"], row["mtime_ns"], row["ctime_ns"], row["inode"], bool(row["is_racy"]))

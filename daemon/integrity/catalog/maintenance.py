@@ -1,0 +1,176 @@
+"""Look the whole catalog through, seal it anew after a person has looked, and say how large it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from integrity.catalog import tables
+from integrity.catalog.blocks import PackedRun, is_run_sealed
+from integrity.catalog.connect import Catalog
+from integrity.catalog.resealing import ResealCounts, reseal
+from integrity.catalog.roots import TallyCheck, check_tally, find_roots
+from integrity.catalog.seal import Sealer
+from integrity.catalog.tables import block_run, candidate, file, history
+from integrity.errors import CatalogCorrupt
+from integrity.model import FileId
+
+_SHOWN = 100
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedRun:
+    """A row of block digests that cannot be relied on."""
+
+    file_id: FileId
+    version: int
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What looking the catalog through found."""
+
+    complaints: tuple[str, ...]  # of SQLite about the file, its indexes and keys
+    tallies: tuple[tuple[bytes, TallyCheck], ...]  # by path of the root; empty unless deep
+    damaged_runs: tuple[DamagedRun, ...]  # the first 100
+    incomplete_files: tuple[FileId, ...]  # files whose block digests do not cover them, the first 100
+    orphan_runs: int  # rows of block digests that belong to nothing: harmless, they take room
+
+    @property
+    def is_right(self) -> bool:
+        """Say whether everything in it can be relied on."""
+        are_right = all(tally.is_right for _, tally in self.tallies)
+        return are_right and not (self.complaints or self.damaged_runs or self.incomplete_files)
+
+
+@dataclass(frozen=True, slots=True)
+class TableStats:
+    """How large one table is, its indexes included."""
+
+    name: str
+    rows: int
+    bytes: int | None  # None where SQLite was built without the means to tell
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How large the catalog is."""
+
+    uuid: str
+    created_at: int
+    revision: str
+    file_bytes: int
+    log_bytes: int  # write-ahead log
+    free_bytes: int  # inside the file, to be used again
+    tables: tuple[TableStats, ...]
+
+
+def check(catalog: Catalog, deep: bool = True) -> CheckReport:
+    """
+    Look the whole catalog through.
+
+    Args:
+        catalog: an open catalog.
+        deep: check every index, every seal and every tally (10 s for a million files); else the structure only.
+    """
+    with catalog.read() as c:
+        complaints = _ask_sqlite(catalog, "PRAGMA integrity_check(100)" if deep else "PRAGMA quick_check(100)")
+        keys = c.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(_SHOWN) if not complaints else []
+        complaints += [f"row {row[1]} of {row[0]} points to a row of {row[2]} that is not there" for row in keys]
+        if not deep:
+            return CheckReport(tuple(complaints), (), (), (), 0)
+        roots = find_roots(c)
+        tallies = tuple((root.path, check_tally(c, catalog.sealer, root)) for root in roots)
+        return CheckReport(
+            tuple(complaints), tallies, _damaged_runs(c, catalog.sealer), _incomplete_files(c), _count_orphans(c)
+        )
+
+
+def _ask_sqlite(catalog: Catalog, pragma: str) -> list[str]:
+    """Run one of SQLite's checks; a file too damaged even for that is a complaint, too."""
+    try:
+        with catalog.read() as c:
+            answers = [str(row[0]) for row in c.exec_driver_sql(pragma)]
+    except CatalogCorrupt as error:
+        return [str(error)]
+    return [] if answers == ["ok"] else answers
+
+
+def _damaged_runs(c: sa.Connection, sealer: Sealer) -> tuple[DamagedRun, ...]:
+    key = sa.tuple_(block_run.c.file_id, block_run.c.version, block_run.c.run)
+    query = sa.select(block_run).order_by(*block_run.primary_key.columns).limit(_PAGE)
+    damaged: list[DamagedRun] = []
+    page = c.execute(query).all()
+    while page:
+        for row in page:
+            packed = PackedRun(row.run, row.block_count, row.md5, row.xxh3_128)
+            if not is_run_sealed(sealer, row.file_id, row.version, packed, row.seal):
+                damaged.append(DamagedRun(row.file_id, row.version, row.run))
+        last = page[-1]
+        page = c.execute(query.where(key > sa.tuple_(last.file_id, last.version, last.run))).all()
+    return tuple(damaged[:_SHOWN])
+
+
+def _incomplete_files(c: sa.Connection) -> tuple[FileId, ...]:
+    """Find files whose runs do not add up to the blocks that their size makes."""
+    own = sa.and_(block_run.c.file_id == file.c.id, block_run.c.version == file.c.version)
+    stored = sa.select(sa.func.coalesce(sa.func.sum(block_run.c.block_count), 0)).where(own).scalar_subquery()
+    needed = (file.c.size_bytes + file.c.block_size_bytes - 1) // file.c.block_size_bytes
+    query = sa.select(file.c.id).where(file.c.block_size_bytes.is_not(None), stored != needed).limit(_SHOWN)
+    return tuple(c.execute(query).scalars())
+
+
+def _count_orphans(c: sa.Connection) -> int:
+    is_baselines = sa.exists().where(file.c.id == block_run.c.file_id, file.c.version == block_run.c.version)
+    is_candidates = sa.exists().where(
+        candidate.c.file_id == block_run.c.file_id, candidate.c.version == block_run.c.version
+    )
+    is_historys = sa.exists().where(history.c.file_id == block_run.c.file_id, history.c.version == block_run.c.version)
+    query = sa.select(sa.func.count()).select_from(block_run)
+    return int(c.execute(query.where(~is_baselines, ~is_candidates, ~is_historys)).scalar_one())
+
+
+def stats(catalog: Catalog) -> Stats:
+    """Say how large the catalog and each of its tables are."""
+    with catalog.read() as c:
+        values = {row.key: row.value for row in c.execute(sa.select(tables.meta))}
+        revision = c.execute(sa.select(tables.alembic_version.c.version_num)).scalar_one()
+        sizes = _table_bytes(c)
+        found = tuple(
+            TableStats(table.name, c.execute(sa.select(sa.func.count()).select_from(table)).scalar_one(), sizes(table))
+            for table in tables.metadata.sorted_tables
+        )
+        page_bytes, free_pages = (c.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in _PAGES)
+    log = catalog.path + b"-wal"
+    return Stats(
+        uuid=values.get("uuid", ""),
+        created_at=int(values.get("created_at", 0)),
+        revision=revision,
+        file_bytes=os.path.getsize(catalog.path),
+        log_bytes=os.path.getsize(log) if os.path.exists(log) else 0,
+        free_bytes=page_bytes * free_pages,
+        tables=found,
+    )
+
+
+_PAGES = ("page_size", "freelist_count")
+
+
+def _table_bytes(c: sa.Connection) -> Callable[[sa.Table], int | None]:
+    """Ask SQLite's own statistics, which not every build of it has."""
+    schema = sa.table("sqlite_master", sa.column("name"), sa.column("tbl_name"))
+    dbstat = sa.table("dbstat", sa.column("name"), sa.column("pgsize"))
+    query = sa.select(schema.c.tbl_name, sa.func.sum(dbstat.c.pgsize)).join(dbstat, dbstat.c.name == schema.c.name)
+    has_it = c.exec_driver_sql("SELECT 1 FROM pragma_module_list WHERE name = 'dbstat'").first()
+    if has_it is None:
+        return lambda _: None
+    sizes = {row[0]: int(row[1]) for row in c.execute(query.group_by(schema.c.tbl_name))}
+    return lambda table: sizes.get(table.name, 0)
+
+
+__all__ = ["CheckReport", "DamagedRun", "ResealCounts", "Stats", "TableStats", "check", "reseal", "stats"]

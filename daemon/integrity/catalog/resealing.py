@@ -1,0 +1,134 @@
+"""
+Seal the catalog anew, as it is: after a person has looked at what was damaged, or to change the key.
+
+What is stored becomes what is believed. So this is never done by a job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from integrity.catalog.blocks import PackedRun, has_sound_shape
+from integrity.catalog.candidates import reseal_candidates
+from integrity.catalog.connect import Catalog
+from integrity.catalog.findings import resolve_findings
+from integrity.catalog.hot import Hot
+from integrity.catalog.roots import RootRecord, find_records, find_roots, set_tally
+from integrity.catalog.rows import FileRecord
+from integrity.catalog.seal import Sealer, xor_seals
+from integrity.catalog.tables import block_run, checkpoint, checkpoint_run, file, meta
+from integrity.errors import CatalogError, show_path
+from integrity.model import FindingKind, RootId
+
+_PAGE = 500
+
+_SET_SEAL = Hot(
+    sa.update(file).where(file.c.id == sa.bindparam("at_id")).values(seal=sa.bindparam("new_seal")),
+    "new_seal",
+    "at_id",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResealCounts:
+    """What sealing anew did."""
+
+    files: int  # all files looked at
+    resealed: int  # files whose old seal did not match
+    unsealable: tuple[bytes, ...]  # paths of rows too damaged for a seal: forget them, and scan again
+    runs: int  # rows of block digests whose old seal did not match
+    findings: int  # findings about the catalog that are resolved by it
+
+
+def reseal(catalog: Catalog, root: RootRecord | None, now: int) -> ResealCounts:
+    """
+    Seal what does not match its seal anew, count the rows anew, and resolve the findings about the catalog.
+
+    Args:
+        catalog: open for writing; with ``any_key`` if the key is to change.
+        root: only this root's; None: all, and the catalog's key becomes the one that it was opened with.
+        now: the time.
+
+    Raises:
+        CatalogError: one root alone cannot change its key.
+    """
+    with catalog.transaction() as c:
+        if root is not None and not _has_key(c, catalog.sealer):
+            raise CatalogError(f"{show_path(catalog.path)}: one root cannot have another key; reseal all of them")
+        roots = find_roots(c) if root is None else [root]
+        done = [_reseal_root(c, catalog.sealer, one) for one in roots]
+        runs = _reseal_runs(c, catalog.sealer)
+        for one in roots:
+            reseal_candidates(c, catalog.sealer, one.id)
+            _drop_checkpoints(c, one.id)
+        damaged = {FindingKind.CATALOG_DAMAGED}
+        findings = sum(
+            len(resolve_findings(c, root_id=one.id, kinds=damaged, resolution="the catalog was resealed", now=now))
+            for one in roots
+        )
+        c.execute(sa.update(meta).where(meta.c.key == "seal_check").values(value=catalog.sealer.key_check))
+    return ResealCounts(
+        files=sum(files for files, _, _ in done),
+        resealed=sum(resealed for _, resealed, _ in done),
+        unsealable=tuple(path for _, _, unsealable in done for path in unsealable),
+        runs=runs,
+        findings=findings,
+    )
+
+
+def _has_key(c: sa.Connection, sealer: Sealer) -> bool:
+    kept = c.execute(sa.select(meta.c.value).where(meta.c.key == "seal_check")).scalar()
+    return bool(kept == sealer.key_check)
+
+
+def _reseal_root(c: sa.Connection, sealer: Sealer, root: RootRecord) -> tuple[int, int, list[bytes]]:
+    """Seal the files of a root anew; returns how many there are, how many needed it, and the paths of hopeless ones."""
+    resealed = 0
+    for record in find_records(c, sealer, root.id):
+        if not record.is_sealed:
+            resealed += 1
+            _SET_SEAL.run(c, _seal(sealer, root, record), record.id)
+    # Looked at again: of a row whose fields are not even of their types, the record held stand-ins.
+    files, xor, unsealable = 0, bytes(16), []
+    for record in find_records(c, sealer, root.id):
+        files += 1
+        xor = xor_seals(xor, (record.seal,))
+        if not record.is_sealed:
+            unsealable.append(record.path)
+    set_tally(c, root.id, files, xor)
+    return files, resealed - len(unsealable), unsealable
+
+
+def _seal(sealer: Sealer, root: RootRecord, record: FileRecord) -> bytes:
+    return sealer.seal_file(
+        root.token, record.path, record.witness, record.digests, record.block_size_bytes, record.version
+    )
+
+
+def _reseal_runs(c: sa.Connection, sealer: Sealer) -> int:
+    """Seal rows of block digests anew, of all roots: a row belongs to a file's number, and that may be gone."""
+    key = sa.tuple_(*block_run.primary_key.columns)
+    query = sa.select(block_run).order_by(*block_run.primary_key.columns).limit(_PAGE)
+    page, resealed = c.execute(query).all(), 0
+    while page:
+        for row in page:
+            packed = PackedRun(row.run, row.block_count, row.md5, row.xxh3_128)
+            if not has_sound_shape(packed):
+                continue
+            seal = sealer.seal_run(row.file_id, row.version, *packed)
+            if seal != row.seal:
+                resealed += 1
+                this = key == sa.tuple_(row.file_id, row.version, row.run)
+                c.execute(sa.update(block_run).where(this).values(seal=seal))
+        last = page[-1]
+        page = c.execute(query.where(key > sa.tuple_(last.file_id, last.version, last.run))).all()
+    return resealed
+
+
+def _drop_checkpoints(c: sa.Connection, root_id: RootId) -> None:
+    """Have half-read files read from the start: their digests so far were not looked at by anybody."""
+    ids = sa.select(checkpoint.c.id).where(checkpoint.c.root_id == root_id)
+    c.execute(sa.delete(checkpoint_run).where(checkpoint_run.c.checkpoint_id.in_(ids)))
+    c.execute(sa.delete(checkpoint).where(checkpoint.c.root_id == root_id))
