@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import sqlalchemy as sa
+from sqlalchemy import Connection
 from sqlalchemy.pool import NullPool
 
 from integrity.catalog import copying, failure, tables
@@ -278,3 +279,6 @@ def _warn_of_place(path: bytes) -> tuple[str, ...]:
         f"{show_path(path)}: lies on a network file system ({mount.fs_type}), where SQLite's locks and its "
         "write-ahead log cannot be relied on; set `catalog` to a local disk",
     )
+
+
+__all__ = ["Catalog", "Connection"]  # Connection: for the signatures of callers, who may not import SQLAlchemy
