@@ -90,11 +90,9 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if not value or ctx.resilient_parsing:
         return
     from integrity import __version__
-    from integrity.hashing import native_status
+    from integrity.cli.words import describe_core
 
-    status = native_status()
-    core = f"native, {status.path}" if status.is_native else f"hashlib ({status.path})"
-    click.echo(f"integrity {__version__}\nhash core: {core}")
+    click.echo(f"integrity {__version__}\nhash core: {describe_core()}")
     ctx.exit()
 
 

@@ -51,7 +51,7 @@ class Output:
         """Print a JSON object, with ``--json`` only."""
         if self.is_json:
             # Flushed one by one: who reads a pipe sees a finding when it is met, not when a buffer is full.
-            click.echo(json.dumps({"type": kind, "schema": 1, **fields}, ensure_ascii=False))
+            click.echo(json.dumps({"type": kind, "schema": 1, **fields}, ensure_ascii=False, separators=(",", ":")))
 
     def warn(self, text: str) -> None:
         """Print a warning on stderr."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from integrity.cli.session import Session
 from integrity.errors import ConfigError
 
 if TYPE_CHECKING:
+    from integrity.catalog.connect import Catalog
     from integrity.jobs.context import Context
     from integrity.jobs.report import Summary
 
@@ -21,6 +23,16 @@ def real_path(path: bytes) -> bytes:
         return os.path.realpath(path)
     except OSError as error:
         raise ConfigError(f"can't tell where the current folder is: {error.strerror}; name an absolute path") from error
+
+
+def make_quiet_context(session: Session, catalog: Catalog) -> Context:
+    """Make the surroundings of a job that is short and tells its result by what it returns."""
+    from integrity.cli.console import ConsoleReport
+    from integrity.cli.progress import NoProgress
+    from integrity.jobs.runner import make_context
+
+    report = ConsoleReport(session.output, NoProgress())
+    return make_context(catalog, session.config, report, jobs=None, stop=threading.Event())
 
 
 def run_job(

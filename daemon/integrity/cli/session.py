@@ -109,7 +109,7 @@ class Session:
     def _find_backups(self) -> list[bytes]:
         from integrity.catalog.backup import find_backups
 
-        return list(find_backups(self.catalog_path, self.backup_folder or None))
+        return list(find_backups(self.catalog_path, self.backup_folder))
 
     def _warn(self, catalog: Catalog) -> None:
         for warning in catalog.warnings:

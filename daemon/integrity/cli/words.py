@@ -71,6 +71,14 @@ def _spans(blocks: Sequence[int]) -> list[str]:
     return [str(first) if first == last else f"{first}-{last}" for first, last in spans]
 
 
+def describe_core() -> str:
+    """Say what computes MD5."""
+    from integrity.hashing import native_status
+
+    core = native_status()
+    return f"native, {core.path}" if core.is_native else f"hashlib ({core.path})"
+
+
 def describe_finding(finding: Finding, output: Output) -> Iterator[str]:
     """Write a finding in full: what, where, why it is thought so, what to do next."""
     color = "red" if finding.kind in INTEGRITY_PROBLEMS else "yellow"

@@ -1,0 +1,113 @@
+"""``integrity accept``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from integrity.cli.asking import confirm
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.objects import absolute, path_fields
+from integrity.cli.output import Output
+from integrity.cli.params import PATH
+from integrity.cli.running import make_quiet_context, real_path
+from integrity.cli.session import Session
+from integrity.errors import ConfigError, show_path
+
+if TYPE_CHECKING:
+    from integrity.catalog.connect import Catalog
+    from integrity.jobs.accept import Accepted, FolderPlan
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept with the former baseline.")
+@click.option("--changes", is_flag=True, help="Of a folder: the changes that wait for a decision.")
+@click.option("--deletions", is_flag=True, help="Of a folder: the deletions that wait for a decision.")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.pass_obj
+def accept(session: Session, files: tuple[bytes, ...], reason: str, changes: bool, deletions: bool, yes: bool) -> int:
+    """
+    Take the present content of files as right.
+
+    Each FILE is read anew, from the disk, and its content becomes the new baseline; if it is gone, so is its record.
+    Findings on it are resolved. With --changes or --deletions FILE is a folder: what scans found and held back there is
+    taken over, after showing how much that is; damaged files are left out.
+    """
+    if not reason.strip():
+        raise click.BadParameter("say why, so that it can be understood later", param_hint="--reason")
+    paths = [real_path(path) for path in files]
+    with session.open_catalog(writes=True) as catalog:
+        if changes or deletions:
+            return _accept_folders(session, catalog, paths, reason, changes=changes, deletions=deletions, is_yes=yes)
+        return _accept_files(session, catalog, paths, reason)
+
+
+def _accept_files(session: Session, catalog: Catalog, paths: list[bytes], reason: str) -> ExitCode:
+    from integrity.jobs.accept import AcceptedAs, accept_file, find_file_targets
+
+    context = make_quiet_context(session, catalog)
+    code = ExitCode.OK
+    for target in find_file_targets(catalog, paths):
+        done = accept_file(context, target, reason)
+        _tell_file(session.output, done, is_failed=done.outcome is AcceptedAs.FAILED)
+        if done.outcome is AcceptedAs.FAILED:
+            code = ExitCode.INCOMPLETE
+    return code
+
+
+def _tell_file(output: Output, done: Accepted, *, is_failed: bool) -> None:
+    from integrity.cli.output import printable
+    from integrity.cli.words import count
+
+    if is_failed:
+        output.tell(f"{show_path(done.path)}: NOT accepted: {printable(done.message)}")
+    else:
+        what = "what it holds now is right" if done.outcome == "content" else "it is gone, and so is its record"
+        resolved = f"; {count(done.findings_resolved, 'finding')} resolved" if done.findings_resolved else ""
+        output.say(f"{show_path(done.path)}: accepted: {what}{resolved}")
+    fields = {"outcome": done.outcome.value, "message": done.message, "findings_resolved": done.findings_resolved}
+    output.give("accepted", path_fields("path", done.path) | fields)
+
+
+def _accept_folders(
+    session: Session,
+    catalog: Catalog,
+    paths: list[bytes],
+    reason: str,
+    *,
+    changes: bool,
+    deletions: bool,
+    is_yes: bool,
+) -> ExitCode:
+    from integrity.jobs.accept import Change, accept_folder, plan_folder
+
+    wanted = frozenset(([Change.CHANGES] if changes else []) + ([Change.DELETIONS] if deletions else []))
+    plans = [plan_folder(catalog, path, wanted) for path in paths]
+    count = sum(len(plan.changes) + len(plan.deletions) for plan in plans)
+    for plan in plans:
+        _preview(session.output, plan)
+    if not count:
+        raise ConfigError("nothing waits for a decision there; see what is open with: integrity findings")
+    confirm(f"Take over what is shown above ({count:,} files)?", is_yes=is_yes)
+    context = make_quiet_context(session, catalog)
+    for plan in plans:
+        changed, removed = accept_folder(context, plan, reason)
+        path = absolute(plan.target.root.path, plan.target.prefix)
+        session.output.say(f"{show_path(path)}: accepted {changed:,} changed and {removed:,} deleted")
+        fields = {"changes": changed, "deletions": removed, "left_out": plan.left_out}
+        session.output.give("accepted", path_fields("path", path) | fields)
+    return ExitCode.OK
+
+
+def _preview(output: Output, plan: FolderPlan) -> None:
+    from integrity.cli.words import count
+
+    root = plan.target.root.path
+    output.say(f"{show_path(absolute(root, plan.target.prefix))}:")
+    output.say(f"  {count(len(plan.changes), 'changed file')}, {count(len(plan.deletions), 'deleted file')}, such as")
+    for path in plan.examples:
+        output.say(f"    {show_path(absolute(root, path))}")
+    if plan.left_out:
+        output.say(f"  {count(plan.left_out, 'damaged file')} left out: look at each, and accept it by name")

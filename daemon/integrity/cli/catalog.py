@@ -1,0 +1,209 @@
+"""``integrity catalog check|backup|restore|upgrade|reseal|stats``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from integrity.cli.asking import confirm
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.objects import absolute, iso_time, path_fields
+from integrity.cli.output import printable
+from integrity.cli.params import PATH
+from integrity.cli.running import real_path
+from integrity.cli.session import Session
+from integrity.errors import show_path
+
+if TYPE_CHECKING:
+    from integrity.catalog.maintenance import CheckReport
+
+_EXAMPLES = 10
+
+
+@click.group()
+def catalog() -> None:
+    """Check, back up, restore or mend the catalog itself."""
+
+
+@catalog.command()
+@click.option("--quick", is_flag=True, help="The structure only, not every seal.")
+@click.pass_obj
+def check(session: Session, quick: bool) -> int:
+    """
+    Look the whole catalog through: its structure, every seal, every count.
+
+    Exits 4 if anything in it can't be relied on.
+    """
+    with session.open_catalog(writes=False) as opened:
+        from integrity.catalog.maintenance import check as check_catalog
+
+        report = check_catalog(opened, deep=not quick)
+    output = session.output
+    code = ExitCode.OK if report.is_right else ExitCode.CATALOG
+    for line in _describe_check(report):
+        output.tell(line)
+    if report.is_right:
+        output.say(f"{show_path(session.catalog_path)}: all is well")
+    else:
+        output.tell(f"{output.style('The catalog is damaged', 'red')}; the files themselves are not known to be.")
+        output.tell("    - bring back its newest backup:  integrity catalog restore")
+        output.tell("    - or, after looking, take it as it is:  integrity catalog reseal")
+    output.give("catalog_check", _check_fields(session.catalog_path, report))
+    return code
+
+
+@catalog.command()
+@click.argument("folder", type=PATH, required=False)
+@click.pass_obj
+def backup(session: Session, folder: bytes | None) -> int:
+    """Copy the catalog into FOLDER (else: the configured one, or beside the catalog), dropping the oldest copies."""
+    with session.open_catalog(writes=True) as opened:
+        from integrity.catalog.backup import back_up
+
+        place = session.backup_folder if folder is None else real_path(folder)
+        made = back_up(opened, place, keep=session.config.catalog_backup.keep, now=int(time.time()))
+    session.output.say(f"backed up to {show_path(made)}")
+    session.output.give("catalog_backup", path_fields("path", made))
+    return ExitCode.OK
+
+
+@catalog.command()
+@click.argument("source", type=PATH, required=False, metavar="[BACKUP]")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.pass_obj
+def restore(session: Session, source: bytes | None, yes: bool) -> int:
+    """
+    Put a backup in the place of the catalog.
+
+    BACKUP is a file, or a folder of which the newest whole one is taken. The catalog that is replaced is kept.
+    """
+    path = session.catalog_path
+    confirm(f"Replace the catalog {show_path(path)} by a backup?", is_yes=yes)
+    from integrity.jobs.restore import restore_catalog
+
+    place = session.backup_folder if source is None else real_path(source)
+    taken, aside = restore_catalog(path, place, now=int(time.time()))
+    session.output.say(f"restored from {show_path(taken)}; what was recorded later is recorded anew by the next scan")
+    if aside is not None:
+        session.output.say(f"the former catalog is kept as {show_path(aside)}")
+    kept = {} if aside is None else path_fields("former", aside)
+    session.output.give("catalog_restore", path_fields("path", path) | path_fields("backup", taken) | kept)
+    return ExitCode.OK
+
+
+@catalog.command()
+@click.pass_obj
+def upgrade(session: Session) -> int:
+    """Bring a catalog of an older version up to date, after backing it up beside itself."""
+    with session.open_catalog(writes=True):
+        pass  # opening it for writing is what upgrades it
+    session.output.say(f"{show_path(session.catalog_path)}: is up to date")
+    session.output.give("catalog_upgrade", path_fields("path", session.catalog_path))
+    return ExitCode.OK
+
+
+@catalog.command()
+@click.argument("root", type=PATH, required=False)
+@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.pass_obj
+def reseal(session: Session, root: bytes | None, yes: bool) -> int:
+    """
+    Believe the catalog as it is now, of one ROOT or of all.
+
+    Only after a look at what `catalog check` says, or to change the key: what is stored is taken for true from then on.
+    """
+    confirm("Take what the catalog says now for true, damaged rows included?", is_yes=yes)
+    with session.open_catalog(writes=True, any_key=root is None) as opened:
+        from integrity.catalog.maintenance import reseal as reseal_catalog
+        from integrity.jobs.rootcare import find_root
+
+        record = None
+        if root is not None:
+            with opened.read() as connection:
+                record = find_root(connection, real_path(root))
+        counts = reseal_catalog(opened, record, int(time.time()))
+    output = session.output
+    output.say(
+        f"{counts.files:,} files looked at, {counts.resealed:,} files and {counts.runs:,} block rows sealed anew"
+    )
+    for path in counts.unsealable:
+        output.tell(f"too damaged to be sealed: {show_path(path)}:  integrity forget FILE, then scan again")
+    fields = {"files": counts.files, "resealed": counts.resealed, "runs": counts.runs, "findings": counts.findings}
+    output.give("catalog_reseal", fields | {"unsealable": [path_fields("path", path) for path in counts.unsealable]})
+    return ExitCode.CATALOG if counts.unsealable else ExitCode.OK
+
+
+@catalog.command()
+@click.pass_obj
+def stats(session: Session) -> int:
+    """Say how large the catalog is, and what takes the room."""
+    from integrity.cli.words import local_time
+    from integrity.config import format_size
+
+    with session.open_catalog(writes=False) as opened:
+        from integrity.catalog.maintenance import stats as find_stats
+
+        found = find_stats(opened)
+    output = session.output
+    output.tell(show_path(session.catalog_path))
+    output.tell(f"  made {local_time(found.created_at)}, schema {found.revision}, id {found.uuid}")
+    output.tell(
+        f"  {format_size(found.file_bytes)}, {format_size(found.log_bytes)} of log,"
+        f" {format_size(found.free_bytes)} free inside"
+    )
+    for table in found.tables:
+        size = "" if table.bytes is None else format_size(table.bytes)
+        output.tell(f"  {table.name:<16} {table.rows:>14,} rows  {size:>10}")
+    fields = {
+        "uuid": found.uuid,
+        "created_at": iso_time(found.created_at),
+        "revision": found.revision,
+        "file_bytes": found.file_bytes,
+        "log_bytes": found.log_bytes,
+        "free_bytes": found.free_bytes,
+        "tables": [{"name": table.name, "rows": table.rows, "bytes": table.bytes} for table in found.tables],
+    }
+    output.give("catalog_stats", path_fields("path", session.catalog_path) | fields)
+    return ExitCode.OK
+
+
+def _describe_check(report: CheckReport) -> Iterator[str]:
+    """Say what is wrong, one thing a line."""
+    for complaint in report.complaints:
+        yield f"structure: {printable(complaint)}"
+    for root, tally in report.tallies:
+        if tally.expected_rows != tally.actual_rows:
+            yield f"{show_path(root)}: holds {tally.actual_rows:,} files, should hold {tally.expected_rows:,}"
+        elif not tally.is_xor_right and not tally.broken_count:
+            yield f"{show_path(root)}: its rows are not those that were written"
+        for _, path in tally.broken[:_EXAMPLES]:
+            yield f"{show_path(absolute(root, path))}: its row is damaged"
+        if tally.broken_count > _EXAMPLES:
+            yield f"{show_path(root)}: and {tally.broken_count - _EXAMPLES:,} more damaged rows"
+    for run in report.damaged_runs[:_EXAMPLES]:
+        yield f"file {run.file_id}: its block digests (row {run.run}) are damaged"
+    for file_id in report.incomplete_files[:_EXAMPLES]:
+        yield f"file {file_id}: some of its block digests are lost"
+
+
+def _check_fields(path: bytes, report: CheckReport) -> dict[str, object]:
+    return path_fields("path", path) | {
+        "is_right": report.is_right,
+        "complaints": list(report.complaints),
+        "roots": [
+            path_fields("path", root)
+            | {
+                "expected_rows": tally.expected_rows,
+                "actual_rows": tally.actual_rows,
+                "is_xor_right": tally.is_xor_right,
+                "broken": tally.broken_count,
+            }
+            for root, tally in report.tallies
+        ],
+        "damaged_runs": len(report.damaged_runs),
+        "incomplete_files": len(report.incomplete_files),
+        "orphan_runs": report.orphan_runs,
+    }

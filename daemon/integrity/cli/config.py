@@ -1,0 +1,78 @@
+"""``integrity config check|show|sample``."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.objects import path_fields
+from integrity.cli.session import Session
+from integrity.errors import ConfigError, show_path
+
+
+@click.group()
+def config() -> None:
+    """Check or show the configuration, or print a sample."""
+
+
+@config.command()
+@click.pass_obj
+def check(session: Session) -> int:
+    """Say what is wrong with the configuration: all of it at once, with file, line and key."""
+    from integrity.config import read_seal_key
+
+    _check_patterns(session)
+    read_seal_key(session.config)
+    place = _place(session)
+    exists = os.path.exists(place)
+    words = "all is well" if exists else "there is no such file, so the defaults hold"
+    session.output.say(f"{show_path(place)}: {words}")
+    session.output.give("config", path_fields("path", place) | {"exists": exists})
+    return ExitCode.OK
+
+
+@config.command()
+@click.pass_obj
+def show(session: Session) -> int:
+    """Print the configuration in force, as a config file."""
+    from integrity.config.sample import show_config
+
+    text = show_config(session.config)
+    session.output.tell(text.rstrip("\n"))
+    session.output.give("config", path_fields("path", _place(session)) | {"toml": text})
+    return ExitCode.OK
+
+
+@config.command()
+@click.pass_obj
+def sample(session: Session) -> int:
+    """Print a config file with every key, its default and its explanation."""
+    from integrity.config.sample import sample as make_sample
+
+    text = make_sample()
+    session.output.tell(text.rstrip("\n"))
+    session.output.give("config", {"toml": text})
+    return ExitCode.OK
+
+
+def _place(session: Session) -> bytes:
+    from integrity.config import default_config_path
+
+    return default_config_path() if session.config_path is None else session.config_path
+
+
+def _check_patterns(session: Session) -> None:
+    """Try every pattern: what they mean is known below the configuration only."""
+    from integrity.files.excludes import Excludes
+
+    complaints: list[str] = []
+    for settings in (session.config.defaults, *session.config.roots):
+        for pattern in (*settings.exclude, *settings.rewrites_in_place):
+            try:
+                Excludes((pattern,))
+            except ConfigError as error:
+                complaints.append(f"{show_path(_place(session))}: {error}")
+    if complaints:
+        raise ConfigError("\n".join(dict.fromkeys(complaints)))

@@ -1,0 +1,201 @@
+"""``integrity explain``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.objects import absolute, digest_fields, finding_object, iso_time, path_fields
+from integrity.cli.output import JsonObject, Output, printable
+from integrity.cli.params import PATH
+from integrity.cli.running import real_path
+from integrity.cli.session import Session
+from integrity.errors import ConfigError, show_path
+
+if TYPE_CHECKING:
+    from integrity.catalog.candidates import CandidateRecord
+    from integrity.catalog.rows import FileRecord
+    from integrity.jobs.explain import FileStory
+
+_READ_HOW = {
+    "direct": "past the cache (O_DIRECT)",
+    "dropped": "after its pages had been dropped from memory",
+    "cache_possible": "perhaps from memory",
+}
+
+
+@click.command()
+@click.argument("file", type=PATH, metavar="FILE")
+@click.pass_obj
+def explain(session: Session, file: bytes) -> int:
+    """
+    Show everything known of one file.
+
+    Exits 0 if it is known and well, 1 if a finding on it is open, 2 if it is unknown.
+    """
+    with session.open_catalog(writes=False) as catalog:
+        from integrity.jobs.explain import explain as find_story
+
+        story = find_story(catalog, session.config, real_path(file))
+    path = absolute(story.root, story.path)
+    if not story.is_known:
+        raise ConfigError(f"{show_path(path)}: is not recorded; a folder has no record of its own, name a file")
+    for line in _describe(story, session.output):
+        session.output.tell(line)
+    session.output.give("file", _file_object(story))
+    return ExitCode.PROBLEM if story.open_findings else ExitCode.OK
+
+
+def _describe(story: FileStory, output: Output) -> Iterator[str]:
+    from integrity.cli.words import describe_finding, line_of_finding
+
+    yield show_path(absolute(story.root, story.path))
+    yield f"  root        {show_path(story.root)}"
+    if story.record is None:
+        yield "  is not recorded (any more)"
+    else:
+        yield from _describe_record(story.record)
+    if story.candidate is not None:
+        yield f"  waiting     {_describe_candidate(story.candidate)}"
+    yield from _describe_history(story)
+    for copy in story.copies:
+        yield f"  copy        {copy.name}: {printable(copy.url)} (not looked at; compare tells whether it is good)"
+    if not story.copies:
+        yield "  copy        none is configured for this root, so where a good one is can't be told"
+    for finding in story.findings:
+        if finding not in story.open_findings:
+            yield f"  resolved    {line_of_finding(finding).strip()}"
+    if not story.open_findings:
+        yield "  no finding is open"
+    for finding in story.open_findings:
+        yield ""
+        yield from describe_finding(finding, output)
+
+
+def _describe_history(story: FileStory) -> Iterator[str]:
+    from integrity.cli.words import local_time
+    from integrity.config import format_size
+
+    for one in story.history:
+        until = f"{local_time(one.recorded_at)} to {local_time(one.replaced_at)}"
+        note = f" ({printable(one.note)})" if one.note else ""
+        digest = one.digests.md5 or one.digests.xxh3_128
+        name = "" if digest is None else f", {'MD5' if one.digests.md5 else 'XXH3'} {digest.hex()}"
+        moved = f", as {show_path(one.path)}" if one.path != story.path else ""
+        yield f"  formerly    {until}: {format_size(one.size_bytes)}{name}{moved}"
+        yield f"              taken because: {one.reason.value}; given up because: {one.because.value}{note}"
+
+
+def _describe_record(record: FileRecord) -> Iterator[str]:
+    from integrity.cli.words import count, local_time
+    from integrity.config import format_size, spell_size
+
+    witness = record.witness
+    if not record.is_sealed:
+        yield "  CAUTION     its record in the catalog is damaged; nothing below can be relied on"
+    yield f"  size        {format_size(witness.size_bytes)} ({witness.size_bytes:,} bytes)"
+    yield f"  modified    {_exact(witness.mtime_ns)}"
+    yield f"  inode       {witness.inode}, last touched {_exact(witness.ctime_ns)}"
+    for name, value in digest_fields(record.digests).items():
+        if value is not None:
+            yield f"  {name:<11} {value}"
+    if record.block_size_bytes is None:
+        yield "  blocks      one, judged by the digests of the whole file"
+    else:
+        blocks = -(-witness.size_bytes // record.block_size_bytes)
+        yield f"  blocks      {count(blocks, 'block')} of {spell_size(record.block_size_bytes)}"
+    yield f"  recorded    {local_time(record.recorded_at)}: {record.reason.value} (baseline {record.version})"
+    how = "" if record.read_how is None else f", read {_READ_HOW[record.read_how.value]}"
+    verified = "never re-read since" if record.verified_at is None else local_time(record.verified_at)
+    yield f"  verified    {verified}{how}"
+    if record.witness.is_racy:
+        yield "  note        it was written at the moment it was recorded, so it will be recorded again"
+    if record.is_suspect:
+        yield "  note        its inode was touched since, so it will be re-read early"
+    if record.is_frozen:
+        yield "  note        its record can't be replaced while a finding on it is open"
+
+
+def _describe_candidate(candidate: CandidateRecord) -> str:
+    from integrity.cli.words import local_time
+    from integrity.config import format_size
+
+    seen = f"seen {local_time(candidate.seen_at)}, {candidate.state.value}"
+    if candidate.witness is None:
+        return f"it was not there ({seen})"
+    return f"other content of {format_size(candidate.witness.size_bytes)}, judged {candidate.verdict} ({seen})"
+
+
+def _exact(nanoseconds: int) -> str:
+    """Write a file's time to the last digit: they are what verdicts rest on."""
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    try:
+        text = datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError):  # file systems can hold years that calendars can't
+        return f"{seconds} s after 1970"
+    return f"{text}.{rest:09d}"
+
+
+def _file_object(story: FileStory) -> JsonObject:
+    fields: JsonObject = {
+        **path_fields("path", absolute(story.root, story.path)),
+        **path_fields("root", story.root),
+        "is_recorded": story.record is not None,
+    }
+    if story.record is not None:
+        fields |= _record_fields(story, story.record)
+    candidate = story.candidate
+    return fields | {
+        "candidate": None
+        if candidate is None
+        else {
+            "kind": candidate.kind.value,
+            "state": candidate.state.value,
+            "verdict": candidate.verdict,
+            "seen_at": iso_time(candidate.seen_at),
+            "digests": digest_fields(candidate.digests),
+        },
+        "history": [
+            {
+                **path_fields("path", absolute(story.root, one.path)),
+                "size_bytes": one.size_bytes,
+                "mtime_ns": one.mtime_ns,
+                "digests": digest_fields(one.digests),
+                "recorded_at": iso_time(one.recorded_at),
+                "reason": one.reason.value,
+                "replaced_at": iso_time(one.replaced_at),
+                "because": one.because.value,
+                "note": one.note,
+            }
+            for one in story.history
+        ],
+        "findings": [finding_object(one) for one in story.findings],
+        "copies": [{"name": copy.name, "url": copy.url} for copy in story.copies],
+    }
+
+
+def _record_fields(story: FileStory, record: FileRecord) -> JsonObject:
+    witness = record.witness
+    block_size = record.block_size_bytes or story.block_size_bytes
+    return {
+        "size_bytes": witness.size_bytes,
+        "mtime_ns": witness.mtime_ns,
+        "ctime_ns": witness.ctime_ns,
+        "inode": witness.inode,
+        "is_racy": witness.is_racy,
+        "digests": digest_fields(record.digests),
+        "block_size_bytes": block_size,
+        "blocks": max(1, -(-witness.size_bytes // block_size)),
+        "version": record.version,
+        "recorded_at": iso_time(record.recorded_at),
+        "reason": record.reason.value,
+        "verified_at": iso_time(record.verified_at),
+        "read_how": record.read_how.value if record.read_how else None,
+        "is_suspect": record.is_suspect,
+        "is_frozen": record.is_frozen,
+        "is_sealed": record.is_sealed,
+    }

@@ -1,0 +1,117 @@
+"""``integrity findings``, ``ack`` and ``mute``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from integrity.cli.exitcodes import ExitCode, code_for_kinds
+from integrity.cli.objects import finding_object
+from integrity.cli.params import FUTURE, PAST
+from integrity.cli.session import Session
+from integrity.errors import CatalogError, ConfigError
+from integrity.model import Finding, FindingId, FindingState
+
+if TYPE_CHECKING:
+    from integrity.catalog.connect import Catalog
+
+_IDS = click.argument("ids", nargs=-1, required=True, type=click.IntRange(min=1), metavar="ID...")
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="Resolved ones, too.")
+@click.option("--since", type=PAST, help="Only what changed since a date, or within a duration such as 2w.")
+@click.pass_obj
+def findings(session: Session, everything: bool, since: int | None) -> int:
+    """
+    List open findings, one a line.
+
+    What was acknowledged or muted is still open: only the reminders stop.
+    """
+    from integrity.cli.words import count, line_of_finding
+
+    with session.open_catalog(writes=False) as catalog:
+        from integrity.catalog.findings import find_findings
+
+        with catalog.read() as connection:
+            found = find_findings(connection, include_resolved=everything, since=since)
+    output = session.output
+    for finding in found:
+        output.tell(line_of_finding(finding))
+        output.give("finding", finding_object(finding))
+    unresolved = [finding for finding in found if finding.state is not FindingState.RESOLVED]
+    if unresolved:
+        output.tell(f"{count(len(unresolved), 'finding')} open; what to do about one:  integrity explain FILE")
+    else:
+        output.say("no open findings")
+    return code_for_kinds(finding.kind for finding in unresolved)
+
+
+@click.command()
+@_IDS
+@click.pass_obj
+def ack(session: Session, ids: tuple[int, ...]) -> int:
+    """
+    Stop reminding of findings until they change.
+
+    They stay open, and what they say of a file still holds.
+    """
+    with session.open_catalog(writes=True) as catalog:
+        from integrity.catalog.findings import acknowledge
+
+        wanted = _require_open(catalog, ids)
+        with catalog.transaction() as connection:
+            acknowledge(connection, [finding.id for finding in wanted], int(time.time()))
+        return _tell(session, catalog, wanted)
+
+
+@click.command()
+@_IDS
+@click.option("--until", required=True, type=FUTURE, help="A date such as 2026-12-24, or a duration such as 10d.")
+@click.pass_obj
+def mute(session: Session, ids: tuple[int, ...], until: int) -> int:
+    """
+    Stop reminding of findings until a date.
+
+    They stay open; if one changes before that date, it is told.
+    """
+    now = int(time.time())
+    if until <= now:
+        raise click.BadParameter("is in the past", param_hint="--until")
+    with session.open_catalog(writes=True) as catalog:
+        from integrity.catalog.findings import mute as mute_findings
+
+        wanted = _require_open(catalog, ids)
+        with catalog.transaction() as connection:
+            mute_findings(connection, [finding.id for finding in wanted], until, now)
+        return _tell(session, catalog, wanted)
+
+
+def _require_open(catalog: Catalog, ids: tuple[int, ...]) -> list[Finding]:
+    """Get findings by their numbers, or refuse all of them for one that is none."""
+    from integrity.catalog.findings import get_finding
+
+    try:
+        with catalog.read() as connection:
+            found = [get_finding(connection, FindingId(number)) for number in ids]
+    except CatalogError as error:
+        raise ConfigError(str(error)) from error
+    for finding in found:
+        if finding.state is FindingState.RESOLVED:
+            raise ConfigError(f"finding {finding.id}: is resolved already ({finding.resolution})")
+    return found
+
+
+def _tell(session: Session, catalog: Catalog, wanted: list[Finding]) -> ExitCode:
+    """Show findings as they are now."""
+    from integrity.catalog.findings import get_finding
+    from integrity.cli.words import line_of_finding
+
+    with catalog.read() as connection:
+        for finding in wanted:
+            changed = get_finding(connection, finding.id)
+            session.output.say(line_of_finding(changed))
+            session.output.give("finding", finding_object(changed))
+    return ExitCode.OK

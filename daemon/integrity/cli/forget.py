@@ -1,0 +1,51 @@
+"""``integrity forget``."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from integrity.cli.asking import confirm
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.objects import path_fields
+from integrity.cli.params import PATH
+from integrity.cli.running import real_path
+from integrity.cli.session import Session
+from integrity.errors import show_path
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, type=PATH, metavar="PATH...")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.pass_obj
+def forget(session: Session, paths: tuple[bytes, ...], yes: bool) -> int:
+    """
+    Take files or a root out of the catalog.
+
+    The files themselves are not touched. What is still there is recorded as new by the next scan of its root, and what
+    was known of it, damage included, does not count any more.
+    """
+    from integrity.cli.words import count
+
+    output = session.output
+    with session.open_catalog(writes=True) as catalog:
+        from integrity.jobs.forget import forget as forget_one
+        from integrity.jobs.forget import plan_forgetting
+
+        plan = plan_forgetting(catalog, [real_path(path) for path in paths])
+        for one in plan:
+            what = "" if one.target.prefix else "a whole root with its history: "
+            output.say(
+                f"{show_path(one.path)}: {what}{count(one.files, 'file')}, {count(one.open_findings, 'open finding')}"
+            )
+        total = sum(one.files for one in plan)
+        confirm(f"Forget what is recorded of {count(total, 'file')}?", is_yes=yes)
+        configured = {root.path for root in session.config.roots}
+        for one in plan:
+            forget_one(catalog, one, now=int(time.time()))
+            output.give("forgotten", path_fields("path", one.path) | {"files": one.files})
+            if one.path in configured and not one.target.prefix:
+                output.warn(f"{show_path(one.path)} is a [[root]] of the config: the next scan records it anew")
+    output.say("forgotten")
+    return ExitCode.OK

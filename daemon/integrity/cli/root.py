@@ -1,0 +1,127 @@
+"""``integrity root list|release|rebind|pause|resume``."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.objects import iso_time, path_fields
+from integrity.cli.output import printable
+from integrity.cli.params import PATH
+from integrity.cli.running import real_path, run_job
+from integrity.cli.session import Session
+from integrity.errors import show_path
+
+
+@click.group()
+def root() -> None:
+    """List, release, rebind, pause or resume roots."""
+
+
+@root.command("list")
+@click.pass_obj
+def list_roots(session: Session) -> int:
+    """List the watched folders."""
+    from integrity.cli.words import count
+
+    with session.open_catalog(writes=False) as catalog:
+        from integrity.catalog.roots import find_roots
+
+        with catalog.read() as connection:
+            roots = find_roots(connection)
+    for one in roots:
+        policy = session.config.settings_for(one.path).policy.value
+        reason = f": {printable(one.state_reason)}" if one.state_reason else ""
+        files = count(one.file_count, "file")
+        session.output.tell(f"{one.state.value:<9}  {policy:<7}  {files:>15}  {show_path(one.path)}{reason}")
+        fields = {
+            "state": one.state.value,
+            "state_reason": one.state_reason,
+            "policy": policy,
+            "files": one.file_count,
+            "fs_id": one.identity.fs_id,
+            "fs_type": one.identity.fs_type,
+            "created_at": iso_time(one.created_at),
+        }
+        session.output.give("root", path_fields("path", one.path) | fields)
+    return ExitCode.OK
+
+
+@root.command()
+@click.argument("path", type=PATH)
+@click.pass_obj
+def release(session: Session, path: bytes) -> int:
+    """
+    Lift a suspension.
+
+    Say so when the folder is the right one although its disk or its emptiness made it look wrong. No baseline is
+    touched: the next scan judges what is there.
+    """
+    with session.open_catalog(writes=True) as catalog:
+        from integrity.jobs.rootcare import release as release_root
+
+        one = release_root(catalog, real_path(path), now=int(time.time()))
+    _tell(session, one.path, "released", "released; have it looked at:  integrity scan")
+    return ExitCode.OK
+
+
+@root.command()
+@click.argument("path", type=PATH)
+@click.pass_obj
+def pause(session: Session, path: bytes) -> int:
+    """Leave a root out of runs until it is resumed."""
+    return _set_paused(session, path, is_paused=True)
+
+
+@root.command()
+@click.argument("path", type=PATH)
+@click.pass_obj
+def resume(session: Session, path: bytes) -> int:
+    """Take a paused root into runs again."""
+    return _set_paused(session, path, is_paused=False)
+
+
+@root.command()
+@click.argument("old", type=PATH)
+@click.argument("new", type=PATH)
+@click.option("--no-scrub", is_flag=True, help="Don't re-read everything now; do it yourself, soon.")
+@click.pass_obj
+def rebind(session: Session, old: bytes, new: bytes, no_scrub: bool) -> int:
+    """
+    Go on with a root at another path, or on another disk.
+
+    OLD is where it was, NEW is where its files are now; both may be the same path when only the disk is another. All of
+    it is then re-read and held against the old baselines, which is how damage done by copying is found.
+    """
+    target = real_path(new)
+    with session.open_catalog(writes=True) as catalog:
+        from integrity.jobs.rootcare import rebind as rebind_root
+
+        rebind_root(catalog, real_path(old), target, now=int(time.time()))
+    if no_scrub:
+        _tell(session, target, "rebound", "rebound; now re-read all of it:  integrity scrub --no-scan")
+        return ExitCode.OK
+    _tell(session, target, "rebound", "rebound; re-reading all of it against the old baselines")
+    from integrity.jobs.runner import scrub
+    from integrity.jobs.scrub import ScrubOptions
+
+    # Nothing is scanned first: a scan would take a copy's newer times for changes and never look at the bytes.
+    options = ScrubOptions(scan_first=False)
+    return run_job(session, [target], lambda context: scrub(context, [target], options))
+
+
+def _set_paused(session: Session, path: bytes, *, is_paused: bool) -> int:
+    with session.open_catalog(writes=True) as catalog:
+        from integrity.jobs.rootcare import set_paused
+
+        one = set_paused(catalog, real_path(path), is_paused=is_paused)
+    state = "paused" if is_paused else "active"
+    _tell(session, one.path, state, state)
+    return ExitCode.OK
+
+
+def _tell(session: Session, path: bytes, state: str, words: str) -> None:
+    session.output.say(f"{show_path(path)}: {words}")
+    session.output.give("root", path_fields("path", path) | {"state": state})

@@ -1,0 +1,252 @@
+"""``integrity status``."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from integrity.cli.exitcodes import ExitCode, code_for_kinds
+from integrity.cli.objects import iso_time, path_fields
+from integrity.cli.output import JsonObject, Output, printable
+from integrity.cli.params import PATH
+from integrity.cli.running import real_path
+from integrity.cli.session import Session
+from integrity.errors import AppError, show_path
+from integrity.model import INTEGRITY_PROBLEMS, FindingKind, RootState
+
+if TYPE_CHECKING:
+    from integrity.catalog.runs import RunRecord
+    from integrity.jobs.status import RootStatus, Status
+
+_NAGIOS = {ExitCode.OK: (0, "OK"), ExitCode.INCOMPLETE: (1, "WARNING"), ExitCode.PROBLEM: (2, "CRITICAL")}
+_NAGIOS_UNKNOWN = 3
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=PATH, metavar="[PATH]...")
+@click.option("--nagios", is_flag=True, help="One line for a monitoring plug-in; exits 0, 1, 2 or 3.")
+@click.pass_obj
+def status(session: Session, paths: tuple[bytes, ...], nagios: bool) -> int:
+    """
+    Show roots, how well they are covered, and what is open.
+
+    Without PATH: all roots. Exits as if all that is open had been met now.
+    """
+    if not nagios:
+        return _print_status(_find(session, paths), session.output)
+    try:
+        found = _find(session, paths)
+    except AppError as error:
+        text = "; ".join(printable(line) for line in str(error).split("\n"))
+        click.echo(f"INTEGRITY UNKNOWN: {text}")
+        return _NAGIOS_UNKNOWN
+    return _print_nagios(found)
+
+
+def _find(session: Session, paths: tuple[bytes, ...]) -> Status:
+    with session.open_catalog(writes=False) as catalog:
+        from integrity.jobs.status import find_status
+
+        return find_status(catalog, session.config, [real_path(path) for path in paths])
+
+
+def _print_status(found: Status, output: Output) -> ExitCode:
+    code = code_for_kinds(found.kinds)
+    show = output.say if code is ExitCode.OK else output.tell
+    for one in found.roots:
+        for line in _describe_root(one, output):
+            show(line)
+        output.give("root", _root_object(one))
+    for line in _describe_rest(found):
+        show(line)
+    output.give("status", _status_object(found, code))
+    return code
+
+
+def _describe_root(one: RootStatus, output: Output) -> Iterator[str]:
+    from integrity.cli.words import count
+    from integrity.config import format_size
+
+    covered = one.coverage
+    size = f"{count(covered.files, 'file')}, {format_size(covered.bytes)}"
+    yield f"{show_path(one.root.path)}  ({one.settings.policy.value}; {size})"
+    if one.root.state is not RootState.ACTIVE:
+        reason = printable(one.root.state_reason or "")
+        yield f"  {output.style(one.root.state.value, 'yellow')}: {reason}"
+    yield f"  coverage   {_describe_coverage(one, output)}"
+    for line in _describe_gaps(one):
+        yield f"  not sure   {line}"
+    if one.open_kinds:
+        color = "red" if set(one.open_kinds) & INTEGRITY_PROBLEMS else "yellow"
+        yield f"  open       {output.style(_say_kinds(one.open_kinds), color)}:  integrity findings"
+    yield f"  last scan  {_describe_run(one.last_scan)}"
+    yield f"  last scrub {_describe_run(one.last_scrub)}"
+    if one.working is not None:
+        yield f"  now        a {one.working.job} is running (process {one.working.pid})"
+    excluded = [*(["the built-in list"] if one.settings.builtin_excludes else []), *one.settings.exclude]
+    yield f"  left out   {', '.join(printable(text) for text in excluded) or 'nothing'}"
+    yield ""
+
+
+def _describe_coverage(one: RootStatus, output: Output) -> str:
+    from integrity.cli.words import count, local_time
+    from integrity.config import format_duration, format_size, spell_duration
+
+    covered, promise = one.coverage, spell_duration(one.settings.verify_every_s)
+    if covered.oldest_at is None or one.due_at is None:
+        return "no files are recorded yet"
+    if one.is_overdue:
+        size = f"{count(covered.overdue_files, 'file')} ({format_size(covered.overdue_bytes)})"
+        estimate = "" if one.overdue_read_s is None else f"; reading them takes about {_about(one.overdue_read_s)}"
+        text = f"{output.style('OVERDUE', 'yellow')}: {size} not verified within {promise}, "
+        text += f"the oldest since {local_time(covered.oldest_at)}{estimate}"
+    else:
+        age = format_duration(max(0, round(time.time()) - covered.oldest_at))
+        text = f"all within {promise}, the oldest {age} ago; the next falls due {local_time(one.due_at)}"
+    if covered.never_verified_files:
+        size = f"{count(covered.never_verified_files, 'file')} ({format_size(covered.never_verified_bytes)})"
+        text += f"; {size} never re-read since recorded"
+    return text
+
+
+def _about(seconds: float) -> str:
+    from integrity.config import format_duration
+
+    return format_duration(max(60.0, round(seconds / 60) * 60))
+
+
+def _describe_gaps(one: RootStatus) -> Iterator[str]:
+    """Say what could not be covered, or not for certain, and why."""
+    from integrity.cli.words import count
+
+    covered, scan = one.coverage, one.last_scan
+    if one.gaps:
+        yield f"could not be covered: {_say_kinds(one.gaps)}"
+    if covered.cache_possible_files:
+        yield f"{count(covered.cache_possible_files, 'file')} may have been read from memory, not from the disk"
+    if covered.suspects:
+        yield f"{count(covered.suspects, 'file')} had their inode touched and will be re-read early"
+    if scan is not None and scan.counts.skipped:
+        names = count(scan.counts.skipped, "name")
+        yield f"the last scan skipped {names}: links, special files, other mounts and what is left out"
+    if scan is not None and scan.counts.unstable:
+        yield f"{count(scan.counts.unstable, 'file')} changed while the last scan read them"
+
+
+def _say_kinds(kinds: Counter[FindingKind]) -> str:
+    return ", ".join(f"{number:,} {kind.value}" for kind, number in sorted(kinds.items()))
+
+
+def _describe_run(run: RunRecord | None) -> str:
+    from integrity.cli.words import count, local_time
+    from integrity.config import format_duration, format_size
+
+    if run is None:
+        return "never"
+    if run.outcome is None:
+        return f"{local_time(run.started_at)}, not finished"
+    took = "" if run.duration_s is None else f" in {format_duration(run.duration_s)}"
+    read = f"{count(run.counts.known, 'file')}, {format_size(run.counts.bytes_read)} read"
+    error = f": {printable(run.error)}" if run.error else ""
+    return f"{local_time(run.started_at)}, {run.outcome.value}{took}, {read}{error}"
+
+
+def _describe_rest(found: Status) -> Iterator[str]:
+    """Write what concerns all roots, and hints."""
+    from integrity.cli.advice import shell_path
+    from integrity.cli.words import describe_core
+
+    if any(one.settings.builtin_excludes for one in found.roots):
+        yield f"Built-in list of what is left out: {' '.join(found.builtin_excludes)}"
+    yield f"Hash core: {describe_core()}"
+    yield "Next runs: none by themselves; have cron or a timer run `integrity scrub --due` every night"
+    for path in found.unscanned:
+        yield f"Hint: {show_path(path)} is configured and was never scanned:  integrity scan {shell_path(path)}"
+    for path in (one.root.path for one in found.roots if one.last_scrub is None and one.coverage.files):
+        yield f"Hint: {show_path(path)} was never re-read:  integrity scrub {shell_path(path)}"
+
+
+def _root_object(one: RootStatus) -> JsonObject:
+    covered = one.coverage
+    return {
+        **path_fields("path", one.root.path),
+        "state": one.root.state.value,
+        "state_reason": one.root.state_reason,
+        "policy": one.settings.policy.value,
+        "files": covered.files,
+        "bytes": covered.bytes,
+        "verify_every_s": one.settings.verify_every_s,
+        "oldest_verification_at": iso_time(covered.oldest_at),
+        "next_due_at": iso_time(one.due_at),
+        "files_overdue": covered.overdue_files,
+        "bytes_overdue": covered.overdue_bytes,
+        "files_never_verified": covered.never_verified_files,
+        "bytes_never_verified": covered.never_verified_bytes,
+        "files_cache_possible": covered.cache_possible_files,
+        "files_suspect": covered.suspects,
+        "histogram": [list(row) for row in covered.histogram],
+        "findings_open": {kind.value: number for kind, number in sorted(one.open_kinds.items())},
+        "last_scan": _run_object(one.last_scan),
+        "last_scrub": _run_object(one.last_scrub),
+        "exclude": list(one.settings.exclude),
+        "builtin_excludes": one.settings.builtin_excludes,
+    }
+
+
+def _run_object(run: RunRecord | None) -> JsonObject | None:
+    if run is None:
+        return None
+    return {
+        "started_at": iso_time(run.started_at),
+        "finished_at": iso_time(run.finished_at),
+        "outcome": run.outcome.value if run.outcome else None,
+        "files_known": run.counts.known,
+        "files_skipped": run.counts.skipped,
+        "files_unstable": run.counts.unstable,
+        "bytes_read": run.counts.bytes_read,
+        "duration_s": run.duration_s,
+        "error": run.error,
+    }
+
+
+def _status_object(found: Status, code: ExitCode) -> JsonObject:
+    from integrity.cli.words import describe_core
+
+    return {
+        "roots": len(found.roots),
+        "files": sum(one.coverage.files for one in found.roots),
+        "findings_open": sum(sum(one.open_kinds.values()) for one in found.roots),
+        "files_overdue": sum(one.coverage.overdue_files for one in found.roots if one.is_overdue),
+        "unscanned": [path_fields("path", path) for path in found.unscanned],
+        "builtin_excludes": list(found.builtin_excludes),
+        "hash_core": describe_core(),
+        "exit_code": code.value,
+    }
+
+
+def _print_nagios(found: Status) -> int:
+    """Print the line that monitoring plug-ins print: state, text, and figures behind a bar."""
+    from integrity.cli.words import count
+    from integrity.config import format_duration
+
+    number, word = _NAGIOS[code_for_kinds(found.kinds)]
+    open_kinds: Counter[FindingKind] = Counter()
+    for one in found.roots:
+        open_kinds.update(one.open_kinds)
+    files = sum(one.coverage.files for one in found.roots)
+    overdue = sum(one.coverage.overdue_files for one in found.roots if one.is_overdue)
+    parts = [_say_kinds(open_kinds)] if open_kinds else []
+    parts += [f"{overdue:,} overdue"] if overdue else []
+    parts += [f"{show_path(one.root.path)} suspended" for one in found.roots if one.root.state is RootState.SUSPENDED]
+    oldest = min((one.coverage.oldest_at for one in found.roots if one.coverage.oldest_at is not None), default=None)
+    age = None if oldest is None else max(0, round(time.time()) - oldest)
+    parts += [count(len(found.roots), "root"), count(files, "file")]
+    parts += [f"oldest verification {format_duration(age)} ago"] if age is not None else []
+    figures = f"findings={open_kinds.total()} overdue={overdue} files={files} oldest={0 if age is None else age}s"
+    # A bar in the text would begin the figures.
+    click.echo(f"INTEGRITY {word}: {', '.join(parts).replace('|', '!')} | {figures}")
+    return number

@@ -1,0 +1,161 @@
+"""What a person decides about a root as a whole: lift its suspension, move it, pause it (R5)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from integrity.catalog import files, findings
+from integrity.catalog.recording import mark_suspects
+from integrity.catalog.roots import RootRecord, find_roots, rebind_root, set_root_state
+from integrity.errors import ConfigError, show_path
+from integrity.files.identity import identify
+from integrity.files.opening import open_root, stat_beneath
+from integrity.jobs.guard import RELEASED
+from integrity.jobs.targets import find_target
+from integrity.model import FindingKind, RootIdentity, RootState
+
+if TYPE_CHECKING:
+    from integrity.catalog.connect import Catalog, Connection
+
+_SAMPLE = 200
+_PAGE = 5000
+
+
+def find_root(connection: Connection, path: bytes) -> RootRecord:
+    """
+    Find the root that stands at a real path itself, not around it.
+
+    Raises:
+        ConfigError: none does.
+    """
+    target = find_target(connection, path)
+    if target.prefix:
+        raise ConfigError(f"{show_path(path)}: is a part of the root {show_path(target.root.path)}; name the root")
+    return target.root
+
+
+def release(catalog: Catalog, path: bytes, *, now: int) -> RootRecord:
+    """
+    Lift a suspension: for its next run the root is believed to be itself, and is what it is then from there on.
+
+    No baseline is touched.
+
+    Raises:
+        ConfigError: it is not suspended.
+    """
+    with catalog.transaction() as connection:
+        root = find_root(connection, path)
+        if root.state is not RootState.SUSPENDED:
+            raise ConfigError(f"{show_path(path)}: is not suspended, there is nothing to release")
+        set_root_state(connection, root.id, RootState.ACTIVE, RELEASED)
+        suspended = {FindingKind.ROOT_SUSPENDED}
+        findings.resolve_findings(connection, root_id=root.id, kinds=suspended, resolution="released", now=now)
+    return root
+
+
+def set_paused(catalog: Catalog, path: bytes, *, is_paused: bool) -> RootRecord:
+    """
+    Pause a root, so that runs leave it out, or resume it.
+
+    Raises:
+        ConfigError: it is paused (or not paused) already, or suspended.
+    """
+    with catalog.transaction() as connection:
+        root = find_root(connection, path)
+        if root.state is RootState.SUSPENDED:
+            raise ConfigError(f"{show_path(path)}: is suspended; look at it first, then: integrity root release")
+        if is_paused is (root.state is RootState.PAUSED):
+            raise ConfigError(f"{show_path(path)}: is {'paused already' if is_paused else 'not paused'}")
+        if is_paused:
+            set_root_state(connection, root.id, RootState.PAUSED, "paused by hand")
+        else:
+            set_root_state(connection, root.id, RootState.ACTIVE, None)
+    return root
+
+
+def rebind(catalog: Catalog, old: bytes, new: bytes, *, now: int) -> RootRecord:
+    """
+    Let a root be at another path or on another disk from now on; its baselines stay and judge what is there.
+
+    All of its files become suspects: a scrub reads them first.
+
+    Args:
+        catalog: open for writing.
+        old: the root's path so far.
+        new: real path of the folder that holds its files now; may be the same path with another disk.
+        now: the time.
+
+    Raises:
+        ConfigError: ``new`` is no folder, lies in or around another root, or holds none of the recorded files.
+    """
+    root_fd = _open_folder(new)
+    try:
+        identity = identify(root_fd, new)
+        with catalog.read() as connection:
+            root = find_root(connection, old)
+            _refuse_overlap(connection, root, new)
+            _require_likeness(connection, root, root_fd, new)
+    finally:
+        os.close(root_fd)
+    _move(catalog, root, new, identity, now)
+    return root
+
+
+def _open_folder(path: bytes) -> int:
+    if not os.path.isdir(path):
+        raise ConfigError(f"{show_path(path)}: there is no such folder; mount the new disk first")
+    try:
+        return open_root(path)
+    except OSError as error:
+        raise ConfigError(f"{show_path(path)}: can't be opened: {error.strerror}") from error
+
+
+def _refuse_overlap(connection: Connection, root: RootRecord, new: bytes) -> None:
+    """No file may belong to two roots."""
+    inner = new.rstrip(b"/") + b"/"
+    for other in find_roots(connection):
+        outer = other.path.rstrip(b"/") + b"/"
+        if other.id != root.id and (inner.startswith(outer) or outer.startswith(inner)):
+            raise ConfigError(f"{show_path(new)}: overlaps with the root {show_path(other.path)}")
+
+
+def _require_likeness(connection: Connection, root: RootRecord, root_fd: int, new: bytes) -> None:
+    """
+    Refuse a folder that can't be the root's: none of a sample of recorded files is there.
+
+    A slip of the pen would declare everything missing.
+    """
+    sample = files.page_files(connection, root.id, limit=_SAMPLE)
+    if sample and not any(_is_there(root_fd, path) for _, path, _ in sample):
+        raise ConfigError(
+            f"{show_path(new)}: holds none of the first {len(sample)} files recorded of {show_path(root.path)}:"
+            " this is another folder; check the path, or copy the files first"
+        )
+
+
+def _is_there(root_fd: int, path: bytes) -> bool:
+    try:
+        stat_beneath(root_fd, path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # it is there, and can't be looked at: the scrub will say so
+        return True
+    return True
+
+
+def _move(catalog: Catalog, root: RootRecord, new: bytes, identity: RootIdentity, now: int) -> None:
+    after = 0
+    while True:
+        with catalog.read() as connection:
+            page = files.page_files(connection, root.id, after=after, limit=_PAGE)
+        if not page:
+            break
+        with catalog.transaction() as connection:
+            mark_suspects(connection, [file_id for file_id, _, _ in page])
+        after = page[-1][0]
+    with catalog.transaction() as connection:
+        rebind_root(connection, root.id, new, identity)
+        set_root_state(connection, root.id, RootState.ACTIVE, None)
+        kinds = {FindingKind.ROOT_SUSPENDED, FindingKind.DEVICE_FAILING, FindingKind.DEVICE_STALLED}
+        findings.resolve_findings(connection, root_id=root.id, kinds=kinds, resolution="rebound", now=now)

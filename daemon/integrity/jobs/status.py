@@ -1,0 +1,154 @@
+"""How well the roots are covered, and what is open: gathered from the catalog, read-only."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from integrity.catalog import findings
+from integrity.catalog.coverage import Coverage, coverage
+from integrity.catalog.roots import RootRecord, find_roots
+from integrity.catalog.runs import RunRecord, find_runs
+from integrity.config import Config, RootSettings
+from integrity.files.excludes import BUILTIN
+from integrity.jobs.lock import Holder, find_holder
+from integrity.jobs.targets import find_target
+from integrity.model import COVERAGE_PROBLEMS, FindingKind, Job, Outcome, RootState
+
+if TYPE_CHECKING:
+    from integrity.catalog.connect import Catalog, Connection
+
+_RUNS_SEARCHED = 200
+_WORKED = frozenset({Outcome.CLEAN, Outcome.FINDINGS, Outcome.INCOMPLETE, Outcome.INTERRUPTED})
+
+
+@dataclass(frozen=True, slots=True)
+class RootStatus:
+    """
+    One root.
+
+    Args:
+        root: as recorded.
+        settings: in force.
+        coverage: how long ago its bytes were verified.
+        open_kinds: how many findings of each kind are open.
+        last_scan: the newest, finished or not; None if there was none.
+        last_scrub: likewise.
+        working: who works on it at this moment.
+        due_at: when the first file falls due (or fell due); None without files.
+        overdue_read_s: how long reading what is overdue takes at the pace of the last scrub; None if unknown.
+    """
+
+    root: RootRecord
+    settings: RootSettings
+    coverage: Coverage
+    open_kinds: Counter[FindingKind]
+    last_scan: RunRecord | None
+    last_scrub: RunRecord | None
+    working: Holder | None
+    due_at: int | None
+    overdue_read_s: float | None
+
+    @property
+    def is_overdue(self) -> bool:
+        """Say whether the promise is broken; a paused root promises nothing."""
+        return bool(self.coverage.overdue_files) and self.root.state is not RootState.PAUSED
+
+    @property
+    def gaps(self) -> Counter[FindingKind]:
+        """Select the open findings that say what could not be covered."""
+        return Counter({kind: count for kind, count in self.open_kinds.items() if kind in COVERAGE_PROBLEMS})
+
+    @property
+    def kinds(self) -> set[FindingKind]:
+        """Name all that is wrong, a broken promise and a suspension among it, whether or not a run has said so yet."""
+        found = set(self.open_kinds)
+        if self.is_overdue:
+            found.add(FindingKind.OVERDUE)
+        if self.root.state is RootState.SUSPENDED:
+            found.add(FindingKind.ROOT_SUSPENDED)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """
+    All that was asked for.
+
+    Args:
+        roots: in the order of their paths.
+        unscanned: paths of configured roots that the catalog does not know yet.
+        builtin_excludes: the built-in list, as gitignore patterns.
+    """
+
+    roots: tuple[RootStatus, ...]
+    unscanned: tuple[bytes, ...]
+    builtin_excludes: tuple[str, ...] = BUILTIN
+
+    @property
+    def kinds(self) -> set[FindingKind]:
+        """Name all that is wrong in any of the roots."""
+        return {kind for one in self.roots for kind in one.kinds}
+
+
+def find_status(
+    catalog: Catalog, config: Config, paths: Sequence[bytes], *, clock: Callable[[], float] = time.time
+) -> Status:
+    """
+    Gather the status of some roots.
+
+    Args:
+        catalog: may be open for reading only.
+        config: the whole of it.
+        paths: real ones, in or at roots; none: all roots.
+        clock: seconds UTC.
+
+    Raises:
+        ConfigError: a path lies in no root.
+    """
+    now = int(clock())
+    with catalog.read() as connection:
+        known = find_roots(connection)
+        wanted = known
+        if paths:
+            chosen = {find_target(connection, path).root.id for path in paths}
+            wanted = [root for root in known if root.id in chosen]
+        roots = tuple(_find_root_status(connection, catalog.path, config, root, now) for root in wanted)
+    paths_known = {root.path for root in known}
+    unscanned = [root.path for root in config.roots if root.path not in paths_known and not paths]
+    return Status(roots, tuple(unscanned))
+
+
+def _find_root_status(
+    connection: Connection, catalog_path: bytes, config: Config, root: RootRecord, now: int
+) -> RootStatus:
+    settings = config.settings_for(root.path)
+    covered = coverage(connection, root.id, now=now, verify_every_s=settings.verify_every_s)
+    runs = find_runs(connection, root.id, _RUNS_SEARCHED)
+    last_scrub = _last(runs, Job.SCRUB)
+    return RootStatus(
+        root=root,
+        settings=settings,
+        coverage=covered,
+        open_kinds=Counter(one.kind for one in findings.find_findings(connection, root_id=root.id)),
+        last_scan=_last(runs, Job.SCAN),
+        last_scrub=last_scrub,
+        working=find_holder(catalog_path, root.id),
+        due_at=None if covered.oldest_at is None else covered.oldest_at + settings.verify_every_s,
+        overdue_read_s=_estimate(covered.overdue_bytes, runs),
+    )
+
+
+def _last(runs: Sequence[RunRecord], job: Job) -> RunRecord | None:
+    return next((run for run in runs if run.job is job), None)
+
+
+def _estimate(size_bytes: int, runs: Sequence[RunRecord]) -> float | None:
+    """Say how long reading so much takes, going by the newest scrub that read anything."""
+    for run in runs:
+        if run.job is Job.SCRUB and run.outcome in _WORKED and run.duration_s and run.counts.bytes_read:
+            return size_bytes * run.duration_s / run.counts.bytes_read
+    return None
