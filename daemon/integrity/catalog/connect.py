@@ -1,14 +1,7 @@
 """
-Open the catalog: one file, one connection, explicit transactions.
+The catalog as one open file: one connection, explicit transactions, errors in the words of ``errors.py``.
 
-Decides how SQLite is set up and what differs between database engines; leaves every question to the other modules.
-
-    WAL                  readers never wait for the one writer, and a kill loses only what was not committed
-    synchronous=FULL     WAL with NORMAL lost acknowledged rows in power cuts; so commit at most once a second (R9)
-    busy_timeout=30 s    short writes of commands wait for a job's commit
-    foreign_keys=ON      off by default in SQLite
-    temp_store=FILE      a worklist of ten million files does not belong into memory
-    cache_size=32 MiB    the indexes of some million rows; the default of 2 MiB makes random inserts read the disk
+Leaves every question to the other modules, how SQLite is set up to ``opening``, and making a new file to ``building``.
 """
 
 from __future__ import annotations
@@ -23,10 +16,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.pool import NullPool
 
-from integrity.catalog import copying, failure, tables
+from integrity.catalog import failure, tables
 from integrity.catalog.building import build
+from integrity.catalog.opening import open_database, require_usable
 from integrity.catalog.seal import Sealer, bind_sealer
-from integrity.errors import CatalogError, CatalogMissing, SchemaMismatch, show_path
+from integrity.errors import CatalogError, show_path
 from integrity.files.mounts import mount_of
 
 _BUSY_TIMEOUT_S = 30.0
@@ -110,27 +104,17 @@ class Catalog:
             CatalogLocked: another program kept it locked.
         """
         path = os.path.abspath(os.fsencode(path))
-        _require_file(path)
-        try:
-            db = failure.connect(path, "mode=rw" if writes else "mode=ro", busy_timeout_s=busy_timeout_s)
-        except sqlite3.Error as error:
-            raise failure.translate(path, error) from error
-        try:
-            revision = _set_up(path, db, writes=writes, quick_check=quick_check)
-            if _is_older(path, revision, writes=writes):
-                _upgrade(path, db)
-            catalog = cls(path, db, Sealer(seal_key), writes=writes)
-        except sqlite3.Error as error:
-            db.close()
-            raise failure.translate(path, error) from error
-        except BaseException:  # whatever it is, the file must not stay open
-            db.close()
-            raise
-        try:
-            catalog._check_key(any_key=any_key)
-        except CatalogError:
-            catalog.close()
-            raise
+        with _translating(path):
+            db, revision = open_database(path, writes=writes, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
+            try:
+                if require_usable(path, revision, writes=writes):
+                    _upgrade(path, db)
+                catalog = cls(path, db, Sealer(seal_key), writes=writes)
+                if not any_key:
+                    catalog._check_key()
+            except BaseException:  # whatever it is, the file must not stay open
+                db.close()
+                raise
         return catalog
 
     @contextmanager
@@ -145,7 +129,7 @@ class Catalog:
         """
         if self._in_transaction:
             raise RuntimeError("a transaction is open already")
-        with self._translated():
+        with _translating(self.path):
             self._connection.exec_driver_sql("BEGIN IMMEDIATE")
             self._in_transaction = True
             try:
@@ -164,7 +148,7 @@ class Catalog:
 
         Inside a transaction it sees the transaction's.
         """
-        with self._translated():
+        with _translating(self.path):
             try:
                 yield self._connection
             finally:
@@ -182,97 +166,38 @@ class Catalog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except sa.exc.DBAPIError as error:
-            if not isinstance(error.orig, sqlite3.Error):
-                raise
-            raise failure.translate(self.path, error.orig) from error
-        except sqlite3.Error as error:
-            raise failure.translate(self.path, error) from error
-
-    def _check_key(self, *, any_key: bool) -> None:
+    def _check_key(self) -> None:
         with self.read() as c:
             kept = c.execute(sa.select(tables.meta.c.value).where(tables.meta.c.key == "seal_check")).scalar()
-        if kept != self.sealer.key_check and not any_key:
+        if kept != self.sealer.key_check:
             raise CatalogError(
                 f"{show_path(self.path)}: its rows are sealed with another key than the configured one; "
-                "set the key that it was made with, or run `integrity catalog reseal`"
+                "set the key that it was made with, or run: integrity catalog reseal"
             )
 
 
-def _require_file(path: bytes) -> None:
+@contextmanager
+def _translating(path: bytes) -> Iterator[None]:
+    """Say what the driver's errors mean."""
     try:
-        size = os.stat(path).st_size
-    except FileNotFoundError as error:
-        raise CatalogMissing(
-            f"{show_path(path)}: there is no catalog; `integrity scan PATH` makes one, "
-            "`integrity catalog restore` brings back a backup"
-        ) from error
-    except OSError as error:
-        raise CatalogError(f"{show_path(path)}: the catalog cannot be opened: {error.strerror}") from error
-    if size == 0:
-        raise failure.corrupt(path, "the file is empty", _newest_backup(path))
-
-
-def _newest_backup(path: bytes) -> bytes | None:
-    return next(reversed(copying.find_backups(path)), None)
-
-
-def _set_up(path: bytes, db: sqlite3.Connection, *, writes: bool, quick_check: bool) -> str:
-    """Set the connection up and find the schema's revision, or raise CatalogCorrupt."""
-    for pragma in ("foreign_keys = ON", "temp_store = FILE", "cache_size = -32768"):
-        db.execute(f"PRAGMA {pragma}")
-    try:
-        if db.execute("PRAGMA application_id").fetchone()[0] != tables.APPLICATION_ID:
-            raise failure.corrupt(
-                path, "it is no catalog of integrity, or its first page is lost", _newest_backup(path)
-            )
-        complaint = db.execute("PRAGMA quick_check(1)").fetchone()[0] if quick_check else "ok"
-        row = db.execute("SELECT version_num FROM alembic_version").fetchone()
-    except sqlite3.DatabaseError as error:
-        if failure.primary_code(error) not in failure.CORRUPT_CODES | {sqlite3.SQLITE_ERROR}:
+        yield
+    except sa.exc.DBAPIError as error:
+        if not isinstance(error.orig, sqlite3.Error):
             raise
-        complaint, row = str(error), ("",)
-    if complaint != "ok":
-        complaint = failure.quick_check(path)  # EIO can pass for corruption: only the same twice is believed
-        if complaint is not None:
-            raise failure.corrupt(path, complaint, _newest_backup(path))
-    if row is None or not row[0]:
-        raise failure.corrupt(path, "its schema has no version", _newest_backup(path))
-    if writes:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
-    return str(row[0])
-
-
-def _is_older(path: bytes, revision: str, *, writes: bool) -> bool:
-    if revision == tables.SCHEMA_REVISION:
-        return False
-    if not revision.isdigit():
-        raise failure.corrupt(path, f"its schema has the impossible version {revision!r}", _newest_backup(path))
-    if int(revision) > int(tables.SCHEMA_REVISION):
-        raise SchemaMismatch(
-            f"{show_path(path)}: was written by a newer integrity (schema {revision}; this program knows "
-            f"{tables.SCHEMA_REVISION}); upgrade the program"
-        )
-    if not writes:
-        raise SchemaMismatch(
-            f"{show_path(path)}: was written by an older integrity (schema {revision}); run `integrity catalog upgrade`"
-        )
-    return True
+        raise failure.translate(path, error.orig) from error
+    except sqlite3.Error as error:
+        raise failure.translate(path, error) from error
 
 
 def _upgrade(path: bytes, db: sqlite3.Connection) -> None:
+    # Imported here: Alembic costs 130 ms, and is needed once a year.
     from integrity.catalog.upgrade import upgrade
 
     upgrade(path, db)
 
 
 def _warn_of_place(path: bytes) -> tuple[str, ...]:
-    mount = mount_of(path)
+    mount = mount_of(os.path.realpath(path))
     if mount.fs_type not in _REMOTE:
         return ()
     return (

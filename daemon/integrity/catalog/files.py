@@ -69,7 +69,13 @@ class KnownFile(NamedTuple):
 
 _KNOWN = (*(file.c[name] for name in KnownFile._fields), file.c.name)
 _IN_FOLDER = file.c.folder_id == sa.bindparam("folder_id")
-_KNOWN_OF_FOLDER = Hot(sa.select(*_KNOWN).where(_IN_FOLDER), "folder_id")
+_KNOWN_OF_FOLDER = Hot(
+    sa.select(*_KNOWN)
+    .select_from(file.join(folder, file.c.folder_id == folder.c.id))
+    .where(folder.c.root_id == sa.bindparam("root_id"), folder.c.path == sa.bindparam("path")),
+    "root_id",
+    "path",
+)
 _IN_NAMES, _NAMES = in_list(file.c.name)
 _KNOWN_OF_NAMES = Hot(sa.select(*_KNOWN).where(_IN_FOLDER, _IN_NAMES), "folder_id", *_NAMES)
 _BY_NAME = Hot(
@@ -87,9 +93,9 @@ _BY_INODE = Hot(
 )
 
 
-def find_known(c: sa.Connection, folder_id: FolderId) -> dict[bytes, KnownFile]:
+def find_known(c: sa.Connection, root_id: RootId, folder_path: bytes) -> dict[bytes, KnownFile]:
     """List the recorded files of a folder by their names."""
-    return _by_name(_KNOWN_OF_FOLDER.run(c, folder_id).fetchall())
+    return _by_name(_KNOWN_OF_FOLDER.run(c, root_id, folder_path).fetchall())
 
 
 def find_known_names(c: sa.Connection, folder_id: FolderId, names: Sequence[bytes]) -> dict[bytes, KnownFile]:
