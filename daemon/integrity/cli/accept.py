@@ -86,10 +86,12 @@ def _accept_folders(
     wanted = frozenset(([Change.CHANGES] if changes else []) + ([Change.DELETIONS] if deletions else []))
     plans = [plan_folder(catalog, path, wanted) for path in paths]
     count = sum(len(plan.changes) + len(plan.deletions) for plan in plans)
+    if not count:
+        damaged = sum(plan.left_out for plan in plans)
+        beside = f" but {damaged:,} damaged files, which are accepted one by one, by name" if damaged else ""
+        raise ConfigError(f"nothing waits for a decision there{beside}; see what is open with: integrity findings")
     for plan in plans:
         _preview(session.output, plan)
-    if not count:
-        raise ConfigError("nothing waits for a decision there; see what is open with: integrity findings")
     confirm(f"Take over what is shown above ({count:,} files)?", is_yes=is_yes)
     context = make_quiet_context(session, catalog)
     for plan in plans:

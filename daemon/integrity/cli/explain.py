@@ -109,9 +109,10 @@ def _describe_record(record: FileRecord) -> Iterator[str]:
         blocks = -(-witness.size_bytes // record.block_size_bytes)
         yield f"  blocks      {count(blocks, 'block')} of {spell_size(record.block_size_bytes)}"
     yield f"  recorded    {local_time(record.recorded_at)}: {record.reason.value} (baseline {record.version})"
-    how = "" if record.read_how is None else f", read {_READ_HOW[record.read_how.value]}"
-    verified = "never re-read since" if record.verified_at is None else local_time(record.verified_at)
-    yield f"  verified    {verified}{how}"
+    verified = "not re-read since it was recorded" if record.verified_at is None else local_time(record.verified_at)
+    yield f"  verified    {verified}"
+    if record.read_how is not None:
+        yield f"  last read   {_READ_HOW[record.read_how.value]}"
     if record.witness.is_racy:
         yield "  note        it was written at the moment it was recorded, so it will be recorded again"
     if record.is_suspect:

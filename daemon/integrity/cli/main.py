@@ -17,7 +17,7 @@ from typing import NamedTuple
 import click
 
 from integrity.cli.exitcodes import TABLE, ExitCode, code_for_error
-from integrity.cli.output import Output, abandon_stdout, close_streams, set_up_logging, set_up_streams
+from integrity.cli.output import Output, OutputError, abandon_stdout, close_streams, set_up_logging, set_up_streams
 from integrity.cli.session import Session
 from integrity.errors import AppError
 
@@ -160,10 +160,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         abandon_stdout()
         return ExitCode.BROKEN_PIPE
-    except OSError as error:
+    except OutputError as error:
         abandon_stdout()
-        session.output.fail(f"can't write the output: {error.strerror}", ExitCode.INCOMPLETE)
-        return ExitCode.INCOMPLETE
+        return session.fail(str(error), ExitCode.INCOMPLETE)
     return code
 
 
@@ -185,7 +184,7 @@ def _run(arguments: list[str], session: Session) -> int:
         return fail(str(error), code_for_error(error))
     except (KeyboardInterrupt, click.Abort):
         return fail("interrupted; what was done is kept", ExitCode.INTERRUPTED)
-    except BrokenPipeError:
+    except (BrokenPipeError, OutputError):
         raise
     except Exception as error:  # noqa: BLE001 - the top: a bug is one line for the user, not a page
         if session.output.verbosity:

@@ -20,6 +20,10 @@ JsonObject = dict[str, object]
 """What becomes one line of ``--json`` output; made where it is printed, never passed on."""
 
 
+class OutputError(Exception):
+    """Say that stdout can't be written to, for another reason than that its reader has gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """
@@ -45,13 +49,13 @@ class Output:
     def tell(self, text: str = "") -> None:
         """Print what must be known: a problem, or what was asked for."""
         if not self.is_json:
-            click.echo(text, color=self._has_color(sys.stdout))
+            _print(text, has_color=self._has_color(sys.stdout))
 
     def give(self, kind: str, fields: JsonObject) -> None:
         """Print a JSON object, with ``--json`` only."""
         if self.is_json:
             # Flushed one by one: who reads a pipe sees a finding when it is met, not when a buffer is full.
-            click.echo(json.dumps({"type": kind, "schema": 1, **fields}, ensure_ascii=False, separators=(",", ":")))
+            _print(json.dumps({"type": kind, "schema": 1, **fields}, ensure_ascii=False, separators=(",", ":")))
 
     def warn(self, text: str) -> None:
         """Print a warning on stderr."""
@@ -71,6 +75,22 @@ class Output:
         if self.color == "auto":
             return not os.environ.get("NO_COLOR") and isinstance(stream, TextIOWrapper) and stream.isatty()
         return self.color == "always"
+
+
+def _print(text: str, *, has_color: bool = False) -> None:
+    """
+    Write one line to stdout at once.
+
+    Raises:
+        BrokenPipeError: its reader has gone.
+        OutputError: it can't be written: a full disk, say.
+    """
+    try:
+        click.echo(text, color=has_color)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"can't write the output: {error.strerror}") from error
 
 
 def printable(text: str) -> str:
@@ -96,10 +116,15 @@ def close_streams() -> None:
     Bring all that was printed out of the program.
 
     Raises:
-        OSError: the last of it could not be written; BrokenPipeError when its reader has gone.
+        BrokenPipeError: the reader has gone.
+        OutputError: the last of it could not be written.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"can't write the output: {error.strerror}") from error
 
 
 def abandon_stdout() -> None:

@@ -6,6 +6,7 @@ import time
 
 import click
 
+from integrity.cli.advice import shell_path
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.objects import iso_time, path_fields
 from integrity.cli.output import printable
@@ -63,7 +64,7 @@ def release(session: Session, path: bytes) -> int:
         from integrity.jobs.rootcare import release as release_root
 
         one = release_root(catalog, real_path(path), now=int(time.time()))
-    _tell(session, one.path, "released", "released; have it looked at:  integrity scan")
+    _tell(session, one.path, "released", f"released; have it looked at:  integrity scan {shell_path(one.path)}")
     return ExitCode.OK
 
 
@@ -101,7 +102,12 @@ def rebind(session: Session, old: bytes, new: bytes, no_scrub: bool) -> int:
 
         rebind_root(catalog, real_path(old), target, now=int(time.time()))
     if no_scrub:
-        _tell(session, target, "rebound", "rebound; now re-read all of it:  integrity scrub --no-scan")
+        _tell(
+            session,
+            target,
+            "rebound",
+            f"rebound; now re-read all of it:  integrity scrub --no-scan {shell_path(target)}",
+        )
         return ExitCode.OK
     _tell(session, target, "rebound", "rebound; re-reading all of it against the old baselines")
     from integrity.jobs.runner import scrub

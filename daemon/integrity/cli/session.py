@@ -120,7 +120,7 @@ def _say_missing(path: bytes, backups: Sequence[bytes]) -> str:
     if backups:
         return (
             f"no catalog at {show_path(path)}, but backups of it, the newest being {show_path(backups[-1])}:"
-            " bring it back with: integrity catalog restore"
+            " bring it back with: integrity catalog restore; to begin anew all the same, move the backups away"
         )
     return f"no catalog at {show_path(path)}: nothing has been recorded yet; start with: integrity scan FOLDER"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from integrity.catalog import files, findings
+from integrity.catalog import candidates, files, findings
+from integrity.catalog.candidates import CandidateState
 from integrity.catalog.recording import mark_suspects
 from integrity.catalog.roots import RootRecord, find_roots, rebind_root, set_root_state
 from integrity.errors import ConfigError, show_path
@@ -157,5 +158,14 @@ def _move(catalog: Catalog, root: RootRecord, new: bytes, identity: RootIdentity
     with catalog.transaction() as connection:
         rebind_root(connection, root.id, new, identity)
         set_root_state(connection, root.id, RootState.ACTIVE, None)
-        kinds = {FindingKind.ROOT_SUSPENDED, FindingKind.DEVICE_FAILING, FindingKind.DEVICE_STALLED}
+        # What was held back was seen at the old place; the next scan says what is so at the new one.
+        while held := candidates.find_candidates(connection, root.id, state=CandidateState.HELD):
+            for one in held:
+                candidates.discard(connection, one.file_id)
+        kinds = {
+            FindingKind.ROOT_SUSPENDED,
+            FindingKind.MASS_CHANGE,
+            FindingKind.DEVICE_FAILING,
+            FindingKind.DEVICE_STALLED,
+        }
         findings.resolve_findings(connection, root_id=root.id, kinds=kinds, resolution="rebound", now=now)
