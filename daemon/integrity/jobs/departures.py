@@ -11,7 +11,7 @@ import errno
 from array import array
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, files
+from integrity.catalog import candidates, files, roots
 from integrity.catalog.files import FileRecord
 from integrity.files.opening import stat_beneath
 from integrity.jobs import messages
@@ -58,6 +58,8 @@ class Departures:
 
     def account(self) -> int:
         """Account for every recorded file of the run's part of the root that was not met; say how many there are."""
+        if not self._run.prefix and len(self._seen) == self._count_rows():
+            return 0
         unmet = 0
         gone: array[int] = array("q")
         for file_id, path in iterate_files(self._run):
@@ -72,6 +74,10 @@ class Departures:
         for start in range(0, len(gone), _BATCH):
             self._depart([FileId(one) for one in gone[start : start + _BATCH]])
         return unmet
+
+    def _count_rows(self) -> int:
+        with self._run.catalog.read() as connection:
+            return roots.count_files(connection, self._run.root.id)
 
     def _out_of_sight(self, path: bytes) -> Tally | None:
         """Tell why a file may not have been met although it is there; None if it is gone."""

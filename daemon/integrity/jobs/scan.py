@@ -187,11 +187,11 @@ class Scanner:
         return tasks
 
     def _find_known(self, connection: Connection, listing: Listing) -> dict[bytes, KnownFile]:
+        if listing.is_whole:
+            return files.find_known(connection, self._run.root.id, listing.folder)
         folder_id = folders.get_folder_id(connection, self._run.root.id, listing.folder)
         if folder_id is None:
             return {}
-        if listing.is_whole:
-            return files.find_known(connection, folder_id)
         return files.find_known_names(connection, folder_id, [seen.name for seen in listing.files])
 
     def _unknown(self, connection: Connection, place: Place, seen: Seen) -> Task | None:
