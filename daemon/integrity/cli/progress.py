@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Protocol
 
+from integrity.config import format_size
 from integrity.errors import show_path
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ class TerminalProgress:
             Progress,
             TextColumn,
             TimeRemainingColumn,
-            TransferSpeedColumn,
         )
 
         self._bar = Progress(
@@ -54,12 +54,12 @@ class TerminalProgress:
             BarColumn(bar_width=20),
             TextColumn("{task.fields[files]}", markup=False),
             DownloadColumn(binary_units=True),
-            TransferSpeedColumn(),
+            TextColumn("{task.fields[rate]}", markup=False),
             TimeRemainingColumn(compact=True),
             console=Console(stderr=True),
             transient=True,
         )
-        self._task = self._bar.add_task("starting", total=None, files="")
+        self._task = self._bar.add_task("starting", total=None, files="", rate="")
         self._shown = ""
         self._bar.start()
 
@@ -70,12 +70,14 @@ class TerminalProgress:
             self._shown = description
             self._bar.reset(self._task)
         total = "" if progress.files_total is None else f"/{progress.files_total:,}"
+        speed = self._bar.tasks[self._task].speed
         self._bar.update(
             self._task,
             description=description,
             completed=progress.bytes_done,
             total=progress.bytes_total,
             files=f"{progress.files_done:,}{total} files",
+            rate="" if speed is None else f"{format_size(speed)}/s",
         )
 
     def close(self) -> None:

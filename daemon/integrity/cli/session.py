@@ -46,11 +46,12 @@ class Session:
         if place is None:
             return self.config.catalog
         scheme, found, rest = place.partition(b"://")
-        if not found:
-            return os.path.abspath(place)
-        if scheme != b"sqlite":
+        if found and scheme != b"sqlite":
             raise ConfigError(f"{show_path(place)}: only a path, or sqlite:///PATH, can be used as the catalog")
-        return os.path.abspath(rest)
+        path = os.path.abspath(rest.removeprefix(b"/") if found else place)
+        return b"/" + path.lstrip(
+            b"/"
+        )  # POSIX lets two slashes at the beginning stand; SQLite sees a host name in them
 
     def fail(self, text: str, exit_code: int) -> int:
         """Say why the command ends, and return the exit code."""
