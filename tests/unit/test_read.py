@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import itertools
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -373,6 +375,18 @@ class TestRefusals:
         assert errno.EACCES == caught.value.errno
         assert () == caught.value.ranges
         assert str(caught.value) == "cannot open secret\\n\\x1b: Permission denied; run as a user that may read it"
+
+    def test_a_file_under_a_lease_is_unstable(self, tmp_path: Path) -> None:
+        """Samba's oplocks are leases: the file can't be opened at once, and is tried again later."""
+        (tmp_path / "f").write_bytes(b"content")
+        old = signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel asks the holder to give the lease back
+        try:
+            with open(tmp_path / "f", "r+b") as holder, reading(tmp_path) as reader:
+                fcntl.fcntl(holder, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+                with pytest.raises(Unstable, match="lease"):
+                    reader.open(b"f")
+        finally:
+            signal.signal(signal.SIGIO, old)
 
     @pytest.mark.root
     def test_files_of_others_are_read_without_o_noatime(self, tmp_path: Path, buffers: Buffers) -> None:

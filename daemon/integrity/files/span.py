@@ -263,17 +263,12 @@ class SpanReader:
         if self._is_direct:
             rounded = -(-(end - start) // self._alignment) * self._alignment
             try:
-                count = os.preadv(self._fd, (view[:rounded],), start)
+                return min(os.preadv(self._fd, (view[:rounded],), start), end - start)
             except OSError as error:
                 if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
                     raise
-                self._leave_direct(start)
-            else:
-                if count < end - start and count % self._alignment:
-                    self._leave_direct(
-                        start
-                    )  # the end came early, or a file system knows better: no next aligned place
-                return min(count, end - start)
+            # No O_DIRECT after all, or a short read has left no aligned place to go on from.
+            self._leave_direct(start)
         return os.preadv(self._fd, (view[: end - start],), start)
 
     def _leave_direct(self, start: int) -> None:
