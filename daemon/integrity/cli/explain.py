@@ -91,7 +91,7 @@ def _describe_history(story: FileStory) -> Iterator[str]:
 
 
 def _describe_record(record: FileRecord) -> Iterator[str]:
-    from integrity.cli.words import count, local_time
+    from integrity.cli.words import local_time
     from integrity.config import format_size, spell_size
 
     witness = record.witness
@@ -107,7 +107,7 @@ def _describe_record(record: FileRecord) -> Iterator[str]:
         yield "  blocks      one, judged by the digests of the whole file"
     else:
         blocks = -(-witness.size_bytes // record.block_size_bytes)
-        yield f"  blocks      {count(blocks, 'block')} of {spell_size(record.block_size_bytes)}"
+        yield f"  blocks      {blocks:,} of {spell_size(record.block_size_bytes)}"
     yield f"  recorded    {local_time(record.recorded_at)}: {record.reason.value} (baseline {record.version})"
     verified = "not re-read since it was recorded" if record.verified_at is None else local_time(record.verified_at)
     yield f"  verified    {verified}"

@@ -46,7 +46,7 @@ def where(finding: Finding) -> str | None:
     if finding.blocks and finding.block_size_bytes:
         blocks = _spans(finding.blocks)
         noun = "block" if len(finding.blocks) == 1 else "blocks"
-        text = f"{noun} {_some(blocks)} of {spell_size(finding.block_size_bytes)}"
+        text = f"{noun} {_some(blocks)} (counted from 0, {spell_size(finding.block_size_bytes)} each)"
         return f"{text}: {_bytes(finding.ranges)}" if finding.ranges else text
     return _bytes(finding.ranges) if finding.ranges else None
 
