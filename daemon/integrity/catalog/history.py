@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from integrity.catalog.hot import Hot
 from integrity.catalog.rows import FileRecord
-from integrity.catalog.tables import block_run, history
+from integrity.catalog.tables import block_run, file, history
 from integrity.model import BaselineReason, Digests, FileId, RootId
 
 KEEP_DELETED_S = 90 * 86400
@@ -74,10 +74,24 @@ def history_of(c: sa.Connection, root_id: RootId, key: bytes | FileId) -> list[H
 
 
 def find_deleted(c: sa.Connection, root_id: RootId, size_bytes: int, md5: bytes) -> list[HistoryRecord]:
-    """List the deleted files that had this content, the last deleted first."""
-    same = history.c.root_id == root_id, history.c.size_bytes == size_bytes, history.c.md5 == md5
+    """List the deleted files that had this content, the last deleted first; none that has come back since."""
+    is_back = sa.exists().where(file.c.id == history.c.file_id)
+    same = history.c.root_id == root_id, history.c.size_bytes == size_bytes, history.c.md5 == md5, ~is_back
     query = sa.select(history).where(*same, _IS_DELETED).order_by(history.c.replaced_at.desc(), history.c.id.desc())
     return [_to_record(row) for row in c.execute(query)]
+
+
+def has_deleted(c: sa.Connection, root_id: RootId) -> bool:
+    """Say whether any deleted file of a root is remembered."""
+    return (
+        c.execute(sa.select(sa.literal(1)).where(history.c.root_id == root_id, _IS_DELETED).limit(1)).first()
+        is not None
+    )
+
+
+def adopt_history(c: sa.Connection, from_id: FileId, to_id: FileId) -> None:
+    """Let the history of a deleted file go on as that of another, which has its content (R2)."""
+    c.execute(sa.update(history).where(history.c.file_id == from_id).values(file_id=to_id))
 
 
 def count_replaced(c: sa.Connection, root_id: RootId, since: int) -> tuple[int, int]:

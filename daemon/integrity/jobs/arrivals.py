@@ -13,7 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import files, folders
+from integrity.catalog import files, folders, history
 from integrity.catalog.files import FileRecord, NewFile
 from integrity.files.opening import stat_beneath
 from integrity.files.walk import Seen
@@ -81,6 +81,8 @@ class Arrivals:
         self._ready: list[tuple[Place, Reading]] = []
         self._moves: list[_Move] = []
         self._folder_ids: dict[bytes, FolderId] = {}
+        with run.catalog.read() as connection:
+            self._has_deleted = history.has_deleted(connection, run.root.id)
         self._new_by_content: dict[tuple[int, bytes], FileId | None] = {}
         self.racy: list[bytes] = []
 
@@ -159,6 +161,7 @@ class Arrivals:
             run = self._run
             ids = files.record_files(connection, run.catalog.sealer, run.root, rows, now=run.now(), boot_id=run.boot_id)
             self._note_new(rows, ids)
+            self._adopt_histories(connection, rows, ids)
         self._ready, self._moves = [], []
 
     def _note_new(self, rows: list[NewFile], ids: list[FileId]) -> None:
@@ -170,6 +173,18 @@ class Arrivals:
             if self._can_move and row.reading.digests.md5 is not None and len(self._new_by_content) < _NEW_KEPT:
                 key = (row.reading.witness.size_bytes, row.reading.digests.md5)
                 self._new_by_content[key] = None if key in self._new_by_content else file_id
+
+    def _adopt_histories(self, connection: Connection, rows: list[NewFile], ids: list[FileId]) -> None:
+        """Let new files that an earlier run saw deleted elsewhere go on with that history: moved or restored since."""
+        if not self._has_deleted:
+            return
+        for row, file_id in zip(rows, ids, strict=True):
+            size, md5 = row.reading.witness.size_bytes, row.reading.digests.md5
+            gone = history.find_deleted(connection, self._run.root.id, size, md5) if size and md5 else []
+            if len({one.file_id for one in gone}) == 1 and gone[0].file_id is not None:
+                history.adopt_history(connection, gone[0].file_id, file_id)
+                path = Place(row.folder_path, row.name).path
+                self._run.note(NoteKind.MOVED, path, f"was deleted as {show(gone[0].path)}; its history goes on here")
 
     def _folder_id(self, connection: Connection, path: bytes) -> FolderId:
         if path not in self._folder_ids:
