@@ -45,7 +45,7 @@
 #define MD5_FEATURES_ALL 1U
 
 /*
- * Public so that callers can place it where they like; its fields are md5.c's alone. Copying it by assignment copies
+ * Public so that callers can place it where they like; its fields are the core's alone. Copying it by assignment copies
  * the stream.
  */
 typedef struct {

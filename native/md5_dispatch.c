@@ -17,6 +17,7 @@ enum path {
 };
 
 static _Atomic int chosen_path = PATH_UNKNOWN;
+static _Atomic size_t chosen_lanes = 0; /* not chosen yet; portable, so no mask matters */
 static _Atomic uint32_t feature_mask = MD5_FEATURES_ALL;
 
 #define TEST_BLOCKS 2
@@ -37,6 +38,32 @@ int md5_self_test(md5_compress_function *compress)
         if (words[i] != expected[i])
             return -1;
     return 0;
+}
+
+/* Test each of two chains while the other does something else, so that neither can borrow from its neighbour. */
+static void compress_one_of_two(uint32_t words[4], const uint8_t *blocks, size_t count)
+{
+    uint32_t other[4] = {MD5_INITIAL_D, MD5_INITIAL_C, MD5_INITIAL_B, MD5_INITIAL_A};
+
+    md5_compress_x2(words, blocks, other, blocks, count);
+}
+
+static void compress_other_of_two(uint32_t words[4], const uint8_t *blocks, size_t count)
+{
+    uint32_t one[4] = {MD5_INITIAL_D, MD5_INITIAL_C, MD5_INITIAL_B, MD5_INITIAL_A};
+
+    md5_compress_x2(one, blocks, words, blocks, count);
+}
+
+size_t md5_lanes(void)
+{
+    size_t lanes = atomic_load_explicit(&chosen_lanes, memory_order_relaxed);
+
+    if (lanes == 0) {
+        lanes = md5_self_test(compress_one_of_two) == 0 && md5_self_test(compress_other_of_two) == 0 ? 2 : 1;
+        atomic_store(&chosen_lanes, lanes);
+    }
+    return lanes;
 }
 
 uint32_t md5_features(void)

@@ -32,13 +32,26 @@ md5_compress_function md5_compress;
 /* Portable C. */
 md5_compress_function md5_compress_scalar;
 
+/*
+ * Bring two chains forward by ${count} blocks each, as md5_compress does one; the two share no words, and the blocks may
+ * be the same ones.
+ */
+typedef void md5_compress_x2_function(uint32_t one_words[4], const uint8_t *one, uint32_t other_words[4],
+                                      const uint8_t *other, size_t count);
+
+/* Portable C. */
+md5_compress_x2_function md5_compress_x2;
+
 #if MD5_HAS_X86_64
-/* The same with the order of operations held fast. */
+/* md5_compress_scalar with the order of operations held fast. */
 md5_compress_function md5_compress_scalar_x86_64;
 #endif
 
 /* Return 0 if ${compress} gives the known answer, -1 if not. */
 int md5_self_test(md5_compress_function *compress);
+
+/* Return how many chains are to be brought forward at once: 2 if md5_compress_x2 passes the self-test, else 1. */
+size_t md5_lanes(void);
 
 /* Return 0 if some path can be used, -1 if none passes the self-test. */
 int md5_select(void);

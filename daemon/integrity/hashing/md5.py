@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-__all__ = ["Md5", "NativeStatus", "native_status"]
+__all__ = ["Md5", "NativeStatus", "digest_many", "native_status"]
 
 
 class NativeStatus(NamedTuple):
@@ -40,8 +40,10 @@ _obstacle = _find_obstacle()
 if TYPE_CHECKING or _obstacle is None:
     # A type checker needs one class to speak of; the tests hold both to the same behaviour.
     from integrity.hashing.md5_native import NativeMd5 as Md5
+    from integrity.hashing.md5_native import digest_many
 else:
     from integrity.hashing.md5_standin import StandinMd5 as Md5
+    from integrity.hashing.md5_standin import digest_many
 
 
 def native_status() -> NativeStatus:

@@ -7,6 +7,7 @@ object. Every call into C releases the interpreter lock.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Self
 
 from integrity._native import ffi, lib
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
 
 _CONTEXT = ffi.typeof("md5_context *")
 _DIGEST = ffi.typeof("uint8_t[16]")
+_DIGESTS = ffi.typeof("uint8_t[]")
+_MESSAGES = ffi.typeof("md5_message[]")
 _STATE = ffi.typeof(f"uint8_t[{lib.MD5_STATE_MAX_BYTES}]")
 
 _NO_BYTES: Final = b""
+_NO_STREAM: Final = ffi.NULL
 
 _new = ffi.new
 _from_buffer = ffi.from_buffer
@@ -27,6 +31,9 @@ _buffer = ffi.buffer
 _md5_init = lib.md5_init
 _md5_update = lib.md5_update
 _md5_final = lib.md5_final
+_md5_batch = lib.md5_batch
+
+_SELF_TEST_FAILED = "cannot compute MD5: the C core fails its self-test; set INTEGRITY_NATIVE=off to go on with hashlib"
 
 
 def get_path() -> str | None:
@@ -92,9 +99,7 @@ class NativeMd5:
     def reset(self) -> None:
         """Forget all bytes, as if newly made."""
         if _md5_init(self._context) != 0:
-            raise NativeError(
-                "cannot compute MD5: the C core fails its self-test; set INTEGRITY_NATIVE=off to go on with hashlib"
-            )
+            raise NativeError(_SELF_TEST_FAILED)
 
     def export_state(self) -> bytes:
         """Return all that ``import_state`` needs to go on from here; the format is described in native/md5.h."""
@@ -114,3 +119,28 @@ class NativeMd5:
             problem = ffi.string(lib.md5_state_problem(state, len(state))).decode("ascii")
             raise NativeError(f"cannot resume from a saved MD5 state: {problem}; hash the file from its beginning")
         return stream
+
+
+def digest_many(messages: Sequence[Buffer], *, beside: Sequence[tuple[NativeMd5, Buffer]] = ()) -> list[bytes]:
+    """
+    Digest messages that have nothing to do with each other, in one call without the interpreter lock.
+
+    They are computed side by side, which costs much less than one after the other.
+
+    Args:
+        messages: each with one contiguous buffer, none of which may be written to meanwhile.
+        beside: streams to be updated in the same call, each with the bytes to append; no stream twice.
+
+    Returns:
+        The digests of the messages, in the same order.
+    """
+    streams = [(stream._context, _from_buffer(data)) for stream, data in beside]  # noqa: SLF001 (of the same module)
+    views = [_from_buffer(message) for message in messages]
+    # The longest first; streams, views: they keep the memory where it is.
+    jobs = [(context, view, len(view)) for context, view in streams]
+    jobs += [(_NO_STREAM, view, len(view)) for view in views]
+    digests = _new(_DIGESTS, 16 * len(jobs))
+    if _md5_batch(_new(_MESSAGES, jobs), len(jobs), digests) != 0:
+        raise NativeError(_SELF_TEST_FAILED)
+    packed = _buffer(digests)[:]
+    return [packed[at : at + 16] for at in range(16 * len(streams), 16 * len(jobs), 16)]

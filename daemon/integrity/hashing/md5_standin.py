@@ -7,6 +7,7 @@ OpenSSL, which hashlib wraps, gives its state to nobody: what needs it is refuse
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 from integrity.errors import NativeError
@@ -62,3 +63,10 @@ class StandinMd5:
     def import_state(cls, state: bytes) -> NoReturn:  # noqa: ARG003 (the face of NativeMd5)
         """Refuse: only the C core can take up a state."""
         raise NativeError(_RESUME_IS_OFF.format(verb="take up"))
+
+
+def digest_many(messages: Sequence[Buffer], *, beside: Sequence[tuple[StandinMd5, Buffer]] = ()) -> list[bytes]:
+    """Digest messages that have nothing to do with each other, and update streams, one after the other."""
+    for stream, data in beside:
+        stream.update(data)
+    return [hashlib.md5(message, usedforsecurity=False).digest() for message in messages]
