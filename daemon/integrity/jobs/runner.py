@@ -200,7 +200,7 @@ def _suspend(run: RootRun, reason: str) -> None:
             run.note(NoteKind.WARNING, None, f"{reason}; it is allowed to be absent, so that is no finding")
             return
         roots.set_root_state(connection, run.root.id, RootState.SUSPENDED, reason)
-        text = messages.suspended(reason, run.root.path)
+        text = messages.suspended(reason)
         run.open_finding(connection, FindingKind.ROOT_SUSPENDED, text)
 
 

@@ -58,7 +58,7 @@ def _is_held(connection: Connection, run: RootRun) -> bool:
 def _hold(run: RootRun, changed: int, removed: int, looked_at: int) -> None:
     with run.writing() as connection:
         candidates.hold(connection, run.root.id)
-        text = messages.mass_change(changed, removed, looked_at, run.root.path)
+        text = messages.mass_change(changed, removed, looked_at)
         run.open_finding(connection, FindingKind.MASS_CHANGE, text)
 
 
