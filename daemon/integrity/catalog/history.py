@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from integrity.catalog.hot import Hot
-from integrity.catalog.rows import FileRecord
+from integrity.catalog.rows import FileRecord, chunked
 from integrity.catalog.tables import block_run, file, history
 from integrity.model import BaselineReason, Digests, FileId, RootId
 
@@ -111,11 +111,13 @@ def count_replaced(c: sa.Connection, root_id: RootId, since: int) -> tuple[int, 
 
 
 def purge_deleted(c: sa.Connection, now: int, keep_s: int = KEEP_DELETED_S) -> int:
-    """Forget the files that were deleted longer ago than ``keep_s``, and say how many."""
-    old = _IS_DELETED, history.c.replaced_at < now - keep_s
-    gone = sa.select(history.c.file_id).where(*old)
-    c.execute(sa.delete(block_run).where(block_run.c.file_id.in_(gone)))
-    return c.execute(sa.delete(history).where(*old)).rowcount
+    """Forget the files that were deleted longer ago than ``keep_s``, with all of their history, and say how many."""
+    query = sa.select(history.c.file_id).where(_IS_DELETED, history.c.replaced_at < now - keep_s)
+    gone = c.execute(query.where(~sa.exists().where(file.c.id == history.c.file_id))).scalars().all()
+    for chunk in chunked(gone):
+        c.execute(sa.delete(block_run).where(block_run.c.file_id.in_(chunk)))
+        c.execute(sa.delete(history).where(history.c.file_id.in_(chunk)))
+    return len(gone)
 
 
 def _to_record(row: sa.Row[Any]) -> HistoryRecord:

@@ -189,7 +189,7 @@ def put_baseline(
 ) -> None:
     """Write the next version of a row; its blocks are the caller's to store."""
     add_history(c, [old], because=because, now=now, note=note)
-    if old.digests.md5 is not None or old.digests.xxh3_128 is not None:
+    if has_whole_digests(old):
         drop_runs(c, old.id, old.version)
     version = old.version + 1
     seal = sealer.seal_file(root.token, old.path, witness, digests, block_size_bytes, version)
@@ -210,6 +210,11 @@ def put_baseline(
         )
     )
     adjust_tally(c, root.id, 0, (old.seal, seal))
+
+
+def has_whole_digests(record: FileRecord) -> bool:
+    """Say whether a baseline can be recognised without its blocks."""
+    return record.digests.md5 is not None or record.digests.xxh3_128 is not None
 
 
 def mark_verified(

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 
 import sqlalchemy as sa
 
-from integrity.catalog.blocks import CANDIDATE_VERSION
+from integrity.catalog.blocks import drop_runs
 from integrity.catalog.findings import move_findings, resolve_of_files
 from integrity.catalog.history import add_history
 from integrity.catalog.hot import Hot
-from integrity.catalog.recording import damaged_row, require_record
+from integrity.catalog.recording import damaged_row, drop_candidate, has_whole_digests, require_record
 from integrity.catalog.roots import RootRecord, adjust_tally
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, join_path, load_records, to_records
 from integrity.catalog.seal import Sealer, sealer_of
-from integrity.catalog.tables import block_run, candidate, file, folder, history
+from integrity.catalog.tables import file, folder, history
 from integrity.model import BaselineReason, FileId, FolderId, RootId
 
 _RESOLUTIONS = {
@@ -23,15 +23,6 @@ _RESOLUTIONS = {
     BaselineReason.ACCEPTED: "the loss of the file was accepted",
 }
 
-_DELETE_RUNS = Hot(sa.delete(block_run).where(block_run.c.file_id == sa.bindparam("id")), "id")
-_DELETE_CANDIDATE_RUNS = Hot(
-    sa.delete(block_run).where(
-        block_run.c.file_id == sa.bindparam("id"),
-        block_run.c.version == sa.literal_column(str(CANDIDATE_VERSION)),
-    ),
-    "id",
-)
-_DELETE_CANDIDATE = Hot(sa.delete(candidate).where(candidate.c.file_id == sa.bindparam("id")), "id")
 # "+ 0" keeps SQLite from walking by folder: the partial index on unverified content finds the few at once.
 _TWINS = Hot(
     sa.select(*RECORD_COLUMNS)
@@ -78,13 +69,12 @@ def remove_files(
 
 
 def _drop_rows(c: sa.Connection, records: Iterable[FileRecord]) -> None:
-    """Delete the rows of files, but for the blocks of those that have no other digests for history."""
-    has_whole = {one.id: one.digests.md5 is not None or one.digests.xxh3_128 is not None for one in records}
-    ids = [(file_id,) for file_id in has_whole]
-    _DELETE_CANDIDATE.run_many(c, ids)
-    _DELETE_RUNS.run_many(c, [(file_id,) for file_id, whole in has_whole.items() if whole])
-    _DELETE_CANDIDATE_RUNS.run_many(c, [(file_id,) for file_id, whole in has_whole.items() if not whole])
-    _DELETE.run_many(c, ids)
+    """Delete the rows of files, but for the blocks that history needs: those of baselines without other digests."""
+    for record in records:
+        if has_whole_digests(record):
+            drop_runs(c, record.id, record.version)
+        drop_candidate(c, record.id)
+        _DELETE.run(c, record.id)
 
 
 def move_file(
@@ -129,8 +119,8 @@ def merge_moved(c: sa.Connection, sealer: Sealer, root: RootRecord, old_id: File
     if old.digests.md5 != new.digests.md5 or old.witness.size_bytes != new.witness.size_bytes:
         raise ValueError(f"files {old_id} and {new_id} have different contents")
     resolve_of_files(c, [new_id], "the file was moved here", now)
-    _DELETE_CANDIDATE.run(c, new_id)
-    _DELETE_RUNS.run(c, new_id)
+    drop_runs(c, new_id, new.version)
+    drop_candidate(c, new_id)
     _DELETE.run(c, new_id)
     adjust_tally(c, root.id, -1, (new.seal,))
     _place(c, sealer, root, old, new.folder_id, new.path, new, now)

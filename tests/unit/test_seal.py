@@ -1,0 +1,125 @@
+"""Seals tell any change of what a verdict rests on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from integrity.catalog.seal import Sealer, xor_seals
+from integrity.model import Digests, Witness
+
+TOKEN = bytes(range(16))
+PATH = b"2019/img_1.jpg"
+WITNESS = Witness(1000, 1_600_000_000_123_456_789, 1_700_000_000_123_456_789, 4711)
+DIGESTS = Digests(b"m" * 16, b"x" * 16, b"b" * 32)
+
+
+def seal(
+    token: bytes = TOKEN,
+    path: bytes = PATH,
+    witness: Witness = WITNESS,
+    digests: Digests = DIGESTS,
+    block_size_bytes: int | None = 1 << 20,
+    version: int = 1,
+    key: bytes | None = None,
+) -> bytes:
+    return Sealer(key).seal_file(token, path, witness, digests, block_size_bytes, version)
+
+
+def test_same_fields_give_the_same_seal_of_sixteen_bytes() -> None:
+    """A seal depends on nothing but its fields."""
+    assert len(seal()) == 16
+    assert seal() == seal()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        seal(token=bytes(16)),
+        seal(path=b"2019/img_2.jpg"),
+        seal(witness=WITNESS._replace(size_bytes=1001)),
+        seal(witness=WITNESS._replace(mtime_ns=WITNESS.mtime_ns + 1)),
+        seal(witness=WITNESS._replace(ctime_ns=WITNESS.ctime_ns + 1)),
+        seal(witness=WITNESS._replace(inode=4712)),
+        seal(witness=WITNESS._replace(is_racy=True)),
+        seal(digests=replace(DIGESTS, md5=None)),
+        seal(digests=replace(DIGESTS, xxh3_128=None)),
+        seal(digests=replace(DIGESTS, blake3=None)),
+        seal(digests=replace(DIGESTS, md5=DIGESTS.xxh3_128, xxh3_128=DIGESTS.md5)),
+        seal(block_size_bytes=None),
+        seal(block_size_bytes=0),
+        seal(block_size_bytes=2 << 20),
+        seal(version=2),
+        seal(key=b"secret"),
+        Sealer().seal_run(1, 1, 0, 1, b"m" * 16, b"x" * 16),
+    ],
+)
+def test_each_field_is_sealed(other: bytes) -> None:
+    """A change of any one field changes the seal."""
+    assert seal() != other
+
+
+def test_bytes_cannot_wander_between_path_and_digests() -> None:
+    """Fields are length-prefixed: the same bytes cut elsewhere have another seal."""
+    one = seal(path=b"a" + b"m" * 16, digests=Digests(b"x" * 16))
+    other = seal(path=b"a", digests=Digests(b"m" * 16, b"x" * 16))
+
+    assert one != other
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 16 * 8 - 1), st.sampled_from(["token", "md5", "xxh3_128"]))
+def test_single_flipped_bit_of_a_digest_is_noticed(bit: int, field: str) -> None:
+    """Every bit of the digests and of the token counts."""
+    fields = {"token": TOKEN, "md5": DIGESTS.md5, "xxh3_128": DIGESTS.xxh3_128}
+    old = fields[field]
+    assert old is not None
+    new = (int.from_bytes(old, "big") ^ 1 << bit).to_bytes(16, "big")
+    damaged = seal(token=new) if field == "token" else seal(digests=replace(DIGESTS, **{field: new}))
+
+    assert seal() != damaged
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
+def test_times_before_1970_and_far_away_can_be_sealed(mtime_ns: int, ctime_ns: int) -> None:
+    """Every time that stat can give has a seal of its own."""
+    one, other = (seal(witness=WITNESS._replace(mtime_ns=a, ctime_ns=b)) for a, b in ((mtime_ns, 1), (1, ctime_ns)))
+
+    assert (one == other) == (mtime_ns == 1 and ctime_ns == 1)
+
+
+def test_runs_are_sealed_with_their_place() -> None:
+    """Digests of blocks cannot pass for those of another file, version, place or count."""
+    sealer = Sealer()
+    right = sealer.seal_run(1, 1, 0, 2, b"m" * 32, b"x" * 32)
+    others = {
+        sealer.seal_run(2, 1, 0, 2, b"m" * 32, b"x" * 32),
+        sealer.seal_run(1, 2, 0, 2, b"m" * 32, b"x" * 32),
+        sealer.seal_run(1, 1, 1, 2, b"m" * 32, b"x" * 32),
+        sealer.seal_run(1, 1, 0, 3, b"m" * 32, b"x" * 32),
+        sealer.seal_run(1, 1, 0, 2, b"x" * 32, b"m" * 32),
+        sealer.seal_run(1, 1, 0, 2, b"", b"m" * 32 + b"x" * 32),
+    }
+
+    assert len(others) == 6
+    assert right not in others
+
+
+def test_key_check_tells_keys_apart_without_showing_them() -> None:
+    """Each key has a check of its own, and none contains the key."""
+    checks = {Sealer(key).key_check for key in (None, b"one", b"two")}
+
+    assert len(checks) == 3
+    assert all(b"one".hex() not in check for check in checks)
+
+
+def test_xor_takes_back_what_it_took_in() -> None:
+    """The running XOR does not depend on the order, and a seal taken twice is out again."""
+    seals = [seal(version=version) for version in range(5)]
+    total = xor_seals(bytes(16), seals)
+
+    assert total == xor_seals(bytes(16), reversed(seals))
+    assert bytes(16) == xor_seals(total, seals)
