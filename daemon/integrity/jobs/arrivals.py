@@ -19,14 +19,14 @@ from integrity.files.opening import stat_beneath
 from integrity.files.walk import Seen
 from integrity.hashing.digests import recording
 from integrity.hashing.engine import Task
+from integrity.jobs.idset import IdSet
 from integrity.jobs.report import NoteKind
 from integrity.jobs.targets import show
-from integrity.model import FileId, FolderId, Reading, Tally, Witness
+from integrity.model import FileId, FindingKind, FolderId, Reading, Tally, Witness
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
     from integrity.jobs.context import RootRun
-    from integrity.jobs.idset import IdSet
 
 _LINKS_KEPT = 10_000
 """Hashed files with several names that are remembered for the names to come."""
@@ -68,13 +68,16 @@ class Arrivals:
     Args:
         run: the run they belong to.
         seen: ids of the recorded files that were met; moved ones are added.
+        open_paths: paths with an open finding; what is recorded there ends those about a name that had no record.
         is_prelude: a scrub follows and counts them.
     """
 
-    def __init__(self, run: RootRun, seen: IdSet, *, is_prelude: bool) -> None:
+    def __init__(self, run: RootRun, seen: IdSet, open_paths: set[bytes], *, is_prelude: bool) -> None:
         self._run = run
         self._is_prelude = is_prelude
         self._seen = seen
+        self._open_paths = open_paths
+        self._staying = IdSet()
         self._can_move = run.root.file_count > 0
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._links: OrderedDict[Witness, Arrival | Reading] = OrderedDict()
@@ -104,7 +107,7 @@ class Arrivals:
         return Task(place.path, seen.size_bytes, self._want, self._run.settings.block_size_bytes, arrival)
 
     def _recognise_move(self, connection: Connection, place: Place, witness: Witness) -> bool:
-        """Recognise a recorded file under another name: same inode, size and mtime, and its old name is not its any more."""
+        """Recognise a recorded file under another name: same inode, size and mtime, and gone from its old one."""
         if not self._run.capability.has_stable_inodes:
             return False
         found = files.find_by_inode(connection, self._run.catalog.sealer, self._run.root.id, witness.inode)
@@ -115,6 +118,7 @@ class Arrivals:
             if (record.witness.size_bytes, record.witness.mtime_ns) == witness[:2]
             and record.is_sealed
             and record.id not in moving
+            and record.id not in self._staying
             and not self._stands(record)
         ]
         if len(gone) != 1:
@@ -122,6 +126,10 @@ class Arrivals:
         self._moves.append(_Move(gone[0], place))
         self._seen.add(gone[0].id)
         return True
+
+    def stays(self, file_id: FileId) -> None:
+        """Let a record stay where it is: its name is being judged, so it can't be somewhere else."""
+        self._staying.add(file_id)
 
     def _stands(self, record: FileRecord) -> bool:
         """Say whether a recorded file is still found under its name."""
@@ -160,16 +168,18 @@ class Arrivals:
         if rows:
             run = self._run
             ids = files.record_files(connection, run.catalog.sealer, run.root, rows, now=run.now(), boot_id=run.boot_id)
-            self._note_new(rows, ids)
+            self._note_new(connection, rows, ids)
             self._adopt_histories(connection, rows, ids)
         self._ready, self._moves = [], []
 
-    def _note_new(self, rows: list[NewFile], ids: list[FileId]) -> None:
+    def _note_new(self, connection: Connection, rows: list[NewFile], ids: list[FileId]) -> None:
         self._count(Tally.NEW, len(rows))
         for row, file_id in zip(rows, ids, strict=True):
             self._seen.add(file_id)
             if row.reading.witness.is_racy:
                 self.racy.append(Place(row.folder_path, row.name).path)
+            if self._open_paths:
+                self._end_nameless(connection, Place(row.folder_path, row.name).path)
             if self._can_move and row.reading.digests.md5 is not None and len(self._new_by_content) < _NEW_KEPT:
                 key = (row.reading.witness.size_bytes, row.reading.digests.md5)
                 self._new_by_content[key] = None if key in self._new_by_content else file_id
@@ -186,6 +196,12 @@ class Arrivals:
                 path = Place(row.folder_path, row.name).path
                 self._run.note(NoteKind.MOVED, path, f"was deleted as {show(gone[0].path)}; its history goes on here")
 
+    def _end_nameless(self, connection: Connection, path: bytes) -> None:
+        """End the finding that a file, which could never be recorded, can't be read."""
+        if path in self._open_paths:
+            self._open_paths.discard(path)
+            self._run.resolve_path(connection, path, FindingKind.UNREADABLE, "it could be read and is recorded now")
+
     def _folder_id(self, connection: Connection, path: bytes) -> FolderId:
         if path not in self._folder_ids:
             if len(self._folder_ids) > _LINKS_KEPT:
@@ -198,8 +214,9 @@ class Arrivals:
         folder_id = self._folder_id(connection, move.place.folder)
         files.move_file(connection, run.catalog.sealer, run.root, move.record.id, folder_id, *move.place, now=run.now())
         files.mark_suspects(connection, [move.record.id])
+        run.resolve_missing(connection, move.record.id, move.place.path)
         run.counts.moved += 1
-        self._count(Tally.NOT_DUE, 1)
+        self._count(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE, 1)
         run.note(NoteKind.MOVED, move.place.path, f"moved here from {show(move.record.path)}")
 
     def _count(self, tally: Tally, count: int) -> None:
@@ -216,5 +233,6 @@ class Arrivals:
         """Let a file that is gone go on as the new file with its content."""
         run = self._run
         files.merge_moved(connection, run.catalog.sealer, run.root, record.id, twin, run.now())
+        run.resolve_missing(connection, record.id, path)
         run.counts.moved += 1
         run.note(NoteKind.MOVED, path, f"moved here from {show(record.path)}")

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 from integrity.catalog import boots, candidates, files, findings, recording
 from integrity.catalog.candidates import CandidateState
 from integrity.catalog.files import FileRecord, Verified
-from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unreadable
+from integrity.catalog.seal import Sealer
+from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unreadable, Unstable, Vanished
 from integrity.hashing.engine import Done
 from integrity.jobs import messages
 from integrity.jobs.confirm import Outcome, Rereader, Suspicion
-from integrity.jobs.contents import Difference, block_ranges, compare_content, is_candidate, keeps_prefix
+from integrity.jobs.contents import Difference, as_record, block_ranges, compare_content, is_candidate, keeps_prefix
 from integrity.jobs.idset import IdSet
+from integrity.jobs.replaced import Replaced
 from integrity.jobs.report import NoteKind
 from integrity.model import (
     BaselineReason,
@@ -75,21 +77,24 @@ class Assessor:
     Args:
         run: the run they belong to.
         from_disk: the readings are from the disk: they verify (scrub), and can end findings. Else they only compare.
+        replaced: the names under which the run met another file than was recorded.
     """
 
-    def __init__(self, run: RootRun, *, from_disk: bool) -> None:
+    def __init__(self, run: RootRun, *, from_disk: bool, replaced: Replaced) -> None:
         self._run = run
         self._from_disk = from_disk
+        self._replaced = replaced
         self._rereader = Rereader(run)
         self._suspicions: list[Suspicion] = []
         self._verified: list[Verified] = []
         self._refreshed: dict[FileId, Witness] = {}
         self._unclean: dict[int | None, bool] = {}
         self.answered = IdSet()
-        self.incomplete: list[FileRecord] = []
+        self._incomplete: list[FileRecord] = []
         with run.catalog.read() as connection:
             found = findings.find_findings(connection, root_id=run.root.id)
         self.open_paths = {finding.path for finding in found if finding.path is not None}
+        self.missing_paths = {one.path for one in found if one.path is not None and one.kind is FindingKind.MISSING}
 
     def count(self, file_id: FileId, tally: Tally) -> None:
         """Count a file, unless it was counted before (I1)."""
@@ -100,31 +105,45 @@ class Assessor:
         """
         Take a reading of a recorded file.
 
-        A change that was read without the digests of a baseline is put into ``incomplete``, to be read again with them.
+        A file with a candidate is held against both: the same as its baseline is intact, the same as its candidate is
+        nothing new, and anything else is judged as what became of the candidate, for that is what was last there (R6).
 
         Args:
             record: as it was when the reading was ordered.
             done: the reading.
             bad_before: blocks before ``done.first_block`` that were found to differ.
         """
-        reading = done.reading
         with self._run.catalog.read() as connection:
-            sealer = self._run.catalog.sealer
-            difference = compare_content(connection, sealer, record, reading, done.first_block)
-            if bad_before:
-                difference = replace(difference, is_same=False, bad_blocks=bad_before + difference.bad_blocks)
+            difference = self._compare(connection, record, done, bad_before)
+            latest = record
             if not difference.is_same and not difference.is_catalog_damaged:
                 known = candidates.get_candidate(connection, record.id)
-                if known is not None and is_candidate(connection, sealer, known, reading, done.first_block):
-                    self._still_open(record)
+                if known is not None and is_candidate(connection, self._sealer, known, done.reading, done.first_block):
+                    self._still_open(record, Tally.CHANGED)
                     return
-                judgement = self._judge(connection, record, done)
+                if known is not None and record.is_frozen:
+                    latest = as_record(record, known)
+                    if latest is not record:
+                        difference = self._compare(connection, latest, done, ())
+                judgement = self._judge(connection, latest, done)
         if difference.is_catalog_damaged:
             self.catalog_damaged(record)
         elif difference.is_same:
-            self._intact(record, reading)
+            self._intact(record, done.reading)
         else:
-            self._differs(record, done, judgement, difference)
+            self._differs(latest, done, judgement, difference)
+
+    @property
+    def _sealer(self) -> Sealer:
+        return self._run.catalog.sealer
+
+    def _compare(
+        self, connection: Connection, record: FileRecord, done: Done, bad_before: tuple[int, ...]
+    ) -> Difference:
+        difference = compare_content(connection, self._sealer, record, done.reading, done.first_block)
+        if not bad_before:
+            return difference
+        return replace(difference, is_same=False, bad_blocks=bad_before + difference.bad_blocks)
 
     def _judge(self, connection: Connection, record: FileRecord, done: Done) -> Judgement:
         run, reading = self._run, done.reading
@@ -137,7 +156,7 @@ class Assessor:
         )
         if run.settings.policy is Policy.GROWING:
             kept = keeps_prefix(connection, run.catalog.sealer, record, reading, done.probe)
-            rotated = not kept and not shift.is_inode_equal and self._stands_elsewhere(connection, record)
+            rotated = not kept and not shift.is_inode_equal and self._was_rotated(connection, record, reading.witness)
             circumstances = replace(circumstances, keeps_prefix=kept, was_rotated=rotated)
         return judge(run.capability, Content.DIFFERS, shift, circumstances)
 
@@ -146,10 +165,19 @@ class Assessor:
             self._unclean[boot_id] = boots.was_unclean_since(connection, boot_id, self._run.boot_id)
         return self._unclean[boot_id]
 
-    def _stands_elsewhere(self, connection: Connection, record: FileRecord) -> bool:
-        """Say whether the file that stood here before now has another name, with the recorded content."""
-        others = files.find_by_inode(connection, self._run.catalog.sealer, self._run.root.id, record.witness.inode)
-        return any(other.id != record.id and other.digests.md5 == record.digests.md5 for other in others)
+    def _was_rotated(self, connection: Connection, record: FileRecord, seen: Witness) -> bool:
+        """
+        Say whether the file that stood here before has another name now, or the one that stands here had another.
+
+        The latter says that names were passed on (log.1 to log.2), which pushed out the oldest.
+        """
+        if self._replaced.holds(record.path, record.witness):
+            return True
+        others = files.find_by_inode(connection, self._sealer, self._run.root.id, record.witness.inode)
+        if any(other.id != record.id and other.digests.md5 == record.digests.md5 for other in others):
+            return True
+        here = files.find_by_inode(connection, self._sealer, self._run.root.id, seen.inode)
+        return any(other.id != record.id and other.witness[:2] == seen[:2] for other in here)
 
     def _intact(self, record: FileRecord, reading: Reading) -> None:
         moved = reading.witness != record.witness
@@ -162,7 +190,7 @@ class Assessor:
             return
         is_certain = self._from_disk and (reading.how is not ReadHow.CACHE_POSSIBLE or moved)
         if not is_certain:
-            self._still_open(record)
+            self._still_open(record, Tally.VERIFIED)
             return
         self._resolve(record, "its content is what was recorded, read from the disk")
         self.count(record.id, Tally.VERIFIED)
@@ -177,9 +205,15 @@ class Assessor:
         for finding in ended:
             self._run.note(NoteKind.RESOLVED, record.path, f"{finding.kind.value} {finding.id} is over: {resolution}")
 
-    def _still_open(self, record: FileRecord) -> None:
-        """Count a file with an open finding that nothing new is known of; a scrub answers for it, a scan does not."""
-        self.count(record.id, Tally.DAMAGED if record.is_frozen else Tally.CHANGED)
+    def _still_open(self, record: FileRecord, otherwise: Tally) -> None:
+        """
+        Count a file with an open finding that nothing new is known of; a scrub answers for it, a scan does not.
+
+        Args:
+            record: of the file.
+            otherwise: how it counts if the finding is not about its content.
+        """
+        self.count(record.id, Tally.DAMAGED if record.is_frozen else otherwise)
         if self._from_disk:
             with self._run.catalog.read() as connection:
                 self._run.meet_open_findings(connection, record.path)
@@ -193,7 +227,7 @@ class Assessor:
                 self.confirm()
             return
         if not _is_complete(reading, done.first_block):
-            self.incomplete.append(record)
+            self._incomplete.append(record)
             return
         kind = finding_of(judgement.verdict, self._run.settings.policy)
         with self._run.writing() as connection:
@@ -210,7 +244,7 @@ class Assessor:
         if kind is not None:
             self.count(record.id, Tally.DAMAGED)
         elif record.is_frozen:
-            self._still_open(record)
+            self._still_open(record, Tally.CHANGED)
         else:
             self._changed(record, judgement)
 
@@ -230,7 +264,9 @@ class Assessor:
                 self.count(suspicion.record.id, Tally.NOT_DUE)
             return
         for suspicion, answer in answers:
-            if isinstance(answer, ReadError):
+            if isinstance(answer, Unstable | Vanished):
+                self._incomplete.append(suspicion.record)  # it is another file by now: to be judged anew
+            elif isinstance(answer, ReadError):
                 self.failed(suspicion.record, answer)
             else:
                 self._confirmed(suspicion, answer)
@@ -319,9 +355,19 @@ class Assessor:
                     connection, FindingKind.UNSTABLE, messages.unstable(), path=record.path, file_id=record.id
                 )
 
-    def was_counted(self, file_id: FileId) -> None:
-        """Note that a file has been counted elsewhere (I1)."""
-        self.answered.add(file_id)
+    def was_counted(self, file_id: FileId) -> bool:
+        """Note that a file is counted elsewhere (I1); say whether that is news."""
+        return self.answered.add(file_id)
+
+    def take_incomplete(self) -> list[FileRecord]:
+        """
+        Hand over the files that are to be read again, with all digests.
+
+        Of these either only a part was read that is not enough for a new baseline, or they changed while a mismatch was
+        being confirmed.
+        """
+        records, self._incomplete = self._incomplete, []
+        return records
 
     @property
     def waiting(self) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import blocks as block_store
 from integrity.catalog.rows import FileRecord
-from integrity.errors import ReadError
+from integrity.errors import ReadError, Unstable, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.read import OpenFile, Reader, ReadMode, Segment
 from integrity.hashing.digests import FileHasher, Want, confirming
@@ -83,23 +83,25 @@ class Rereader:
         pairs: dict[int, Pair] = {}
         try:
             if record.block_size_bytes is None or not suspicion.bad_blocks:
-                with self._open(record.path) as file:
+                with self._open(suspicion) as file:
                     pairs[0] = _read_whole(file, buffers, self._want)
                 return pairs
             for first, count in _neighbours(suspicion.bad_blocks):
-                with self._open(record.path) as file:
+                with self._open(suspicion) as file:
                     pairs |= _read_blocks(file, buffers, record, first, count)
         except ReadError as error:
             return error
         return pairs
 
     @contextmanager
-    def _open(self, path: bytes) -> Iterator[OpenFile]:
-        """Open a file; at the end, make sure that it held still."""
+    def _open(self, suspicion: Suspicion) -> Iterator[OpenFile]:
+        """Open a file; at the end, make sure that it held still since the reading that did not match (R1)."""
+        path = suspicion.record.path
         with self._reader.open(path) as file:
             yield file
-            file.finish()
             self._run.counts.bytes_read += file.bytes_read
+            if file.finish()[:4] != suspicion.reading.witness[:4]:
+                raise Unstable(f"{show_path(path)} changed before it could be read once more")
 
     def _conclude(self, suspicion: Suspicion, readings: Sequence[dict[int, Pair] | ReadError]) -> Outcome | ReadError:
         rereads: list[dict[int, Pair]] = []

@@ -8,7 +8,7 @@ place. A seal that does not match makes the catalog the suspect, never the file 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import blocks as block_store
@@ -89,6 +89,20 @@ def is_candidate(
     size, version = candidate.block_size_bytes, candidate.version
     known = block_store.load_blocks(connection, sealer, candidate.file_id, version, size)
     return known is not None and known.xxh3_128 == reading.blocks.xxh3_128
+
+
+def as_record(record: FileRecord, candidate: CandidateRecord) -> FileRecord:
+    """Write a file's candidate as if it were its record, to hold later readings against it."""
+    if candidate.witness is None:
+        return record
+    return replace(
+        record,
+        witness=candidate.witness,
+        digests=candidate.digests,
+        block_size_bytes=candidate.block_size_bytes,
+        version=candidate.version,
+        is_sealed=candidate.is_sealed,
+    )
 
 
 def block_ranges(record: FileRecord, bad_blocks: tuple[int, ...]) -> tuple[ByteRange, ...]:

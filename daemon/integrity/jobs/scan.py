@@ -32,6 +32,7 @@ from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.contents import prefix_probe
 from integrity.jobs.departures import Departures
 from integrity.jobs.idset import IdSet
+from integrity.jobs.replaced import Replaced
 from integrity.jobs.report import NoteKind
 from integrity.jobs.settle import forget_unsettled, settle
 from integrity.model import FileId, FindingKind, Policy, Tally, Witness
@@ -71,12 +72,12 @@ class Scanner:
         self._is_prelude = is_prelude
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._seen = IdSet()
-        self.assessor = Assessor(run, from_disk=False)
-        self._arrivals = Arrivals(run, self._seen, is_prelude=is_prelude)
+        self.replaced = Replaced()
+        self.assessor = Assessor(run, from_disk=False, replaced=self.replaced)
+        self._arrivals = Arrivals(run, self._seen, self.assessor.open_paths, is_prelude=is_prelude)
         self._departures = Departures(run, self.assessor, self._arrivals, self._seen)
         self._checkpoints = Checkpoints(run)
         self._suspects: list[FileId] = []
-        self._later: list[Place] = []
         self._unstable: list[bytes] = []
         self._flushed_at = run.context.monotonic()
         self._rows_are_lost = False
@@ -93,10 +94,10 @@ class Scanner:
         forget_unsettled(self._run)
         self._check_rows()
         self._read(self._walk())
-        self._read(self._tasks_for(place.path for place in self._later))
+        self._read_what_was_replaced()
         self._read_again_what_moved()
         self._read_again_what_is_racy()
-        self.assessor.confirm()
+        self._confirm()
         self._flush()
         if not self._is_stopped():
             self._departures.account()
@@ -125,6 +126,8 @@ class Scanner:
             if self._is_stopped():
                 return
             self._take_skips(listing)
+            if listing.is_whole and listing.folder in self.assessor.open_paths:
+                self._is_listable_again(listing.folder)
             with self._run.catalog.read() as connection:
                 tasks = self._compare(connection, listing)
             yield from tasks
@@ -139,8 +142,7 @@ class Scanner:
                 return  # gone, or it can't be looked at: the departures find out which
             if S_ISREG(stat.st_mode):
                 folder, _, name = run.prefix.rpartition(b"/")
-                seen = Seen(name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_nlink)
-                yield Listing(folder, [seen], False, True, [], None)
+                yield Listing(folder, [_as_seen(name, stat)], False, True, [], None)
                 return
         yield from walk(
             run.root_fd,
@@ -149,6 +151,11 @@ class Scanner:
             cross_mounts=run.settings.cross_mounts,
             leave_out=_catalog_files(run.catalog.path),
         )
+
+    def _is_listable_again(self, folder: bytes) -> None:
+        """End the finding about a folder that could not be listed."""
+        with self._run.writing() as connection:
+            self._run.resolve_path(connection, folder, FindingKind.UNREADABLE, "it can be listed again")
 
     def _take_skips(self, listing: Listing) -> None:
         for skip in listing.skips:
@@ -159,13 +166,14 @@ class Scanner:
             error = listing.error
             self._run.is_incomplete = True
             with self._run.writing() as connection:
-                self._run.open_finding(connection, FindingKind.UNREADABLE, f"{error.message}", path=error.path or None)
+                self._run.open_finding(connection, FindingKind.UNREADABLE, f"{error.message}", path=error.path)
 
     def _compare(self, connection: Connection, listing: Listing) -> list[Task]:
         """Sort the files of one folder into unchanged, suspect, to be read, and unknown."""
         known = self._find_known(connection, listing)
         prefix = listing.folder + b"/" if listing.folder else b""
-        open_paths = self.assessor.open_paths
+        missing_paths = self.assessor.missing_paths
+        inodes_are_stable = self._run.capability.has_stable_inodes
         tasks: list[Task] = []
         unchanged = 0
         for seen in listing.files:
@@ -174,12 +182,17 @@ class Scanner:
                 task = self._unknown(connection, Place(listing.folder, seen.name), seen)
             else:
                 self._seen.add(old.id)
+                if missing_paths and prefix + seen.name in missing_paths:
+                    self._is_back(prefix + seen.name, old)
                 if old[1:5] == seen[1:5] and not self._options.full and not old.is_racy and not old.is_frozen:
                     unchanged += 1
-                    if open_paths and prefix + seen.name in open_paths:
-                        self._is_back(prefix + seen.name, old)
                     continue
-                task = self._known(connection, Place(listing.folder, seen.name), seen, old)
+                place = Place(listing.folder, seen.name)
+                if old.inode != seen.inode and inodes_are_stable:
+                    if self.replaced.add(place, seen):
+                        continue
+                    self._arrivals.stays(old.id)
+                task = self._known(connection, seen, old)
             if task is not None:
                 tasks.append(task)
         if not self._is_prelude:
@@ -201,7 +214,7 @@ class Scanner:
         task = self._arrivals.meet(connection, place, seen)
         return None if task is None else self._checkpoints.resume(connection, task)
 
-    def _known(self, connection: Connection, place: Place, seen: Seen, old: KnownFile) -> Task | None:
+    def _known(self, connection: Connection, seen: Seen, old: KnownFile) -> Task | None:
         """Decide over a recorded file whose witness moved, is racy, or that has an open finding."""
         shift = compare_witness(self._run.capability, Witness(*old[1:5]), Witness(*seen[1:5]))
         is_touched = shift.touches_content or old.is_racy
@@ -211,14 +224,11 @@ class Scanner:
             if is_touched:
                 self.changed.add(old.id)
             return None
-        if old.is_frozen and not self._is_news(connection, old, seen):
+        if old.is_frozen and not (is_touched and self._is_news(connection, old, seen)):
             self.assessor.count(old.id, Tally.DAMAGED)
             return None
         if not is_touched and not self._options.full:
             self.assessor.count(old.id, Tally.NOT_DUE)
-            return None
-        if self._run.settings.policy is Policy.GROWING and not shift.is_inode_equal:
-            self._later.append(place)  # perhaps rotated: known when all names have been met
             return None
         return self._task(connection, old.id)
 
@@ -230,10 +240,51 @@ class Scanner:
         return candidate is None or candidate.witness is None or candidate.witness[:4] != seen[1:5]
 
     def _is_back(self, path: bytes, old: KnownFile) -> None:
-        """A file with an open finding that is not about its content was met unchanged: if it was missing, it is not."""
+        """A file that was missing was met again; what is in it now is judged like that of any other."""
         with self._run.writing() as connection:
             self._run.resolve_missing(connection, old.id, path)
-        self.assessor.open_paths.discard(path)
+        self.assessor.missing_paths.discard(path)
+
+    def _read_what_was_replaced(self) -> None:
+        """
+        Decide over the names under which another file stands now.
+
+        First those whose record moved on with its file: they may tell of the next ones (log.1 to log.2, log to log.1).
+        """
+        waiting = self.replaced.take()
+        while waiting and not self._is_stopped():
+            freed = [place for place in waiting if not self._is_recorded(place)]
+            self._read(self._recheck(freed or waiting))
+            if not freed:
+                return
+            left = set(freed)
+            waiting = [place for place in waiting if place not in left]
+
+    def _is_recorded(self, place: Place) -> bool:
+        with self._run.catalog.read() as connection:
+            return self._find_one(connection, place) is not None
+
+    def _find_one(self, connection: Connection, place: Place) -> KnownFile | None:
+        folder_id = folders.get_folder_id(connection, self._run.root.id, place.folder)
+        known = {} if folder_id is None else files.find_known_names(connection, folder_id, [place.name])
+        return known.get(place.name)
+
+    def _recheck(self, places: Iterable[Place]) -> Iterator[Task]:
+        """Look at names once more, as they are recorded or not recorded now."""
+        for place in places:
+            with self._run.catalog.read() as connection:
+                old = self._find_one(connection, place)
+                try:
+                    stat = stat_beneath(self._run.root_fd, place.path)
+                except OSError:  # gone since: if it is recorded, the departures find out what became of it
+                    task = None
+                    if old is not None:
+                        self._seen.discard(old.id)
+                else:
+                    seen = _as_seen(place.name, stat)
+                    task = self._unknown(connection, place, seen) if old is None else self._known(connection, seen, old)
+            if task is not None:
+                yield task
 
     def _task(self, connection: Connection, file_id: FileId) -> Task | None:
         record = files.get_file(connection, self._run.catalog.sealer, file_id)
@@ -263,8 +314,7 @@ class Scanner:
             stat = stat_beneath(self._run.root_fd, path)
         except OSError:
             return None  # gone since: unknown and not there, so there is nothing to account for
-        seen = Seen(name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_nlink)
-        return self._unknown(connection, Place(folder, name), seen)
+        return self._unknown(connection, Place(folder, name), _as_seen(name, stat))
 
     # ---- what was read
 
@@ -341,13 +391,31 @@ class Scanner:
         paths, self._arrivals.racy = self._arrivals.racy, []
         if not paths or self._run.context.pause(self._run.capability.granularity_ns / 1e9 + 0.02):
             return
-        self._read(self._racy_tasks(paths))
+        counted: list[FileId] = []
+        self._read(self._racy_tasks(paths, counted))
+        if self._is_prelude:
+            for file_id in counted:
+                self.assessor.answered.discard(file_id)
 
-    def _racy_tasks(self, paths: Iterable[bytes]) -> Iterator[Task]:
+    def _racy_tasks(self, paths: Iterable[bytes], counted: list[FileId]) -> Iterator[Task]:
+        """Make tasks for files that were counted as new, or that the scrub will count, and so are not to be here."""
         for task in self._tasks_for(paths):
-            if isinstance(task.tag, FileRecord):
-                self.assessor.was_counted(task.tag.id)
+            if isinstance(task.tag, FileRecord) and self.assessor.was_counted(task.tag.id):
+                counted.append(task.tag.id)
             yield task
+
+    def _confirm(self) -> None:
+        """Confirm mismatches; what changed meanwhile is read again, as whatever it is now."""
+        self.assessor.confirm()
+        for _ in range(_TRIES - 1):
+            moved = self.assessor.take_incomplete()
+            if not moved:
+                return
+            self._read(self._tasks_for(record.path for record in moved))
+            self._read_again_what_moved()
+            self.assessor.confirm()
+        for record in self.assessor.take_incomplete():
+            self.assessor.unstable(record)
 
     # ---- writing
 
@@ -370,6 +438,10 @@ class Scanner:
     def _tell(self, phase: str) -> None:
         run = self._run
         run.progress(phase, len(self._seen), run.counts.bytes_read, files=None, size=None)
+
+
+def _as_seen(name: bytes, stat: os.stat_result) -> Seen:
+    return Seen(name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_nlink)
 
 
 def _catalog_files(path: bytes) -> frozenset[tuple[int, int]]:

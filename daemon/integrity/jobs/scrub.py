@@ -25,6 +25,7 @@ from integrity.jobs.assess import Assessor
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.contents import compare_blocks, prefix_probe
 from integrity.jobs.paging import iterate_files
+from integrity.jobs.replaced import Replaced
 from integrity.jobs.scan import COMMIT_S, Scanner, ScanOptions
 from integrity.jobs.settle import settle
 from integrity.model import Policy, Tally
@@ -105,7 +106,8 @@ class Scrubber:
         self._limit = Limit(run, options, began_at=began_at)
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._scanner = Scanner(run, ScanOptions(), is_prelude=True) if options.scan_first else None
-        self._assessor = Assessor(run, from_disk=True)
+        replaced = Replaced() if self._scanner is None else self._scanner.replaced
+        self._assessor = Assessor(run, from_disk=True, replaced=replaced)
         self._checkpoints = Checkpoints(run, is_verifying=True)
         self._unstable: list[FileRecord] = []
         self._flushed_at = run.context.monotonic()
@@ -120,8 +122,8 @@ class Scrubber:
         with self._run.catalog.transaction() as connection:
             self._summary = worklist.create_worklist(connection, self._order())
         self._read(self._tasks())
-        self._read_again()
         self._assessor.confirm()
+        self._read_again()
         self._flush()
         self._count_rest()
         if not self._run.context.stop.is_set():
@@ -228,12 +230,13 @@ class Scrubber:
     def _read_again(self) -> None:
         """Read again what changed while it was read (R1), and changes whose first reading lacked digests."""
         for _ in range(_TRIES):
-            again = self._unstable + self._assessor.incomplete
+            again = self._unstable + self._assessor.take_incomplete()
             if not again or (self._unstable and self._run.context.pause(_WAIT_S)):
                 break
-            self._unstable, self._assessor.incomplete = [], []
+            self._unstable = []
             self._read(replace(self._task(record), want=self._want, resume=None) for record in again)
-        for record in self._unstable:
+            self._assessor.confirm()
+        for record in self._unstable + self._assessor.take_incomplete():
             self._assessor.unstable(record)
 
     def _count_rest(self) -> None:

@@ -1,0 +1,167 @@
+"""Files that move keep their records, and no record is ever given to another file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.cli import Box
+from support.shapes import put
+from support.tallies import kinds, notes, tallies
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+def recorded_md5(box: Box, path: Path) -> object:
+    (file,) = [one for one in box.json("explain", path) if one["type"] == "file"]
+    digests = file["digests"]
+    assert isinstance(digests, dict)
+    return digests["md5"]
+
+
+def assert_records_are_right(box: Box, root: Path) -> None:
+    """Each file is recorded with its own content, and a scrub agrees."""
+    files = [path for path in root.rglob("*") if path.is_file()]
+    for path in files:
+        assert hashlib.md5(path.read_bytes()).hexdigest() == recorded_md5(box, path), path
+    done = box.run("--json", "scrub", root, expect=0)
+    assert ({"verified": len(files)}, []) == (tallies(done), done.findings)
+
+
+@pytest.mark.parametrize("job", ["scan", "scrub"])
+def test_new_file_under_the_name_of_a_moved_one(root: Path, integrity: Box, job: str) -> None:
+    """After ``mv a b`` and a new ``a`` the record of a goes on as b, and a is a new file."""
+    for name in ("a", "c", "z"):
+        put(root / name, name.encode())
+    integrity.run("scan", root, expect=0)
+    os.rename(root / "a", root / "b")
+    put(root / "a", b"a new one")
+    os.rename(root / "z", root / "m")
+    put(root / "z", b"another new one")
+
+    done = integrity.run("--json", job, root, expect=0)
+
+    expected = {"new": 2, "not_due": 3} if job == "scan" else {"verified": 5}
+    assert expected | {"moved": 2} == tallies(done)
+    assert sorted([str(root / "b"), str(root / "m")]) == sorted(str(path) for path in notes(done, "moved"))
+    assert_records_are_right(integrity, root)
+
+
+def test_names_passed_on_from_file_to_file(root: Path, integrity: Box) -> None:
+    """A chain of renames (c to d, b to c, a to b, new a) moves each record with its file."""
+    for name in "abc":
+        put(root / name, name.encode() * 100)
+    integrity.run("scan", root, expect=0)
+    for old, new in ("cd", "bc", "ab"):
+        os.rename(root / old, root / new)
+    put(root / "a", b"new")
+
+    done = integrity.run("--json", "scan", root, expect=0)
+
+    assert {"new": 1, "not_due": 3, "moved": 3} == tallies(done)
+    assert_records_are_right(integrity, root)
+
+
+def test_two_files_that_swap_names(root: Path, integrity: Box) -> None:
+    """Swapped names are two changes of content: nothing is said of the records but what is true."""
+    put(root / "a", b"first")
+    put(root / "b", b"second one")
+    os.utime(root / "a", ns=(1, 10**18))
+    integrity.run("scan", root, expect=0)
+    os.rename(root / "a", root / "t")
+    os.rename(root / "b", root / "a")
+    os.rename(root / "t", root / "b")
+
+    assert {"changed": 2} == tallies(integrity.run("--json", "scan", root, expect=0))
+    assert_records_are_right(integrity, root)
+
+
+def test_renamed_file_keeps_its_history(root: Path, integrity: Box) -> None:
+    """A renamed file is neither new nor missing, and its verification time stays."""
+    (root / "old").mkdir()
+    put(root / "old" / "photo", os.urandom(5000))
+    integrity.run("scrub", root, expect=0)
+    (before,) = integrity.json("explain", root / "old" / "photo")
+    os.rename(root / "old", root / "new")
+
+    done = integrity.run("--json", "scan", root, expect=0)
+
+    assert {"not_due": 1, "moved": 1} == tallies(done)
+    assert 0 == done.summary["bytes_read"]
+    (after,) = integrity.json("explain", root / "new" / "photo")
+    assert [before[key] for key in ("digests", "verified_at")] == [after[key] for key in ("digests", "verified_at")]
+    assert 2 == integrity.run("explain", root / "old" / "photo").code
+
+
+def test_file_copied_and_deleted_is_a_move(root: Path, integrity: Box) -> None:
+    """The same content under a new name, the old name gone: moved, if there is no doubt which."""
+    (root / "there").mkdir()
+    put(root / "one", os.urandom(5000))
+    integrity.run("scrub", root, expect=0)
+    shutil.copy(root / "one", root / "there" / "uno")
+    os.unlink(root / "one")
+
+    done = integrity.run("--json", "scan", root, expect=0)
+
+    assert ({"new": 1, "moved": 1}, [str(root / "there" / "uno")]) == (tallies(done), notes(done, "moved"))
+    (file,) = integrity.json("explain", root / "there" / "uno")
+    assert file["verified_at"] is not None
+    assert_records_are_right(integrity, root)
+
+
+def test_ambiguous_copies_are_no_move(root: Path, integrity: Box) -> None:
+    """Two files with one content go, one comes: which of them it was can't be told, so it is new and they are gone."""
+    data = os.urandom(5000)
+    put(root / "one", data)
+    put(root / "two", data)
+    integrity.run("scan", root, expect=0)
+    os.unlink(root / "one")
+    os.unlink(root / "two")
+    put(root / "three", data)
+
+    done = integrity.run("--json", "scan", root, expect=0)
+
+    assert {"new": 1, "missing": 2} == tallies(done)
+    assert_records_are_right(integrity, root)
+
+
+def test_rotten_file_that_moves_takes_its_finding_along(root: Path, integrity: Box) -> None:
+    """A move launders nothing: the finding follows the file, the file stays damaged, good content ends it."""
+    put(root / "a", b"good content")
+    os.utime(root / "a", ns=(10**18, 10**18))
+    integrity.run("scan", root, expect=0)
+    with open(root / "a", "r+b") as file:
+        file.write(b"evil")
+    os.utime(root / "a", ns=(10**18, 10**18))
+    assert [("silent_rewrite", str(root / "a"))] == kinds(integrity.run("--json", "scrub", root, expect=1))
+    os.rename(root / "a", root / "b")
+
+    done = integrity.run("--json", "scan", root, expect=0)
+
+    assert {"damaged": 1, "moved": 1} == tallies(done)
+    assert [("silent_rewrite", str(root / "b"))] == kinds(integrity.run("--json", "findings", expect=1))
+    assert {"damaged": 1} == tallies(integrity.run("--json", "scan", root, expect=0))
+    put(root / "b", b"good content")
+    integrity.run("scrub", root, expect=0)
+    integrity.run("findings", expect=0)
+
+
+def test_hard_link_to_a_recorded_file_is_no_move(root: Path, integrity: Box) -> None:
+    """A second name for a recorded file is new; when the first goes, the second stays what it is."""
+    put(root / "a", os.urandom(5000))
+    integrity.run("scan", root, expect=0)
+    os.link(root / "a", root / "b")
+    assert {"new": 1, "not_due": 1} == tallies(integrity.run("--json", "scan", root, expect=0))
+    os.unlink(root / "a")
+
+    assert {"missing": 1, "not_due": 1} == tallies(integrity.run("--json", "scan", root, expect=0))
+    assert_records_are_right(integrity, root)
