@@ -79,8 +79,8 @@ def parse_config(content: bytes, name: str) -> Config:
         complaints = _find_conflicts(config)
     if complaints:
         index = LineIndex(text)
-        rows = sorted((index.line_of(complaint.location), complaint) for complaint in complaints)
-        raise ConfigError("\n".join(f"{name}:{line}: {_say_key(at)}: {message}" for line, (at, message) in rows))
+        rows = sorted({(index.line_of(at), _say_key(at), message) for at, message in complaints})
+        raise ConfigError("\n".join(f"{name}:{line}: {key}: {message}" for line, key, message in rows))
     assert config is not None  # nothing was complained about
     return config
 

@@ -1,0 +1,145 @@
+"""``catalog`` and ``config`` as their users see them."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from support.cli import Box
+
+
+@pytest.fixture
+def data(integrity: Box, tmp_path: Path) -> Path:
+    """A scanned folder with three files."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"file{number}").write_text(f"content {number}")
+    integrity.run("scan", folder, expect=0)
+    return folder
+
+
+def spoil(integrity: Box, statement: str) -> None:
+    """Change the catalog behind its back."""
+    db = sqlite3.connect(integrity.catalog)
+    with db:
+        db.execute(statement)
+    db.close()
+
+
+def test_sound_catalog_passes_its_check(integrity: Box, data: Path) -> None:
+    """Exit 0, and with -q not a word."""
+    assert "all is well" in integrity.run("catalog", "check", expect=0).stdout
+    assert "" == integrity.run("-q", "catalog", "check", "--quick", expect=0).stdout
+
+
+def test_damaged_row_is_found_named_and_mended(integrity: Box, data: Path) -> None:
+    """The check is 4 and names the file; the backup brings the row back."""
+    integrity.run("catalog", "backup", expect=0)
+    spoil(integrity, "UPDATE file SET md5 = zeroblob(16) WHERE name = CAST('file1' AS BLOB)")
+    bad = integrity.run("catalog", "check", expect=4)
+    restored = integrity.run("catalog", "restore", "--yes", expect=0)
+
+    assert f"{data}/file1: its row is damaged" in bad.stdout
+    assert "integrity catalog restore" in bad.stdout
+    assert "the former catalog is kept as" in restored.stdout
+    integrity.run("catalog", "check", expect=0)
+
+
+def test_lost_row_is_found_and_resealing_takes_it_as_it_is(integrity: Box, data: Path) -> None:
+    """Only a person's word makes a catalog with lost rows right."""
+    spoil(integrity, "DELETE FROM file WHERE name = CAST('file1' AS BLOB)")
+    bad = integrity.run("catalog", "check", expect=4)
+    integrity.run("catalog", "reseal", expect=2)
+    integrity.run("catalog", "reseal", "--yes", expect=0)
+
+    assert "holds 2 files, should hold 3" in bad.stdout
+    integrity.run("catalog", "check", expect=0)
+    assert 1 == integrity.summary("scan", data, expect=0)["files_new"]
+
+
+def test_restore_asks(integrity: Box, data: Path) -> None:
+    """Without a terminal and --yes the catalog stays."""
+    integrity.run("catalog", "backup", expect=0)
+    before = integrity.catalog.stat().st_ino
+    integrity.run("catalog", "restore", expect=2)
+
+    assert before == integrity.catalog.stat().st_ino
+
+
+def test_backup_goes_where_it_is_told(integrity: Box, data: Path, tmp_path: Path) -> None:
+    """To the folder on the command line, else to the configured one."""
+    (told,) = integrity.json("catalog", "backup", tmp_path / "one", expect=0)
+    integrity.configure(f'[catalog_backup]\nfolder = "{tmp_path}/two"\n')
+    (configured,) = integrity.json("catalog", "backup", expect=0)
+
+    assert tmp_path / "one" == Path(str(told["path"])).parent
+    assert tmp_path / "two" == Path(str(configured["path"])).parent
+    integrity.run("catalog", "restore", tmp_path / "one", "--yes", expect=0)
+    integrity.run("catalog", "restore", tmp_path / "none", "--yes", expect=4)
+
+
+def test_upgrade_of_a_catalog_that_is_up_to_date_does_nothing(integrity: Box, data: Path) -> None:
+    """It may be called at any time."""
+    assert "is up to date" in integrity.run("catalog", "upgrade", expect=0).stdout
+
+
+def test_stats_tell_rows_and_sizes(integrity: Box, data: Path) -> None:
+    """Each table with its rows."""
+    (stats,) = integrity.json("catalog", "stats", expect=0)
+    assert isinstance(stats["tables"], list)
+    rows = {table["name"]: table["rows"] for table in stats["tables"]}
+
+    assert (3, 1) == (rows["file"], rows["root"])
+    assert f"{integrity.catalog}" in integrity.run("catalog", "stats", expect=0).stdout
+
+
+def test_catalog_of_a_seal_key_is_not_opened_without_it(integrity: Box, data: Path, tmp_path: Path) -> None:
+    """Every row would look damaged; resealing changes the key."""
+    (tmp_path / "key").write_text("a long secret")
+    integrity.configure(f'seal_key_file = "{tmp_path}/key"\n')
+    integrity.run("status", expect=4)
+    integrity.run("catalog", "reseal", "--yes", expect=0)
+    integrity.run("scrub", expect=0)
+    integrity.configure("")
+    integrity.run("status", expect=4)
+
+
+def test_config_check_tells_all_errors_at_once(integrity: Box) -> None:
+    """Three errors are three lines with file, line and key."""
+    config = integrity.configure('qq = 1\n[defaults]\nsettle = 5\nblock_size = "3MiB"\n')
+    done = integrity.run("config", "check", expect=2)
+    lines = done.stderr.splitlines()
+
+    assert [f"integrity: {config}:{number}: " for number in (1, 3, 4)] == [
+        line[: len(f"integrity: {config}:1: ")] for line in lines
+    ]
+    assert 'must be a power of two from 64KiB to 64MiB, not "3MiB"' in lines[2]
+
+
+def test_config_check_tries_patterns(integrity: Box) -> None:
+    """What no pattern can mean is told before a scan trips over it."""
+    integrity.configure('[defaults]\nexclude = ["[z-a]"]\n')
+
+    assert "exclude pattern" in integrity.run("config", "check", expect=2).stderr
+
+
+def test_wrong_config_stops_every_command_that_uses_it(integrity: Box, tmp_path: Path) -> None:
+    """Nothing is done by halves."""
+    integrity.configure("qq = 1\n")
+    integrity.run("scan", tmp_path, expect=2)
+
+    assert not integrity.catalog.exists()
+
+
+def test_sample_and_shown_config_can_be_used(integrity: Box, tmp_path: Path) -> None:
+    """What is printed is a config that passes the check."""
+    sample = integrity.run("config", "sample", expect=0).stdout
+    (tmp_path / "sample.toml").write_text(sample)
+    integrity.run("--config", tmp_path / "sample.toml", "config", "check", expect=0)
+    shown = integrity.run("--config", tmp_path / "sample.toml", "config", "show", expect=0).stdout
+    (tmp_path / "shown.toml").write_text(shown)
+
+    assert shown == integrity.run("--config", tmp_path / "shown.toml", "config", "show", expect=0).stdout

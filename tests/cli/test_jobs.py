@@ -1,0 +1,295 @@
+"""``scan`` and ``scrub`` as their users see them: exit codes, objects, silence, odd names, interruption."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from integrity.cli.signals import stop_on_signals
+from support.cli import Box, complete, make_command
+
+TALLIES = (
+    "files_verified",
+    "files_new",
+    "files_changed",
+    "files_damaged",
+    "files_missing",
+    "files_unreadable",
+    "files_unstable",
+    "files_skipped",
+    "files_not_due",
+)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder with three files, one of several blocks."""
+    folder = tmp_path / "data"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "small").write_bytes(b"small")
+    (folder / "sub" / "other").write_bytes(b"other")
+    (folder / "large").write_bytes(os.urandom(3_000_000))
+    return folder
+
+
+def rewrite_unseen(path: Path, offset: int) -> None:
+    """Change one byte and put the time of modification back."""
+    before = path.stat()
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)
+        file.seek(offset)
+        file.write(bytes([byte[0] ^ 1]))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_scan_and_scrub_of_a_sound_folder_are_0(integrity: Box, data: Path) -> None:
+    """The first three commands of a new user work without any config."""
+    scan = integrity.summary("scan", data, expect=0)
+    scrub = integrity.summary("scrub", data, expect=0)
+    integrity.run("status", expect=0)
+
+    assert ("scan", "clean", 3) == (scan["job"], scan["outcome"], scan["files_new"])
+    assert ("scrub", "clean", 3) == (scrub["job"], scrub["outcome"], scrub["files_verified"])
+
+
+def test_summary_counts_each_name_once(integrity: Box, data: Path) -> None:
+    """files_known is the sum of the nine tallies."""
+    (data / "link").symlink_to("small")
+    integrity.run("scan", data, expect=0)
+    (data / "new").write_bytes(b"new")
+    for job in ("scan", "scrub"):
+        summary = integrity.summary(job, data, expect=0)
+
+        assert summary["files_known"] == sum(int(str(summary[name])) for name in TALLIES)
+
+
+def test_quiet_is_silent_when_all_is_well(integrity: Box, data: Path) -> None:
+    """Cron sends no mail about nothing."""
+    for words in (["scan", data], ["scrub", data], ["scrub", "--due"], ["status"], ["findings"]):
+        done = integrity.run("-q", *words, expect=0)
+
+        assert ("", "") == (done.stdout, done.stderr)
+
+
+def test_damage_is_1_with_block_and_bytes(integrity: Box, data: Path) -> None:
+    """A byte that changed under an unchanged time of modification is found, named and explained."""
+    integrity.run("scan", data, expect=0)
+    rewrite_unseen(data / "large", 1_500_000)
+    done = integrity.run("--json", "scrub", data, expect=1)
+    (finding,) = done.findings
+
+    assert ("silent_rewrite", str(data / "large"), str(data)) == (finding["kind"], finding["path"], finding["root"])
+    assert ([1], [[1 << 20, 1 << 20]]) == (finding["blocks"], finding["ranges"])
+    assert ("findings", 1, 2) == (
+        done.summary["outcome"],
+        done.summary["files_damaged"],
+        done.summary["files_verified"],
+    )
+    assert finding["id"] == integrity.findings("findings", expect=1)[0]["id"]
+    (story,) = integrity.json("explain", data / "large", expect=1)
+    assert "file" == story["type"]
+    assert "bytes 1,048,576 to 2,097,151" in integrity.run("explain", data / "large", expect=1).stdout
+    integrity.run("explain", data / "small", expect=0)
+
+
+def test_names_of_any_bytes_are_taken_and_told(integrity: Box, data: Path) -> None:
+    """A name that is no text can be given, is recorded, and comes back beside its text."""
+    name = os.fsencode(data) + b"/-bad\xff\nname"
+    with open(name, "wb") as file:
+        file.write(b"x")
+    integrity.run("scan", os.fsencode(data), expect=0)
+    (story,) = integrity.json("explain", name, expect=0)
+    inside = integrity.run("explain", "--", b"-bad\xff\nname", cwd=data, expect=0)
+
+    assert name == base64.b64decode(str(story["path_b64"]))
+    assert "\\xff" in str(story["path"])
+    assert "-bad\\xff\\nname" in inside.stdout
+
+
+def test_path_inside_a_root_is_that_part_of_it(integrity: Box, data: Path) -> None:
+    """Only what lies there is looked at, also for a single file."""
+    integrity.run("scan", data, expect=0)
+
+    assert 1 == integrity.summary("scrub", data / "sub", expect=0)["files_known"]
+    assert 1 == integrity.summary("scrub", data / "small", expect=0)["files_known"]
+
+
+def test_symlink_to_a_root_means_the_root(integrity: Box, data: Path, tmp_path: Path) -> None:
+    """The real path is what counts."""
+    (tmp_path / "link").symlink_to(data)
+    integrity.run("scan", tmp_path / "link", expect=0)
+    integrity.run("scan", data, expect=0)
+
+    assert [str(data)] == [root["path"] for root in integrity.json("root", "list")]
+
+
+@pytest.mark.parametrize("job", ["scan", "scrub"])
+def test_nothing_to_do_is_2_and_says_what_to_type(job: str, integrity: Box) -> None:
+    """Without roots and without PATH nothing was asked for."""
+    done = integrity.run(job, expect=2)
+
+    assert "integrity scan FOLDER" in done.stderr
+    assert not integrity.catalog.exists()
+
+
+def test_parent_of_a_root_is_refused(integrity: Box, data: Path) -> None:
+    """The root that is in the way is named."""
+    integrity.run("scan", data, expect=0)
+
+    assert str(data) in integrity.run("scan", data.parent, expect=2).stderr
+
+
+@pytest.mark.parametrize("name", ["none", "small"])
+def test_what_cannot_become_a_root_makes_no_catalog(name: str, integrity: Box, data: Path) -> None:
+    """A slip of the pen leaves nothing behind."""
+    integrity.run("scan", data / name, expect=2)
+
+    assert not integrity.catalog.exists()
+
+
+def test_root_that_was_emptied_is_3(integrity: Box, data: Path) -> None:
+    """An empty folder where files were looks like a disk that is not mounted."""
+    integrity.run("scan", data, expect=0)
+    data.rename(data.parent / "aside")
+    data.mkdir()
+    done = integrity.run("--json", "scan", data, expect=3)
+
+    assert ["root_suspended"] == [finding["kind"] for finding in done.findings]
+    assert "incomplete" == done.summary["outcome"]
+    integrity.run("status", expect=3)
+    assert "suspended" in integrity.run("root", "list", expect=0).stdout
+
+
+def test_catalog_that_is_garbage_is_4(integrity: Box, data: Path) -> None:
+    """It is not overwritten, and the way out is named."""
+    integrity.home.mkdir(parents=True)
+    integrity.catalog.write_bytes(b"garbage")
+    done = integrity.run("scan", data, expect=4)
+
+    assert "integrity catalog restore" in done.stderr
+    assert b"garbage" == integrity.catalog.read_bytes()
+
+
+def test_lost_catalog_with_backups_is_not_begun_anew(integrity: Box, data: Path) -> None:
+    """A new catalog would take all that rotted since for good."""
+    integrity.run("scan", data, expect=0)
+    integrity.run("catalog", "backup", expect=0)
+    integrity.catalog.unlink()
+    done = integrity.run("scan", data, expect=4)
+
+    assert "integrity catalog restore" in done.stderr
+    assert not integrity.catalog.exists()
+
+
+def test_interrupted_scrub_is_130_and_keeps_what_was_done(integrity: Box, data: Path) -> None:
+    """After the first signal the job ends by itself, with its summary."""
+    add_files(data)
+    integrity.run("scan", data, expect=0)
+    process = subprocess.Popen(
+        make_command("--json", "-v", "scrub", "--rate", "1M", "--no-scan", data),
+        env=integrity.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with process:
+        wait_for_a_run(integrity)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    done = complete(process.returncode, out, err, is_json=True)
+
+    assert 130 == done.code, done.stderr
+    assert "interrupted" == done.summary["outcome"]
+    assert 33 == done.summary["files_known"]
+
+
+def add_files(data: Path) -> None:
+    """Make more files than a scrub at 1 MiB a second reads while a test looks on."""
+    for number in range(30):
+        (data / f"more{number}").write_bytes(os.urandom(500_000))
+
+
+def wait_for_a_run(integrity: Box) -> None:
+    """Wait until a job has begun to work."""
+    for _ in range(100):
+        roots = [each for each in integrity.json("status") if each["type"] == "root"]
+        last = roots[0]["last_scrub"]
+        if last is not None:
+            assert isinstance(last, dict)
+            assert last["outcome"] is None
+            return
+    raise AssertionError("no scrub began")
+
+
+def test_second_job_on_a_root_is_4_and_names_the_first(integrity: Box, data: Path) -> None:
+    """Two jobs never work on one root."""
+    add_files(data)
+    integrity.run("scan", data, expect=0)
+    process = subprocess.Popen(
+        make_command("scrub", "--rate", "1M", "--no-scan", data),
+        env=integrity.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    with process:
+        wait_for_a_run(integrity)
+        scan = integrity.run("scan", data, expect=4)
+        restore = integrity.run("catalog", "restore", "--yes", expect=4)
+        process.terminate()
+
+    assert f"process {process.pid}" in scan.stderr
+    assert f"process {process.pid}" in restore.stderr
+
+
+def test_signals_set_the_event_first_and_are_put_back() -> None:
+    """The first signal asks; what was in force before is in force again afterwards."""
+    before = signal.getsignal(signal.SIGTERM)
+    with stop_on_signals() as stop:
+        assert isinstance(stop, threading.Event)
+        assert not stop.is_set()
+        signal.raise_signal(signal.SIGTERM)
+        assert stop.is_set()
+
+    assert before == signal.getsignal(signal.SIGTERM)
+
+
+def test_second_signal_ends_the_process() -> None:
+    """Whoever insists is obeyed at once."""
+    program = (
+        "import signal\nfrom integrity.cli.signals import stop_on_signals\n"
+        "with stop_on_signals():\n  signal.raise_signal(signal.SIGTERM)\n  signal.raise_signal(signal.SIGTERM)\n"
+        "print('still here')"
+    )
+    done = subprocess.run([*make_command()[:1], "-c", program], capture_output=True, check=False)
+
+    assert (-signal.SIGTERM, b"") == (done.returncode, done.stdout)
+
+
+def test_unknown_error_is_one_line_that_calls_itself_a_bug(integrity: Box, data: Path) -> None:
+    """No user sees a traceback who did not ask for it with -v."""
+    program = (
+        "import sys\nfrom integrity.cli import main\nfrom integrity.cli.session import Session\n"
+        "Session.open_catalog = None\nsys.exit(main(sys.argv[1:]))"
+    )
+    command = [*make_command()[:1], "-c", program]
+    quiet = subprocess.run([*command, "status"], env=integrity.environment, capture_output=True, text=True)
+    loud = subprocess.run([*command, "-v", "status"], env=integrity.environment, capture_output=True, text=True)
+
+    assert (3, 1) == (quiet.returncode, len(quiet.stderr.splitlines()))
+    assert "this is a bug in integrity: TypeError" in quiet.stderr
+    assert "Traceback" in loud.stderr
+
+
+def test_json_lines_are_compact_objects(integrity: Box, data: Path) -> None:
+    """One object a line, and nothing else on stdout."""
+    lines = integrity.run("--json", "scan", data, expect=0).stdout.splitlines()
+
+    assert lines
+    assert all(line == json.dumps(json.loads(line), separators=(",", ":"), ensure_ascii=False) for line in lines)

@@ -1,0 +1,257 @@
+"""Findings, paths and summaries as text and as objects."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import json
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from integrity.cli.advice import next_steps, shell_path
+from integrity.cli.console import ConsoleReport
+from integrity.cli.exitcodes import ExitCode, code_for_kinds, code_for_summary
+from integrity.cli.objects import finding_object, path_fields
+from integrity.cli.output import Output, printable
+from integrity.cli.progress import NoProgress
+from integrity.cli.words import describe_finding, line_of_finding, where
+from integrity.errors import show_path
+from integrity.jobs.report import Note, NoteKind, Summary
+from integrity.model import (
+    Certainty,
+    Finding,
+    FindingId,
+    FindingKind,
+    FindingState,
+    Job,
+    Outcome,
+    RunCounts,
+)
+
+PLAIN = Output(color="never")
+NAMES = st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name)
+
+
+def make_finding(
+    kind: FindingKind = FindingKind.ROT, number: int = 12, path: bytes | None = b"a.jpg", message: str = "why"
+) -> Finding:
+    """Make a finding about one damaged block."""
+    return Finding(
+        id=FindingId(number),
+        kind=kind,
+        state=FindingState.OPEN,
+        root=b"/data",
+        path=path,
+        message=message,
+        opened_at=1_795_230_840,
+        updated_at=1_795_230_840,
+        certainty=Certainty.PROVEN if kind is FindingKind.ROT else None,
+        blocks=(17,),
+        block_size_bytes=1 << 20,
+        ranges=((17 << 20, 1 << 20),),
+        confirmed_reads=2,
+    )
+
+
+def make_summary(outcome: Outcome = Outcome.CLEAN, *, is_bad: bool = False, is_incomplete: bool = False) -> Summary:
+    """Make a summary of a scrub."""
+    counts = RunCounts(verified=7, damaged=int(is_bad), bytes_read=1 << 30)
+    return Summary(Job.SCRUB, 1_795_230_840, 1_795_230_848, outcome, counts, 7.4, is_bad, is_incomplete)
+
+
+def read_back(text: str) -> bytes:
+    """Turn what ``show_path`` wrote back into the bytes of the name."""
+    return codecs.escape_decode(text.encode())[0]  # type: ignore[attr-defined, no-any-return]
+
+
+@given(NAMES)
+def test_shown_paths_can_be_turned_back(name: bytes) -> None:
+    """No two names look the same, and none breaks the line or hides anything."""
+    shown = show_path(name)
+
+    assert shown.isprintable()
+    assert name == read_back(shown)
+
+
+@given(NAMES)
+def test_paths_in_objects_can_be_turned_back(name: bytes) -> None:
+    """Text that is UTF-8 stands for itself; beside any other stand the real bytes."""
+    fields = json.loads(json.dumps(path_fields("path", name), ensure_ascii=False))
+
+    assert name == (base64.b64decode(fields["path_b64"]) if "path_b64" in fields else fields["path"].encode())
+
+
+@pytest.mark.parametrize(
+    "name", [b"/a b", b"/it's", b"/-x", b"-x", b"/new\nline", b"/\xff'\\\x1b[31m", "/ü".encode(), b"/$(id)", b"/\xffa1"]
+)
+def test_command_lines_can_be_copied_into_a_shell(name: bytes) -> None:
+    """Bash reads back exactly the bytes of the name."""
+    done = subprocess.run(["bash", "-c", f"printf %s {shell_path(name)}"], capture_output=True, check=True)
+
+    assert done.stdout.removeprefix(b"./" if name == b"-x" else b"") == name
+
+
+def test_messages_cannot_control_the_terminal() -> None:
+    """Whatever a name brings into a message is shown, not obeyed."""
+    assert "a\\x1b[2Jb\\nc\\u202e" == printable("a\x1b[2Jb\nc\u202e")
+
+
+def test_finding_has_the_pinned_fields() -> None:
+    """Scripts rely on these names and forms."""
+    fields = finding_object(make_finding())
+
+    assert (12, "rot", "proven", "/data/a.jpg", "/data", "open") == tuple(
+        fields[name] for name in ("id", "kind", "certainty", "path", "root", "state")
+    )
+    assert "2026-11-21T03:14:00Z" == fields["opened_at"]
+    assert ([17], 1_048_576, [[17_825_792, 1_048_576]], 2) == tuple(
+        fields[name] for name in ("blocks", "block_size_bytes", "ranges", "confirmed_reads")
+    )
+    assert "message" in fields
+
+
+def test_finding_about_a_root_has_the_path_of_the_root() -> None:
+    """A finding without a path of its own is about its root."""
+    assert "/data" == finding_object(make_finding(FindingKind.MASS_CHANGE, path=None))["path"]
+
+
+def test_finding_shows_the_damage_and_what_to_do() -> None:
+    """What, where, how sure, and commands to copy."""
+    text = "\n".join(describe_finding(make_finding(), PLAIN))
+
+    assert "rot (proven)" in text
+    assert "bytes 17,825,792 to 18,874,367" in text
+    assert "2 more readings agreed" in text
+    assert "integrity scrub /data/a.jpg" in text
+    assert "integrity accept /data/a.jpg --reason" in text
+
+
+def test_finding_is_one_line_in_lists() -> None:
+    """A name with a line break makes no second line."""
+    line = line_of_finding(make_finding(path=b"a\nb\x1b"))
+
+    assert "/data/a\\nb\\x1b" in line
+    assert line.isprintable()
+
+
+def test_many_blocks_are_summed_up() -> None:
+    """Neighbours are joined, and a long list ends in a count."""
+    finding = make_finding()
+    many = Finding(**{name: getattr(finding, name) for name in finding.__slots__} | {"ranges": (), "blocks": BLOCKS})
+
+    assert "blocks 1-3, 5, 7, 9, 11 and 2 more (counted from 0, 1MiB each)" == where(many)
+
+
+BLOCKS = (1, 2, 3, 5, 7, 9, 11, 13, 15)
+
+
+@pytest.mark.parametrize("kind", list(FindingKind))
+def test_next_steps_hold_no_unfilled_places(kind: FindingKind) -> None:
+    """Every command line is whole, also for names with braces."""
+    for step in next_steps(make_finding(kind, path=b"{x} {path}")):
+        assert step.command is None or "{root}" not in step.command
+        assert step.command is None or "'/data/{x} {path}'" in step.command or "{" not in step.command
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FindingKind if code_for_kinds({kind}) and "copy" not in kind])
+def test_every_problem_says_what_to_do(kind: FindingKind) -> None:
+    """Nobody is left alone with a word; watching and copies come later."""
+    assert kind is FindingKind.WATCH_BLIND or next_steps(make_finding(kind))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "code"),
+    [
+        (set(), 0),
+        ({FindingKind.ROT}, 1),
+        ({FindingKind.SILENT_REWRITE}, 1),
+        ({FindingKind.TRANSIENT}, 1),
+        ({FindingKind.CATALOG_DAMAGED}, 1),
+        ({FindingKind.CHANGED}, 1),
+        ({FindingKind.MISSING}, 1),
+        ({FindingKind.SHRUNK}, 1),
+        ({FindingKind.MASS_CHANGE}, 1),
+        ({FindingKind.UNREADABLE}, 3),
+        ({FindingKind.UNSTABLE}, 3),
+        ({FindingKind.ROOT_SUSPENDED}, 3),
+        ({FindingKind.OVERDUE}, 3),
+        ({FindingKind.DEVICE_FAILING}, 3),
+        ({FindingKind.DEVICE_STALLED}, 3),
+        ({FindingKind.UNREADABLE, FindingKind.ROT}, 1),
+    ],
+)
+def test_kinds_have_the_pinned_exit_codes(kinds: set[FindingKind], code: int) -> None:
+    """A problem is 1, a gap 3, and 1 wins."""
+    assert code == code_for_kinds(kinds)
+
+
+@pytest.mark.parametrize(
+    ("summary", "code"),
+    [
+        (make_summary(), 0),
+        (make_summary(Outcome.FINDINGS, is_bad=True), 1),
+        (make_summary(Outcome.INCOMPLETE, is_incomplete=True), 3),
+        (make_summary(Outcome.FINDINGS, is_bad=True, is_incomplete=True), 1),
+        (make_summary(Outcome.INTERRUPTED, is_bad=True, is_incomplete=True), 130),
+    ],
+)
+def test_summaries_have_the_pinned_exit_codes(summary: Summary, code: int) -> None:
+    """An interrupted run answers for nothing else."""
+    assert code == code_for_summary(summary)
+
+
+def test_problems_stand_last_above_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    """What matters is what stays on the screen."""
+    report = ConsoleReport(PLAIN, NoProgress())
+    report.finding(make_finding())
+    report.note(Note(NoteKind.MOVED, b"/data", b"b", "was c"))
+    code = report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
+    out = capsys.readouterr().out
+
+    assert ExitCode.PROBLEM is code
+    assert out.index("moved: /data/b") < out.index("rot (proven)") < out.index("scrub: PROBLEMS FOUND")
+
+
+def test_quiet_report_is_silent_when_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
+    """With -q notes and a clean summary are not worth a mail from cron; a problem is."""
+    quiet = Output(is_quiet=True, color="never")
+    report = ConsoleReport(quiet, NoProgress())
+    report.note(Note(NoteKind.MOVED, b"/data", b"b", "was c"))
+    report.finish(make_summary())
+    silent = capsys.readouterr()
+    report.finding(make_finding())
+    report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
+
+    assert ("", "") == (silent.out, silent.err)
+    assert "rot (proven)" in capsys.readouterr().out
+
+
+def test_a_wave_of_findings_is_cut_off_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten thousand findings neither fill the memory nor the screen; nothing is lost from the count."""
+    report = ConsoleReport(PLAIN, NoProgress())
+    for number in range(1000):
+        report.finding(make_finding(number=number))
+        report.note(Note(NoteKind.MOVED, b"/data", b"%d" % number, "was elsewhere"))
+    report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
+    out = capsys.readouterr().out
+
+    assert "and 800 more; list them all with: integrity findings" in out
+    assert "moved: and 990 more (all of them with -v)" in out
+
+
+def test_json_report_prints_objects_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each line of stdout is an object with type and schema; the summary is the last."""
+    report = ConsoleReport(Output(is_json=True), NoProgress())
+    report.note(Note(NoteKind.MOVED, b"/data", b"\xff", "was c"))
+    report.finding(make_finding())
+    report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
+    objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    assert ["note", "finding", "summary"] == [each["type"] for each in objects]
+    assert {1} == {each["schema"] for each in objects}
+    summary = objects[-1]
+    assert (8, 7, 1) == (summary["files_known"], summary["files_verified"], summary["files_damaged"])
+    assert ("scrub", "findings", 7.4) == (summary["job"], summary["outcome"], summary["duration_s"])

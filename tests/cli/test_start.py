@@ -1,0 +1,236 @@
+"""Starting the program: help, version, global options, and what is loaded for them."""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+import pytest
+
+from integrity.cli.main import COMMANDS, cli
+from support.cli import Box, make_command
+
+HEAVY = ("sqlalchemy", "alembic", "rich", "pydantic", "tomllib", "watchdog", "integrity.catalog", "integrity.jobs")
+PINNED = [
+    "scan",
+    "scrub",
+    "status",
+    "findings",
+    "explain",
+    "accept",
+    "ack",
+    "mute",
+    "root",
+    "forget",
+    "catalog",
+    "config",
+]
+GROUPS = {
+    "root": {"list", "release", "rebind", "pause", "resume"},
+    "catalog": {"check", "backup", "restore", "upgrade", "reseal", "stats"},
+    "config": {"check", "show", "sample"},
+}
+
+
+def load(name: str) -> object:
+    """Load a command as the program does."""
+    return cli.get_command(cli.make_context("integrity", [], resilient_parsing=True), name)
+
+
+def test_importing_the_command_line_loads_nothing_heavy() -> None:
+    """What only some commands need is not paid for by all."""
+    program = f"import sys, integrity.cli; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("words", [[], *([name] for name in PINNED)], ids=lambda words: " ".join(words) or "integrity")
+def test_help_loads_nothing_heavy(words: list[str], integrity: Box) -> None:
+    """Help answers at once, for each command."""
+    arguments = [*words, "--help"]
+    program = (
+        f"import sys; from integrity.cli import main; code = main({arguments!r});"
+        f"print([name for name in {HEAVY} if name in sys.modules]); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=integrity.environment, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.endswith("\n[]\n")
+
+
+def test_help_is_quick(integrity: Box) -> None:
+    """The median of several calls is printed; only a gross loss fails, as this machine may be busy."""
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        subprocess.run(make_command("--help"), env=integrity.environment, capture_output=True, check=True)
+        times.append(time.perf_counter() - began)
+    print(f"integrity --help: {statistics.median(times) * 1000:.0f} ms")
+
+    assert min(times) < 1
+
+
+def test_help_has_every_command_and_exit_code(integrity: Box) -> None:
+    """Commands with what they do, and the table of exit codes."""
+    text = integrity.run("--help", expect=0).stdout
+
+    for name, entry in COMMANDS.items():
+        assert f"  {name} " in text
+        assert entry.help.split(".")[0][:40] in text
+    assert ["0", "1", "2", "3", "4", "130"] == re.findall(r"^  (\d+) ", text, re.MULTILINE)
+
+
+def test_commands_are_the_pinned_ones() -> None:
+    """No command is there that is not documented, and none is missing."""
+    assert PINNED == list(COMMANDS)
+    for name, expected in GROUPS.items():
+        assert expected == set(getattr(load(name), "commands", {}))
+
+
+@pytest.mark.parametrize("name", PINNED)
+def test_short_help_is_the_beginning_of_the_long_one(name: str) -> None:
+    """The list of commands is written down beside the commands, so that nothing need be loaded; both must agree."""
+    long = getattr(load(name), "help", "")
+
+    assert COMMANDS[name].help == long.split("\n\n")[0].replace("\n", " ").strip()
+
+
+def test_every_option_is_explained() -> None:
+    """No option without help text."""
+    commands = [(name, load(name)) for name in PINNED]
+    commands += [
+        (f"{name} {inner}", command)
+        for name, group in commands
+        for inner, command in getattr(group, "commands", {}).items()
+    ]
+
+    for name, command in commands:
+        for parameter in getattr(command, "params", []):
+            if parameter.param_type_name == "option":
+                assert parameter.help, f"{name} {parameter.opts}"
+
+
+def test_version_tells_the_hash_core(integrity: Box) -> None:
+    """The version, and what computes MD5."""
+    native = integrity.run("--version", expect=0).stdout
+    fallback = integrity.run("--version", env={"INTEGRITY_NATIVE": "off"}, expect=0).stdout
+
+    assert re.fullmatch(r"integrity \d+\.\d+\.\d+\nhash core: .+\n", native)
+    assert re.fullmatch(r"integrity .+\nhash core: hashlib \(.*INTEGRITY_NATIVE=off\)\n", fallback)
+
+
+def test_without_command_help_is_shown_and_nothing_done(integrity: Box) -> None:
+    """A bare call is a usage error that shows the way."""
+    done = integrity.run(expect=2)
+
+    assert "Exit codes" in done.stderr
+    assert done.stdout == ""
+
+
+def test_unknown_command_is_guessed(integrity: Box) -> None:
+    """A slip of the pen gets the command that was meant."""
+    done = integrity.run("scurb", expect=2)
+
+    assert "Did you mean 'scrub'?" in done.stderr
+
+
+def test_global_option_behind_the_command_is_explained(integrity: Box) -> None:
+    """The commonest mistake with global options is told as such."""
+    done = integrity.run("status", "--json", expect=2)
+
+    assert "--json stands before the command: integrity --json status" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["scrub", "--due", "--new"],
+        ["scrub", "--percent", "0"],
+        ["scrub", "--rate", "fast"],
+        ["scrub", "--older-than", "3"],
+        ["scan", "--jobs", "0"],
+        ["mute", "1"],
+        ["mute", "1", "--until", "2020-01-01"],
+        ["ack"],
+        ["ack", "x"],
+        ["accept", "x"],
+        ["explain"],
+        ["root", "rebind", "x"],
+        ["--color", "pink", "status"],
+        ["--catalog", "mysql://x/y", "status"],
+        ["--config", "/nonexistent.toml", "status"],
+    ],
+)
+def test_wrong_usage_is_2_and_changes_nothing(words: list[str], integrity: Box) -> None:
+    """Each mistake on the command line is one or two lines on stderr, and no catalog is made."""
+    done = integrity.run(*words, expect=2)
+
+    assert done.stdout == ""
+    assert all(line.startswith("integrity: ") for line in done.stderr.splitlines())
+    assert not integrity.catalog.exists()
+
+
+def test_error_is_an_object_with_json(integrity: Box) -> None:
+    """A script sees the message and the exit code without parsing stderr."""
+    done = integrity.run("--json", "status", expect=4)
+
+    (error,) = done.objects
+    assert ("error", 1, 4) == (error["type"], error["schema"], error["exit_code"])
+    assert "integrity scan FOLDER" in str(error["message"])
+
+
+def test_environment_stands_for_global_options(integrity: Box) -> None:
+    """Each global option is also a variable; the command line wins."""
+    variables = {"INTEGRITY_CONFIG": "/nonexistent/a.toml", "INTEGRITY_JSON": "1"}
+    done = integrity.run("config", "check", env=variables, expect=2)
+    option = integrity.run("--config", "/nonexistent/b.toml", "config", "check", env=variables, expect=2)
+
+    assert '"type":"error"' in done.stdout
+    assert "/nonexistent/a.toml" in done.stderr
+    assert "/nonexistent/b.toml" in option.stderr
+    assert str(integrity.catalog) in integrity.run("root", "list", expect=4).stderr
+
+
+def test_closed_pipe_is_quiet(integrity: Box) -> None:
+    """``integrity ... | head`` ends without a word, as other programs do."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(
+        make_command("config", "sample"), env=integrity.environment, stdout=write_end, stderr=subprocess.PIPE
+    )
+    os.close(write_end)
+
+    assert (141, b"") == (done.returncode, done.stderr)
+
+
+def test_full_disk_behind_stdout_is_told(integrity: Box) -> None:
+    """Output that could not be written is no success."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            make_command("config", "sample"), env=integrity.environment, stdout=full, stderr=subprocess.PIPE
+        )
+
+    assert (3, b"integrity: can't write the output: No space left on device\n") == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script_is_given(shell: str, integrity: Box) -> None:
+    """Each of the three shells gets a script to evaluate."""
+    done = integrity.run(env={"_INTEGRITY_COMPLETE": f"{shell}_source"}, expect=0)
+
+    assert "_INTEGRITY_COMPLETE" in done.stdout
+
+
+def test_color_only_when_wanted(integrity: Box) -> None:
+    """Nothing but a terminal gets escape sequences, unless they are asked for."""
+    folder = integrity.home / "data"
+    folder.mkdir(parents=True)
+
+    assert "\x1b" not in integrity.run("scan", folder, expect=0).stdout
+    assert "\x1b" in integrity.run("--color", "always", "scan", folder, expect=0).stdout

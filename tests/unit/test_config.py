@@ -1,0 +1,408 @@
+"""The configuration: what is read, what is refused and in which words, what is written back."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from integrity.config import (
+    Config,
+    MailTransport,
+    Presence,
+    default_catalog_path,
+    default_config_path,
+    default_runtime_folder,
+    load_config,
+    parse_config,
+    read_seal_key,
+)
+from integrity.config.lines import LineIndex
+from integrity.config.sample import sample, show_config
+from integrity.errors import ConfigError
+from integrity.model import Policy
+
+DOCUMENTED_KEYS = [
+    "catalog",
+    "catalog_backup.folder",
+    "catalog_backup.every",
+    "catalog_backup.keep",
+    "defaults.digests",
+    "defaults.block_size",
+    "defaults.policy",
+    "defaults.exclude",
+    "defaults.builtin_excludes",
+    "defaults.rewrites_in_place",
+    "defaults.cross_mounts",
+    "defaults.presence",
+    "defaults.verify_every",
+    "defaults.settle",
+    "defaults.mass_change",
+    "schedule.scan",
+    "schedule.scrub",
+    "schedule.compare",
+    "pace.rate",
+    "pace.floor",
+    "pace.pressure",
+    "pace.wake",
+    "pace.max_temperature",
+    "mail.to",
+    "mail.from",
+    "mail.transport",
+    "mail.host",
+    "mail.port",
+    "mail.tls",
+    "mail.user",
+    "mail.password_file",
+    "alerts.group",
+    "alerts.digest_every",
+    "alerts.all_clear",
+    "alerts.alive_every",
+    "alerts.apprise",
+    "alerts.command",
+    "alerts.heartbeat_url",
+]
+
+
+def parse(text: str) -> Config:
+    """Parse a config that is right."""
+    return parse_config(text.encode(), "integrity.toml")
+
+
+def complain(text: str | bytes) -> list[str]:
+    """Return the lines of complaint about a config that is wrong."""
+    content = text if isinstance(text, bytes) else text.encode()
+    with pytest.raises(ConfigError) as caught:
+        parse_config(content, "integrity.toml")
+    return str(caught.value).split("\n")
+
+
+def test_all_errors_are_told_at_once_with_file_line_and_key() -> None:
+    """Three errors are three lines, in the order of the file."""
+    text = '[defaults]\nblock_size = "3MiB"\nsettle = 5\n\n[mail]\nport = true\n'
+
+    assert complain(text) == [
+        'integrity.toml:2: defaults.block_size: must be a power of two from 64KiB to 64MiB, not "3MiB"',
+        'integrity.toml:3: defaults.settle: must be a duration with a unit such as "90s", "5h" or "10d", not 5',
+        "integrity.toml:6: mail.port: must be a whole number from 1 to 65,535, not true",
+    ]
+
+
+def test_unknown_key_is_an_error_that_guesses_what_was_meant() -> None:
+    """A slip of the pen is never silently ignored."""
+    assert complain("[defaults]\nblok_size = 1") == [
+        'integrity.toml:2: defaults.blok_size: unknown key; did you mean "block_size"?'
+    ]
+    assert complain("[defaultz]\n") == ['integrity.toml:1: defaultz: unknown key; did you mean "defaults"?']
+    assert complain("qqq = 1") == ["integrity.toml:1: qqq: unknown key"]
+
+
+def test_key_in_the_wrong_table_is_told_where_it_belongs() -> None:
+    """The commonest mistake in TOML is a key below the wrong header."""
+    (line,) = complain('heartbeat_url = "https://example.org/x"')
+
+    assert line == "integrity.toml:1: heartbeat_url: unknown key here; it belongs in [alerts]"
+
+
+def test_syntax_error_has_line_and_column() -> None:
+    """What tomllib knows of the place is kept, in the form of all other errors."""
+    (line,) = complain("[defaults]\npolicy = archive\n")
+
+    assert re.fullmatch(r"integrity\.toml:2:\d+: .+", line)
+
+
+def test_text_that_is_not_utf8_is_refused_with_its_line() -> None:
+    """TOML is UTF-8; the line that is not is named."""
+    assert complain(b'catalog = "/a"\n# \xff\n') == ["integrity.toml:2: not UTF-8: save the file as UTF-8 text"]
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('catalog = "relative.db"', "catalog"),
+        ('catalog = ""', "catalog"),
+        ("catalog = 1", "catalog"),
+        ('[defaults]\nblock_size = "32KiB"', "defaults.block_size"),
+        ('[defaults]\nblock_size = "128MiB"', "defaults.block_size"),
+        ('[defaults]\ndigests = ["md5"]', "defaults.digests"),
+        ('[defaults]\ndigests = ["md5", "xxh3_128", "sha1"]', "defaults.digests"),
+        ('[defaults]\npolicy = "frozen"', "defaults.policy"),
+        ('[defaults]\npolicy = ["archive"]', "defaults.policy"),
+        ('[defaults]\nexclude = "*.tmp"', "defaults.exclude"),
+        ('[defaults]\nexclude = [""]', "defaults.exclude"),
+        ("[defaults]\ncross_mounts = 1", "defaults.cross_mounts"),
+        ('[defaults]\npresence = "never"', "defaults.presence"),
+        ('[defaults]\nverify_every = "0d"', "defaults.verify_every"),
+        ("[defaults]\nmass_change = { files = -1 }", "defaults.mass_change.files"),
+        ("[defaults]\nmass_change = { percent = 101 }", "defaults.mass_change.percent"),
+        ("[defaults]\nmass_change = 5", "defaults.mass_change"),
+        ("[catalog_backup]\nkeep = 0", "catalog_backup.keep"),
+        ("[[root]]\npolicy = 'archive'", "root.path"),
+        ("[[root]]\npath = 'photos'", "root.path"),
+        ("root = 5", "root"),
+        ("[root]\npath = '/srv'", "root"),
+        ("defaults = 5", "defaults"),
+        ("[[copy]]\nname = 'a'\nof = '/a'\nurl = 'ftp://x'", "copy.url"),
+        ("[[copy]]\nname = '-x'\nof = '/a'\nurl = '/b'", "copy.name"),
+        ('[schedule]\nscan = "sometimes"', "schedule.scan"),
+        ('[schedule]\nscan = "61 * * * *"', "schedule.scan"),
+        ('[schedule]\ncompare = "son 03:00"', "schedule.compare"),
+        ('[schedule]\nscrub = "01:00-25:00"', "schedule.scrub"),
+        ('[pace]\nrate = "fast"', "pace.rate"),
+        ("[pace]\npressure = 101", "pace.pressure"),
+        ('[mail]\nto = "me@example.org"', "mail.to"),
+        ('[mail]\nfrom = "a\\nBcc: b"', "mail.from"),
+        ('[mail]\ntls = "ssl"', "mail.tls"),
+        ('[alerts]\nheartbeat_url = "ftp://x"', "alerts.heartbeat_url"),
+        ('[alerts]\ngroup = "2 minutes"', "alerts.group"),
+    ],
+)
+def test_wrong_value_is_refused_with_its_key(text: str, key: str) -> None:
+    """Each wrong value is one complaint, which names its key and says what it should be."""
+    (line,) = complain(text)
+
+    assert re.match(rf"integrity\.toml:\d+: {re.escape(key)}: (must be |is missing)", line), line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[schedule]\nscan = "hourly"\nscrub = "sat,sun 00:00-08:00, 22:00-24:00"\ncompare = "30 2 * * sun"',
+        '[schedule]\nscrub = "mon-fri 01:00-06:00,22:00-23:00"\nscan = "*/15 1-5 1,15 jan-mar mon,wed"',
+        '[schedule]\nscrub = "0 1 * * sun"\nscan = "sun 03:00"',
+        '[pace]\nrate = "50M"\nfloor = 0',
+        "[[root]]\npath = '/'\n",
+    ],
+)
+def test_right_values_are_taken(text: str) -> None:
+    """What the documentation allows is allowed."""
+    parse(text)
+
+
+def test_empty_config_is_all_defaults() -> None:
+    """Defaults stand in the definition only."""
+    assert Config() == parse("")
+
+
+def test_documented_defaults_hold() -> None:
+    """The defaults are those that the documentation pins."""
+    config = Config()
+    root = config.defaults
+
+    assert ("md5", "xxh3_128") == root.digests
+    assert 1 << 20 == root.block_size_bytes
+    assert Policy.MUTABLE is root.policy
+    assert root.builtin_excludes
+    assert not root.cross_mounts
+    assert Presence.ALWAYS is root.presence
+    assert 30 * 86400 == root.verify_every_s
+    assert 120 == root.settle_s
+    assert (500, 20) == (root.mass_change_files, root.mass_change_percent)
+    assert (86400, 7, b"") == (config.catalog_backup.every_s, config.catalog_backup.keep, config.catalog_backup.folder)
+    assert ("daily", "01:00-06:00", "sun 03:00") == (
+        config.schedule.scan,
+        config.schedule.scrub,
+        config.schedule.compare,
+    )
+    assert MailTransport.AUTO is config.mail.transport
+    assert b"" == config.seal_key_file
+
+
+def test_root_inherits_the_defaults_and_overrides_single_keys() -> None:
+    """A [[root]] has what [defaults] says, but for what it says itself, down to the limits of a mass change."""
+    config = parse(
+        '[defaults]\nverify_every = "10d"\nmass_change = { percent = 7 }\n'
+        '[[root]]\npath = "/srv/photos"\npolicy = "archive"\nmass_change = { files = 3 }\n'
+    )
+    photos = config.settings_for(b"/srv/photos")
+
+    assert Policy.ARCHIVE is photos.policy
+    assert 10 * 86400 == photos.verify_every_s
+    assert (3, 7) == (photos.mass_change_files, photos.mass_change_percent)
+    assert config.defaults == config.settings_for(b"/srv/music")
+
+
+def test_wrong_default_is_told_once_however_many_roots_inherit_it() -> None:
+    """What a root took over is complained about where it stands."""
+    text = "[defaults]\nsettle = 5\n[[root]]\npath = '/a'\n[[root]]\npath = '/b'\n"
+
+    assert 1 == len(complain(text))
+
+
+def test_roots_may_not_repeat_or_contain_each_other() -> None:
+    """No file may belong to two roots."""
+    text = "[[root]]\npath = '/srv/a'\n[[root]]\npath = '/srv/a/'\n[[root]]\npath = '/srv/a/b'\n"
+
+    assert complain(text) == [
+        "integrity.toml:4: root.path: /srv/a is a [[root]] already",
+        "integrity.toml:6: root.path: /srv/a/b lies inside the [[root]] /srv/a: leave one out",
+    ]
+
+
+def test_root_that_is_a_symlink_counts_as_what_it_leads_to(tmp_path: Path) -> None:
+    """The real path is what is stored, so it is what settings are found by."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk")
+    config = parse(f'[[root]]\npath = "{tmp_path}/link"\npolicy = "archive"\n')
+
+    assert Policy.ARCHIVE is config.settings_for(os.fsencode(tmp_path / "disk")).policy
+
+
+def test_copies_have_names_of_their_own() -> None:
+    """A name on a command line means one copy."""
+    copy = "[[copy]]\nname = 'n'\nof = '/a'\nurl = '/b'\n"
+
+    assert complain(copy * 2) == ['integrity.toml:6: copy.name: "n" names another [[copy]] already']
+
+
+def test_sample_is_the_defaults_in_words() -> None:
+    """The sample parses to the defaults, and has every documented key."""
+    text = sample()
+    table, keys = "", set()
+    for line in text.splitlines():
+        header = re.match(r"\[([a-z_]+)\]", line)
+        key = re.match(r"([a-z_]+) = ", line)
+        if header:
+            table = f"{header[1]}."
+        elif key:
+            keys.add(table + key[1])
+
+    assert Config() == parse(text)
+    assert set(DOCUMENTED_KEYS) | {"seal_key_file"} == keys
+
+
+def test_examples_in_the_sample_are_right_when_uncommented() -> None:
+    """What a reader gets by removing the hash signs can be used."""
+    text = re.sub(r"^# (?=\[\[|[a-z_]+ = )", "", sample(), flags=re.MULTILINE)
+    config = parse(text)
+
+    assert [b"/srv/photos"] == [root.path for root in config.roots]
+    assert ["nightly"] == [copy.name for copy in config.copies]
+
+
+def test_shown_config_comes_back() -> None:
+    """What ``config show`` prints is a config that means the same."""
+    config = parse(
+        'catalog = "/x/ü\\"\\u007f.db"\n[defaults]\nexclude = ["*.tmp", "!a\\\\b"]\nblock_size = "64KiB"\n'
+        "[[root]]\npath = '/srv/a'\nverify_every = '36h'\n[[copy]]\nname = 'n'\nof = '/srv/a'\nurl = 'ssh://h/p'\n"
+        "[pace]\nrate = '50M'\n"
+    )
+
+    assert config == parse(show_config(config))
+
+
+def test_secrets_are_not_shown() -> None:
+    """Of addresses that may hold a token only their kind is shown."""
+    text = show_config(parse('[alerts]\napprise = ["discord://tok/en"]\nheartbeat_url = "https://hc.example/uuid"\n'))
+
+    assert 'apprise = ["discord://(hidden)"]' in text
+    assert "uuid" not in text
+
+
+def test_missing_default_file_means_defaults_and_costs_nothing() -> None:
+    """Without a config file neither pydantic nor tomllib is imported."""
+    program = (
+        "import sys, integrity.config as c; assert c.load_config() == c.Config();"
+        "print([name for name in ('pydantic', 'tomllib') if name in sys.modules])"
+    )
+    environment = {**os.environ, "XDG_CONFIG_HOME": "/nonexistent"}
+    if os.path.exists(default_config_path()) and os.geteuid() == 0:
+        pytest.skip("this machine has a configuration of its own")
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
+
+
+def test_named_file_must_exist(tmp_path: Path) -> None:
+    """A config that was asked for and is not there is an error that says how to make one."""
+    with pytest.raises(ConfigError, match="integrity config sample"):
+        load_config(str(tmp_path / "none.toml"))
+
+
+def test_config_that_is_a_folder_is_an_error(tmp_path: Path) -> None:
+    """What can't be read is told with its path and the reason."""
+    with pytest.raises(ConfigError, match="can't read the config file"):
+        load_config(str(tmp_path))
+
+
+def test_file_name_of_any_bytes_is_read_and_shown(tmp_path: Path) -> None:
+    """The path of the config is bytes, too; in messages it is escaped."""
+    path = os.fsencode(tmp_path) + b"/\xff.toml"
+    with open(path, "wb") as file:
+        file.write(b"x = 1")
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+
+    assert str(caught.value).endswith("/\\xff.toml:1: x: unknown key")
+
+
+def test_seal_key_is_the_content_of_its_file(tmp_path: Path) -> None:
+    """The line break that editors add is no part of the key; an empty or missing file is an error."""
+    key = tmp_path / "key"
+    config = parse(f'seal_key_file = "{key}"')
+    with pytest.raises(ConfigError, match="can't read the seal_key_file"):
+        read_seal_key(config)
+    key.write_bytes(b"\n")
+    with pytest.raises(ConfigError, match="is empty"):
+        read_seal_key(config)
+    key.write_bytes(b"secret\n")
+
+    assert b"secret" == read_seal_key(config)
+    assert read_seal_key(Config()) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="asks where things are for root")
+def test_places_of_root_are_fixed() -> None:
+    """For root nothing depends on the environment."""
+    assert b"/etc/integrity/integrity.toml" == default_config_path()
+    assert b"/var/lib/integrity/catalog.db" == default_catalog_path()
+    assert b"/run/integrity" == default_runtime_folder()
+
+
+LINES = '''\
+a = 1
+"b c".d = 2
+[t]          # [not.this]
+x = """
+[no.table]
+y = 1
+"""
+y = [
+  "[",  # ]
+  { z = 1 },
+]
+z.k = 'its'
+[[r]]
+p = 1
+[[r]]
+p = 2
+[r.sub]
+q = 3
+'''
+
+
+@pytest.mark.parametrize(
+    ("location", "line"),
+    [
+        (("a",), 1),
+        (("b c", "d"), 2),
+        (("t",), 3),
+        (("t", "x"), 4),
+        (("t", "y"), 8),
+        (("t", "y", 1, "z"), 8),
+        (("t", "z", "k"), 12),
+        (("r", 0, "p"), 14),
+        (("r", 1), 15),
+        (("r", 1, "p"), 16),
+        (("r", 1, "sub", "q"), 18),
+        (("r", 0, "none"), 13),
+        (("none",), 1),
+    ],
+)
+def test_lines_of_keys_are_found(location: tuple[str | int, ...], line: int) -> None:
+    """Tables, arrays of tables, dotted keys, and values over several lines do not confuse the count."""
+    assert line == LineIndex(LINES).line_of(location)
