@@ -38,6 +38,7 @@ class Cost:
         asked_bytes: what its read calls returned (rchar), from wherever.
         write_bytes: sent to storage.
         peak_rss_bytes: the most memory it held; not below some 10 MB, the size of the Python that started it.
+        wall_s: from its start to its end.
         cpu_s: user and system time, with those of its children that it waited for.
     """
 
@@ -48,6 +49,7 @@ class Cost:
     asked_bytes: int
     write_bytes: int
     peak_rss_bytes: int
+    wall_s: float
     cpu_s: float
 
 

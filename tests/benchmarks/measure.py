@@ -1,0 +1,80 @@
+"""Measure whole commands as a user runs them, and print them side by side with what he would use instead."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from support.proc import Cost, measure
+
+SOURCES = ("/usr/lib", "/usr/share")
+
+
+@contextmanager
+def scratch(folder: str | None) -> Iterator[Path]:
+    """Make a folder for trees and catalogs, and remove it at the end."""
+    path = Path(tempfile.mkdtemp(prefix="integrity-bench-", dir=folder))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def make_small_files(target: Path, at_least: int) -> int:
+    """Copy /usr/lib and /usr/share as often as it takes to have so many files; say how many there are."""
+    count = copies = 0
+    while count < at_least:
+        folder = target / str(copies)
+        folder.mkdir(parents=True)
+        subprocess.run(["cp", "-a", *SOURCES, str(folder)], check=True, stderr=subprocess.DEVNULL)
+        copies += 1
+        count = sum(len(names) for _, _, names in os.walk(target))
+    os.sync()
+    return count
+
+
+def make_large_files(target: Path, count: int, size_bytes: int) -> None:
+    """Write files of random bytes and bring them to the disk."""
+    target.mkdir(parents=True)
+    for number in range(count):
+        with (target / f"{number}.bin").open("wb") as file:
+            for _ in range(size_bytes >> 20):
+                file.write(os.urandom(1 << 20))
+    os.sync()
+
+
+def integrity(catalog: Path, *args: str | Path) -> list[str]:
+    """Make the command line of the program, with a catalog of its own and no config."""
+    return [sys.executable, "-P", "-m", "integrity", "--catalog", str(catalog), *map(str, args)]
+
+
+def median_of(runs: int, command: Sequence[str], before: Callable[[], None] | None = None) -> Cost:
+    """Run a command several times and give the run with the median wall time."""
+    costs = []
+    for _ in range(runs):
+        if before is not None:
+            before()
+        costs.append(measure(command))
+    middle = statistics.median_low(cost.wall_s for cost in costs)
+    return next(cost for cost in costs if cost.wall_s == middle)
+
+
+def row(what: str, ours: float, peer: float, bar: float, *, unit: str = "s", at_least: bool = False) -> None:
+    """Print one line of the table: figures of both, their ratio and the bar."""
+    ratio = ours / peer
+    is_met = ratio >= bar if at_least else ratio <= bar
+    sign = ">=" if at_least else "<="
+    print(
+        f"{what:<58} {ours:10.2f} {unit:<8} peer {peer:10.2f} {unit:<8} ratio {ratio:6.2f}  bar {sign} {bar:g}"
+        f"  {'met' if is_met else 'MISSED'}",
+        flush=True,
+    )
