@@ -14,6 +14,7 @@ import pytest
 
 from integrity.cli.signals import stop_on_signals
 from support.cli import Box, complete, make_command
+from support.privileges import as_nobody
 
 TALLIES = (
     "files_verified",
@@ -176,6 +177,19 @@ def test_catalog_that_is_garbage_is_4(integrity: Box, data: Path) -> None:
 
     assert "integrity catalog restore" in done.stderr
     assert b"garbage" == integrity.catalog.read_bytes()
+
+
+def test_catalog_that_may_not_be_looked_at_is_not_called_missing(integrity: Box, data: Path) -> None:
+    """Another user's catalog is told as such, instead of an invitation to begin one."""
+    integrity.run("scan", data, expect=0)
+    environment = integrity.environment | {"INTEGRITY_CONFIG": os.devnull}
+    integrity.home.chmod(0 if os.geteuid() else 0o700)
+    with as_nobody():
+        done = subprocess.run(make_command("status"), env=environment, capture_output=True, text=True)
+    integrity.home.chmod(0o700)
+
+    assert done.returncode == 4
+    assert "Permission denied" in done.stderr
 
 
 def test_lost_catalog_with_backups_is_not_begun_anew(integrity: Box, data: Path) -> None:

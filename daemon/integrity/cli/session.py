@@ -67,7 +67,7 @@ class Session:
             CatalogError: and its kinds; CatalogMissing says how to begin.
         """
         path = self.catalog_path
-        if not os.path.lexists(path):
+        if _is_missing(path):
             raise CatalogMissing(_say_missing(path, self._find_backups()))
         from integrity.catalog.connect import Catalog
         from integrity.config import read_seal_key
@@ -85,7 +85,7 @@ class Session:
             paths: what is to be recorded; checked first, so that a slip of the pen makes no catalog.
         """
         path = self.catalog_path
-        if os.path.lexists(path):
+        if not _is_missing(path):
             with self.open_catalog(writes=True) as catalog:
                 yield catalog
             return
@@ -115,6 +115,17 @@ class Session:
     def _warn(self, catalog: Catalog) -> None:
         for warning in catalog.warnings:
             self.output.warn(warning)
+
+
+def _is_missing(path: bytes) -> bool:
+    """Say whether there is certainly no catalog; why one can't be looked at is for opening it to explain."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _say_missing(path: bytes, backups: Sequence[bytes]) -> str:

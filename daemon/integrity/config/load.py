@@ -74,6 +74,8 @@ def parse_config(content: bytes, name: str) -> Config:
         raise ConfigError(f"{name}:{line}: not UTF-8: save the file as UTF-8 text") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(_say_syntax_error(str(error), name)) from error
+    if not document:
+        return Config()  # nothing but comments: not worth importing pydantic for
     config, complaints = _validate(document)
     if config is not None:
         complaints = _find_conflicts(config)
