@@ -19,7 +19,7 @@ from integrity.catalog.history import count_replaced
 from integrity.catalog.recording import PERSONS_WORD, drop_candidate, put_baseline, require_record
 from integrity.catalog.removing import remove_files
 from integrity.catalog.roots import RootRecord
-from integrity.catalog.rows import join_path
+from integrity.catalog.rows import inside, join_path
 from integrity.catalog.seal import Sealer, sealer_of
 from integrity.catalog.tables import candidate, file, folder, run
 from integrity.errors import CatalogError
@@ -180,6 +180,32 @@ def find_candidates(
     rows = c.execute(query.order_by(candidate.c.file_id).limit(limit)).mappings()
     sealer = sealer_of(c)
     return [_to_record(sealer, row) for row in rows]
+
+
+def find_held_removals(c: sa.Connection, root_id: RootId) -> list[FileId]:
+    """List the files of a root whose removal waits for a person."""
+    is_held = candidate.c.state == CandidateState.HELD.value, candidate.c.kind == CandidateKind.REMOVAL.value
+    return [
+        FileId(row) for row in c.execute(sa.select(candidate.c.file_id).where(*is_held, _in_root(root_id))).scalars()
+    ]
+
+
+def has_held(c: sa.Connection, root_id: RootId, prefix: bytes = b"") -> bool:
+    """Say whether anything at or below a path of a root waits for a person."""
+    query = sa.select(candidate.c.file_id).join(file, file.c.id == candidate.c.file_id).join(folder)
+    held = candidate.c.state == CandidateState.HELD.value
+    return c.execute(query.where(held, inside(root_id, prefix)).limit(1)).first() is not None
+
+
+def discard_refuted(c: sa.Connection, root_id: RootId) -> int:
+    """Forget the changes that wait for a person though the baseline was found again since; say how many."""
+    is_change = candidate.c.state == CandidateState.HELD.value, candidate.c.kind == CandidateKind.CHANGE.value
+    is_back = sa.or_(file.c.verified_at > candidate.c.seen_at, file.c.ctime_ns > candidate.c.ctime_ns)
+    query = sa.select(candidate.c.file_id).join(file, file.c.id == candidate.c.file_id)
+    refuted = c.execute(query.where(*is_change, _in_root(root_id), is_back)).scalars().all()
+    for file_id in refuted:
+        drop_candidate(c, file_id)
+    return len(refuted)
 
 
 def count_staged(c: sa.Connection, root_id: RootId) -> tuple[int, int]:

@@ -119,6 +119,13 @@ def find_findings(
     return [_to_finding(row) for row in c.execute(query)]
 
 
+def find_unsaid(c: sa.Connection, root_id: RootId, prefix: bytes, kind: FindingKind, run_id: RunId) -> list[Finding]:
+    """List the open findings of a kind at or below a path, about no recorded file, that a run did not repeat."""
+    mine = finding.c.root_id == root_id, finding.c.kind == kind.value, below(finding.c.path, prefix)
+    query = _QUERY.where(*mine, _UNRESOLVED, finding.c.file_id.is_(None), finding.c.run_id.is_distinct_from(run_id))
+    return [_to_finding(row) for row in c.execute(query.order_by(finding.c.id))]
+
+
 def find_file_findings(c: sa.Connection, file_id: FileId) -> list[Finding]:
     """List all findings that were ever opened on a file, in the order of their numbers."""
     query = _QUERY.where(finding.c.file_id == file_id).order_by(finding.c.id)

@@ -1,8 +1,9 @@
 """
 Where the reading of a large file stopped, so that the next run goes on there (R7).
 
-While a file is recorded its block digests so far and its MD5 state are kept; while it is verified, the blocks that did
-not match. A checkpoint is void if the file's witness moved: the engine then starts over, which shows in ``first_block``.
+While a file is recorded its block digests so far and its MD5 state are kept; while it is verified, the blocks that
+did not match. A checkpoint is void if the file's witness moved: the engine then starts over, which shows in
+``first_block``.
 """
 
 from __future__ import annotations

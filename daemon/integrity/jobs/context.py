@@ -88,6 +88,7 @@ class RootRun:
         counts: what was covered so far.
         kinds_met: of all findings that this run met, new or still open.
         is_incomplete: something could not be covered.
+        looked_at: recorded files that a walk met or missed.
     """
 
     context: Context
@@ -107,6 +108,7 @@ class RootRun:
     counts: RunCounts = field(default_factory=RunCounts)
     kinds_met: set[FindingKind] = field(default_factory=set)
     is_incomplete: bool = False
+    looked_at: int = 0
     budget: ErrorBudget = field(default_factory=ErrorBudget)
     _told_at: float = 0.0
 

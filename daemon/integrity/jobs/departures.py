@@ -11,11 +11,12 @@ import errno
 from array import array
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, files, roots
+from integrity.catalog import candidates, files, findings, roots
 from integrity.catalog.files import FileRecord
 from integrity.files.opening import stat_beneath
 from integrity.jobs import messages
 from integrity.jobs.paging import iterate_files
+from integrity.jobs.report import NoteKind
 from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally
 
 if TYPE_CHECKING:
@@ -58,6 +59,12 @@ class Departures:
 
     def account(self) -> int:
         """Account for every recorded file of the run's part of the root that was not met; say how many there are."""
+        unmet = self._account_unmet()
+        self._run.looked_at = len(self._seen) + unmet
+        self._end_what_is_over()
+        return unmet
+
+    def _account_unmet(self) -> int:
         if not self._run.prefix and len(self._seen) == self._count_rows():
             return 0
         unmet = 0
@@ -78,6 +85,28 @@ class Departures:
     def _count_rows(self) -> int:
         with self._run.catalog.read() as connection:
             return roots.count_files(connection, self._run.root.id)
+
+    def _end_what_is_over(self) -> None:
+        """
+        End what earlier runs said and this one, having looked everywhere, did not.
+
+        That a folder or an unrecorded file can't be read; that a file is gone, and waits for a person, while it stands.
+        """
+        run = self._run
+        with run.catalog.read() as connection:
+            unsaid = findings.find_unsaid(connection, run.root.id, run.prefix, FindingKind.UNREADABLE, run.run_id)
+            held = candidates.find_held_removals(connection, run.root.id)
+        over = [one for one in unsaid if not any(_is_below(one.path or b"", folder) for folder in self._unlisted)]
+        back = [file_id for file_id in held if file_id in self._seen]
+        if not over and not back:
+            return
+        with run.writing() as connection:
+            resolution = "it could be looked at again, or is gone"
+            findings.resolve_ids(connection, [one.id for one in over], resolution=resolution, now=run.now())
+            for file_id in back:
+                candidates.discard(connection, file_id)
+        for one in over:
+            run.note(NoteKind.RESOLVED, one.path, f"{one.kind.value} {one.id} is over: {resolution}")
 
     def _out_of_sight(self, path: bytes) -> Tally | None:
         """Tell why a file may not have been met although it is there; None if it is gone."""
@@ -104,6 +133,7 @@ class Departures:
                 if twin is not None:
                     path = files.get_file(connection, run.catalog.sealer, twin).path
                     self._arrivals.merge(connection, record, twin, path)
+                    candidates.discard(connection, record.id)  # that it is gone, if an earlier run said so
                     continue
                 self._assessor.count(record.id, Tally.MISSING)
                 if run.settings.policy is Policy.ARCHIVE:

@@ -1,9 +1,9 @@
 """
 Is a root itself (R5)? And did more change in it than is to be believed?
 
-Absence is suspicious: a disk that is not mounted looks like an empty folder, without any error. So before a root's files
-are looked at, the root is recognised by its file system and folder; and before removals and changes are taken over, they
-are weighed together.
+Absence is suspicious: a disk that is not mounted looks like an empty folder, without any error. So before a root's
+files are looked at, the root is recognised by its file system and folder; and before removals and changes are taken
+over, they are weighed together.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import backup, boots, findings, roots, runs
 from integrity.catalog.connect import Catalog
+from integrity.catalog.roots import RootRecord
 from integrity.config import Config
 from integrity.errors import AppError, RootSuspended
 from integrity.files.capability import find_capability
@@ -159,11 +160,7 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
     with context.catalog.read() as connection:
         root = roots.get_root(connection, target.root.id)  # as it is now that the lock is held
     settings = context.config.settings_for(root.path)
-    suspension = None
-    try:
-        root_fd = open_guarded(root)
-    except RootSuspended as reason:
-        root_fd, suspension = -1, str(reason)
+    root_fd, capability, device, suspension = _open_guarded(root)
     try:
         run = RootRun(
             context=context,
@@ -175,14 +172,14 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
             boot_id=boot_id,
             started_at=context.now(),
             root_fd=root_fd,
-            capability=_NOTHING_KNOWN if root_fd < 0 else find_capability(root_fd, root.path),
-            device=_NO_DEVICE if root_fd < 0 else find_device(root_fd),
+            capability=capability,
+            device=device,
             excludes=Excludes(settings.exclude, builtin=settings.builtin_excludes),
             rewrites=Excludes(settings.rewrites_in_place, builtin=False),
             pace=pace,
         )
         if suspension is not None:
-            _suspend(run, suspension)
+            _suspend(run, suspension, is_named=target.is_named)
         else:
             _resume(run)
         yield run
@@ -191,12 +188,30 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
             os.close(root_fd)
 
 
-def _suspend(run: RootRun, reason: str) -> None:
-    """Suspend a root that is not itself; its files are counted as skipped and nothing is taken out (R5)."""
-    run.is_incomplete = True
+def _open_guarded(root: RootRecord) -> tuple[int, Capability, Device, str | None]:
+    """Open a root and find out what can be expected of its disk; if it is not itself, -1 and why."""
+    root_fd = -1
+    try:
+        root_fd = open_guarded(root)
+        return root_fd, find_capability(root_fd, root.path), find_device(root_fd), None
+    except (RootSuspended, OSError) as error:  # also a disk that dies right after it was recognised
+        if root_fd >= 0:
+            os.close(root_fd)
+        reason = f"{show(root.path)}: its disk does not answer: {error}" if isinstance(error, OSError) else str(error)
+        return -1, _NOTHING_KNOWN, _NO_DEVICE, reason
+
+
+def _suspend(run: RootRun, reason: str, *, is_named: bool) -> None:
+    """
+    Suspend a root that is not itself; its files are counted as skipped and nothing is taken out (R5).
+
+    A removable disk that is absent is no alarm; but who asks for just this one is told that it was not covered.
+    """
     run.counts.add(Tally.SKIPPED, sum(1 for _ in iterate_files(run)))
+    may_be_absent = run.settings.presence == "sometimes"
+    run.is_incomplete = is_named or not may_be_absent
     with run.writing() as connection:
-        if run.settings.presence == "sometimes":
+        if may_be_absent:
             run.note(NoteKind.WARNING, None, f"{reason}; it is allowed to be absent, so that is no finding")
             return
         roots.set_root_state(connection, run.root.id, RootState.SUSPENDED, reason)

@@ -2,8 +2,8 @@
 Take over what a run staged, or hold it back (R5).
 
 A run stages removals and changes of content while it works. Only when all of it is known are they weighed against the
-mass-change limits, together with those of the day before: below, each change becomes a baseline and each removal history;
-beyond, all of them are held until a person has looked.
+mass-change limits, together with those of the day before: below, each change becomes a baseline and each removal
+history; beyond, all of them are held until a person has looked. What proves to be as it was recorded is held no more.
 """
 
 from __future__ import annotations
@@ -32,21 +32,40 @@ def settle(run: RootRun, looked_at: int) -> None:
 
     Args:
         run: the run; all its readings are in.
-        looked_at: how many recorded files it met or missed.
+        looked_at: how many recorded files it met or missed; what its walk says counts if that is more.
     """
+    _drop_refuted(run)
     with run.catalog.read() as connection:
         changed, removed = candidates.count_staged(connection, run.root.id)
-        if not changed + removed:
-            return
-        before_changed, before_removed = candidates.count_recent_changes(
-            connection, run.root.id, run.started_at - DAY_S
-        )
         is_held = _is_held(connection, run)
-    wave = Wave(changed + before_changed, removed + before_removed, looked_at)
-    if is_held or wave.is_mass_change(run.settings):
-        _hold(run, changed, removed, looked_at)
-    else:
+        is_wave = _is_wave(connection, run, Wave(changed, removed, max(looked_at, run.looked_at)))
+    if changed + removed and (is_held or is_wave):
+        with run.writing() as connection:
+            candidates.hold(connection, run.root.id)
+    elif changed + removed:
         promote_all(run, CandidateState.STAGED)
+    if is_held or is_wave:
+        _tell_held(run)
+
+
+def _drop_refuted(run: RootRun) -> None:
+    """Forget held changes of files that are again, by now, what was recorded."""
+    with run.writing() as connection:
+        candidates.discard_refuted(connection, run.root.id)
+
+
+def _is_wave(connection: Connection, run: RootRun, own: Wave) -> bool:
+    """
+    Say whether a run's changes, or those of the day with them, are too many.
+
+    Its own are held against what it looked at, those of the day against the whole root: they may come from all of it.
+    """
+    if not own.changed + own.removed:
+        return False
+    changed, removed = candidates.count_recent_changes(connection, run.root.id, run.started_at - DAY_S)
+    looked_at = max(own.looked_at, run.root.file_count)
+    of_the_day = Wave(own.changed + changed, own.removed + removed, looked_at)
+    return own.is_mass_change(run.settings) or of_the_day.is_mass_change(run.settings)
 
 
 def _is_held(connection: Connection, run: RootRun) -> bool:
@@ -55,11 +74,24 @@ def _is_held(connection: Connection, run: RootRun) -> bool:
     return any(finding.kind is FindingKind.MASS_CHANGE for finding in found)
 
 
-def _hold(run: RootRun, changed: int, removed: int, looked_at: int) -> None:
+def _tell_held(run: RootRun) -> None:
+    """Tell the mass change as it stands now, if any of it lies in the run's part of the root; or that it is over."""
     with run.writing() as connection:
-        candidates.hold(connection, run.root.id)
-        text = messages.mass_change(changed, removed, looked_at)
-        run.open_finding(connection, FindingKind.MASS_CHANGE, text)
+        changed, removed = candidates.count_candidates(connection, run.root.id, CandidateState.HELD)
+        if not changed + removed:
+            _end_wave(run, connection)
+        elif candidates.has_held(connection, run.root.id, run.prefix):
+            looked_at = max(run.looked_at, run.root.file_count)
+            text = messages.mass_change(changed, removed, looked_at)
+            run.open_finding(connection, FindingKind.MASS_CHANGE, text)
+
+
+def _end_wave(run: RootRun, connection: Connection) -> None:
+    resolution, kinds = "all that was held back is as it was recorded", {FindingKind.MASS_CHANGE}
+    for one in findings.resolve_findings(
+        connection, root_id=run.root.id, kinds=kinds, resolution=resolution, now=run.now()
+    ):
+        run.note(NoteKind.RESOLVED, None, f"{one.kind.value} {one.id} is over: {resolution}")
 
 
 def promote_all(run: RootRun, state: CandidateState) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog.roots import RootRecord, add_root, find_roots
@@ -25,10 +25,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A root, or the part of it below ``prefix`` (a folder or one file, relative to the root; empty: all of it)."""
+    """
+    A root, or a part of it.
+
+    Args:
+        root: as recorded.
+        prefix: a folder or one file, relative to the root; empty: all of it.
+        is_named: somebody asked for it; else it is one of all roots.
+    """
 
     root: RootRecord
     prefix: bytes
+    is_named: bool = True
 
 
 def find_target(connection: Connection, path: bytes) -> Target:
@@ -70,8 +78,9 @@ def find_targets(catalog: Catalog, paths: Sequence[bytes], configured: Sequence[
         if isinstance(match, RootIdentity):
             with catalog.transaction() as connection:
                 match = Target(add_root(connection, path, match, now), b"")
-        if match not in targets:
-            targets.append(match)
+        target = replace(match, is_named=bool(paths))
+        if target not in targets:
+            targets.append(target)
     return targets
 
 

@@ -1,0 +1,230 @@
+"""Roots that are not there, or are not themselves: nothing is concluded about their files (R5)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.cli import Box, Completed, JsonObject
+from support.faultfs import FaultFS, Rule
+from support.loopfs import LoopFS
+from support.mounts import bound, hidden, other_disk, unmounted, vanish
+from support.planted import count_rows, kinds, plant, tallies
+from support.programs import sh
+from support.running import Running
+from support.shapes import put
+from support.waiting import wait_until
+
+
+def the(objects: list[JsonObject]) -> JsonObject:
+    """Return the only one."""
+    (one,) = objects
+    return one
+
+
+@pytest.mark.root
+def test_empty_mount_point_deletes_nothing(ext4: LoopFS, integrity: Box) -> None:
+    """Where 1,000 files were is nothing: suspended, one finding however often it is met; then all is as before."""
+    root = plant(ext4.folder, 1000)
+    integrity.run("scan", root, expect=0)
+    with unmounted(ext4.mnt):
+        for command in ("scan", "scrub", "scan"):
+            result = integrity.run("--json", command, root, expect=3)
+            assert ["root_suspended"] == kinds(result)
+            assert {"skipped": 1000} == tallies(result, with_skipped=True)
+            assert "incomplete" == result.summary["outcome"]
+            assert 0 == result.summary["bytes_read"]
+        assert 1 == len(integrity.findings("findings", expect=3))
+        message = str(the(integrity.findings("findings"))["message"])
+        assert "not mounted" in message
+        assert "integrity root release" in message
+        assert 1000 == count_rows(integrity)
+
+    again = integrity.run("--json", "scan", root, expect=0)
+
+    assert {"not_due": 1000} == tallies(again)
+    assert ["resolved"] == [note["kind"] for note in again.of_type("note") if note["kind"] == "resolved"]
+    assert 0 == integrity.run("findings").code
+    assert {"verified": 1000} == tallies(integrity.run("--json", "scrub", root, expect=0))
+
+
+@pytest.mark.root
+def test_overmounted_root_is_suspended(ext4: LoopFS, integrity: Box) -> None:
+    """An empty file system over the root is not the root, whichever part of it is asked for."""
+    root = plant(ext4.folder, 20)
+    integrity.run("scan", root, expect=0)
+    with hidden(root):
+        for path in (root, root / "d1", root / "d1" / "1.txt"):
+            assert ["root_suspended"] == kinds(integrity.run("--json", "scan", path, expect=3)), path
+    integrity.run("scan", root / "d1", expect=0)
+    assert 20 == count_rows(integrity)
+
+
+def test_root_folder_that_is_gone_is_suspended(tmp_path: Path, integrity: Box) -> None:
+    """A removed root folder is no reason to forget its files; one made anew under its name is not it, full or empty."""
+    root = plant(tmp_path / "root", 20)
+    integrity.run("scan", root, expect=0)
+    shutil.move(root, tmp_path / "away")
+    result = integrity.run("--json", "scan", expect=3)
+    assert "can't be opened" in str(the(result.findings)["message"])
+    assert ["root_suspended"] == kinds(integrity.run("--json", "scan", root, expect=3))
+    root.mkdir()
+    assert ["root_suspended"] == kinds(integrity.run("--json", "scan", root, expect=3))
+    put(root / "other.txt")
+    assert ["root_suspended"] == kinds(integrity.run("--json", "scan", root, expect=3))
+    assert 20 == count_rows(integrity)
+    shutil.rmtree(root)
+    shutil.move(tmp_path / "away", root)
+    integrity.run("scan", root, expect=0)
+    assert 0 == integrity.run("status").code
+
+
+def test_emptied_root_is_suspended_until_released(tmp_path: Path, integrity: Box) -> None:
+    """The right folder without any of its files may be an emptied one: once a person says so, they are gone."""
+    root = plant(tmp_path / "root", 20)
+    integrity.run("scan", root, expect=0)
+    for entry in list(root.iterdir()):
+        shutil.rmtree(entry)
+    (root / "lost+found").mkdir()
+    result = integrity.run("--json", "scan", root, expect=3)
+    assert "is empty, where 20 files are recorded" in str(the(result.findings)["message"])
+    assert 20 == count_rows(integrity)
+    integrity.run("root", "release", root, expect=0)
+    assert 20 == count_rows(integrity)
+    released = integrity.run("--json", "scan", root, expect=0)
+    assert {"missing": 20} == tallies(released)
+    assert 0 == count_rows(integrity)
+    integrity.run("scan", root, expect=0)
+
+
+@pytest.mark.root
+def test_another_disk_in_the_slot_is_not_the_root(ext4: LoopFS, integrity: Box, tmp_path: Path) -> None:
+    """A disk with another UUID is told from the recorded one although the same names are on it."""
+    root = plant(ext4.folder, 20)
+    integrity.run("scan", root, expect=0)
+    with LoopFS("ext4") as other:
+        plant(other.folder, 15)
+        shutil.copy(other.image, tmp_path / "other.img")
+    before = integrity.run("--json", "explain", root / "d1" / "1.txt").objects
+    with other_disk(tmp_path / "other.img", root):
+        for command in ("scan", "scrub"):
+            result = integrity.run("--json", command, root, expect=3)
+            assert "another file system is there" in str(the(result.findings)["message"])
+    assert before == integrity.run("--json", "explain", root / "d1" / "1.txt").objects
+    integrity.run("scrub", root, expect=0)
+
+
+@pytest.mark.root
+def test_absent_removable_disk_is_no_alarm(ext4: LoopFS, integrity: Box) -> None:
+    """With presence = "sometimes" absence is a note and exit 3 at most, never a finding, and nothing is forgotten."""
+    root = plant(ext4.folder, 20)
+    integrity.configure(f'[[root]]\npath = "{root}"\npresence = "sometimes"\n')
+    integrity.run("scan", expect=0)
+    with unmounted(ext4.mnt):
+        result = integrity.run("--json", "scan", expect=0)
+        assert [] == result.findings
+        assert ["warning"] == [note["kind"] for note in result.of_type("note")]
+        assert {"skipped": 20} == tallies(result, with_skipped=True)
+        assert 0 == integrity.run("status").code
+    assert 20 == count_rows(integrity)
+    integrity.run("scan", expect=0)
+
+
+def mount_over(folder: bytes) -> None:
+    """Put an empty file system over a folder; whoever unmounts the folder unmounts both."""
+    sh("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder)
+
+
+def interrupt_listing(faulty: FaultFS, integrity: Box, command: str, act: Callable[[], None]) -> Completed:
+    """Let a run stop at the listing of /d3, act, and let it go on."""
+    rule = faulty.add(Rule("readdir", path="/d3", is_hung=True))
+    with Running(integrity, "--json", command, faulty.folder) as running:
+        wait_until(lambda: bool(faulty.get_fired()), "the listing of d3")
+        act()
+        if act != faulty.kill:
+            faulty.clear(rule)
+        return running.finish()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("act", [vanish, mount_over], ids=["vanished", "overmounted"])
+def test_root_that_goes_while_it_is_walked(
+    faulty: FaultFS, integrity: Box, act: Callable[[bytes], None], tmp_path: Path
+) -> None:
+    """A run that began on the root ends on it, as its folder is held open; the next one finds the root gone."""
+    plant(tmp_path / "source", 30)
+    integrity.run("scan", faulty.folder, expect=0)
+    result = interrupt_listing(faulty, integrity, "scan", lambda: act(faulty.mnt))
+    assert {"not_due": 30} == tallies(result, with_skipped=True)
+    assert 0 == result.code
+    assert 30 == count_rows(integrity)
+    assert ["root_suspended"] == kinds(integrity.run("--json", "scan", faulty.folder, expect=3))
+    assert 30 == count_rows(integrity)
+
+
+@pytest.mark.root
+def test_disk_that_dies_while_it_is_walked(faulty: FaultFS, integrity: Box, tmp_path: Path) -> None:
+    """When everything fails with EIO from one moment on, no file is taken for deleted, in this run or in the next."""
+    plant(tmp_path / "source", 30)
+    integrity.run("scan", faulty.folder, expect=0)
+    result = interrupt_listing(faulty, integrity, "scan", lambda: (faulty.add(Rule("*", errno=5)), None)[1])
+    found = tallies(result, with_skipped=True)
+    assert 3 == result.code
+    assert 30 == sum(found.values())
+    assert "missing" not in found
+    integrity.run("scan", faulty.folder, expect=3)
+    integrity.run("scrub", faulty.folder, expect=3)
+    assert 30 == count_rows(integrity)
+    faulty.clear()
+    integrity.run("scan", faulty.folder, expect=0)
+    assert 0 == integrity.run("findings").code
+    again = integrity.run("--json", "scrub", faulty.folder, expect=0)
+    assert {"verified": 30} == tallies(again, with_skipped=True)
+    assert 0 == integrity.run("findings").code
+
+
+@pytest.mark.root
+def test_file_server_that_dies_while_it_is_walked(faulty: FaultFS, integrity: Box, tmp_path: Path) -> None:
+    """ENOTCONN on everything is no deletion, either."""
+    plant(tmp_path / "source", 30)
+    integrity.run("scan", faulty.folder, expect=0)
+    result = interrupt_listing(faulty, integrity, "scan", faulty.kill)
+    assert 3 == result.code
+    assert "missing" not in tallies(result, with_skipped=True)
+    integrity.run("scan", faulty.folder, expect=3)
+    assert 30 == count_rows(integrity)
+
+
+@pytest.mark.root
+def test_nested_mount_without_cross_mounts(integrity: Box) -> None:
+    """A disk that is mounted over recorded files hides them: they are skipped, not missing, and come back."""
+    with LoopFS("ext4") as outer, LoopFS("ext4") as inner:
+        root = plant(outer.folder, 14)
+        plant(inner.folder, 5)
+        integrity.run("scan", root, expect=0)
+        with bound(inner.mnt, root / "d1"):
+            result = integrity.run("--json", "scan", root, expect=0)
+            found = tallies(result, with_skipped=True)
+            assert 12 == found["not_due"]
+            assert "new" not in found
+            assert "missing" not in found
+            assert [str(root / "d1")] == [
+                note["path"] for note in result.of_type("note") if "mount" in str(note["message"])
+            ]
+        assert 14 == count_rows(integrity)
+        integrity.run("scrub", root, expect=0)
+
+
+@pytest.mark.root
+def test_read_only_root_works(ext4: LoopFS, integrity: Box) -> None:
+    """A root that can't be written is recorded and scrubbed like any other."""
+    plant(ext4.folder, 10)
+    ext4.remount("ro")
+    integrity.run("scan", ext4.folder, expect=0)
+    result = integrity.run("--json", "scrub", ext4.folder, expect=0)
+    assert 10 == tallies(result, with_skipped=True)["verified"]
+    assert not os.access(ext4.folder, os.W_OK)

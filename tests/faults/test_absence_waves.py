@@ -1,0 +1,251 @@
+"""Many files that go or change at once: held back until a person has looked (R5)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from support.cli import Box
+from support.planted import baselines, count_rows, kinds, messages, plant, plant_path, query, tallies
+from support.shapes import put
+
+COUNT = 1000
+
+
+def edit(path: Path) -> None:
+    """Rewrite a file as an editor or ransomware would."""
+    put(path, b"something else " + os.urandom(16))
+
+
+def held(integrity: Box) -> int:
+    """Count what waits for a person."""
+    return len(query(integrity, "SELECT file_id FROM candidate WHERE state = 'held'"))
+
+
+def test_mass_deletion_is_held(tmp_path: Path, integrity: Box) -> None:
+    """600 of 1,000 files gone at once keep their records, while the rest is scrubbed and new files are recorded."""
+    root = plant(tmp_path / "root", COUNT)
+    integrity.run("scan", root, expect=0)
+    before = baselines(integrity.catalog)
+    for number in range(600):
+        plant_path(root, number).unlink()
+    put(root / "new.txt")
+
+    result = integrity.run("--json", "scan", root, expect=1)
+
+    assert ["mass_change"] == kinds(result)
+    assert "600 are gone" in messages(result)
+    assert {"missing": 600, "not_due": 400, "new": 1} == tallies(result)
+    assert (COUNT + 1, 600) == (count_rows(integrity), held(integrity))
+    scrub = integrity.run("--json", "scrub", root, expect=1)
+    assert {"missing": 600, "verified": 401} == tallies(scrub)
+    assert ["mass_change"] == kinds(scrub)
+    assert "integrity accept" in integrity.run("scan", root, expect=1).stdout
+    assert 1 == len(integrity.findings("findings"))
+    after = baselines(integrity.catalog)
+    missing = os.fsencode(plant_path(root, 5))
+    assert before[missing] == after[missing]
+
+    integrity.run("accept", root, "--deletions", "--reason", "moved to another box", "--yes", expect=0)
+
+    assert 401 == count_rows(integrity)
+    assert 0 == integrity.run("findings").code
+    assert {"not_due": 401} == tallies(integrity.run("--json", "scan", root, expect=0))
+
+
+def test_mass_change_is_held(tmp_path: Path, integrity: Box) -> None:
+    """600 of 1,000 files rewritten at once keep their baselines until the changes are accepted."""
+    root = plant(tmp_path / "root", COUNT)
+    integrity.run("scan", root, expect=0)
+    before = baselines(integrity.catalog)
+    for number in range(600):
+        edit(plant_path(root, number))
+
+    result = integrity.run("--json", "scan", root, expect=1)
+
+    assert ["mass_change"] == kinds(result)
+    assert "600 files changed" in messages(result)
+    assert {"changed": 600, "not_due": 400} == tallies(result)
+    assert {"changed": 600, "verified": 400} == tallies(integrity.run("--json", "scrub", root, expect=1))
+    path = os.fsencode(plant_path(root, 5))
+    assert before[path] == baselines(integrity.catalog)[path]
+    integrity.run("accept", root, "--changes", "--reason", "converted", "--yes", expect=0)
+    assert 0 == integrity.run("findings").code
+    assert before[path] != baselines(integrity.catalog)[path]
+    assert {"not_due": COUNT} == tallies(integrity.run("--json", "scan", root, expect=0))
+    assert {"verified": COUNT} == tallies(integrity.run("--json", "scrub", root, expect=0))
+    history = integrity.json("explain", root / "d5" / "5.txt")[0]["history"]
+    assert isinstance(history, list)
+    assert 1 == len(history)
+
+
+def test_files_that_come_back_end_the_mass_change(tmp_path: Path, integrity: Box) -> None:
+    """Once all that was gone stands again, nothing is held, the finding is over, and nobody had to accept anything."""
+    root = plant(tmp_path / "root", COUNT)
+    integrity.run("scan", root, expect=0)
+    for number in range(1, 7):
+        shutil.move(root / f"d{number}", tmp_path / f"away{number}")
+    assert ["mass_change"] == kinds(integrity.run("--json", "scan", root, expect=1))
+    for number in range(1, 6):
+        shutil.move(tmp_path / f"away{number}", root / f"d{number}")
+    some = integrity.run("--json", "scan", root)
+    remaining = len(list((tmp_path / "away6").iterdir()))
+    assert remaining == held(integrity)
+    assert {"missing": remaining, "not_due": COUNT - remaining} == tallies(some)
+    shutil.move(tmp_path / "away6", root / "d6")
+
+    result = integrity.run("--json", "scan", root, expect=0)
+
+    assert {"not_due": COUNT} == tallies(result)
+    assert 0 == held(integrity)
+    assert 0 == integrity.run("findings").code
+    edit(plant_path(root, 0))
+    assert {"changed": 1, "not_due": COUNT - 1} == tallies(integrity.run("--json", "scan", root, expect=0))
+    assert 0 == held(integrity)
+    assert {"verified": COUNT} == tallies(integrity.run("--json", "scrub", root, expect=0))
+
+
+def test_files_restored_after_a_mass_change_end_it(tmp_path: Path, integrity: Box) -> None:
+    """600 files rewritten and then restored with their times are what was recorded: nothing is left to accept."""
+    root = plant(tmp_path / "root", COUNT)
+    shutil.copytree(root, tmp_path / "backup")
+    integrity.run("scan", root, expect=0)
+    before = baselines(integrity.catalog)
+    for number in range(600):
+        edit(plant_path(root, number))
+    integrity.run("scan", root, expect=1)
+    shutil.copytree(tmp_path / "backup", root, dirs_exist_ok=True)
+    integrity.run("scrub", root)
+    integrity.run("scrub", root, expect=0)
+    assert 0 == held(integrity)
+    assert 0 == integrity.run("findings").code
+    after = baselines(integrity.catalog)
+    assert {path: row[4:10] for path, row in before.items()} == {path: row[4:10] for path, row in after.items()}
+
+
+def test_accepting_deletions_spares_what_came_back(tmp_path: Path, integrity: Box) -> None:
+    """What stands again when the deletions are accepted stays recorded, though no scan has met it yet."""
+    root = plant(tmp_path / "root", COUNT)
+    integrity.run("scan", root, expect=0)
+    for number in range(1, 7):
+        shutil.move(root / f"d{number}", tmp_path / f"away{number}")
+    integrity.run("scan", root, expect=1)
+    shutil.move(tmp_path / "away3", root / "d3")
+    integrity.run("accept", root, "--deletions", "--reason", "on purpose", "--yes", expect=0)
+    here = sum(len(files) for _, _, files in os.walk(root))
+    assert here == count_rows(integrity)
+    assert {"not_due": here} == tallies(integrity.run("--json", "scan", root, expect=0))
+    assert 0 == integrity.run("findings").code
+
+
+def test_below_the_limits_changes_go_through(tmp_path: Path, integrity: Box) -> None:
+    """More than 500 files but not more than 20 %, or more than 20 % but not more than 500 files, are taken over."""
+    root = plant(tmp_path / "root", 3000)
+    small = plant(tmp_path / "small", 100)
+    integrity.run("scan", root, small, expect=0)
+    for number in range(580):
+        plant_path(root, number).unlink()
+    for number in range(90):
+        plant_path(small, number).unlink()
+    result = integrity.run("--json", "scan", root, small, expect=0)
+    assert {"missing": 670, "not_due": 2430} == tallies(result)
+    assert 2430 == count_rows(integrity)
+
+
+def test_share_is_of_all_that_was_looked_at(tmp_path: Path, integrity: Box) -> None:
+    """599 of 3,000 removed files are less than 20 %: what is gone was looked at, too."""
+    root = plant(tmp_path / "root", 3000)
+    integrity.run("scan", root, expect=0)
+    for number in range(599):
+        plant_path(root, number).unlink()
+    assert {"missing": 599, "not_due": 2401} == tallies(integrity.run("--json", "scan", root, expect=0))
+
+
+def test_scrub_of_a_share_weighs_what_its_scan_looked_at(tmp_path: Path, integrity: Box) -> None:
+    """A scrub that re-reads little still walks everything: 550 of 3,000 gone are no mass change."""
+    root = plant(tmp_path / "root", 3000)
+    integrity.run("scrub", root, expect=0)
+    for number in range(550):
+        plant_path(root, number).unlink()
+    result = integrity.run("--json", "scrub", root, "--new", expect=0)
+    assert {"missing": 550, "not_due": 2450} == tallies(result)
+    assert 2450 == count_rows(integrity)
+
+
+def test_waves_of_one_day_count_together(tmp_path: Path, integrity: Box) -> None:
+    """300 and 300 within a day are 600; what a person accepted does not count again."""
+    root = plant(tmp_path / "root", COUNT)
+    integrity.run("scan", root, expect=0)
+    for number in range(300):
+        edit(plant_path(root, number))
+    assert {"changed": 300, "not_due": 700} == tallies(integrity.run("--json", "scan", root, expect=0))
+    for number in range(300, 600):
+        edit(plant_path(root, number))
+    result = integrity.run("--json", "scan", root, expect=1)
+    assert ["mass_change"] == kinds(result)
+    assert {"changed": 300, "not_due": 700} == tallies(result)
+    assert 300 == held(integrity)
+    integrity.run("accept", root, "--changes", "--reason", "batch job", "--yes", expect=0)
+    edit(plant_path(root, 700))
+    integrity.run("scan", root / "d0", expect=0)
+    assert {"not_due": COUNT} == tallies(integrity.run("--json", "scan", root, expect=0))
+
+
+def test_part_of_a_root_is_not_blamed_for_the_day_before(tmp_path: Path, integrity: Box) -> None:
+    """After many honest changes in a large root one more in a small folder of it is no mass change."""
+    root = plant(tmp_path / "root", 4000)
+    integrity.run("scan", root, expect=0)
+    for number in range(550):
+        edit(plant_path(root, number))
+    integrity.run("scan", root, expect=0)
+    edit(plant_path(root, 1001))
+    path = plant_path(root, 1001)
+    assert {"changed": 1} == tallies(integrity.run("--json", "scan", path, expect=0))
+
+
+def test_while_a_wave_is_held_other_changes_wait_as_well(tmp_path: Path, integrity: Box) -> None:
+    """The finding goes on telling the whole wave, also when a run met only a part of it."""
+    root = plant(tmp_path / "root", COUNT)
+    integrity.run("scan", root, expect=0)
+    for number in range(600):
+        plant_path(root, number).unlink()
+    integrity.run("scan", root, expect=1)
+    edit(plant_path(root, 700))
+    result = integrity.run("--json", "scan", plant_path(root, 700), expect=1)
+    assert {"changed": 1} == tallies(result)
+    assert "1 files changed and 600 are gone" in messages(result)
+    assert 601 == held(integrity)
+    integrity.run("accept", root, "--deletions", "--reason", "on purpose", "--yes", expect=0)
+    assert 1 == held(integrity)
+    assert 1 == integrity.run("findings").code
+    integrity.run("accept", root, "--changes", "--reason", "on purpose", "--yes", expect=0)
+    assert 0 == integrity.run("findings").code
+    integrity.run("scan", root, expect=0)
+
+
+def test_interrupted_wave_is_weighed_anew(tmp_path: Path, integrity: Box) -> None:
+    """Limits of the config hold: with 5 files and 10 % the sixth of thirty is too much."""
+    root = plant(tmp_path / "root", 30)
+    integrity.configure(f'[[root]]\npath = "{root}"\nmass_change = {{ files = 5, percent = 10 }}\n')
+    integrity.run("scan", expect=0)
+    for number in range(6):
+        plant_path(root, number).unlink()
+    assert ["mass_change"] == kinds(integrity.run("--json", "scan", expect=1))
+    assert 30 == count_rows(integrity)
+
+
+def test_preview_asks_before_it_accepts(tmp_path: Path, integrity: Box) -> None:
+    """Without --yes and without a terminal nothing is taken over, and the counts are shown."""
+    root = plant(tmp_path / "root", 30)
+    integrity.configure(f'[[root]]\npath = "{root}"\nmass_change = {{ files = 5, percent = 10 }}\n')
+    integrity.run("scan", expect=0)
+    for number in range(6):
+        plant_path(root, number).unlink()
+    integrity.run("scan", expect=1)
+    result = integrity.run("accept", root, "--deletions", "--reason", "x")
+    assert 0 != result.code
+    assert "6 deleted files" in result.stdout
+    assert 30 == count_rows(integrity)
+    refused = integrity.run("accept", root, "--reason", "x", expect=2)
+    assert "--deletions" in refused.stderr

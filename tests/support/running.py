@@ -1,0 +1,60 @@
+"""The program while it runs: for tests that do something to it, or beside it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from types import TracebackType
+
+from support import AnyPath
+from support.cli import Box, Completed, complete, make_command
+
+_TIMEOUT_S = 60.0
+
+
+class Running:
+    """
+    ``integrity`` in the background: ``with Running(box, "scan", root) as running: ...; done = running.finish()``.
+
+    It never outlives the block.
+    """
+
+    def __init__(self, box: Box, *args: AnyPath) -> None:
+        self._box, self._args = box, args
+
+    def __enter__(self) -> Running:
+        self._process = subprocess.Popen(
+            make_command(*self._args),
+            env=self._box.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended."""
+        return self._process.poll() is not None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        os.kill(self._process.pid, number)
+
+    def finish(self, timeout_s: float = _TIMEOUT_S) -> Completed:
+        """Wait for its end and return what it left."""
+        out, err = self._process.communicate(timeout=timeout_s)
+        return complete(self._process.returncode, out, err, is_json="--json" in self._args)
