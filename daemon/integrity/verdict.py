@@ -231,7 +231,8 @@ def confirm(baseline: Pair, first: Pair, rereads: Sequence[Pair]) -> Confirmatio
     Decide what a mismatch was, from readings of the same bytes at different moments.
 
     Args:
-        baseline: as recorded; a digest that is None there is not compared.
+        baseline: as recorded; a digest that is None there is not compared. Without any, as when only the size differs,
+            no reading can be right.
         first: the reading that did not match.
         rereads: at least one later reading, each with every digest that the baseline has.
     """
@@ -241,7 +242,7 @@ def confirm(baseline: Pair, first: Pair, rereads: Sequence[Pair]) -> Confirmatio
             for recorded, read in ((baseline.xxh3_128, pair.xxh3_128), (baseline.md5, pair.md5))
             if recorded is not None and read is not None
         ]
-        if all(matches):
+        if matches and all(matches):
             return Confirmation.TRANSIENT
         if any(matches):
             return Confirmation.CATALOG_DAMAGED

@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -258,7 +259,9 @@ class TestStability:
             (GRANULE_NS - 1, 1, True),
             (GRANULE_NS, 1, True),
             (GRANULE_NS + 1, 1, False),
-            (-3_600_000_000_000, 1, True),
+            (-GRANULE_NS, 1, True),
+            (-GRANULE_NS - 1, 1, False),
+            (-3_600_000_000_000, 1, False),
             (999_000_000, 1_000_000_000, True),
             (1_000_000_001, 1_000_000_000, False),
         ],
@@ -266,7 +269,7 @@ class TestStability:
     def test_witness_within_a_granule_is_racy(
         self, tmp_path: Path, buffers: Buffers, age_ns: int, granularity_ns: int, is_racy: bool
     ) -> None:
-        """A file hashed within a granule of its last change, at least 20 ms, or before it, may change unseen."""
+        """Hashed within a granule of its change, at least 20 ms, a file may change unseen; not ahead of it."""
         (tmp_path / "f").write_bytes(b"content")
         stat = (tmp_path / "f").stat()
         now_ns = max(stat.st_mtime_ns, stat.st_ctime_ns) + age_ns
@@ -275,6 +278,19 @@ class TestStability:
             reading(tmp_path, capability=capability, clock_ns=lambda: now_ns) as reader,
             reader.open(b"f") as file,
         ):
+            read_all(file, buffers)
+
+            assert is_racy == file.finish().is_racy
+
+    @pytest.mark.parametrize(("is_remote", "is_racy"), [(True, True), (False, False)])
+    def test_a_server_may_stamp_ahead_of_our_clock(
+        self, tmp_path: Path, buffers: Buffers, is_remote: bool, is_racy: bool
+    ) -> None:
+        """A stamp ten minutes ahead is fresh if the server's clock may be ahead, else a wrong date that stays."""
+        (tmp_path / "f").write_bytes(b"content")
+        now_ns = (tmp_path / "f").stat().st_ctime_ns - 600 * 10**9
+        capability = replace(make_capability(), is_remote=is_remote)
+        with reading(tmp_path, capability=capability, clock_ns=lambda: now_ns) as reader, reader.open(b"f") as file:
             read_all(file, buffers)
 
             assert is_racy == file.finish().is_racy
@@ -292,7 +308,8 @@ class TestStability:
     def test_the_clock_is_read_before_the_file(self, tmp_path: Path, buffers: Buffers) -> None:
         """A long reading makes no fresh file old: its age counts from before the first read."""
         (tmp_path / "f").write_bytes(bytes(2 * BUFFER_BYTES))
-        ticks = iter([(tmp_path / "f").stat().st_mtime_ns])
+        written_ns = (tmp_path / "f").stat().st_mtime_ns
+        ticks = iter([written_ns, written_ns + 3_600_000_000_000])
         with reading(tmp_path, clock_ns=lambda: next(ticks)) as reader, reader.open(b"f") as file:
             read_all(file, buffers)
 

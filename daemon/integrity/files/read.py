@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from stat import S_ISREG
 from typing import NamedTuple
 
@@ -22,13 +23,12 @@ from integrity.files.buffers import Buffers
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.holes import find_data
 from integrity.files.opening import open_beneath, stat_beneath
+from integrity.files.racy import RacyWindow
 from integrity.files.span import UNLIMITED, Pace, ReadMode, SpanReader, Terms
 from integrity.files.writeback import write_back
 from integrity.model import ByteRange, Capability, ReadHow, Witness
 
 __all__ = ["UNLIMITED", "Buffers", "ErrorBudget", "OpenFile", "Pace", "ReadMode", "Reader", "Segment"]
-
-_LEAST_GRANULE_NS = 20_000_000  # two ticks of the slowest kernel clock (HZ=100), whatever the file system stores
 
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESPIPE})
 """Gone, or something else stands there now: a folder on the way became a link or a file, the file a link or a FIFO."""
@@ -77,8 +77,7 @@ class Reader:
         """
         self._root_fd = root_fd
         self._terms = Terms(capability, mode, pace, budget or ErrorBudget())
-        self._clock_ns = clock_ns
-        self._granule_ns = max(capability.granularity_ns, _LEAST_GRANULE_NS)
+        self._begin_window = partial(RacyWindow, clock_ns, capability.granularity_ns, is_remote=capability.is_remote)
         self._use_holes = use_holes and capability.fs_type not in _LYING_HOLES
 
     def open(self, path: bytes) -> OpenFile:
@@ -102,9 +101,9 @@ class Reader:
             raise self._explain_open(path, error) from error
         try:
             write_back(fd)
-            racy_since_ns = self._clock_ns() - self._granule_ns
+            window = self._begin_window()
             stat = _stat_regular(fd, path)
-            return OpenFile(fd, self._root_fd, path, stat, self._terms, racy_since_ns, self._use_holes)
+            return OpenFile(fd, self._root_fd, path, stat, self._terms, window, self._use_holes)
         except BaseException as error:
             _close(fd)
             if isinstance(error, OSError):
@@ -134,7 +133,7 @@ class OpenFile:
         stat: the first stat.
     """
 
-    __slots__ = ("_fd", "_path", "_racy_since_ns", "_root_fd", "_spans", "_use_holes", "size_bytes", "stat")
+    __slots__ = ("_fd", "_path", "_root_fd", "_spans", "_use_holes", "_window", "size_bytes", "stat")
 
     def __init__(
         self,
@@ -143,13 +142,13 @@ class OpenFile:
         path: bytes,
         stat: os.stat_result,
         terms: Terms,
-        racy_since_ns: int,
+        window: RacyWindow,
         use_holes: bool,
     ) -> None:
         self._fd = fd
         self._root_fd = root_fd
         self._path = path
-        self._racy_since_ns = racy_since_ns
+        self._window = window
         self._use_holes = use_holes
         self.stat = stat
         self.size_bytes = stat.st_size
@@ -219,7 +218,7 @@ class OpenFile:
             cause = OSError(errno.EIO, os.strerror(errno.EIO))
             raise describe_failure(self._path, f"read {self._describe_bad()} of", cause, tuple(self.bad_ranges))
         self._spans.give_back()
-        is_racy = max(witness.mtime_ns, witness.ctime_ns) >= self._racy_since_ns
+        is_racy = self._window.covers(witness.mtime_ns, witness.ctime_ns)
         return witness._replace(is_racy=True) if is_racy else witness
 
     def close(self) -> None:

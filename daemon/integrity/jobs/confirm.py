@@ -31,6 +31,8 @@ BETWEEN_S = 2.0
 
 REREADS = 2
 
+_NOTHING_READ = Pair(None, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
@@ -82,9 +84,13 @@ class Rereader:
         record = suspicion.record
         pairs: dict[int, Pair] = {}
         try:
-            if record.block_size_bytes is None or not suspicion.bad_blocks:
+            if record.block_size_bytes is None:
                 with self._open(suspicion) as file:
                     pairs[0] = _read_whole(file, buffers, self._want)
+                return pairs
+            if not suspicion.bad_blocks:  # all blocks are right and the size is not, which needs no reading
+                with self._open(suspicion):
+                    pairs[0] = _NOTHING_READ
                 return pairs
             for first, count in _neighbours(suspicion.bad_blocks):
                 with self._open(suspicion) as file:
@@ -123,7 +129,9 @@ class Rereader:
     def _pairs(self, connection: Connection, suspicion: Suspicion, index: int) -> tuple[Pair, Pair]:
         """Give the recorded digests and those of the first reading, of one block or of the whole file."""
         record, reading = suspicion.record, suspicion.reading
-        if record.block_size_bytes is None or not suspicion.bad_blocks:
+        if not suspicion.bad_blocks and record.block_size_bytes is not None:
+            return _NOTHING_READ, _NOTHING_READ
+        if record.block_size_bytes is None:
             old, new = record.digests, reading.digests
             return Pair(old.xxh3_128, old.md5), Pair(new.xxh3_128, new.md5)
         known = block_store.load_run(

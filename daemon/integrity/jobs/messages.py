@@ -37,7 +37,8 @@ def describe(judgement: Judgement, kind: FindingKind) -> str:
         return text
     if judgement.verdict is Verdict.SILENT_REWRITE:
         cause = (
-            "another file stands here under the same time of modification: rewritten by a program that put the time back"
+            "another file stands here under the same time of modification: rewritten by a program that put the time back,"
+            " or copied here and damaged on the way"
             if judgement.is_odd
             else "damaged, or rewritten by a program that put the time of modification back"
         )

@@ -1,0 +1,346 @@
+"""Changes that somebody made, openly, quietly, at once or behind the clock: never rot, and never overlooked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from support.bitrot import flip_bit, identity, rot
+from support.cli import Box, Completed, complete, make_command
+from support.loopfs import LoopFS
+from support.namespaces import with_binds
+from support.preload import Shims
+from support.programs import sh
+from support.shapes import put
+from support.tallies import kinds, notes, tallies
+from support.waiting import wait_until
+
+DAY_S = 86_400
+PAST_NS = 1_600_000_000 * 10**9
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def data(ext4: LoopFS) -> Path:
+    """Make a folder on an ext4 of its own."""
+    folder = ext4.folder / "data"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def seconds() -> Iterator[Path]:
+    """Make a folder on an ext4 whose times have whole seconds only."""
+    with LoopFS("ext4", mkfs=("-I", "128")) as fs:
+        folder = fs.folder / "data"
+        folder.mkdir()
+        yield folder
+
+
+def run_after_reboot(box: Box, boot: Path, *args: str | Path) -> Completed:
+    """Run the program as if the machine had been started again since."""
+    command = with_binds({"/proc/sys/kernel/random/boot_id": boot}, *make_command(*args))
+    done = subprocess.run(command, env=box.environment, capture_output=True, check=False)
+    return complete(done.returncode, done.stdout, done.stderr, is_json="--json" in args)
+
+
+def rewrite_quietly(path: Path, data: bytes, offset: int = 0) -> None:
+    """Write into a file and put its mtime back, as ``touch -r`` does."""
+    before = os.stat(path)
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        file.write(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_quiet_rewrite_is_not_rot(root: Path, integrity: Box) -> None:
+    """A byte changed by a program that puts the mtime back: silent_rewrite, for a write can't be excluded."""
+    for name, size in (("small", 5_000), ("large", 3 << 20)):
+        put(root / name, os.urandom(size))
+        os.utime(root / name, ns=(PAST_NS, PAST_NS))
+    integrity.run("scrub", root, expect=0)
+    rewrite_quietly(root / "small", b"!")
+    rewrite_quietly(root / "large", b"!", offset=(2 << 20) + 7)
+
+    done = integrity.run("--json", "scrub", root, expect=1)
+
+    found = {str(one["path"]): one for one in done.findings}
+    assert {str(root / "small"), str(root / "large")} == set(found)
+    for one in found.values():
+        assert ("silent_rewrite", "ctime_moved", 2) == (one["kind"], one["certainty"], one["confirmed_reads"])
+        assert "damaged, or rewritten" in str(one["message"])
+    assert ([2], [[2 << 20, 1 << 20]]) == (found[str(root / "large")]["blocks"], found[str(root / "large")]["ranges"])
+    assert {"damaged": 2} == tallies(done)
+    again = integrity.run("--json", "scan", root, expect=0)
+    assert ({"damaged": 2}, 0) == (tallies(again), again.summary["bytes_read"])
+    integrity.run("accept", root / "small", root / "large", "--reason", "it was me", expect=0)
+    assert {"verified": 2} == tallies(integrity.run("--json", "scrub", root, expect=0))
+
+
+def test_quiet_rewrite_found_by_a_scan_that_reads_everything(root: Path, integrity: Box) -> None:
+    """``scan --full`` reads what looks unchanged, and says the same as a scrub."""
+    put(root / "file", os.urandom(5_000))
+    os.utime(root / "file", ns=(PAST_NS, PAST_NS))
+    integrity.run("scan", root, expect=0)
+    rewrite_quietly(root / "file", b"!")
+
+    done = integrity.run("--json", "scan", "--full", root, expect=1)
+
+    assert ([("silent_rewrite", str(root / "file"))], {"damaged": 1}) == (kinds(done), tallies(done))
+
+
+def test_quiet_append_to_whole_blocks(root: Path, integrity: Box) -> None:
+    """All old blocks are right, but the file is longer under its old mtime: silent_rewrite, not a bad cable."""
+    put(root / "file", os.urandom(2 << 20))
+    put(root / "holes", os.urandom(4096))
+    os.truncate(root / "holes", 4 << 30)
+    for name in ("file", "holes"):
+        os.utime(root / name, ns=(PAST_NS, PAST_NS))
+    integrity.run("scan", root, expect=0)
+    rewrite_quietly(root / "file", b"more", offset=2 << 20)
+    os.truncate(root / "holes", 3 << 30)
+    os.utime(root / "holes", ns=(PAST_NS, PAST_NS))
+
+    done = integrity.run("--json", "scrub", root, expect=1)
+
+    assert {("silent_rewrite", str(root / "file")), ("silent_rewrite", str(root / "holes"))} == set(kinds(done))
+    assert {"damaged": 2} == tallies(done)
+
+
+def test_rewrites_in_place_are_named_by_pattern(root: Path, integrity: Box) -> None:
+    """Files of programs that leave the mtime alone are changes where the config says so, and nowhere else."""
+    integrity.configure('[defaults]\nrewrites_in_place = ["*.tc"]\n')
+    for name in ("box.tc", "box.jpg"):
+        put(root / name, os.urandom(5_000))
+        os.utime(root / name, ns=(PAST_NS, PAST_NS))
+    integrity.run("scan", root, expect=0)
+    for name in ("box.tc", "box.jpg"):
+        rewrite_quietly(root / name, b"!")
+
+    done = integrity.run("--json", "scrub", root, expect=1)
+
+    assert ([("silent_rewrite", str(root / "box.jpg"))], {"changed": 1, "damaged": 1}) == (kinds(done), tallies(done))
+    assert {"verified": 1, "damaged": 1} == tallies(integrity.run("--json", "scrub", root, expect=1))
+
+
+def test_older_version_put_here_is_a_note(root: Path, integrity: Box) -> None:
+    """A restored older file (new content, older mtime) is a change with a note; the exit code stays 0."""
+    put(root / "file", b"version 2")
+    integrity.run("scan", root, expect=0)
+    put(root / "file", b"version 1")
+    os.utime(root / "file", ns=(PAST_NS, PAST_NS))
+
+    done = integrity.run("--json", "scan", root, expect=0)
+
+    assert ({"changed": 1}, [str(root / "file")]) == (tallies(done), notes(done, "rolled_back"))
+    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", root, expect=0))
+
+
+@pytest.mark.parametrize("size", [9_000, 3 << 20])
+@pytest.mark.parametrize("job", ["scan", "scrub"])
+def test_file_truncated_to_nothing_is_a_change(root: Path, integrity: Box, job: str, size: int) -> None:
+    """In a mutable root an emptied file is an edit; the old digests go to history."""
+    put(root / "file", os.urandom(size))
+    integrity.run("scan", root, expect=0)
+    os.truncate(root / "file", 0)
+
+    assert {"changed": 1} == tallies(integrity.run("--json", job, root, expect=0))
+    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", root, expect=0))
+
+
+@pytest.mark.parametrize("size", [5_000, 3 << 20])
+def test_edit_right_after_the_scan(root: Path, integrity: Box, size: int) -> None:
+    """A file written, scanned and edited at once is a change, however close together that was."""
+    put(root / "file", os.urandom(size))
+    integrity.run("scan", root, expect=0)
+    with open(root / "file", "r+b") as file:
+        file.write(b"edited")
+
+    done = integrity.run("--json", "scrub", root, expect=0)
+
+    assert ({"changed": 1}, []) == (tallies(done), done.findings)
+    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", root, expect=0))
+
+
+@pytest.mark.root
+def test_edit_within_the_second_of_the_reading(seconds: Path, integrity: Box) -> None:
+    """Where times have whole seconds, an edit that leaves size and times as they were is a change, never rot."""
+    put(seconds / "other", b"makes the catalog")
+    integrity.run("scan", seconds, expect=0)
+    path = write_and_edit_while_scanned(seconds, integrity)
+
+    done = integrity.run("--json", "scrub", seconds, expect=0)
+
+    assert ([], {"verified": len(os.listdir(seconds))}) == (done.findings, tallies(done))
+    reasons = integrity.run("explain", path, expect=0).stdout
+    assert "racy" in reasons
+    rot(path, 5_000)
+    done = integrity.run("--json", "scrub", seconds, expect=1)
+    assert [("rot", str(path), "proven")] == [(one["kind"], one["path"], one["certainty"]) for one in done.findings]
+
+
+def write_and_edit_while_scanned(folder: Path, box: Box) -> Path:
+    """Edit a new file after a scan has read it, within the second of its writing; try again if that was too late."""
+    for attempt in range(10):
+        path = folder / f"file-{attempt}"
+        wait_until(lambda: time.time() % 1 < 0.05, "beginning of a second", every_s=0.001)
+        put(path, b"A" * 9_000)
+        before = identity(path)
+        command = make_command("--json", "scan", folder)
+        with subprocess.Popen(command, env=box.environment, stdout=subprocess.PIPE) as scan:
+            wait_until(lambda path=path: is_recorded(box, path), "recording of the file", every_s=0.01)
+            with open(path, "r+b") as file:
+                file.write(b"B")
+            out, _ = scan.communicate(timeout=30)
+        assert (0, []) == (scan.returncode, complete(0, out, b"", is_json=True).findings)
+        if identity(path) == before:
+            return path
+    pytest.fail("this machine is too slow: no edit came in the second of the reading")
+
+
+def is_recorded(box: Box, path: Path) -> bool:
+    with closing(sqlite3.connect(f"file:{box.catalog}?mode=ro", uri=True)) as db:
+        return bool(db.execute("SELECT 1 FROM file WHERE name = ?", [os.fsencode(path.name)]).fetchone())
+
+
+@pytest.mark.root
+def test_new_file_on_whole_seconds_is_counted_once(seconds: Path, integrity: Box) -> None:
+    """A file that a scrub records within the granule of its write is verified by the same scrub, and counted once."""
+    put(seconds / "file", os.urandom(5_000))
+
+    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", seconds, expect=0))
+    (file,) = integrity.json("explain", seconds / "file")
+    assert file["verified_at"] is not None
+
+
+@pytest.mark.root
+def test_rot_right_after_a_scan_on_whole_seconds(seconds: Path, integrity: Box) -> None:
+    """The racy mark goes away by itself: what rots afterwards is rot."""
+    path = seconds / "file"
+    put(path, os.urandom(9_000))
+    integrity.run("scan", seconds, expect=0)
+    rot(path, 5_000)
+
+    done = integrity.run("--json", "scrub", seconds, expect=1)
+
+    assert [("rot", str(path))] == kinds(done)
+    assert "proven" == done.findings[0]["certainty"]
+
+
+@pytest.mark.root
+def test_rot_of_a_file_from_the_future(data: Path, integrity: Box) -> None:
+    """A time of modification that lies ahead, or a clock that was set back, makes no file exempt from rot."""
+    path = data / "file"
+    put(path, os.urandom(9_000))
+    os.utime(path, (2**32, 2**32))
+    integrity.run("scan", data, expect=0)
+    assert {"not_due": 1} == tallies(integrity.run("--json", "scan", data, expect=0))
+    rot(path, 5_000)
+
+    assert [("rot", str(path))] == kinds(integrity.run("--json", "scrub", data, expect=1))
+
+
+@pytest.mark.root
+def test_clock_set_back(data: Path, integrity: Box, shims: Shims, tmp_path: Path) -> None:
+    """Runs under a clock that was set back go on: nothing is re-read for ever, rot is proven, edits are edits."""
+    for name in ("rotten", "edited", "same"):
+        put(data / name, os.urandom(9_000))
+    integrity.run("scrub", data, expect=0)
+    back = shims.clock(tmp_path / "clock", -400 * DAY_S)
+    integrity.run("scan", data, env=back, expect=0)
+    rot(data / "rotten", 5_000)
+    with open(data / "edited", "ab") as file:
+        file.write(b"more")
+
+    done = integrity.run("--json", "scrub", data, env=back, expect=1)
+
+    assert [("rot", str(data / "rotten"))] == kinds(done)
+    assert {"damaged": 1, "changed": 1, "verified": 1} == tallies(done)
+    again = integrity.run("--json", "scan", data, env=back, expect=0)
+    assert 0 == again.summary["bytes_read"]
+
+
+@pytest.mark.root
+def test_times_after_a_power_cut(data: Path, integrity: Box, tmp_path: Path) -> None:
+    """After a restart that may have been a power cut rot is after_crash; verified once more, it is proven again."""
+    boot = tmp_path / "boot_id"
+    boot.write_text("5a1b0000-0000-4000-8000-00000000beef\n", encoding="ascii")
+    for name in ("one", "two", "three"):
+        put(data / name, os.urandom(9_000))
+    integrity.run("scrub", data, expect=0)
+    rot(data / "one", 100)
+    done = integrity.run("--json", "scrub", data, expect=1)
+    assert ["proven"] == [one["certainty"] for one in done.findings]
+    rot(data / "two", 100)
+
+    crashed = run_after_reboot(integrity, boot, "--json", "scrub", str(data))
+
+    found = {str(one["path"]): one for one in crashed.findings}
+    assert (1, "after_crash") == (crashed.code, found[str(data / "two")]["certainty"])
+    assert "power cut" in str(found[str(data / "two")]["message"])
+    rot(data / "three", 100)
+    last = run_after_reboot(integrity, boot, "--json", "scrub", str(data))
+    found = {str(one["path"]): one for one in last.findings}
+    assert "proven" == found[str(data / "three")]["certainty"]
+
+
+@pytest.mark.root
+def test_chown_before_real_rot(data: Path, integrity: Box) -> None:
+    """A chown of everything costs a scan no reading; the scrub tells the flipped from the intact and forgets it."""
+    names = [f"{number}.jpg" for number in range(6)]
+    for name in names:
+        put(data / name, os.urandom(9_000))
+    integrity.run("scrub", data, expect=0)
+    sh("chown", "-R", "12345:12345", data)
+    flip_bit(data / "3.jpg", 4_321, 5)
+
+    scan = integrity.run("--json", "scan", data, expect=0)
+    scrub = integrity.run("--json", "scrub", data, expect=1)
+
+    assert (0, {"not_due": 6}) == (scan.summary["bytes_read"], tallies(scan))
+    assert [("silent_rewrite", str(data / "3.jpg"))] == kinds(scrub)
+    assert "ctime_moved" == scrub.findings[0]["certainty"]
+    assert {"verified": 5, "damaged": 1} == tallies(scrub)
+    rot(data / "4.jpg", 4_321, 5)
+    again = {str(one["path"]): one for one in integrity.run("--json", "scrub", data, expect=1).findings}
+    found = again[str(data / "4.jpg")]
+    assert ("rot", "proven") == (found["kind"], found["certainty"])
+
+
+@pytest.mark.root
+def test_move_to_a_new_disk_with_one_file_damaged_on_the_way(ext4: LoopFS, xfs: LoopFS, integrity: Box) -> None:
+    """After ``root rebind`` the copy is held against the old baselines: the one file that was damaged is found."""
+    old, new = ext4.folder / "data", xfs.folder / "data"
+    (old / "deep").mkdir(parents=True)
+    for name in ("a", "b", "deep/c", "deep/d"):
+        put(old / name, os.urandom(50_000))
+    put(old / "film", os.urandom(3 << 20))
+    integrity.run("scrub", old, expect=0)
+    shutil.copytree(old, new)
+    for path in new.rglob("*"):
+        if path.is_file():
+            shutil.copystat(old / path.relative_to(new), path)
+    rewrite_quietly(new / "film", b"?", offset=1 << 20)
+    ext4.umount()
+    try:
+        done = integrity.run("--json", "root", "rebind", old, new, expect=1)
+        assert [("silent_rewrite", str(new / "film"))] == kinds(done)
+        assert [1] == done.findings[0]["blocks"]
+        assert {"verified": 4, "damaged": 1} == tallies(integrity.run("--json", "scrub", new, expect=1))
+        assert {"not_due": 4, "damaged": 1} == tallies(integrity.run("--json", "scan", new, expect=0))
+    finally:
+        ext4.mount()
