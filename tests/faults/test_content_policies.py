@@ -1,0 +1,270 @@
+"""Archives and growing files: what is an honest change elsewhere is a finding there, and the other way round."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.bitrot import rot
+from support.cli import Box
+from support.loopfs import LoopFS
+from support.shapes import put
+from support.tallies import kinds, notes, tallies
+
+PAST_NS = 1_600_000_000 * 10**9
+MIB = 1 << 20
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def archive(root: Path, integrity: Box) -> Path:
+    integrity.configure(f'[[root]]\npath = "{root}"\npolicy = "archive"\n')
+    return root
+
+
+@pytest.fixture
+def logs(root: Path, integrity: Box) -> Path:
+    integrity.configure(f'[[root]]\npath = "{root}"\npolicy = "growing"\n')
+    return root
+
+
+def append(path: Path, data: bytes) -> None:
+    with open(path, "ab") as file:
+        file.write(data)
+
+
+@pytest.mark.parametrize("job", ["scan", "scrub"])
+def test_changes_in_an_archive(archive: Path, integrity: Box, job: str) -> None:
+    """An edit, an emptied file and an older version are findings; the baselines stay until somebody accepts."""
+    for name in ("edited", "emptied", "older", "same"):
+        put(archive / name, os.urandom(3 * MIB if name == "edited" else 9_000))
+    integrity.run("scrub", archive, expect=0)
+    append(archive / "edited", b"more")
+    os.truncate(archive / "emptied", 0)
+    put(archive / "older", b"an older version")
+    os.utime(archive / "older", ns=(PAST_NS, PAST_NS))
+
+    done = integrity.run("--json", job, archive, expect=1)
+
+    expected = {("changed", "edited"), ("changed", "emptied"), ("rolled_back", "older")}
+    assert {(kind, str(archive / name)) for kind, name in expected} == set(kinds(done))
+    rest = {"not_due": 1} if job == "scan" else {"verified": 1}
+    assert {"damaged": 3} | rest == tallies(done)
+    again = integrity.run("--json", "scan", archive, expect=0)  # it met nothing new
+    assert ({"damaged": 3, "not_due": 1}, [], 0) == (tallies(again), again.findings, again.summary["bytes_read"])
+    scrub = integrity.run("--json", "scrub", archive, expect=1)
+    assert ({"damaged": 3, "verified": 1}, 3) == (tallies(scrub), len(scrub.findings))
+    integrity.run("status", expect=1)
+    integrity.run("accept", archive, "--changes", "--yes", "--reason", "meant", expect=0)
+    assert {"verified": 4} == tallies(integrity.run("--json", "scrub", archive, expect=0))
+    integrity.run("findings", expect=0)
+
+
+def test_old_content_back_in_an_archive(archive: Path, integrity: Box) -> None:
+    """The recorded content ends the finding once it was read from the disk, whatever its times are."""
+    data = os.urandom(9_000)
+    put(archive / "file", data)
+    integrity.run("scan", archive, expect=0)
+    put(archive / "file", b"changed")
+    integrity.run("scan", archive, expect=1)
+    put(archive / "file", data)
+
+    assert {"damaged": 1} == tallies(integrity.run("--json", "scan", archive, expect=0))
+    done = integrity.run("--json", "scrub", archive, expect=0)
+    assert ({"verified": 1}, [str(archive / "file")]) == (tallies(done), notes(done, "resolved"))
+    integrity.run("findings", expect=0)
+    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", archive, expect=0))
+
+
+@pytest.mark.parametrize("is_same_inode", [True, False])
+def test_removal_from_an_archive_and_return(archive: Path, integrity: Box, tmp_path: Path, is_same_inode: bool) -> None:
+    """A file that is gone is missing, every time, until it is back, by a rename or from a backup."""
+    (archive / "in").mkdir()
+    put(archive / "in" / "file", os.urandom(9_000))
+    put(archive / "same", os.urandom(9_000))
+    integrity.run("scrub", archive, expect=0)
+    away = tmp_path / "away"
+    os.rename(archive / "in" / "file", away)
+    for job in ("scan", "scrub"):
+        done = integrity.run("--json", job, archive, expect=1)
+        assert [("missing", str(archive / "in" / "file"))] == kinds(done)
+        assert (1, 2) == (tallies(done)["missing"], done.summary["files_known"])
+    if is_same_inode:
+        os.rename(away, archive / "in" / "file")
+    else:
+        shutil.copy2(away, archive / "in" / "file")
+
+    done = integrity.run("--json", "scan", archive, expect=0)
+
+    assert ({"not_due": 2}, [str(archive / "in" / "file")]) == (tallies(done), notes(done, "resolved"))
+    integrity.run("findings", expect=0)
+    assert {"verified": 2} == tallies(integrity.run("--json", "scrub", archive, expect=0))
+
+
+def test_another_file_returns_to_an_archive(archive: Path, integrity: Box) -> None:
+    """A missing file that comes back with other content is not missing any more, but changed."""
+    put(archive / "file", os.urandom(9_000))
+    put(archive / "same", os.urandom(9_000))
+    integrity.run("scan", archive, expect=0)
+    os.unlink(archive / "file")
+    integrity.run("scan", archive, expect=1)
+    put(archive / "file", b"something else")
+
+    done = integrity.run("--json", "scan", archive, expect=1)
+
+    assert [("changed", str(archive / "file"))] == kinds(done)
+    assert [("changed", str(archive / "file"))] == kinds(integrity.run("--json", "findings", expect=1))
+
+
+def test_removal_from_an_archive_is_accepted(archive: Path, integrity: Box) -> None:
+    """``accept --deletions`` takes the record out and ends the finding."""
+    put(archive / "gone", os.urandom(9_000))
+    put(archive / "same", os.urandom(9_000))
+    integrity.run("scan", archive, expect=0)
+    os.unlink(archive / "gone")
+    integrity.run("scan", archive, expect=1)
+
+    integrity.run("accept", archive, "--deletions", "--yes", "--reason", "sold", expect=0)
+
+    assert {"not_due": 1} == tallies(integrity.run("--json", "scan", archive, expect=0))
+    integrity.run("findings", expect=0)
+
+
+def test_move_in_an_archive_is_a_note(archive: Path, integrity: Box) -> None:
+    """Renamed, moved to another folder, or copied there and deleted: no finding, and nothing is missing."""
+    (archive / "there").mkdir()
+    for name in ("renamed", "moved", "copied"):
+        put(archive / name, os.urandom(9_000))
+    integrity.run("scan", archive, expect=0)
+    os.rename(archive / "renamed", archive / "new name")
+    os.rename(archive / "moved", archive / "there" / "moved")
+    shutil.copy(archive / "copied", archive / "there" / "copied")
+    os.unlink(archive / "copied")
+
+    done = integrity.run("--json", "scan", archive, expect=0)
+
+    assert ([], 3, 3) == (done.findings, len(notes(done, "moved")), tallies(done)["moved"])
+    assert {"verified": 3} == tallies(integrity.run("--json", "scrub", archive, expect=0))
+
+
+def test_missing_file_of_an_archive_found_under_another_name(archive: Path, integrity: Box, tmp_path: Path) -> None:
+    """A file that was missing and comes back elsewhere in its archive was moved: the finding ends."""
+    put(archive / "file", os.urandom(9_000))
+    put(archive / "same", os.urandom(9_000))
+    integrity.run("scan", archive, expect=0)
+    os.rename(archive / "file", tmp_path / "away")
+    integrity.run("scan", archive, expect=1)
+    os.rename(tmp_path / "away", archive / "other name")
+
+    done = integrity.run("--json", "scan", archive, expect=0)
+
+    assert {"not_due": 2, "moved": 1} == tallies(done)
+    integrity.run("findings", expect=0)
+
+
+@pytest.mark.parametrize("size", [0, 5_000, MIB, 3 * MIB + 77])
+@pytest.mark.parametrize("job", ["scan", "scrub"])
+def test_growing_file(logs: Path, integrity: Box, job: str, size: int) -> None:
+    """Appended to, within a block and over several, a log is changed; with its beginning changed it is shrunk."""
+    for name in ("little", "lots", "same"):
+        put(logs / name, os.urandom(size))
+        os.utime(logs / name, ns=(PAST_NS, PAST_NS))
+    integrity.run("scan", logs, expect=0)
+    append(logs / "little", b"x" * 10)
+    append(logs / "lots", os.urandom(4 * MIB))
+
+    done = integrity.run("--json", job, logs, expect=0)
+
+    assert {"changed": 2} | ({"not_due": 1} if job == "scan" else {"verified": 1}) == tallies(done)
+    assert {"verified": 3} == tallies(integrity.run("--json", "scrub", logs, expect=0))
+    with open(logs / "lots", "r+b") as file:
+        file.seek(max(0, size - 2))
+        file.write(b"??")
+        file.seek(0, os.SEEK_END)
+        file.write(b"appended")
+    os.truncate(logs / "little", size + 3)
+
+    done = integrity.run("--json", job, logs, expect=1)
+
+    assert {("shrunk", str(logs / "lots")), ("shrunk", str(logs / "little"))} == set(kinds(done))
+    assert 2 == tallies(done)["damaged"]
+    append(logs / "lots", b"it goes on")
+    assert 2 == tallies(integrity.run("--json", "scrub", logs, expect=1))["damaged"]
+    integrity.run("accept", logs / "lots", logs / "little", "--reason", "emptied by hand", expect=0)
+    assert {"verified": 3} == tallies(integrity.run("--json", "scrub", logs, expect=0))
+
+
+@pytest.mark.parametrize("job", ["scan", "scrub"])
+def test_rotated_log_is_not_shrunk(logs: Path, integrity: Box, job: str) -> None:
+    """``mv log log.1`` and a new log: the record moves along, the new log is new."""
+    put(logs / "log", os.urandom(9_000))
+    integrity.run("scan", logs, expect=0)
+    os.rename(logs / "log", logs / "log.1")
+    put(logs / "log", b"begins anew")
+
+    done = integrity.run("--json", job, logs, expect=0)
+
+    assert {"moved": 1} | ({"new": 1, "not_due": 1} if job == "scan" else {"verified": 2}) == tallies(done)
+    assert {"verified": 2} == tallies(integrity.run("--json", "scrub", logs, expect=0))
+
+
+@pytest.mark.parametrize("job", ["scan", "scrub"])
+def test_rotation_through_several_names(logs: Path, integrity: Box, job: str) -> None:
+    """log.1 to log.2, log to log.1, the oldest overwritten: nothing of that is shrunk, week after week."""
+    for week in range(4):
+        for number in (2, 1):
+            if (logs / f"log.{number}").exists():
+                os.rename(logs / f"log.{number}", logs / f"log.{number + 1}")
+        if week:
+            os.rename(logs / "log", logs / "log.1")
+        put(logs / "log", b"week %d" % week + os.urandom(100 * week + 10))
+        os.utime(logs / "log", ns=(PAST_NS + week, PAST_NS + week))
+        done = integrity.run("--json", job, logs, expect=0)
+        assert [] == done.findings, week
+        assert min(week + 1, 4) == done.summary["files_known"]
+    for number in (2, 1):
+        os.rename(logs / f"log.{number}", logs / f"log.{number + 1}")
+    os.rename(logs / "log", logs / "log.1")
+    put(logs / "log", b"the last week")
+    os.utime(logs / "log", ns=(PAST_NS + 9, PAST_NS + 9))
+
+    done = integrity.run("--json", job, logs, expect=0)
+
+    assert ([], 4) == (done.findings, done.summary["files_known"])
+    assert {"verified": 4} == tallies(integrity.run("--json", "scrub", logs, expect=0))
+
+
+def test_log_replaced_by_another_is_shrunk(logs: Path, integrity: Box) -> None:
+    """A new inode whose old content stands nowhere was not rotated."""
+    put(logs / "log", os.urandom(9_000))
+    integrity.run("scan", logs, expect=0)
+    put(logs / "log.new", os.urandom(20_000))
+    os.rename(logs / "log.new", logs / "log")
+
+    assert [("shrunk", str(logs / "log"))] == kinds(integrity.run("--json", "scan", logs, expect=1))
+
+
+@pytest.mark.root
+def test_rot_in_what_a_log_had_before(ext4: LoopFS, integrity: Box) -> None:
+    """Rot in the beginning of a log that was appended to since is found: the old prefix must hash the same."""
+    folder = ext4.folder / "logs"
+    folder.mkdir()
+    integrity.configure(f'[[root]]\npath = "{folder}"\npolicy = "growing"\n')
+    put(folder / "log", os.urandom(3 * MIB))
+    integrity.run("scrub", folder, expect=0)
+    append(folder / "log", b"x" * 5_000)
+    os.sync()
+    rot(folder / "log", MIB + 5)
+
+    done = integrity.run("--json", "scrub", folder, expect=1)
+
+    assert [("shrunk", str(folder / "log"))] == kinds(done)
