@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from stat import S_ISREG
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.errors import ReadError, Unstable, Vanished, show_path
 from integrity.files.badsectors import describe_failure
@@ -27,6 +27,9 @@ from integrity.files.racy import RacyWindow
 from integrity.files.span import UNLIMITED, Pace, ReadMode, SpanReader, Terms
 from integrity.files.writeback import write_back
 from integrity.model import ByteRange, Capability, ReadHow, Witness
+
+if TYPE_CHECKING:
+    from integrity.files.batch import BatchReader
 
 __all__ = ["UNLIMITED", "Buffers", "ErrorBudget", "OpenFile", "Pace", "ReadMode", "Reader", "Segment"]
 
@@ -109,6 +112,22 @@ class Reader:
             if isinstance(error, OSError):
                 raise _explain(path, "bring to the disk", error) from error
             raise
+
+    def batch(self) -> BatchReader | None:
+        """
+        Give the short way for small files that lie in memory.
+
+        Returns:
+            None if what lies in memory is not what this reader is to see.
+
+        Raises:
+            ImportError: the extension cannot be loaded.
+        """
+        if self._terms.mode is not ReadMode.RECORD:
+            return None
+        from integrity.files.batch import BatchReader  # here, because all the rest works without the extension
+
+        return BatchReader(self._root_fd, self._begin_window)
 
     def _explain_open(self, path: bytes, error: OSError) -> ReadError:
         """Say what a failing open means: ENXIO and ENODEV are a socket's or device node's, or that of a lost disk."""

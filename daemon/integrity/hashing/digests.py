@@ -1,16 +1,17 @@
 """
 The digests of one file in one pass over its bytes.
 
-Decides how bytes, holes and block borders become digests; leaves reading, threads and comparing to others. A file is fed
-in order, as segments that may end anywhere: block digests do not depend on how the file was cut.
+Decides how bytes, holes and block borders become digests; leaves reading, threads and comparing to others. A file is
+fed in order, as segments that may end anywhere: block digests do not depend on how the file was cut.
 
 I1  Digests of a file with holes equal those of the same bytes written out as zeros.
 I2  ``chain`` and ``cut_blocks`` share no state, so two threads may run them on the same segment.
+I3  ``feed`` gives what the two give; the C core then computes the MD5 of the file beside that of its blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import repeat
@@ -19,11 +20,11 @@ from blake3 import blake3
 from xxhash import xxh3_128, xxh3_128_digest
 
 from integrity.files.read import Segment
-from integrity.hashing.md5 import Md5, native_status
+from integrity.hashing.md5 import Md5, digest_many, native_status
 from integrity.model import Blocks, ByteRange, Digests
 
 SPARSE_HOLES_BYTES = 1 << 30
-"""Files with more holes than this, and than data, get no whole-file digests: MD5 over 1 TiB of zeros takes 20 minutes."""
+"""Files with more holes than this, and than data, get no whole-file digests: 1 TiB of zeros takes MD5 20 minutes."""
 
 _ZEROS = memoryview(bytes(1 << 20))
 
@@ -76,8 +77,27 @@ def is_very_sparse(size_bytes: int, hole_bytes: int) -> bool:
 
 def digest_whole(data: memoryview, want: Want) -> Digests:
     """Digest a file that is in memory as one piece: the short way for small files."""
+    return _digest_whole(data, want, Md5(data).digest() if want.md5 else None)
+
+
+def digest_whole_many(contents: Sequence[memoryview], wants: Sequence[Want]) -> list[Digests]:
+    """Digest files that are in memory at the same time, each as one piece."""
+    md5s = iter(digest_many([data for data, want in zip(contents, wants, strict=True) if want.md5]))
+    return [
+        _digest_whole(data, want, next(md5s) if want.md5 else None) for data, want in zip(contents, wants, strict=True)
+    ]
+
+
+def digest_probe(probe: ByteRange, data: memoryview) -> bytes | None:
+    """Digest a range of a file that is in memory as one piece; None when the file is too short for it."""
+    hasher = ProbeHasher(probe)
+    hasher.feed(Segment(0, len(data), data))
+    return hasher.digest()
+
+
+def _digest_whole(data: memoryview, want: Want, md5: bytes | None) -> Digests:
     return Digests(
-        md5=Md5(data).digest() if want.md5 else None,
+        md5=md5,
         xxh3_128=xxh3_128_digest(data) if want.xxh3_128 else None,
         blake3=blake3(data).digest() if want.blake3 else None,
     )
@@ -120,15 +140,29 @@ class FileHasher:
         self._first_block = start // block_size_bytes
         self._probe = None if probe is None or probe[0] < start else ProbeHasher(probe)
 
+    def feed(self, segment: Segment) -> None:
+        """Feed all digests, in one thread."""
+        if segment.data is None or self._md5 is None or self._blocks is None:
+            self.chain(segment)
+            self.cut_blocks(segment)
+            return
+        self._chain_others(segment.data)
+        if self._probe is not None:
+            self._probe.feed(segment)
+        self._blocks.feed(segment.data, beside=self._md5)
+
     def chain(self, segment: Segment) -> None:
         """Feed the digests of the whole file."""
         for piece in _pieces(segment):
             if self._md5 is not None:
                 self._md5.update(piece)
-            if self._xxh3 is not None:
-                self._xxh3.update(piece)
-            if self._blake3 is not None:
-                self._blake3.update(piece)
+            self._chain_others(piece)
+
+    def _chain_others(self, piece: memoryview) -> None:
+        if self._xxh3 is not None:
+            self._xxh3.update(piece)
+        if self._blake3 is not None:
+            self._blake3.update(piece)
 
     def cut_blocks(self, segment: Segment) -> None:
         """Feed the digests of the blocks, and the probe."""
@@ -233,21 +267,52 @@ class _BlockCutter:
     def count(self) -> int:
         return len(self._xxh3s)
 
-    def feed(self, data: memoryview) -> None:
-        position = 0
-        if self._open:
-            position = min(self._size - self._open, len(data))
-            self._continue(data[:position])
-        while len(data) - position >= self._size:
-            self._add(data[position : position + self._size])
-            position += self._size
-        if position < len(data):
-            self._continue(data[position:])
+    def feed(self, data: memoryview, beside: Md5 | None = None) -> None:
+        """Take the next bytes; append them to ``beside`` as well, if that is given."""
+        head = data[: min(self._size - self._open, len(data)) if self._open else 0]  # goes to the open block
+        whole = (len(data) - len(head)) // self._size
+        blocks = [data[at : at + self._size] for at in range(len(head), len(head) + whole * self._size, self._size)]
+        rest = data[len(head) + whole * self._size :]  # opens the next one
+        is_full = self._open + len(head) == self._size
+        streams = [] if beside is None else [(beside, data)]
+        if self._wants_md5:
+            self._feed_md5(head, blocks, rest, streams, is_full=is_full)
+        else:
+            digest_many((), beside=streams)
+        self._feed_xxh3(head, blocks, rest, is_full=is_full)
+        self._open = (self._open + len(data)) % self._size
+
+    def _feed_md5(
+        self,
+        head: memoryview,
+        blocks: list[memoryview],
+        rest: memoryview,
+        streams: list[tuple[Md5, memoryview]],
+        *,
+        is_full: bool,
+    ) -> None:
+        """Do in one call all that can be done side by side: only what begins behind the open block has to wait."""
+        streams.append((self._md5, head or rest))
+        md5s = digest_many(blocks, beside=streams)
+        if is_full:
+            self._md5s.append(self._md5.digest())
+            self._md5.reset()
+            self._md5.update(rest)
+        self._md5s += md5s
+
+    def _feed_xxh3(self, head: memoryview, blocks: list[memoryview], rest: memoryview, *, is_full: bool) -> None:
+        self._xxh3.update(head)
+        if is_full:
+            self._xxh3s.append(self._xxh3.digest())
+            self._xxh3.reset()
+        self._xxh3s += [xxh3_128_digest(block) for block in blocks]
+        self._xxh3.update(rest)
 
     def feed_zeros(self, length: int) -> None:
+        """Take a hole; whole blocks of zeros have all the same digests."""
         if self._open:
             first = min(self._size - self._open, length)
-            self._continue_zeros(first)
+            self._feed_pieces(first)
             length -= first
         whole, rest = divmod(length, self._size)
         if whole:
@@ -255,25 +320,11 @@ class _BlockCutter:
             self._xxh3s.extend([xxh3] * whole)
             if self._wants_md5:
                 self._md5s.extend([md5] * whole)
-        self._continue_zeros(rest)
+        self._feed_pieces(rest)
 
-    def _continue_zeros(self, length: int) -> None:
+    def _feed_pieces(self, length: int) -> None:
         for piece in _pieces(Segment(0, length, None)):
-            self._continue(piece)
-
-    def _add(self, block: memoryview) -> None:
-        self._xxh3s.append(xxh3_128_digest(block))
-        if self._wants_md5:
-            self._md5s.append(Md5(block).digest())
-
-    def _continue(self, piece: memoryview) -> None:
-        """Feed the block that is open; close it when it is full. ``piece`` never goes beyond it."""
-        self._xxh3.update(piece)
-        if self._wants_md5:
-            self._md5.update(piece)
-        self._open += len(piece)
-        if self._open == self._size:
-            self.end()
+            self.feed(piece)
 
     def end(self) -> None:
         """Close the open block, which may be short."""

@@ -1,0 +1,84 @@
+"""
+Read many small files that lie in memory, in one call of the C core and without the interpreter lock.
+
+The short way beside ``read``: it takes only files about which there is nothing to decide, and leaves all others to
+``Reader.open``, which knows what to do and what to say. So it never raises, and what it gives is what the long way would
+have given (``ReadHow.CACHE_POSSIBLE``). It waits for no disk, so any thread may use it at any time.
+
+Importing this module fails with ImportError where the extension cannot be loaded.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity._native import ffi, lib
+from integrity.files.racy import RacyWindow
+from integrity.model import Witness
+
+if TYPE_CHECKING:
+    from integrity._native import CData
+
+_RECORD = struct.Struct("=QQqqQQ")
+"""``file_batch_record`` of native/file_batch.h: status, size, mtime, ctime, inode, offset."""
+
+_READ = lib.FILE_BATCH_READ
+
+_new = ffi.new
+_buffer = ffi.buffer
+_from_buffer = ffi.from_buffer
+_file_batch_read = lib.file_batch_read
+
+
+class CachedFile(NamedTuple):
+    """One stable version of a file that was in memory. ``data`` lies in the arena, until the arena is used again."""
+
+    witness: Witness
+    data: memoryview
+
+
+class BatchReader:
+    """The short way into one root; made by ``Reader.batch``. Any thread may use it, each with its own arena."""
+
+    def __init__(self, root_fd: int, begin_window: Callable[[], RacyWindow]) -> None:
+        self._root_fd = root_fd
+        self._begin_window = begin_window
+
+    def read(self, paths: Sequence[bytes], limit_bytes: int, arena: memoryview) -> list[CachedFile | None]:
+        """
+        Read files until the arena is full.
+
+        Args:
+            paths: relative to the root; at least one.
+            limit_bytes: larger files are left alone.
+            arena: writable.
+
+        Returns:
+            One entry for each of the first so many paths, at least one: None for a file to be read the long way.
+        """
+        count = len(paths)
+        joined = b"\0".join(paths) + b"\0"
+        if joined.count(b"\0") != count:  # a NUL byte inside a path: no such file, and all behind it would be mistaken
+            return [None] * count
+        records = _new("file_batch_record[]", count)
+        window = self._begin_window()
+        done = _file_batch_read(
+            self._root_fd, joined, len(joined), count, limit_bytes, _from_buffer(arena), len(arena), records
+        )
+        return _decode(records, done, window, arena)
+
+
+def _decode(records: CData, count: int, window: RacyWindow, arena: memoryview) -> list[CachedFile | None]:
+    files: list[CachedFile | None] = []
+    since_ns, until_ns = window.end()
+    for status, size, mtime_ns, ctime_ns, inode, offset in islice(_RECORD.iter_unpack(_buffer(records)), count):
+        if status != _READ:
+            files.append(None)
+            continue
+        is_racy = since_ns <= mtime_ns <= until_ns or since_ns <= ctime_ns <= until_ns
+        witness = Witness(size, mtime_ns, ctime_ns, inode, is_racy)
+        files.append(CachedFile(witness, arena[offset : offset + size]))
+    return files

@@ -1,0 +1,294 @@
+"""
+Both ways to read small files give the same: the short way through memory, and the long way file by file.
+
+The long way is the contract: whatever a file is, the engine's answer must not depend on the C core being there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Event
+
+import pytest
+
+from integrity.errors import ReadInterrupted, Unreadable, Vanished
+from integrity.files.errorbudget import ErrorBudget
+from integrity.files.read import Reader
+from integrity.files.residency import drop_clean_pages, page_bytes, resident_bytes
+from integrity.hashing.cached import CachedFiles
+from integrity.hashing.digests import Want, recording
+from integrity.hashing.tasks import Done, Failed, Result, Task
+from integrity.hashing.worker import Batch, Delivery, Shared, Worker
+from support.loopfs import LoopFS
+from support.privileges import as_nobody
+from support.reading import let_age, reading
+from support.shapes import put_deep, put_sparse
+
+BLOCK_BYTES = 64 << 10
+WANT = recording(blake3=True)
+
+
+@contextmanager
+def reading_at(folder: Path, now_ns: int) -> Iterator[Reader]:
+    """Give a reader that lives at one moment."""
+    with reading(folder, clock_ns=lambda: now_ns) as reader:
+        yield reader
+
+
+def answer(reader: Reader, tasks: list[Task], *, is_short: bool, stop: Event | None = None) -> list[Result]:
+    """Have one worker answer one batch, with or without the short way."""
+    batch_reader = reader.batch()
+    assert batch_reader is not None
+    cached = CachedFiles(batch_reader) if is_short else None
+    deliveries: SimpleQueue[Delivery] = SimpleQueue()
+    worker = Worker(Shared(reader, cached, ErrorBudget(), stop or Event(), lambda: 0.0, None, None, deliveries))
+    todo: SimpleQueue[Batch | None] = SimpleQueue()
+    todo.put(Batch(0, tasks))
+    todo.put(None)
+    worker.work(todo)
+
+    delivery = deliveries.get_nowait()
+    assert (True, None, deliveries.empty()) == (delivery.is_end, delivery.error, True)
+    return list(delivery.results)
+
+
+def comparable(results: list[Result]) -> dict[bytes, object]:
+    """Bring answers into a form that can be compared: errors have none of their own."""
+    answers: dict[bytes, object] = {}
+    for one in results:
+        assert one.task.path not in answers
+        answers[one.task.path] = (type(one.error), str(one.error)) if isinstance(one, Failed) else one
+    return answers
+
+
+def count_short(folder: Path, paths: list[bytes]) -> int:
+    """Count the files that the short way takes."""
+    with reading(folder) as reader:
+        batch = reader.batch()
+        assert batch is not None
+        return sum(file is not None for file in batch.read(paths, BLOCK_BYTES, memoryview(bytearray(4 << 20))))
+
+
+def make_tasks(paths: list[bytes], want: Want = WANT) -> list[Task]:
+    return [Task(path, 100, want, BLOCK_BYTES, tag=path) for path in paths]
+
+
+def both(folder: Path, tasks: list[Task], now_ns: int) -> tuple[dict[bytes, object], dict[bytes, object]]:
+    with reading_at(folder, now_ns) as reader:
+        short = answer(reader, tasks, is_short=True)
+        long = answer(reader, tasks, is_short=False)
+    return comparable(long), comparable(short)
+
+
+def build(folder: Path) -> list[bytes]:
+    """Fill a folder with every odd case; return the paths to read."""
+    sizes = {b"empty": 0, b"one": 1, b"page": 4096, b"block-1": BLOCK_BYTES - 1, b"block": BLOCK_BYTES}
+    sizes |= {b"block+1": BLOCK_BYTES + 1, b"bad\xff\xfeutf8": 77, b"new\nline": 78, b"dots..in..name": 79}
+    for name, size in sizes.items():
+        (folder / os.fsdecode(name)).write_bytes(os.urandom(size))
+    os.link(folder / "page", folder / "hard")
+    for name, pieces in (("first", [(8192, b"x" * 8192)]), ("last", [(0, b"x" * 8192)]), ("all", [])):
+        put_sparse(folder / name, 20_000, pieces)
+    put_sparse(folder / "middle", 60_000, [(0, b"a" * 8192), (40_000, b"b" * 20_000)])
+    put_deep(folder, 40, b"d" * 200)
+    (folder / "folder").mkdir()
+    (folder / "folder" / "in").write_bytes(b"in")
+    os.symlink("page", folder / "link")
+    os.symlink("folder", folder / "way")
+    os.mkfifo(folder / "fifo")
+    with socket.socket(socket.AF_UNIX) as one:
+        at = os.open(folder, os.O_PATH)
+        one.bind(f"/proc/self/fd/{at}/socket")
+        os.close(at)
+    (folder / "secret").write_bytes(b"secret")
+    (folder / "secret").chmod(0)
+    (folder / "old").write_bytes(b"old")
+    os.utime(folder / "old", ns=(0, -(10**18)))
+    (folder / "cold").write_bytes(os.urandom(30_000))
+    names = [
+        *sizes,
+        b"hard",
+        b"first",
+        b"last",
+        b"all",
+        b"middle",
+        b"folder",
+        b"folder/in",
+        b"link",
+        b"way/in",
+        b"fifo",
+    ]
+    names += [
+        b"socket",
+        b"secret",
+        b"old",
+        b"cold",
+        b"gone",
+        b"page/x",
+        b"",
+        b"/page",
+        b"../x",
+        b"folder/../one",
+    ]
+    return [*names, b"/".join([b"d" * 200] * 40) + b"/bottom.txt", b"x" * 5000]
+
+
+def drop(path: Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        drop_clean_pages(file.fileno())
+
+
+@pytest.mark.parametrize("want", [WANT, recording(blake3=False), Want(xxh3_128=True), Want(md5=True), Want()])
+def test_both_ways_agree_on_every_odd_file(tmp_path: Path, want: Want) -> None:
+    """Witness, digests, how, bytes read, or the error in its very words."""
+    paths = build(tmp_path)
+    drop(tmp_path / "cold")
+    let_age(tmp_path / "cold")
+
+    long, short = both(tmp_path, make_tasks(paths, want), os.stat(tmp_path / "cold").st_mtime_ns + 10**10)
+
+    assert set(paths) == set(long)
+    for path in paths:
+        assert long[path] == short[path], path
+    taken = [path for path, one in long.items() if isinstance(one, Done)]
+    assert {b"empty", b"block", b"block+1", b"hard", b"middle", b"cold", b"bad\xff\xfeutf8"} < set(taken)
+    assert {b"link", b"way/in", b"fifo", b"socket", b"gone"}.isdisjoint(taken)
+
+
+def test_the_short_way_is_taken(tmp_path: Path) -> None:
+    """What the other tests compare are really two ways: plain files go the one, odd ones the other."""
+    paths = build(tmp_path)
+    with open(tmp_path / "one", "rb") as file:
+        if resident_bytes(file.fileno(), 1) != page_bytes(1):
+            pytest.skip("the file system under the tests' folder does not tell what it has in memory")
+    drop(tmp_path / "cold")
+
+    taken = [path for path in paths if count_short(tmp_path, [path])]
+
+    plain = {b"empty", b"one", b"page", b"block-1", b"block", b"bad\xff\xfeutf8", b"new\nline", b"hard", b"folder/in"}
+    assert plain | {b"old"} == set(taken) - {b"secret"}
+
+
+def test_a_path_that_is_none_disturbs_no_other(tmp_path: Path) -> None:
+    """A NUL byte in a path, which no file can have, is refused for that path alone."""
+    (tmp_path / "a").write_bytes(b"a")
+    (tmp_path / "b").write_bytes(b"b")
+
+    long, short = both(tmp_path, make_tasks([b"a", b"a\0b", b"b"]), 4 * 10**18)
+
+    assert long == short
+    assert [True, False, True] == [isinstance(one, Done) for one in short.values()]
+
+
+def test_both_ways_agree_on_what_is_racy(tmp_path: Path) -> None:
+    """A file written less than a granule before, or after, the reading began."""
+    (tmp_path / "f").write_bytes(b"x")
+    written_ns = os.stat(tmp_path / "f").st_ctime_ns
+    for after_ns in (-(10**12), -(10**7), 0, 10**7, 19_999_999, 20_000_000, 20_000_001, 10**9):
+        long, short = both(tmp_path, make_tasks([b"f"]), written_ns + after_ns)
+        assert long == short
+
+
+def test_both_ways_agree_on_what_may_not_be_read(tmp_path: Path) -> None:
+    """Nobody in particular gets the same errors, and the same files."""
+    tmp_path.chmod(0o755)
+    paths = build(tmp_path)
+    with reading_at(tmp_path, 4 * 10**18) as reader, as_nobody():
+        short = comparable(answer(reader, make_tasks(paths), is_short=True))
+        long = comparable(answer(reader, make_tasks(paths), is_short=False))
+
+    assert long == short
+    if os.geteuid() == 0:
+        refused = long[b"secret"]
+        assert isinstance(refused, tuple)
+        assert Unreadable is refused[0]
+        assert os.strerror(errno.EACCES) in refused[1]
+
+
+def test_both_ways_agree_on_probes(tmp_path: Path) -> None:
+    """A probe inside, at the end of and behind a small file."""
+    (tmp_path / "f").write_bytes(os.urandom(5000))
+    for probe in ((0, 100), (1000, 4000), (1000, 4001), (6000, 1)):
+        tasks = [Task(b"f", 5000, WANT, BLOCK_BYTES, probe=probe)]
+        long, short = both(tmp_path, tasks, 4 * 10**18)
+        assert long == short
+
+
+def test_both_ways_agree_on_files_that_have_changed_since_they_were_listed(tmp_path: Path) -> None:
+    """A small file that has become large, and one that is a link by now, are read as what they are."""
+    (tmp_path / "grown").write_bytes(os.urandom(3 * BLOCK_BYTES + 5))
+    (tmp_path / "target").write_bytes(b"x")
+    os.symlink("target", tmp_path / "swapped")
+
+    long, short = both(tmp_path, make_tasks([b"grown", b"swapped"]), 4 * 10**18)
+
+    assert long == short
+    grown, swapped = short[b"grown"], short[b"swapped"]
+    assert isinstance(grown, Done)
+    assert isinstance(swapped, tuple)
+    assert (4, Vanished) == (len(grown.reading.blocks or ()), swapped[0])
+
+
+def test_more_than_the_arena_holds_is_answered_whole(tmp_path: Path) -> None:
+    """A batch of more bytes than memory is set aside for is worked off in several calls."""
+    paths = [b"f%d" % number for number in range(90)]
+    for number, path in enumerate(paths):
+        (tmp_path / path.decode()).write_bytes(bytes([number]) * BLOCK_BYTES)
+
+    long, short = both(tmp_path, make_tasks(paths), 4 * 10**18)
+
+    assert (90, long) == (len(short), short)
+
+
+@pytest.mark.parametrize("is_short", [True, False])
+def test_a_stop_answers_for_every_file(tmp_path: Path, is_short: bool) -> None:
+    """What was not begun when the run was to end is answered as interrupted, either way."""
+    (tmp_path / "f").write_bytes(b"x")
+    stop = Event()
+    stop.set()
+    with reading(tmp_path) as reader:
+        (result,) = answer(reader, make_tasks([b"f"]), is_short=is_short, stop=stop)
+
+    assert isinstance(result, Failed)
+    assert isinstance(result.error, ReadInterrupted)
+
+
+@pytest.mark.root
+def test_both_ways_leave_the_cache_as_it_was(each_fs: LoopFS) -> None:
+    """What was in memory stays there, what was not is not left there."""
+    names = [b"warm", b"cold"]
+    for name in names:
+        with open(each_fs.path(name), "wb") as file:
+            file.write(os.urandom(50_000))
+    drop(Path(os.fsdecode(each_fs.path(b"cold"))))
+
+    def count() -> list[int | None]:
+        counts = []
+        for name in names:
+            with open(each_fs.path(name), "rb") as file:
+                counts.append(resident_bytes(file.fileno(), 50_000))
+        return counts
+
+    folder = Path(os.fsdecode(each_fs.mnt))
+    both(folder, make_tasks(names), 4 * 10**18)
+
+    assert [page_bytes(50_000), 0] == count()
+
+
+@pytest.mark.root
+def test_both_ways_agree_on_each_file_system(each_fs: LoopFS) -> None:
+    """All odd cases again, where holes and small files are stored differently."""
+    folder = Path(os.fsdecode(each_fs.mnt))
+    paths = build(folder)
+    drop(folder / "cold")
+
+    long, short = both(folder, make_tasks(paths), 4 * 10**18)
+
+    assert long == short

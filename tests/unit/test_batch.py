@@ -1,0 +1,279 @@
+"""Reading many small files from memory in one call: what it takes, what it leaves, and that it never mixes versions."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import platform
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from integrity.files.batch import BatchReader, CachedFile
+from integrity.files.read import Reader, ReadMode
+from integrity.files.residency import drop_clean_pages, page_bytes, resident_bytes
+from integrity.model import Witness
+from support import AnyPath
+from support.loopfs import LoopFS
+from support.privileges import as_nobody
+from support.reading import let_age, reading
+from support.waiting import wait_until
+
+LIMIT_BYTES = 64 << 10
+TESTS = Path(__file__).parents[1]
+CACHESTAT = 451
+PREADV2 = 327 if platform.machine() == "x86_64" else 286
+
+
+@pytest.fixture
+def arena() -> Iterator[memoryview]:
+    """Give a writable piece of memory."""
+    with mmap.mmap(-1, 256 << 10) as memory, memoryview(memory) as view:
+        yield view
+
+
+def get_batch(reader: Reader) -> BatchReader:
+    batch = reader.batch()
+    assert batch is not None
+    return batch
+
+
+def need_residency(folder: Path) -> None:
+    """Skip where it can't be told what is in memory: nothing would be taken, rightly."""
+    probe = folder / "probe"
+    probe.write_bytes(b"x")
+    with open(probe, "rb") as file:
+        if resident_bytes(file.fileno(), 1) != page_bytes(1):
+            pytest.skip("the file system under the tests' folder does not tell what it has in memory")
+    probe.unlink()
+
+
+def content_of(file: CachedFile | None) -> bytes | None:
+    return None if file is None else bytes(file.data)
+
+
+def stat_witness(path: AnyPath) -> Witness:
+    stat = os.lstat(path)
+    return Witness(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+
+
+def drop(path: AnyPath) -> None:
+    """Leave nothing of a file in memory."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+        def is_dropped() -> bool:
+            drop_clean_pages(file.fileno())
+            return resident_bytes(file.fileno(), os.fstat(file.fileno()).st_size) == 0
+
+        wait_until(is_dropped, "pages dropped")
+
+
+class TestTaken:
+    def test_files_in_memory_are_read_in_order(self, tmp_path: Path, arena: memoryview) -> None:
+        """Each file has its own bytes and what stat says of it, whatever their sizes; names may be any bytes."""
+        need_residency(tmp_path)
+        sizes = [0, 1, 4095, 4096, 4097, LIMIT_BYTES]
+        names = [b"f%d" % size for size in sizes[:-1]] + [b"bad\xff\xfename \n"]
+        (tmp_path / "sub").mkdir()
+        for name, size in zip(names, sizes, strict=True):
+            (tmp_path / "sub" / os.fsdecode(name)).write_bytes(os.urandom(size))
+        let_age(tmp_path / "sub" / os.fsdecode(names[-1]))
+        paths = [b"sub/" + name for name in names]
+        with reading(tmp_path) as reader:
+            files = get_batch(reader).read(paths, LIMIT_BYTES, arena)
+
+        for path, file in zip(paths, files, strict=True):
+            real = os.fsencode(tmp_path) + b"/" + path
+            assert file is not None
+            assert (stat_witness(real), Path(os.fsdecode(real)).read_bytes()) == (file.witness, bytes(file.data))
+
+    def test_fresh_files_are_racy(self, tmp_path: Path, arena: memoryview) -> None:
+        """A file that was written a moment ago may be written again without a trace."""
+        need_residency(tmp_path)
+        (tmp_path / "f").write_bytes(b"x")
+        now_ns = os.stat(tmp_path / "f").st_mtime_ns
+        for clock_ns, is_racy in ((now_ns, True), (now_ns + 10**9, False)):
+            with reading(tmp_path, clock_ns=lambda clock_ns=clock_ns: clock_ns) as reader:
+                (file,) = get_batch(reader).read([b"f"], LIMIT_BYTES, arena)
+            assert file is not None
+            assert is_racy == file.witness.is_racy
+
+    def test_what_does_not_fit_waits_for_the_next_call(self, tmp_path: Path, arena: memoryview) -> None:
+        """The call ends where the arena is full, and each call takes at least one."""
+        need_residency(tmp_path)
+        names = [b"f%d" % number for number in range(9)]
+        for name in names:
+            (tmp_path / name.decode()).write_bytes(name * 20_000)
+        with reading(tmp_path) as reader:
+            counts, contents, left = [], [], names
+            while left:
+                files = get_batch(reader).read(left, LIMIT_BYTES, arena[: 130 << 10])
+                counts.append(len(files))
+                contents += [content_of(file) for file in files]
+                left = left[len(files) :]
+
+        assert [3, 3, 3] == counts
+        assert [name * 20_000 for name in names] == contents
+
+    def test_a_file_larger_than_the_arena_is_left(self, tmp_path: Path, arena: memoryview) -> None:
+        """Waiting would not help it."""
+        (tmp_path / "f").write_bytes(bytes(8192))
+        with reading(tmp_path) as reader:
+            assert [None] == get_batch(reader).read([b"f"], LIMIT_BYTES, arena[:4096])
+
+    def test_reading_moves_no_atime(self, tmp_path: Path, arena: memoryview) -> None:
+        """Reading one's own files does not move their access time."""
+        need_residency(tmp_path)
+        (tmp_path / "f").write_bytes(b"x")
+        os.utime(tmp_path / "f", ns=(0, os.stat(tmp_path / "f").st_mtime_ns))
+        with reading(tmp_path) as reader:
+            assert b"x" == content_of(*get_batch(reader).read([b"f"], LIMIT_BYTES, arena))
+
+        assert 0 == os.stat(tmp_path / "f").st_atime_ns
+
+    @pytest.mark.root
+    def test_each_file_system_serves_cached_files(self, each_fs: LoopFS, arena: memoryview) -> None:
+        """Files that were just written are taken on all file systems that people have, empty and full pages alike."""
+        sizes = [1, 4096, 5000, 60_000]
+        for size in sizes:
+            with open(each_fs.path(b"f%d" % size), "wb") as file:
+                file.write(os.urandom(size))
+        with reading(each_fs.mnt) as reader:
+            files = get_batch(reader).read([b"f%d" % size for size in sizes], LIMIT_BYTES, arena)
+
+        for size, one in zip(sizes, files, strict=True):
+            with open(each_fs.path(b"f%d" % size), "rb") as file:
+                assert file.read() == content_of(one)
+
+
+class TestLeft:
+    def test_whatever_is_odd_is_left(self, tmp_path: Path, arena: memoryview) -> None:
+        """Links, folders, FIFOs, holes, ways out and names that are none are for the reader to judge."""
+        need_residency(tmp_path)
+        (tmp_path / "plain").write_bytes(b"plain")
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder" / "in").write_bytes(b"in")
+        os.symlink("plain", tmp_path / "link")
+        os.symlink("folder", tmp_path / "way")
+        os.mkfifo(tmp_path / "fifo")
+        with open(tmp_path / "holes", "wb") as file:
+            file.truncate(20_000)
+        (tmp_path / "large").write_bytes(bytes(LIMIT_BYTES + 1))
+        odd = [b"link", b"way/in", b"fifo", b"folder", b"holes", b"large", b"gone", b"plain/x", b"", b"/etc/passwd"]
+        odd += [b"../" + os.fsencode(tmp_path.name) + b"/plain", b"folder/../plain", b"x" * 300, b"d/" * 3000 + b"f"]
+        with reading(tmp_path) as reader:
+            files = get_batch(reader).read([b"plain", *odd, b"plain"], LIMIT_BYTES, arena)
+
+        assert [b"plain", *([None] * len(odd)), b"plain"] == [content_of(file) for file in files]
+
+    def test_a_path_with_a_nul_byte_disturbs_nothing(self, tmp_path: Path, arena: memoryview) -> None:
+        """Where one path would read as two, no file of the batch is taken for another."""
+        for name in ("a", "b", "c"):
+            (tmp_path / name).write_bytes(name.encode())
+        with reading(tmp_path) as reader:
+            assert [None, None] == get_batch(reader).read([b"a\0b", b"c"], LIMIT_BYTES, arena)
+
+    def test_unreadable_files_are_left(self, tmp_path: Path, arena: memoryview) -> None:
+        """What may not be read is not read."""
+        tmp_path.chmod(0o755)
+        (tmp_path / "secret").write_bytes(b"x")
+        (tmp_path / "secret").chmod(0)
+        with reading(tmp_path) as reader, as_nobody():
+            assert [None] == get_batch(reader).read([b"secret"], LIMIT_BYTES, arena)
+
+    def test_times_beyond_64_bits_of_nanoseconds_are_left(self, tmp_path: Path, arena: memoryview) -> None:
+        """A date that a record can't hold is not bent into one that it can."""
+        (tmp_path / "f").write_bytes(b"x")
+        os.utime(tmp_path / "f", ns=(0, 9_300_000_000 * 10**9))
+        if os.stat(tmp_path / "f").st_mtime_ns != 9_300_000_000 * 10**9:
+            pytest.skip("the file system under the tests' folder can't hold the year 2264")
+        with reading(tmp_path) as reader:
+            assert [None] == get_batch(reader).read([b"f"], LIMIT_BYTES, arena)
+
+    @pytest.mark.root
+    def test_files_on_the_disk_are_left_there(self, each_fs: LoopFS, arena: memoryview) -> None:
+        """What is not in memory, or not all of it, is neither read nor brought there."""
+        for name in (b"cold", b"part"):
+            with open(each_fs.path(name), "wb") as file:
+                file.write(os.urandom(60_000))
+            drop(each_fs.path(name))
+        with open(each_fs.path(b"part"), "rb", buffering=0) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+            file.read(4096)
+            before = resident_bytes(file.fileno(), 60_000)
+            with reading(each_fs.mnt) as reader:
+                assert [None, None] == get_batch(reader).read([b"cold", b"part"], LIMIT_BYTES, arena)
+            assert before == resident_bytes(file.fileno(), 60_000)
+        with open(each_fs.path(b"cold"), "rb") as file:
+            assert 0 == resident_bytes(file.fileno(), 60_000)
+
+    def test_a_reader_of_the_disk_has_no_short_way(self, tmp_path: Path) -> None:
+        """A scrub must not be answered by memory."""
+        with reading(tmp_path, ReadMode.DISK) as reader:
+            assert reader.batch() is None
+
+
+def test_versions_are_never_mixed(tmp_path: Path, arena: memoryview) -> None:
+    """While another thread writes and renames without pause, what is taken is one version, or known as racy (R1)."""
+    need_residency(tmp_path)
+    contents = [bytes([number]) * (4096 * (1 + number % 4)) for number in range(8)]
+    for name in ("rewritten", "renamed"):
+        (tmp_path / name).write_bytes(contents[0])
+    is_over = threading.Event()
+
+    def write() -> None:
+        for content in cycle(contents):
+            (tmp_path / "rewritten").write_bytes(content)
+            (tmp_path / "new").write_bytes(content)
+            os.rename(tmp_path / "new", tmp_path / "renamed")
+            if is_over.is_set():
+                return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = 0
+    try:
+        with reading(tmp_path) as reader:
+            batch = get_batch(reader)
+            for _ in range(1000):
+                rewritten, renamed = batch.read([b"rewritten", b"renamed"], LIMIT_BYTES, arena)
+                if renamed is not None:
+                    seen += 1
+                    assert bytes(renamed.data) in contents
+                if rewritten is not None and not rewritten.witness.is_racy:
+                    assert bytes(rewritten.data) in contents
+    finally:
+        is_over.set()
+        writer.join()
+    assert seen
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(CACHESTAT, errno.ENOSYS), (CACHESTAT, errno.EPERM), (PREADV2, errno.EOPNOTSUPP)]
+)
+def test_without_a_system_call_all_of_this_holds(number: int, code: int) -> None:
+    """On kernels and file systems that lack one of the calls, other calls do the same."""
+    if "SECCOMP" in os.environ:
+        pytest.skip("this is the run without the call")
+    script = (
+        "import sys, pytest; from support.seccomp import refuse_syscall;"
+        f"refuse_syscall({number}, {code});"
+        "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'unit/test_batch.py']))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=TESTS,
+        env={**os.environ, "SECCOMP": "1", "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert run.returncode == 0, run.stdout + run.stderr
