@@ -1,0 +1,92 @@
+"""A scrub reads the disk, not memory, and leaves memory as it found it (R4)."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from support.bitrot import drop_cache
+from support.cli import Box, make_command
+from support.loopfs import LoopFS
+from support.proc import measure
+from support.programs import sh
+
+pytestmark = pytest.mark.root("fincore")
+
+MIB = 1 << 20
+
+
+def resident_bytes(path: str) -> int:
+    """Ask fincore(1) how much of a file is in memory."""
+    return int(sh("fincore", "--bytes", "--noheadings", "--output", "RES", path).split()[0])
+
+
+def make_files(fs: LoopFS) -> tuple[list[str], int]:
+    """Make small files and large ones; return their paths and their size."""
+    root = os.path.join(os.fsdecode(fs.mnt), "tree")
+    os.mkdir(root)
+    paths = []
+    for name, size in (("large", 30 * MIB + 777), *((f"small{number}", 40_000 + number) for number in range(40))):
+        paths.append(os.path.join(root, name))
+        with open(paths[-1], "wb") as file:
+            file.write(os.urandom(size))
+    os.sync()
+    return paths, sum(os.path.getsize(path) for path in paths)
+
+
+def read(paths: list[str]) -> None:
+    for path in paths:
+        with open(path, "rb") as file:
+            while file.read(MIB):
+                pass
+
+
+def test_scrub_of_cached_files_reads_the_disk_and_keeps_them_cached(each_fs: LoopFS, integrity: Box) -> None:
+    """What others had in memory is read from the disk all the same, and is still in memory afterwards."""
+    paths, size = make_files(each_fs)
+    root = os.path.dirname(paths[0])
+    integrity.run("scan", root, expect=0)
+    read(paths)
+    before = [resident_bytes(path) for path in paths]
+
+    cost = measure(make_command("scrub", root), env=integrity.environment)
+
+    assert 0 == cost.code, cost.stderr
+    assert cost.read_bytes >= size
+    if each_fs.fs_type != "btrfs":  # there O_DIRECT is trusted only after clean pages were dropped
+        assert before == [resident_bytes(path) for path in paths]
+
+
+def test_scrub_leaves_nothing_behind(each_fs: LoopFS, integrity: Box) -> None:
+    """What nobody had in memory is not there afterwards, after a scan as well as after a scrub."""
+    paths, size = make_files(each_fs)
+    root = os.path.dirname(paths[0])
+    for path in paths:
+        drop_cache(path)
+    integrity.run("scan", root, expect=0)
+    assert [0] * len(paths) == [resident_bytes(path) for path in paths]
+
+    cost = measure(make_command("scrub", root), env=integrity.environment)
+
+    assert 0 == cost.code, cost.stderr
+    assert cost.read_bytes >= size
+    assert [0] * len(paths) == [resident_bytes(path) for path in paths]
+
+
+def test_scan_reads_cached_files_from_memory(ext4: LoopFS, integrity: Box) -> None:
+    """Recording what is in memory anyway costs the disk nothing; that it was not verified yet is remembered."""
+    paths, size = make_files(ext4)
+    root = os.path.dirname(paths[0])
+    read(paths)
+
+    cost = measure(make_command("scan", root), env=integrity.environment)
+
+    assert 0 == cost.code, cost.stderr
+    assert cost.read_bytes < size / 2
+    (explained,) = integrity.json("explain", paths[0], expect=0)
+    assert ("cache_possible", None) == (explained["read_how"], explained["verified_at"])
+    integrity.run("scrub", root, expect=0)
+    (explained,) = integrity.json("explain", paths[0], expect=0)
+    assert "direct" == explained["read_how"]
+    assert explained["verified_at"]
