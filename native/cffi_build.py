@@ -32,6 +32,29 @@ ffibuilder.cdef(
     } file_batch_record;
     size_t file_batch_read(int root_fd, const char *paths, size_t paths_bytes, size_t count, uint64_t limit_bytes,
                            uint8_t *arena, size_t arena_bytes, file_batch_record *records);
+
+    #define FOLDER_BATCH_LISTED ...
+    #define FOLDER_BATCH_FOLDER ...
+    #define FOLDER_BATCH_SYMLINK ...
+    #define FOLDER_BATCH_COLUMNS ...
+    typedef struct { uint64_t status; uint64_t file_count; uint64_t other_count; } folder_batch_folder;
+    typedef struct { uint64_t device; uint64_t inode; } folder_batch_marked;
+    typedef struct {
+        size_t names_room;
+        folder_batch_folder *folders;
+        uint64_t *columns;
+        uint8_t *kinds;
+        char *file_names;
+        char *other_names;
+        size_t text_room;
+        uint8_t *scratch;
+        size_t file_count, other_count, file_text_bytes, other_text_bytes;
+    } folder_batch_result;
+    size_t folder_batch_scratch_bytes(size_t names_room);
+    size_t folder_batch_list(int root_fd, int stays_on_mount, const char *paths, size_t paths_bytes, size_t count,
+                             const folder_batch_marked *marked, size_t marked_count, size_t enough,
+                             folder_batch_result *result);
     """
 )
-ffibuilder.set_source("integrity._native", '#include "md5.h"\n#include "md5_batch.h"\n#include "file_batch.h"')
+_HEADERS = ("md5.h", "md5_batch.h", "file_batch.h", "folder_batch.h")
+ffibuilder.set_source("integrity._native", "\n".join(f'#include "{header}"' for header in _HEADERS))

@@ -5,7 +5,7 @@ Integers are checked by cffi at run time (OverflowError); pointers take a C obje
 the C side only reads.
 """
 
-from typing import final
+from typing import final, overload
 
 from typing_extensions import Buffer
 
@@ -15,8 +15,14 @@ class CType:
 
 @final
 class CData:
-    """A pointer, an array or a structure; a pointer's structure is item 0, and assigning to that copies it."""
+    """
+    A pointer, an array or a structure; a pointer's structure is item 0, and assigning to that copies it.
 
+    The fields of a structure are attributes of it and of a pointer to it.
+    """
+
+    def __getattr__(self, name: str) -> int: ...
+    def __setattr__(self, name: str, value: CData | int) -> None: ...
     def __len__(self) -> int: ...
     def __getitem__(self, index: int) -> CData: ...
     def __setitem__(self, index: int, value: CData) -> None: ...
@@ -29,9 +35,14 @@ class CBuffer(Buffer):
 
 class _FFI:
     NULL: CData
-    def new(self, ctype: CType | str, init: int | list[tuple[CData, CData, int]] = ...) -> CData: ...
+    def new(
+        self, ctype: CType | str, init: int | list[tuple[CData, CData, int]] | list[tuple[int, int]] = ...
+    ) -> CData: ...
     def typeof(self, declaration: str) -> CType: ...
+    @overload
     def from_buffer(self, buffer: Buffer) -> CData: ...
+    @overload
+    def from_buffer(self, ctype: str, buffer: Buffer) -> CData: ...
     def buffer(self, cdata: CData, size: int = ...) -> CBuffer: ...
     def string(self, cdata: CData) -> bytes: ...
 
@@ -59,6 +70,23 @@ class _Lib:
         arena: CData,
         arena_bytes: int,
         records: CData,
+    ) -> int: ...
+    FOLDER_BATCH_LISTED: int
+    FOLDER_BATCH_FOLDER: int
+    FOLDER_BATCH_SYMLINK: int
+    FOLDER_BATCH_COLUMNS: int
+    def folder_batch_scratch_bytes(self, names_room: int) -> int: ...
+    def folder_batch_list(
+        self,
+        root_fd: int,
+        stays_on_mount: int,
+        paths: bytes,
+        paths_bytes: int,
+        count: int,
+        marked: CData,
+        marked_count: int,
+        enough: int,
+        result: CData,
     ) -> int: ...
 
 ffi: _FFI

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pathspec import GitIgnoreSpec
 
@@ -123,6 +123,12 @@ class Excludes:
         if name[0] == _DOT and self._has_globs:
             return (_matches_folder_glob if is_folder else _matches_file_glob)(name) is not None
         return False
+
+    def may_match(self, names: Iterable[bytes]) -> bool:
+        """Tell, at less cost than by asking for each, whether any of some files in one folder may be left out."""
+        if self._rules:
+            return True
+        return self._has_globs and any(name[0] == _DOT or name in _FILES for name in names)
 
     def covers(self, path: bytes) -> bool:
         """Tell whether a file is left out, by itself or because it lies in a folder that is."""

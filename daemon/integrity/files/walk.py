@@ -5,14 +5,19 @@ The walk decides what belongs to a root: regular files under their own names. Sy
 mounted inside is not entered unless asked for, FIFOs, sockets and devices are named and left. Whether a name was
 excluded, and what it means that one is gone, is for others.
 
+Folders about which there is nothing to decide are listed by the C core, many at a time and before it is their turn
+(``ahead``); all others, and all of them without the C core, are listed here.
+
 Invariants:
     I1  Every name of a folder that was listed is in exactly one of: a listing's ``files``, its ``skips``, its
         ``error``, or it is a folder that gets listings (or an error) of its own. What vanishes meanwhile is in none.
     I2  A folder that could not be listed to its end is never reported as whole: absence proves nothing there.
-    I3  Memory does not grow with the number of files, nor descriptors with the depth: one folder is open at a time.
+    I3  Memory does not grow with the number of files, nor descriptors with the depth: one folder is open at a time, and
+        one more that the C core lists ahead.
     I4  Another mount is told by mount, not by device number: the subvolumes of btrfs belong to the tree, bind mounts of
         the tree into itself don't, and no set of mounts makes the walk endless.
-    I5  Folders come in the order of their names, a folder before what is in it; files in any order.
+    I5  Folders come in the order of their names, a folder before what is in it; so do the files of a listing, but those
+        of one listing need not stand before those of the next.
 """
 
 from __future__ import annotations
@@ -21,15 +26,20 @@ import errno
 import os
 import sys
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from integrity.files.excludes import Excludes
+from integrity.files.listing import FolderError, Listing, Seen, Skip
 from integrity.files.mounts import find_mounts_beneath
 from integrity.files.opening import STAY_ON_MOUNT, open_beneath, open_noatime, stat_beneath
 from integrity.model import SkipReason
+
+if TYPE_CHECKING:
+    from integrity.files.ahead import Ahead
+
+__all__ = ["FolderError", "Listing", "Seen", "Skip", "walk"]
 
 # What os.fsdecode made of the names, undone; as constants, for os.fsencode would cost a tenth of the walk.
 _ENCODING = sys.getfilesystemencoding()
@@ -56,56 +66,6 @@ _REMEDIES = {
 _WORTH_SORTING = 64
 
 
-class Seen(NamedTuple):
-    """A regular file, as lstat saw it."""
-
-    name: bytes
-    size_bytes: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
-    links: int
-
-
-@dataclass(frozen=True, slots=True)
-class Skip:
-    """A name that is not covered, and why."""
-
-    path: bytes
-    reason: SkipReason
-    is_folder: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FolderError:
-    """
-    What could not be found out.
-
-    ``path`` is the folder that could not be opened or listed to its end, or the one name in it that lstat failed for.
-    """
-
-    path: bytes
-    errno: int
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """
-    A folder, or a part of it.
-
-    A folder has one or more listings, directly after each other, the last of which says ``is_last``. What is missing
-    from a folder is known when its only listing ``is_whole``, or when none of its listings has an ``error``.
-    """
-
-    folder: bytes  # relative to the root; empty for the root itself
-    files: list[Seen]
-    is_whole: bool  # ``files`` are all regular files of this folder
-    is_last: bool
-    skips: list[Skip]
-    error: FolderError | None  # ``files`` are those found before
-
-
 def walk(
     root_fd: int,
     start: bytes = b"",
@@ -129,21 +89,24 @@ def walk(
         chunk: the most names in one listing.
     """
     tree = _Tree(root_fd, excludes, cross_mounts, leave_out, chunk)
+    ahead = tree.open_ahead()
     pending = [start]
-    while pending:
-        folder = pending.pop()
-        try:
-            fd = tree.open(folder)
-        except OSError as error:
-            if error.errno not in _GONE:
-                yield Listing(folder, [], False, True, [], _describe(folder, error))
-            continue
-        try:
-            subfolders = yield from tree.find_listings(folder, fd)
-        finally:
-            os.close(fd)
-        subfolders.sort(reverse=True)
-        pending += subfolders
+    try:
+        while pending:
+            folder = pending.pop()
+            early = None if ahead is None else ahead.take(folder)
+            if ahead is not None and early is not None:
+                yield from ahead.find_listings(folder, early)
+                pending += reversed(early.subfolders)
+                continue
+            subfolders = yield from tree.find_listings(folder)
+            subfolders.sort()
+            pending += reversed(subfolders)
+            if ahead is not None:
+                ahead.add(subfolders)
+    finally:
+        if ahead is not None:
+            ahead.close()
 
 
 class _Tree:
@@ -162,22 +125,44 @@ class _Tree:
         self._maybe_mounts = find_mounts_beneath(root_fd)
         self._entered: set[tuple[int, int]] = set()
 
-    def open(self, folder: bytes) -> int:
-        """
-        Open a folder for listing, without moving its atime where the kernel lets us.
+    def open_ahead(self) -> Ahead | None:
+        """Start listing with the C core, unless it is switched off or can't be loaded."""
+        if os.environ.get("INTEGRITY_NATIVE") == "off":
+            return None
+        try:
+            from integrity.files.ahead import Ahead
+        except ImportError:
+            return None  # the program says why where it shows its version
+        return Ahead(
+            self._root_fd,
+            self._excludes,
+            stays_on_mount=not self._cross_mounts,
+            leave_out=self._leave_out,
+            avoid=frozenset(point.rpartition(b"/")[0] for point in self._maybe_mounts),
+            chunk=self._chunk,
+        )
 
-        Raises:
-            OSError: EXDEV if something was mounted there after the folder above it had been listed.
+    def find_listings(self, folder: bytes) -> Generator[Listing, None, list[bytes]]:
         """
-        return open_noatime(self._root_fd, folder, self._flags)
+        List a folder, unless it is gone; without moving its atime where the kernel lets us.
 
-    def find_listings(self, folder: bytes, fd: int) -> Generator[Listing, None, list[bytes]]:
-        """
-        List an open folder.
+        It is an error of the folder if something was mounted there after the folder above it had been listed.
 
         Returns:
             The paths of the folders in it that are to be walked, too.
         """
+        try:
+            fd = open_noatime(self._root_fd, folder, self._flags)
+        except OSError as error:
+            if error.errno not in _GONE:
+                yield Listing(folder, [], False, True, [], _describe(folder, error))
+            return []
+        try:
+            return (yield from self._read_listings(folder, fd))
+        finally:
+            os.close(fd)
+
+    def _read_listings(self, folder: bytes, fd: int) -> Generator[Listing, None, list[bytes]]:
         subfolders: list[bytes] = []
         try:
             entries = os.scandir(fd)
@@ -250,6 +235,7 @@ class _Tree:
                 continue  # gone since the folder was read
             except OSError as error:
                 failures.append(_describe(path, error))
+        files.sort()  # no two names are equal, so nothing else is compared
         return files, skips, failures
 
     def _is_barred(self, path: bytes, is_folder: bool) -> bool:

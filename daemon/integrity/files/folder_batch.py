@@ -1,0 +1,151 @@
+"""
+List many folders in one call of the C core and without the interpreter lock.
+
+The short way beside ``walk``: it takes only folders about which there is nothing to decide, and leaves all others to
+the walk, which knows what to do and what to say. So it never raises, and what it gives is what the long way would have
+given.
+
+Importing this module fails with ImportError where the extension cannot be loaded.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from functools import partial
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
+from typing import Literal
+
+from integrity._native import ffi, lib
+from integrity.files.listing import Seen
+
+FOLDER = lib.FOLDER_BATCH_FOLDER
+SYMLINK = lib.FOLDER_BATCH_SYMLINK
+"""Kinds of names that are no regular files; anything else is a FIFO, socket or device."""
+
+LISTED = lib.FOLDER_BATCH_LISTED
+
+_COUNTS = struct.Struct("=3Q")
+"""``folder_batch_folder`` of native/folder_batch.h: status, number of files, number of others."""
+
+_COLUMN_TYPES: tuple[Literal["q", "Q"], ...] = ("q", "q", "q", "Q", "Q")
+"""size_bytes, mtime_ns, ctime_ns, inode, links."""
+
+_VALUE_BYTES = 8
+_NAME_BYTES = 64
+"""Room for each name, on average: longer than names are."""
+
+_DECODED_AT_ONCE = 16_384
+"""Records of so many files are made together; more would be a single huge folder, whose listings are made in turn."""
+
+_new_seen = partial(tuple.__new__, Seen)  # what Seen(...) does, without a call of Python for each file
+
+
+class Found:
+    """
+    What one call found, in the order of the folders asked for.
+
+    Attributes:
+        counts: of each folder that has a result: whether it is ``LISTED``, how many files and how many others it has.
+        others: the names of all folders' others, one after the other.
+        kinds: of ``others``.
+    """
+
+    __slots__ = ("_columns", "_decoded", "_file_names", "_names", "counts", "kinds", "others")
+
+    def __init__(
+        self,
+        counts: list[tuple[int, int, int]],
+        file_names: bytes = b"",
+        columns: Sequence[bytes] = (),
+        other_names: bytes = b"",
+        kinds: bytes = b"",
+    ) -> None:
+        self.counts = counts
+        self.others = other_names.split(b"\0")
+        self.kinds = kinds
+        self._file_names = file_names
+        self._columns = [memoryview(column).cast(type_) for column, type_ in zip(columns, _COLUMN_TYPES, strict=False)]
+        self._names: list[bytes] | None = None
+        self._decoded: list[Seen] | None = None
+
+    def files(self, start: int, end: int) -> list[Seen]:
+        """Make the records of some of all folders' files, which stand one after the other."""
+        if len(self._columns[0]) > _DECODED_AT_ONCE:
+            return self._decode(start, end)
+        if self._decoded is None:
+            self._decoded = self._decode(0, len(self._columns[0]))
+        return self._decoded[start:end]
+
+    def _decode(self, start: int, end: int) -> list[Seen]:
+        """All loops in C: this is done for every file of a tree."""
+        if self._names is None:
+            self._names = self._file_names.split(b"\0")
+        columns = [column[start:end].tolist() for column in self._columns]
+        return list(map(_new_seen, zip(self._names[start:end], *columns, strict=False)))
+
+
+class FolderBatch:
+    """
+    The short way into one root. Used by one thread at a time.
+
+    Args:
+        root_fd: from ``open_root``.
+        stays_on_mount: leave alone what lies on another mount than the root.
+        leave_out: (st_dev, st_ino) of files; leave alone the folders that they lie in.
+        names_room: leave alone folders with more names.
+        enough: begin no other folder in a call that has found so many files.
+    """
+
+    def __init__(
+        self, root_fd: int, *, stays_on_mount: bool, leave_out: Iterable[tuple[int, int]], names_room: int, enough: int
+    ) -> None:
+        self._root_fd = root_fd
+        self._stays_on_mount = stays_on_mount
+        self._marked = ffi.new("folder_batch_marked[]", list(leave_out))
+        self._names_room = names_room
+        self._enough = enough
+        # Mapped, not allocated: only what is used becomes memory.
+        text_room = names_room * _NAME_BYTES
+        self._columns = _map(names_room * _VALUE_BYTES * lib.FOLDER_BATCH_COLUMNS)
+        self._kinds, self._file_names, self._other_names = _map(names_room), _map(text_room), _map(text_room)
+        self._scratch = _map(lib.folder_batch_scratch_bytes(names_room))
+        self._result = ffi.new("folder_batch_result *")
+        self._result.names_room, self._result.text_room = names_room, text_room
+        self._result.columns = ffi.from_buffer("uint64_t[]", self._columns)
+        self._result.kinds = ffi.from_buffer("uint8_t[]", self._kinds)
+        self._result.file_names = ffi.from_buffer("char[]", self._file_names)
+        self._result.other_names = ffi.from_buffer("char[]", self._other_names)
+        self._result.scratch = ffi.from_buffer("uint8_t[]", self._scratch)
+
+    def list(self, folders: Sequence[bytes]) -> Found:
+        """
+        List folders.
+
+        Args:
+            folders: relative to the root; at least one.
+
+        Returns:
+            The results of the first so many of them, at least one.
+        """
+        count, joined, result = len(folders), b"\0".join(folders) + b"\0", self._result
+        if joined.count(b"\0") != count:  # a NUL byte in a path: no such folder, and all behind it would be mistaken
+            return Found([(LISTED + 1, 0, 0)] * count)
+        counts = ffi.new("folder_batch_folder[]", count)
+        result.folders = counts
+        done = lib.folder_batch_list(
+            self._root_fd, self._stays_on_mount, joined, len(joined), count, self._marked, len(self._marked),
+            self._enough, result,
+        )  # fmt: skip
+        size, step = result.file_count * _VALUE_BYTES, self._names_room * _VALUE_BYTES
+        return Found(
+            list(_COUNTS.iter_unpack(ffi.buffer(counts, done * _COUNTS.size))),
+            self._file_names[: result.file_text_bytes],
+            [self._columns[at : at + size] for at in range(0, step * lib.FOLDER_BATCH_COLUMNS, step)],
+            self._other_names[: result.other_text_bytes],
+            self._kinds[: result.other_count],
+        )
+
+
+def _map(size_bytes: int) -> mmap:
+    return mmap(-1, size_bytes, MAP_PRIVATE | MAP_ANONYMOUS)

@@ -1,0 +1,367 @@
+/*
+ * One folder after the other through the fewest system calls that keep the promise of folder_batch.h.
+ *
+ * The rules are those of the walk in Python (files/walk.py, files/opening.py), which knows the reasons and the
+ * exceptions.
+ */
+#define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64
+
+#include "folder_batch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Spelled out, because the headers of the machine that builds may be older than the kernel that runs. */
+#define CALL_OPENAT2 437
+#define RESOLVE_FLAGS (0x02 | 0x04 | 0x08) /* NO_MAGICLINKS, NO_SYMLINKS, BENEATH */
+#define RESOLVE_ON_MOUNT 0x01              /* NO_XDEV */
+
+#define OPEN_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
+#define MOST_SECONDS 9223372035 /* about the year 2262: so many fit into 64 bits of nanoseconds, both ways */
+
+#define LONGEST_ENTRY_BYTES 280U /* of getdents64: 19 bytes, a name of 255 and its NUL byte, up to a multiple of 8 */
+#define ENTRY_BYTES 64U          /* reserved for each; names longer than 44 bytes need more, others less */
+#define LEAST_ENTRIES_BYTES 65536U
+#define WORTH_SORTING 64U /* fewer inodes than this lie close together anyway */
+#define SHORT_RUN 8U
+
+struct open_terms { /* struct open_how of openat2(2) */
+    uint64_t flags;
+    uint64_t mode;
+    uint64_t resolve;
+};
+
+struct item {
+    const char *name; /* in the entries */
+    size_t name_bytes;
+    uint64_t kind;  /* 0: a regular file */
+    uint64_t inode; /* as the folder says; lstat's is among the values */
+    uint64_t values[FOLDER_BATCH_COLUMNS];
+};
+
+/* A folder that is being listed. All of it lies in the scratch memory. */
+struct listing {
+    struct item *items;
+    struct item **order;
+    struct item **spare;
+    char *entries;
+    size_t entries_room;
+    size_t count;
+    size_t file_count;
+    size_t file_text_bytes;
+    size_t other_text_bytes;
+};
+
+typedef int item_compare(const struct item *one, const struct item *other);
+
+static size_t entries_bytes(size_t names_room)
+{
+    const size_t bytes = names_room * ENTRY_BYTES;
+
+    return bytes < LEAST_ENTRIES_BYTES ? LEAST_ENTRIES_BYTES : bytes;
+}
+
+size_t folder_batch_scratch_bytes(size_t names_room)
+{
+    return names_room * (sizeof(struct item) + 2 * sizeof(struct item *)) + entries_bytes(names_room);
+}
+
+static void lay_out(struct listing *listing, uint8_t *scratch, size_t names_room)
+{
+    listing->items = (struct item *)(void *)scratch;
+    listing->order = (struct item **)(void *)(listing->items + names_room);
+    listing->spare = listing->order + names_room;
+    listing->entries = (char *)(listing->spare + names_room);
+    listing->entries_room = entries_bytes(names_room);
+}
+
+static int open_folder(int root_fd, const char *path, int stays_on_mount)
+{
+    const char *const name = *path == '\0' ? "." : path;
+    struct open_terms terms = {OPEN_FLAGS | O_NOATIME, 0, RESOLVE_FLAGS};
+    int fd;
+
+    /* The kernel would resolve ".." as long as it stays beneath the root; the walk refuses it, and says so. */
+    if (strstr(path, "..") != NULL)
+        return -1;
+    if (stays_on_mount)
+        terms.resolve |= RESOLVE_ON_MOUNT;
+    fd = (int)syscall(CALL_OPENAT2, root_fd, name, &terms, sizeof terms);
+    if (fd < 0 && errno == EPERM) { /* O_NOATIME is for the owner and root. */
+        terms.flags = OPEN_FLAGS;
+        fd = (int)syscall(CALL_OPENAT2, root_fd, name, &terms, sizeof terms);
+    }
+    return fd;
+}
+
+/* Read all entries of the folder; return how many bytes they take, or -1. */
+static ptrdiff_t read_entries(int fd, char *entries, size_t room)
+{
+    size_t used = 0;
+
+    while (room - used >= LONGEST_ENTRY_BYTES) {
+        const long bytes = syscall(SYS_getdents64, fd, entries + used, room - used);
+
+        if (bytes <= 0)
+            return bytes == 0 ? (ptrdiff_t)used : -1;
+        used += (size_t)bytes;
+    }
+    return -1;
+}
+
+static uint64_t kind_of(unsigned char type)
+{
+    switch (type) {
+    case DT_REG:
+    case DT_UNKNOWN: /* lstat tells */
+        return 0;
+    case DT_DIR:
+        return FOLDER_BATCH_FOLDER;
+    case DT_LNK:
+        return FOLDER_BATCH_SYMLINK;
+    default:
+        return FOLDER_BATCH_SPECIAL;
+    }
+}
+
+static int is_dots(const char *name)
+{
+    return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+}
+
+/* Make an item of each entry. Return -1 if they are too many. */
+static int find_items(struct listing *listing, size_t bytes, size_t names_room)
+{
+    size_t at = 0;
+
+    listing->count = 0;
+    while (at < bytes) {
+        const struct dirent64 *const entry = (const struct dirent64 *)(const void *)(listing->entries + at);
+
+        at += entry->d_reclen;
+        if (is_dots(entry->d_name))
+            continue;
+        if (listing->count == names_room)
+            return -1;
+        listing->items[listing->count] =
+            (struct item){entry->d_name, strlen(entry->d_name), kind_of(entry->d_type), entry->d_ino, {0}};
+        listing->order[listing->count] = listing->items + listing->count;
+        listing->count++;
+    }
+    return 0;
+}
+
+static int compare_inodes(const struct item *one, const struct item *other)
+{
+    return (one->inode > other->inode) - (one->inode < other->inode);
+}
+
+static int compare_names(const struct item *one, const struct item *other)
+{
+    return strcmp(one->name, other->name); /* by unsigned bytes; names hold no NUL byte */
+}
+
+static void sort_short(struct item **order, size_t count, item_compare *compare)
+{
+    size_t done;
+
+    for (done = 1; done < count; done++) {
+        struct item *const item = order[done];
+        size_t at = done;
+
+        for (; at > 0 && compare(order[at - 1], item) > 0; at--)
+            order[at] = order[at - 1];
+        order[at] = item;
+    }
+}
+
+static void merge(struct item **from, size_t middle, size_t end, struct item **to, item_compare *compare)
+{
+    size_t one = 0, other = middle, at;
+
+    for (at = 0; at < end; at++) {
+        if (other == end || (one < middle && compare(from[one], from[other]) <= 0))
+            to[at] = from[one++];
+        else
+            to[at] = from[other++];
+    }
+}
+
+/* Merge sort from the bottom up, as qsort may allocate. */
+static void sort(struct listing *listing, item_compare *compare)
+{
+    const size_t count = listing->count;
+    size_t width, start;
+
+    for (start = 0; start < count; start += SHORT_RUN)
+        sort_short(listing->order + start, count - start < SHORT_RUN ? count - start : SHORT_RUN, compare);
+    for (width = SHORT_RUN; width < count; width *= 2) {
+        struct item **const sorted = listing->spare;
+
+        for (start = 0; start < count; start += 2 * width) {
+            const size_t left = count - start;
+
+            merge(listing->order + start, left < width ? left : width, left < 2 * width ? left : 2 * width,
+                  sorted + start, compare);
+        }
+        listing->spare = listing->order;
+        listing->order = sorted;
+    }
+}
+
+static int in_ns(const struct timespec *time, uint64_t *ns)
+{
+    if (time->tv_sec < -MOST_SECONDS || time->tv_sec > MOST_SECONDS)
+        return -1;
+    *ns = (uint64_t)((int64_t)time->tv_sec * 1000000000 + time->tv_nsec);
+    return 0;
+}
+
+static uint64_t kind_by_mode(mode_t mode)
+{
+    if (S_ISREG(mode))
+        return 0;
+    if (S_ISDIR(mode))
+        return FOLDER_BATCH_FOLDER;
+    return S_ISLNK(mode) ? FOLDER_BATCH_SYMLINK : FOLDER_BATCH_SPECIAL;
+}
+
+/* Look at what may be a regular file. Return -1 if that does not work, or if the caller wants none like it. */
+static int look_at(int fd, struct item *item, const folder_batch_marked *marked, size_t marked_count)
+{
+    struct stat stat;
+    size_t number;
+
+    if (fstatat(fd, item->name, &stat, AT_SYMLINK_NOFOLLOW) != 0)
+        return -1;
+    item->kind = kind_by_mode(stat.st_mode);
+    if (item->kind != 0)
+        return 0;
+    for (number = 0; number < marked_count; number++) {
+        if (marked[number].inode == (uint64_t)stat.st_ino && marked[number].device == (uint64_t)stat.st_dev)
+            return -1;
+    }
+    item->values[0] = (uint64_t)stat.st_size;
+    item->values[3] = (uint64_t)stat.st_ino;
+    item->values[4] = (uint64_t)stat.st_nlink;
+    return in_ns(&stat.st_mtim, item->values + 1) != 0 || in_ns(&stat.st_ctim, item->values + 2) != 0 ? -1 : 0;
+}
+
+static int look_at_all(int fd, struct listing *listing, const folder_batch_marked *marked, size_t marked_count)
+{
+    size_t number;
+
+    /* In the order of the inodes: in that of a hashed folder a spindle would seek for each file. */
+    if (listing->count > WORTH_SORTING)
+        sort(listing, compare_inodes);
+    listing->file_count = listing->file_text_bytes = listing->other_text_bytes = 0;
+    for (number = 0; number < listing->count; number++) {
+        struct item *const item = listing->order[number];
+
+        if (item->kind == 0 && look_at(fd, item, marked, marked_count) != 0)
+            return -1;
+        if (item->kind == 0) {
+            listing->file_count++;
+            listing->file_text_bytes += item->name_bytes + 1;
+        } else {
+            listing->other_text_bytes += item->name_bytes + 1;
+        }
+    }
+    return 0;
+}
+
+/* List one folder into ${listing}. Return -1 if it is the caller's. */
+static int list_one(int root_fd, const char *path, int stays_on_mount, const folder_batch_marked *marked,
+                    size_t marked_count, size_t names_room, struct listing *listing)
+{
+    const int fd = open_folder(root_fd, path, stays_on_mount);
+    ptrdiff_t bytes;
+    int result = -1;
+
+    if (fd < 0)
+        return -1;
+    bytes = read_entries(fd, listing->entries, listing->entries_room);
+    if (bytes >= 0 && find_items(listing, (size_t)bytes, names_room) == 0)
+        result = look_at_all(fd, listing, marked, marked_count);
+    close(fd);
+    if (result == 0)
+        sort(listing, compare_names);
+    return result;
+}
+
+static int has_room(const folder_batch_result *result, const struct listing *listing)
+{
+    return listing->file_count <= result->names_room - result->file_count &&
+           listing->count - listing->file_count <= result->names_room - result->other_count &&
+           listing->file_text_bytes <= result->text_room - result->file_text_bytes &&
+           listing->other_text_bytes <= result->text_room - result->other_text_bytes;
+}
+
+static void put_file(folder_batch_result *result, const struct item *item)
+{
+    size_t column;
+
+    for (column = 0; column < FOLDER_BATCH_COLUMNS; column++)
+        result->columns[column * result->names_room + result->file_count] = item->values[column];
+    memcpy(result->file_names + result->file_text_bytes, item->name, item->name_bytes + 1);
+    result->file_text_bytes += item->name_bytes + 1;
+    result->file_count++;
+}
+
+static void put_other(folder_batch_result *result, const struct item *item)
+{
+    result->kinds[result->other_count] = (uint8_t)item->kind;
+    memcpy(result->other_names + result->other_text_bytes, item->name, item->name_bytes + 1);
+    result->other_text_bytes += item->name_bytes + 1;
+    result->other_count++;
+}
+
+static void put_listing(folder_batch_result *result, const struct listing *listing, folder_batch_folder *folder)
+{
+    size_t number;
+
+    for (number = 0; number < listing->count; number++) {
+        if (listing->order[number]->kind == 0)
+            put_file(result, listing->order[number]);
+        else
+            put_other(result, listing->order[number]);
+    }
+    folder->status = FOLDER_BATCH_LISTED;
+    folder->file_count = listing->file_count;
+    folder->other_count = listing->count - listing->file_count;
+}
+
+size_t folder_batch_list(int root_fd, int stays_on_mount, const char *paths, size_t paths_bytes, size_t count,
+                         const folder_batch_marked *marked, size_t marked_count, size_t enough,
+                         folder_batch_result *result)
+{
+    const char *const end = paths + paths_bytes;
+    const char *path = paths;
+    struct listing listing;
+    size_t done = 0;
+
+    lay_out(&listing, result->scratch, result->names_room);
+    result->file_count = result->other_count = result->file_text_bytes = result->other_text_bytes = 0;
+    while (done < count && (done == 0 || result->file_count < enough)) {
+        const char *const nul = memchr(path, 0, (size_t)(end - path));
+
+        if (nul == NULL)
+            break;
+        result->folders[done] = (folder_batch_folder){FOLDER_BATCH_NOT_MINE, 0, 0};
+        if (list_one(root_fd, path, stays_on_mount, marked, marked_count, result->names_room, &listing) == 0) {
+            if (has_room(result, &listing))
+                put_listing(result, &listing, result->folders + done);
+            else if (done != 0)
+                break; /* the room may be large enough when it is empty */
+        }
+        path = nul + 1;
+        done++;
+    }
+    return done;
+}
