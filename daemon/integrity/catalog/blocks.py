@@ -9,11 +9,12 @@ is. A row of ``block_count`` blocks begins at block 1,024 * ``run``; the next ro
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from integrity.catalog.hot import Hot
+from integrity.catalog.rows import require_rising
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import BLOCKS_PER_RUN, block_run
 from integrity.model import MD5_BYTES, XXH3_128_BYTES, Blocks, FileId
@@ -21,6 +22,7 @@ from integrity.model import MD5_BYTES, XXH3_128_BYTES, Blocks, FileId
 CANDIDATE_VERSION = 0
 """Under which the blocks of a candidate are stored; baselines begin with 1."""
 
+_PAGE = 500
 _BYTES_PER_RUN = BLOCKS_PER_RUN * XXH3_128_BYTES
 
 _NAMES = ("file_id", "version", "run", "block_count", "md5", "xxh3_128", "seal")
@@ -151,6 +153,23 @@ def load_blocks(
         xxh3_128 += found.xxh3_128
         run += 1
     return Blocks(block_size_bytes, bytes(xxh3_128), bytes(md5)) if run else None
+
+
+def find_rows(c: sa.Connection) -> Iterator[sa.Row[Any]]:
+    """Go through all rows of all files in order, a page at a time."""
+    key = sa.tuple_(*block_run.primary_key.columns)
+    query = sa.select(block_run).order_by(*block_run.primary_key.columns).limit(_PAGE)
+    page = c.execute(query).all()
+    while page:
+        require_rising((row.file_id, row.version, row.run) for row in page)
+        yield from page
+        last = page[-1]
+        page = c.execute(query.where(key > sa.tuple_(last.file_id, last.version, last.run))).all()
+
+
+def packed_run(row: sa.Row[Any]) -> PackedRun:
+    """Take what is packed out of a row."""
+    return PackedRun(row.run, row.block_count, row.md5, row.xxh3_128)
 
 
 def drop_runs(c: sa.Connection, file_id: FileId, version: int) -> None:

@@ -19,9 +19,10 @@ from integrity.catalog.history import count_replaced
 from integrity.catalog.recording import PERSONS_WORD, drop_candidate, put_baseline, require_record
 from integrity.catalog.removing import remove_files
 from integrity.catalog.roots import RootRecord
-from integrity.catalog.rows import inside, join_path
+from integrity.catalog.rows import inside, join_path, require_rising
 from integrity.catalog.seal import Sealer, sealer_of
 from integrity.catalog.tables import candidate, file, folder, run
+from integrity.catalog.words import read_optional_word, read_word
 from integrity.errors import CatalogError
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, RootId, RunId, Witness
 
@@ -177,7 +178,8 @@ def find_candidates(
     query = _QUERY.where(folder.c.root_id == root_id, candidate.c.file_id > after)
     if state is not None:
         query = query.where(candidate.c.state == CandidateState(state).value)
-    rows = c.execute(query.order_by(candidate.c.file_id).limit(limit)).mappings()
+    rows = c.execute(query.order_by(candidate.c.file_id).limit(limit)).mappings().all()
+    require_rising((row["file_id"] for row in rows), after)
     sealer = sealer_of(c)
     return [_to_record(sealer, row) for row in rows]
 
@@ -318,14 +320,14 @@ def _to_record(sealer: Sealer, row: Any) -> CandidateRecord:
         root_id=row["root_id"],
         path=join_path(row["folder_path"], row["name"]),
         kind=CandidateKind.CHANGE if is_change or row["kind"] != "removal" else CandidateKind.REMOVAL,
-        state=CandidateState(row["state"]),
+        state=read_word(CandidateState, row["state"]),
         verdict=row["verdict"],
-        because=None if because is None else BaselineReason(because),
+        because=read_optional_word(BaselineReason, because),
         witness=_witness(row) if is_change else None,
         digests=Digests(row["md5"], row["xxh3_128"], row["blake3"]) if is_change else Digests(),
         block_size_bytes=row["block_size_bytes"] if is_change else None,
         version=CANDIDATE_VERSION,
-        read_how=None if how is None else ReadHow(how),
+        read_how=read_optional_word(ReadHow, how),
         seen_at=row["seen_at"],
         run_id=row["run_id"],
         is_sealed=is_sealed,

@@ -16,11 +16,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.blocks import PackedRun, expand, insert_packed, is_run_sealed, pack_runs
+from integrity.catalog.blocks import PackedRun, expand, insert_packed, is_run_sealed, pack_runs, packed_run
 from integrity.catalog.recording import damaged_row, require_record
 from integrity.catalog.roots import RootRecord, adjust_tally
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import BLOCKS_PER_RUN, checkpoint, checkpoint_run, file
+from integrity.catalog.words import read_numbers
 from integrity.errors import CatalogCorrupt
 from integrity.model import Blocks, FileId, RootId, Witness
 
@@ -133,7 +134,7 @@ def load_checkpoint(
         witness=_witness(row),
         offset_bytes=row["offset_bytes"],
         md5_state=row["md5_state"],
-        bad_blocks=tuple(json.loads(row["bad_blocks"])),
+        bad_blocks=read_numbers(row["bad_blocks"]),
         block_size_bytes=row["block_size_bytes"],
         saved_at=row["saved_at"],
     )
@@ -198,7 +199,7 @@ def _rows(c: sa.Connection, checkpoint_id: int, newest: int | None = None) -> li
         query = query.order_by(checkpoint_run.c.run)
     else:
         query = query.order_by(checkpoint_run.c.run.desc()).limit(newest)
-    return [(PackedRun(row.run, row.block_count, row.md5, row.xxh3_128), row.seal) for row in c.execute(query)]
+    return [(packed_run(row), row.seal) for row in c.execute(query)]
 
 
 def _insert(c: sa.Connection, sealer: Sealer, checkpoint_id: int, rows: list[PackedRun]) -> None:

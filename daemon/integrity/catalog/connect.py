@@ -110,11 +110,15 @@ class Catalog:
                 if require_usable(path, revision, writes=writes):
                     _upgrade(path, db)
                 catalog = cls(path, db, Sealer(seal_key), writes=writes)
-                if not any_key:
-                    catalog._check_key()
             except BaseException:  # whatever it is, the file must not stay open
                 db.close()
                 raise
+        try:
+            if not any_key:
+                catalog._check_key()
+        except CatalogError:
+            catalog.close()
+            raise
         return catalog
 
     @contextmanager

@@ -77,6 +77,8 @@ def quick_check(path: bytes, *, is_alone: bool = False) -> str | None:
             answer = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.Error as error:
         return str(error)
+    except UnicodeDecodeError:  # the driver, over a message of SQLite's that quotes a damaged schema
+        return "its schema is damaged"
     return None if answer == "ok" else answer
 
 

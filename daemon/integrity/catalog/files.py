@@ -43,6 +43,7 @@ from integrity.catalog.rows import (
     join_path,
     load_records,
     padded,
+    require_rising,
     split_path,
     to_record,
     to_records,
@@ -166,7 +167,9 @@ def page_files(
         query = query.where(part, file.c.id + sa.literal_column("0") > after)
     else:
         query = query.where(inside(root_id, prefix, is_hidden=True), file.c.id > after)
-    return [(FileId(row[0]), join_path(row[1], row[2]), row[3]) for row in c.execute(query)]
+    rows = c.execute(query).all()
+    require_rising((row[0] for row in rows), after)
+    return [(FileId(row[0]), join_path(row[1], row[2]), row[3]) for row in rows]
 
 
 def _is_small(c: sa.Connection, part: sa.ColumnElement[bool]) -> bool:

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from integrity.catalog.rows import below, chunked
 from integrity.catalog.tables import file, finding, root
+from integrity.catalog.words import read_numbers, read_optional_word, read_ranges, read_word
 from integrity.errors import CatalogError
 from integrity.model import (
     CONTENT_FINDINGS,
@@ -251,17 +252,17 @@ def _values(new: NewFinding) -> dict[str, Any]:
 def _to_finding(row: sa.Row[Any]) -> Finding:
     return Finding(
         id=row.id,
-        kind=FindingKind(row.kind),
-        state=FindingState(row.state),
+        kind=read_word(FindingKind, row.kind),
+        state=read_word(FindingState, row.state),
         root=row.root_path,
         path=row.path or None,
         message=row.message,
         opened_at=row.opened_at,
         updated_at=row.updated_at,
-        certainty=None if row.certainty is None else Certainty(row.certainty),
-        blocks=tuple(json.loads(row.blocks)),
+        certainty=read_optional_word(Certainty, row.certainty),
+        blocks=read_numbers(row.blocks),
         block_size_bytes=row.block_size_bytes,
-        ranges=tuple((offset, length) for offset, length in json.loads(row.ranges)),
+        ranges=read_ranges(row.ranges),
         confirmed_reads=row.confirmed_reads,
         resolved_at=row.resolved_at,
         resolution=row.resolution,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 
 from integrity.catalog.hot import Hot
-from integrity.catalog.rows import below
+from integrity.catalog.rows import below, require_rising
 from integrity.catalog.tables import file, folder
 from integrity.model import FolderId, RootId
 
@@ -47,6 +47,7 @@ def find_folders_below(c: sa.Connection, root_id: RootId, prefix: bytes) -> Iter
     query = query.order_by(folder.c.path).limit(_PAGE)
     page = c.execute(query).all()
     while page:
+        require_rising(row.path for row in page)
         yield from ((FolderId(row.id), row.path) for row in page)
         page = c.execute(query.where(folder.c.path > page[-1].path)).all()
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from integrity.catalog.hot import Hot
 from integrity.catalog.rows import FileRecord, chunked
 from integrity.catalog.tables import block_run, file, history
+from integrity.catalog.words import read_word
 from integrity.model import BaselineReason, Digests, FileId, RootId
 
 KEEP_DELETED_S = 90 * 86400
@@ -131,8 +132,8 @@ def _to_record(row: sa.Row[Any]) -> HistoryRecord:
         digests=Digests(row.md5, row.xxh3_128, row.blake3),
         version=row.version,
         recorded_at=row.recorded_at,
-        reason=BaselineReason(row.reason),
+        reason=read_word(BaselineReason, row.reason),
         replaced_at=row.replaced_at,
-        because=BaselineReason(row.replaced_because),
+        because=read_word(BaselineReason, row.replaced_because),
         note=row.note,
     )

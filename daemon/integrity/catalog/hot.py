@@ -8,7 +8,8 @@ compiled to text once, and then run through the driver's own connection, inside 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, cast
 
@@ -19,6 +20,20 @@ from sqlalchemy.dialects.sqlite.pysqlite import dialect as sqlite_dialect
 def driver_of(c: sa.Connection) -> sqlite3.Connection:
     """Reach the driver's connection below a connection of Core."""
     return cast(sqlite3.Connection, c.connection.driver_connection)
+
+
+@contextmanager
+def snapshot(c: sa.Connection) -> Iterator[None]:
+    """Let everything that is read in the block be of one moment, whatever others commit meanwhile."""
+    db = driver_of(c)
+    if db.in_transaction:
+        yield
+        return
+    db.execute("BEGIN")
+    try:
+        yield
+    finally:
+        db.rollback()
 
 
 class Hot:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 
 import sqlalchemy as sa
 
 from integrity.catalog import tables
-from integrity.catalog.blocks import PackedRun, is_run_sealed
+from integrity.catalog.blocks import find_rows, is_run_sealed, packed_run
 from integrity.catalog.connect import Catalog
+from integrity.catalog.hot import snapshot
 from integrity.catalog.resealing import ResealCounts, reseal
 from integrity.catalog.roots import TallyCheck, check_tally, find_roots
 from integrity.catalog.seal import Sealer
@@ -19,7 +21,6 @@ from integrity.errors import CatalogCorrupt
 from integrity.model import FileId
 
 _SHOWN = 100
-_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +79,18 @@ def check(catalog: Catalog, deep: bool = True) -> CheckReport:
         catalog: an open catalog.
         deep: check every index, every seal and every tally (10 s for a million files); else the structure only.
     """
-    with catalog.read() as c:
+    with catalog.read() as c, snapshot(c):
         complaints = _ask_sqlite(catalog, "PRAGMA integrity_check(100)" if deep else "PRAGMA quick_check(100)")
         keys = c.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(_SHOWN) if not complaints else []
         complaints += [f"row {row[1]} of {row[0]} points to a row of {row[2]} that is not there" for row in keys]
         if not deep:
             return CheckReport(tuple(complaints), (), (), (), 0)
-        roots = find_roots(c)
-        tallies = tuple((root.path, check_tally(c, catalog.sealer, root)) for root in roots)
-        return CheckReport(
-            tuple(complaints), tallies, _damaged_runs(c, catalog.sealer), _incomplete_files(c), _count_orphans(c)
-        )
+        try:
+            tallies = tuple((root.path, check_tally(c, catalog.sealer, root)) for root in find_roots(c))
+            damaged, incomplete = _damaged_runs(c, catalog.sealer), _incomplete_files(c)
+            return CheckReport(tuple(complaints), tallies, damaged, incomplete, _count_orphans(c))
+        except CatalogCorrupt as error:
+            return CheckReport((*complaints, str(error)), (), (), (), 0)
 
 
 def _ask_sqlite(catalog: Catalog, pragma: str) -> list[str]:
@@ -102,18 +104,12 @@ def _ask_sqlite(catalog: Catalog, pragma: str) -> list[str]:
 
 
 def _damaged_runs(c: sa.Connection, sealer: Sealer) -> tuple[DamagedRun, ...]:
-    key = sa.tuple_(block_run.c.file_id, block_run.c.version, block_run.c.run)
-    query = sa.select(block_run).order_by(*block_run.primary_key.columns).limit(_PAGE)
-    damaged: list[DamagedRun] = []
-    page = c.execute(query).all()
-    while page:
-        for row in page:
-            packed = PackedRun(row.run, row.block_count, row.md5, row.xxh3_128)
-            if not is_run_sealed(sealer, row.file_id, row.version, packed, row.seal):
-                damaged.append(DamagedRun(row.file_id, row.version, row.run))
-        last = page[-1]
-        page = c.execute(query.where(key > sa.tuple_(last.file_id, last.version, last.run))).all()
-    return tuple(damaged[:_SHOWN])
+    damaged = (
+        DamagedRun(row.file_id, row.version, row.run)
+        for row in find_rows(c)
+        if not is_run_sealed(sealer, row.file_id, row.version, packed_run(row), row.seal)
+    )
+    return tuple(islice(damaged, _SHOWN))
 
 
 def _incomplete_files(c: sa.Connection) -> tuple[FileId, ...]:

@@ -83,6 +83,8 @@ def _set_up(path: bytes, db: sqlite3.Connection, *, writes: bool, quick_check: b
         if failure.primary_code(error) not in _DAMAGE:
             raise
         raise _corrupt(path, str(error)) from error
+    except UnicodeDecodeError as error:  # the driver, over a message of SQLite's that quotes a damaged schema
+        raise _corrupt(path, "its schema is damaged") from error
     if complaint != "ok":
         raise _corrupt(path, complaint)
     if row is None or not str(row[0]).isdigit():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from integrity.catalog.blocks import PackedRun, has_sound_shape
+from integrity.catalog.blocks import find_rows, has_sound_shape, packed_run
 from integrity.catalog.candidates import reseal_candidates
 from integrity.catalog.connect import Catalog
 from integrity.catalog.findings import resolve_findings
@@ -21,8 +21,6 @@ from integrity.catalog.seal import Sealer, xor_seals
 from integrity.catalog.tables import block_run, checkpoint, checkpoint_run, file, meta
 from integrity.errors import CatalogError, show_path
 from integrity.model import FindingKind, RootId
-
-_PAGE = 500
 
 _SET_SEAL = Hot(
     sa.update(file).where(file.c.id == sa.bindparam("at_id")).values(seal=sa.bindparam("new_seal")),
@@ -109,21 +107,14 @@ def _seal(sealer: Sealer, root: RootRecord, record: FileRecord) -> bytes:
 
 def _reseal_runs(c: sa.Connection, sealer: Sealer) -> int:
     """Seal rows of block digests anew, of all roots: a row belongs to a file's number, and that may be gone."""
-    key = sa.tuple_(*block_run.primary_key.columns)
-    query = sa.select(block_run).order_by(*block_run.primary_key.columns).limit(_PAGE)
-    page, resealed = c.execute(query).all(), 0
-    while page:
-        for row in page:
-            packed = PackedRun(row.run, row.block_count, row.md5, row.xxh3_128)
-            if not has_sound_shape(packed):
-                continue
-            seal = sealer.seal_run(row.file_id, row.version, *packed)
-            if seal != row.seal:
-                resealed += 1
-                this = key == sa.tuple_(row.file_id, row.version, row.run)
-                c.execute(sa.update(block_run).where(this).values(seal=seal))
-        last = page[-1]
-        page = c.execute(query.where(key > sa.tuple_(last.file_id, last.version, last.run))).all()
+    resealed = 0
+    for row in find_rows(c):
+        packed = packed_run(row)
+        seal = sealer.seal_run(row.file_id, row.version, *packed) if has_sound_shape(packed) else row.seal
+        if seal != row.seal:
+            resealed += 1
+            this = block_run.c.file_id == row.file_id, block_run.c.version == row.version, block_run.c.run == row.run
+            c.execute(sa.update(block_run).where(*this).values(seal=seal))
     return resealed
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from integrity.catalog import tables
-from integrity.catalog.hot import Hot
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, to_records
+from integrity.catalog.hot import Hot, snapshot
+from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, require_rising, to_records
 from integrity.catalog.seal import SEAL_BYTES, Sealer, xor_seals
 from integrity.catalog.tables import file, folder, root
+from integrity.catalog.words import read_word
 from integrity.errors import CatalogError
 from integrity.model import FileId, RootId, RootIdentity, RootState
 
@@ -164,24 +165,25 @@ def find_records(c: sa.Connection, sealer: Sealer, root_id: RootId) -> Iterator[
     """Go through all records of a root in the order of their ids, a page at a time."""
     after = 0
     while page := to_records(sealer, _PAGE_OF_RECORDS.run(c, root_id, after, _PAGE).fetchall()):
+        require_rising((record.id for record in page), after)
         yield from page
         after = page[-1].id
 
 
 def check_tally(c: sa.Connection, sealer: Sealer, root: RootRecord) -> TallyCheck:
-    """Check the seal of each row of a root, and that none was lost: 6 us a file."""
-    expected = c.execute(
-        sa.select(tables.root.c.file_count, tables.root.c.seal_xor).where(tables.root.c.id == root.id)
-    ).one()
+    """Check the seal of each row of a root, and that none was lost, all of one moment: 10 us a file."""
     rows, broken_count, xor = 0, 0, 0
     broken: list[tuple[FileId, bytes]] = []
-    for record in find_records(c, sealer, root.id):
-        rows += 1
-        xor ^= int.from_bytes(record.seal, "little")
-        if not record.is_sealed:
-            broken_count += 1
-            if broken_count <= _BROKEN_SHOWN:
-                broken.append((record.id, record.path))
+    with snapshot(c):
+        tally = sa.select(tables.root.c.file_count, tables.root.c.seal_xor).where(tables.root.c.id == root.id)
+        expected = c.execute(tally).one()
+        for record in find_records(c, sealer, root.id):
+            rows += 1
+            xor ^= int.from_bytes(record.seal, "little")
+            if not record.is_sealed:
+                broken_count += 1
+                if broken_count <= _BROKEN_SHOWN:
+                    broken.append((record.id, record.path))
     is_xor_right = xor == int.from_bytes(expected.seal_xor, "little")
     return TallyCheck(expected.file_count, rows, is_xor_right, tuple(broken), broken_count)
 
@@ -200,7 +202,7 @@ def _to_record(row: sa.Row[Any]) -> RootRecord:
         token=row.token,
         path=row.path,
         identity=RootIdentity(row.fs_id, row.folder_inode, row.fs_type, b""),
-        state=RootState(row.state),
+        state=read_word(RootState, row.state),
         state_reason=row.state_reason,
         created_at=row.created_at,
         file_count=row.file_count,

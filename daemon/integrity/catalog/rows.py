@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from integrity.catalog.hot import Hot
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import file, folder, root
+from integrity.errors import CatalogCorrupt
 from integrity.model import BaselineReason, Digests, FileId, FolderId, ReadHow, RootId, Witness
 
 IDS_AT_ONCE = 256
@@ -106,6 +107,21 @@ def below(column: sa.ColumnElement[Any], prefix: bytes) -> sa.ColumnElement[bool
     if not prefix:
         return sa.true()
     return sa.or_(column == prefix, sa.and_(column > prefix + b"/", column < prefix + b"0"))  # "0" follows "/"
+
+
+def require_rising(keys: Iterable[Any], after: Any = None) -> None:
+    """
+    Raise CatalogCorrupt unless each key of a page is greater than the one before it, the first than ``after``.
+
+    SQLite trusts the order of its own pages: after a flipped bit in a row's number the same page comes for ever.
+    """
+    for key in keys:
+        if after is not None and not key > after:
+            raise CatalogCorrupt(f"the catalog's rows are out of order ({key!r} after {after!r}): {_ADVICE}")
+        after = key
+
+
+_ADVICE = "look at it with `integrity catalog check`, then bring back a backup with `integrity catalog restore`"
 
 
 def inside(root_id: RootId, prefix: bytes, *, is_hidden: bool = False) -> sa.ColumnElement[bool]:

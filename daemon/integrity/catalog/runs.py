@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from integrity.catalog.tables import run
+from integrity.catalog.words import read_optional_word, read_word
 from integrity.model import Job, Outcome, RootId, RunCounts, RunId
 
 _COUNTS = tuple(field.name for field in fields(RunCounts))
@@ -78,10 +79,10 @@ def _to_record(row: sa.Row[Any]) -> RunRecord:
     return RunRecord(
         id=row.id,
         root_id=row.root_id,
-        job=Job(row.job),
+        job=read_word(Job, row.job),
         started_at=row.started_at,
         finished_at=row.finished_at,
-        outcome=None if row.outcome is None else Outcome(row.outcome),
+        outcome=read_optional_word(Outcome, row.outcome),
         boot_id=row.boot_id,
         pid=row.pid,
         counts=RunCounts(**{name: getattr(row, name) for name in _COUNTS}),

@@ -1,0 +1,154 @@
+"""Whatever is done in whatever order: the tally is right, and nothing is left behind (I2)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from integrity.catalog import candidates, files, findings, folders, maintenance, roots
+from integrity.catalog.files import NewFile, Verified
+from integrity.catalog.findings import NewFinding
+from integrity.catalog.rows import join_path
+from integrity.errors import CatalogError
+from integrity.model import BaselineReason, FileId, FindingKind, ReadHow, Reading, Witness
+from support.catalogs import MIB, NOW, CatalogBox, make_blocks, make_reading
+
+FOLDERS = [b"", b"a", b"a/b", b"c"]
+
+
+class Walk:
+    """Do things at random to one root, each in a transaction that may be taken back."""
+
+    def __init__(self, box: CatalogBox, seed: int) -> None:
+        self.box = box
+        self.rng = random.Random(seed)
+        self.ids: list[FileId] = []
+        self.count = 0
+
+    def reading(self) -> Reading:
+        self.count += 1
+        count = self.rng.choice([0, 0, 2, 1500])
+        seed = self.rng.randrange(5)
+        blocks = make_blocks(seed, count) if count else None
+        return make_reading(seed, blocks=blocks, size_bytes=count * MIB or 5, inode=self.count)
+
+    def place(self, c: sa.Connection) -> tuple[folders.FolderId, bytes, bytes]:
+        self.count += 1
+        path = self.rng.choice(FOLDERS)
+        return folders.ensure_folder(c, self.box.root.id, path), path, b"%d" % self.count
+
+    def one(self) -> FileId:
+        return self.rng.choice(self.ids)
+
+    def record(self, c: sa.Connection) -> None:
+        rows = [NewFile(*self.place(c), self.reading()) for _ in range(self.rng.randrange(1, 4))]
+        box = self.box
+        self.ids += files.record_files(c, box.sealer, box.root, rows, now=NOW + self.count, boot_id=box.boot_id)
+
+    def replace(self, c: sa.Connection) -> None:
+        because = self.rng.choice([BaselineReason.EDITED, BaselineReason.ACCEPTED])
+        box = self.box
+        files.replace_baseline(
+            c, box.sealer, box.root, self.one(), self.reading(), because=because, now=NOW, boot_id=box.boot_id
+        )
+
+    def verify(self, c: sa.Connection) -> None:
+        witness = self.rng.choice([None, Witness(5, self.count, 2, 3)])
+        rows = [Verified(self.one(), witness, ReadHow.DIRECT)]
+        files.mark_verified(c, self.box.sealer, self.box.root, rows, now=NOW, boot_id=self.box.boot_id)
+
+    def remove(self, c: sa.Connection) -> None:
+        gone = self.rng.sample(self.ids, min(2, len(self.ids)))
+        because = self.rng.choice([BaselineReason.DELETED, BaselineReason.FORGOTTEN])
+        assert not files.remove_files(c, self.box.sealer, self.box.root, gone, because=because, now=NOW)
+        self.ids = [file_id for file_id in self.ids if file_id not in gone]
+
+    def move(self, c: sa.Connection) -> None:
+        files.move_file(c, self.box.sealer, self.box.root, self.one(), *self.place(c), now=NOW)
+
+    def merge(self, c: sa.Connection) -> None:
+        old = files.get_file(c, self.box.sealer, self.one())
+        assert old.digests.md5 is not None
+        size = old.witness.size_bytes
+        twins = files.find_new_twins(c, self.box.root.id, old.recorded_at + 1, size, old.digests.md5)
+        for twin in [twin for twin in twins if twin.id != old.id][:1]:
+            files.merge_moved(c, self.box.sealer, self.box.root, old.id, twin.id, NOW)
+            self.ids.remove(twin.id)
+
+    def stage(self, c: sa.Connection) -> None:
+        if self.rng.random() < 0.3:
+            candidates.stage_removal(c, self.one(), self.box.run_id)
+        else:
+            candidates.stage_change(c, self.one(), self.reading(), "changed", self.box.run_id, "staged")
+
+    def promote(self, c: sa.Connection) -> None:
+        box = self.box
+        for found in candidates.find_candidates(c, box.root.id, limit=1):
+            is_removal = found.kind is candidates.CandidateKind.REMOVAL
+            because = BaselineReason.DELETED if is_removal else BaselineReason.EDITED
+            done = candidates.promote(c, box.sealer, box.root, found.file_id, because, NOW, box.boot_id)
+            if done and is_removal:
+                self.ids.remove(found.file_id)
+
+    def find(self, c: sa.Connection) -> None:
+        record = files.get_file(c, self.box.sealer, self.one())
+        kind = self.rng.choice([FindingKind.ROT, FindingKind.UNSTABLE])
+        new = NewFinding(kind, self.box.root.id, record.id, record.path, "message")
+        findings.open_finding(c, new, now=NOW, run_id=self.box.run_id)
+
+    def resolve(self, c: sa.Connection) -> None:
+        findings.resolve_findings(c, file_id=self.one(), resolution="x", now=NOW)
+
+    def suspect(self, c: sa.Connection) -> None:
+        files.mark_suspects(c, [self.one()])
+
+    def take_back(self) -> None:
+        raise InterruptedError
+
+    def step(self) -> None:
+        """Do one thing; now and then take it back."""
+        steps: list[Callable[[sa.Connection], None]] = [self.record]
+        if self.ids:
+            steps += [self.replace, self.verify, self.remove, self.move, self.merge, self.stage, self.promote]
+            steps += [self.find, self.resolve, self.suspect]
+        before = list(self.ids)
+        try:
+            with self.box.catalog.transaction() as c:
+                self.rng.choice(steps)(c)
+                if self.rng.random() < 0.1:
+                    self.take_back()
+        except (CatalogError, InterruptedError):
+            self.ids = before
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tally_is_right_after_any_sequence(tmp_path: Path, seed: int) -> None:
+    """Counts, XOR, seals, blocks and frozen marks hold after 150 random steps, some of them taken back."""
+    with CatalogBox(bytes(tmp_path / "catalog.db")) as box:
+        walk = Walk(box, seed)
+        for _ in range(150):
+            walk.step()
+        report = maintenance.check(box.catalog)
+        with box.catalog.read() as c:
+            records = list(roots.find_records(c, box.sealer, box.root.id))
+            held = {
+                finding.path
+                for finding in findings.find_findings(c, root_id=box.root.id)
+                if finding.kind is FindingKind.ROT
+            }
+
+    assert report.complaints == ()
+    assert report.damaged_runs == ()
+    assert [check.is_right for _, check in report.tallies] == [True]
+    assert report.orphan_runs == 0
+    assert [record.id for record in records] == sorted(walk.ids)
+    assert {record.path for record in records if record.is_frozen} == held
+
+
+def test_path_is_put_together_from_folder_and_name() -> None:
+    """Files in the root itself have no slash before their name."""
+    assert (join_path(b"", b"a"), join_path(b"a/b", b"c")) == (b"a", b"a/b/c")

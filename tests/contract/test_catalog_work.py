@@ -1,0 +1,178 @@
+"""What is verified next, and what the coverage is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from integrity.catalog import files, findings
+from integrity.catalog.coverage import coverage
+from integrity.catalog.files import Verified
+from integrity.catalog.findings import NewFinding
+from integrity.catalog.worklist import WorkOrder, WorkSummary, create_worklist, page_worklist
+from integrity.model import BaselineReason, FileId, FindingKind, ReadHow
+from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
+
+
+def verify(box: CatalogBox, file_id: FileId, at: int, how: ReadHow = ReadHow.DIRECT) -> None:
+    with box.catalog.transaction() as c:
+        files.mark_verified(c, box.sealer, box.root, [Verified(file_id, None, how)], now=at, boot_id=None)
+
+
+def suspect(box: CatalogBox, *ids: FileId) -> None:
+    with box.catalog.transaction() as c:
+        files.mark_suspects(c, ids)
+
+
+def order_of(box: CatalogBox, order: WorkOrder, *, limit: int = 1000) -> list[bytes]:
+    paths: list[bytes] = []
+    with box.catalog.read() as c:
+        summary = create_worklist(c, order)
+        after, size = 0, 0
+        while page := page_worklist(c, box.sealer, after, limit):
+            after = page[-1][0]
+            paths += [record.path for _, record in page]
+            size += sum(record.witness.size_bytes for _, record in page)
+    assert summary == WorkSummary(len(paths), size)
+    return paths
+
+
+@pytest.fixture
+def everything(box: CatalogBox) -> WorkOrder:
+    """Ask for all of the root."""
+    return WorkOrder(box.root.id, b"", NOW)
+
+
+def test_oldest_verification_comes_first_and_disk_order_within_a_day(box: CatalogBox, everything: WorkOrder) -> None:
+    """Never verified files lead; files of one day come by inode, however they are named."""
+    day = NOW // DAY_S * DAY_S
+    for name, inode, at in (
+        (b"a", 9, day),
+        (b"b", 3, day + 5),
+        (b"c", 1, day + DAY_S),
+        (b"d", 8, None),
+        (b"e", 2, None),
+    ):
+        file_id = box.record(name, make_reading(name, inode=inode))
+        if at is not None:
+            verify(box, file_id, at)
+
+    assert order_of(box, everything) == [b"e", b"d", b"b", b"a", b"c"]
+    assert order_of(box, everything, limit=2) == [b"e", b"d", b"b", b"a", b"c"]
+
+
+def test_overdue_files_come_before_everything(box: CatalogBox, everything: WorkOrder) -> None:
+    """A file that waits since its recording is overdue by that time, and leads newer ones that were never verified."""
+    old = box.record(b"old", make_reading("old", inode=9), now=NOW - 40 * DAY_S)
+    verify(box, old, NOW - 35 * DAY_S)
+    box.record(b"waiting", make_reading("waiting", inode=5), now=NOW - 31 * DAY_S)
+    box.record(b"new", make_reading("new", inode=1), now=NOW)
+
+    assert order_of(box, everything) == [b"new", b"waiting", b"old"]
+    due = replace(everything, due_before_at=NOW - 30 * DAY_S)
+    assert order_of(box, due) == [b"waiting", b"old", b"new"]
+
+
+def test_suspects_take_turns_with_the_others(box: CatalogBox, everything: WorkOrder) -> None:
+    """A few files whose ctime moved are read early, and never take more than half of a window (R2)."""
+    ids = box.record_all({b"%02d" % n: make_reading(n, inode=n, size_bytes=100) for n in range(60)})
+    suspect(box, *ids[57:])
+    found = order_of(box, everything)
+
+    assert found[:8] == [b"57", b"00", b"58", b"01", b"59", b"02", b"03", b"04"]
+    assert sorted(found) == [b"%02d" % n for n in range(60)]
+
+
+def test_large_suspect_does_not_starve_the_others(box: CatalogBox, everything: WorkOrder) -> None:
+    """After a large suspect as many bytes of others have their turn."""
+    ids = box.record_all({b"%02d" % n: make_reading(n, inode=n, size_bytes=100) for n in range(58)})
+    large = box.record(b"large", make_reading("large", inode=100, size_bytes=1000))
+    second = box.record(b"small", make_reading("small", inode=101, size_bytes=100))
+    suspect(box, large, second)
+    found = order_of(box, everything)
+
+    assert len(ids) == 58
+    assert found[0] == b"large"
+    assert found.index(b"small") == 11
+
+
+def test_wave_of_suspects_has_no_priority(box: CatalogBox, everything: WorkOrder) -> None:
+    """After a `chown -R` the promise goes on as if nothing had happened (R2)."""
+    ids = box.record_all({b"%02d" % n: make_reading(n, inode=n) for n in range(20)})
+    suspect(box, *ids[10:])
+
+    assert order_of(box, everything) == [b"%02d" % n for n in range(20)]
+
+
+def test_order_can_be_limited(box: CatalogBox, everything: WorkOrder) -> None:
+    """By place, to what was never verified, by age, and by a share of the bytes."""
+    paths = [b"d/a", b"d/b", b"d2/c", b"e"]
+    ids = box.record_all({path: make_reading(path, inode=n, size_bytes=100) for n, path in enumerate(paths)})
+    verify(box, ids[0], NOW + DAY_S)
+
+    assert order_of(box, replace(everything, prefix=b"d")) == [b"d/b", b"d/a"]
+    assert order_of(box, replace(everything, prefix=b"d/a")) == [b"d/a"]
+    assert order_of(box, replace(everything, never_verified_only=True)) == [b"d/b", b"d2/c", b"e"]
+    assert order_of(box, replace(everything, older_than_at=NOW + 1)) == [b"d/b", b"d2/c", b"e"]
+    assert order_of(box, replace(everything, older_than_at=NOW)) == []
+    assert order_of(box, replace(everything, percent=50)) == [b"d/b", b"d2/c"]
+    assert order_of(box, replace(everything, percent=51)) == [b"d/b", b"d2/c", b"e"]
+    assert order_of(box, replace(everything, percent=100)) == [b"d/b", b"d2/c", b"e", b"d/a"]
+    assert order_of(box, replace(everything, prefix=b"d", percent=1)) == [b"d/b"]
+
+
+def test_files_that_go_meanwhile_are_left_out(box: CatalogBox, everything: WorkOrder) -> None:
+    """A list made at the start of a scrub does not bring back what was removed since."""
+    first, second = box.record(b"a"), box.record(b"b")
+    with box.catalog.transaction() as c:
+        create_worklist(c, everything)
+        files.remove_files(c, box.sealer, box.root, [first], because=BaselineReason.DELETED, now=NOW)
+        assert [record.id for _, record in page_worklist(c, box.sealer, 0)] == [second]
+
+
+def test_reader_can_make_a_list_too(box: CatalogBox, everything: WorkOrder) -> None:
+    """The list is temporary: making it writes nothing into the catalog."""
+    box.record(b"a")
+    box.reopen(writes=False)
+
+    assert order_of(box, everything) == [b"a"]
+
+
+def test_coverage_of_an_empty_root_is_nothing(box: CatalogBox) -> None:
+    """No files: nothing is old, nothing is overdue."""
+    with box.catalog.read() as c:
+        found = coverage(c, box.root.id, now=NOW, verify_every_s=30 * DAY_S)
+
+    assert (found.files, found.bytes, found.oldest_at, found.overdue_files) == (0, 0, None, 0)
+    assert {entry[2:] for entry in found.histogram} == {(0, 0)}
+
+
+def test_coverage_counts_each_byte_where_it_belongs(box: CatalogBox) -> None:
+    """Ages count from the last verification, or from the recording where there was none."""
+    now = NOW + 100 * DAY_S
+    names = [b"fresh", b"overdue", b"never", b"cached", b"frozen"]
+    ids = box.record_all({name: make_reading(name, size_bytes=10**n) for n, name in enumerate(names)})
+    verify(box, ids[0], now - DAY_S // 2)
+    verify(box, ids[1], now - 31 * DAY_S)
+    verify(box, ids[3], now - 8 * DAY_S, ReadHow.CACHE_POSSIBLE)
+    verify(box, ids[4], now - 29 * DAY_S)
+    suspect(box, ids[0])
+    with box.catalog.transaction() as c:
+        new = NewFinding(FindingKind.ROT, box.root.id, ids[4], b"frozen", "message")
+        findings.open_finding(c, new, now=now, run_id=None)
+        found = coverage(c, box.root.id, now=now, verify_every_s=30 * DAY_S)
+
+    assert (found.files, found.bytes, found.oldest_at) == (5, 11111, NOW)
+    assert (found.never_verified_files, found.never_verified_bytes) == (1, 100)
+    assert (found.overdue_files, found.overdue_bytes) == (2, 110)
+    assert (found.cache_possible_files, found.cache_possible_bytes) == (1, 1000)
+    assert (found.suspects, found.frozen) == (1, 1)
+    assert {entry for entry in found.histogram if entry[2]} == {
+        (0, 1, 1, 1),
+        (7, 14, 1, 1000),
+        (14, 30, 1, 10000),
+        (30, 60, 1, 10),
+        (90, 180, 1, 100),
+    }
+    assert sum(entry[2] for entry in found.histogram) == found.files

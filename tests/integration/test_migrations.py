@@ -1,0 +1,138 @@
+"""Migrations: the chain makes what the program reads, with data in it, and a failing step leaves nothing behind."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+
+from integrity.catalog import maintenance, tables
+from integrity.catalog.connect import Catalog
+from integrity.catalog.upgrade import run_migrations, shipped_scripts, upgrade
+from integrity.errors import CatalogError
+from support.catalogs import MIB, NOW, CatalogBox, make_blocks, make_reading
+
+BAD_STEP = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade():
+    op.create_table("half_done", sa.Column("id", sa.Integer))
+    with op.batch_alter_table("folder") as batch:
+        batch.add_column(sa.Column("half_done", sa.Integer))
+    op.execute("{last}")
+"""
+
+
+def shipped() -> ScriptDirectory:
+    config = Config()
+    config.set_main_option("script_location", shipped_scripts())
+    return ScriptDirectory.from_config(config)
+
+
+REVISIONS = sorted(script.revision for script in shipped().walk_revisions())
+
+
+def schema(db: sqlite3.Connection) -> dict[str, str]:
+    rows = db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    return {name: re.sub(r"\s+", " ", sql).strip() for name, sql in rows}
+
+
+def dump(path: bytes) -> list[str]:
+    with closing(sqlite3.connect(path.decode())) as db:
+        return list(db.iterdump())
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[CatalogBox]:
+    """Give a catalog with a row of each kind that a step might lose."""
+    with CatalogBox(bytes(tmp_path / "catalog.db")) as box:
+        box.record_all({b"d/%d" % number: make_reading(number) for number in range(5)})
+        box.record(b"large", make_reading("large", blocks=make_blocks("large", 1500), size_bytes=1500 * MIB))
+        yield box
+
+
+def test_numbers_follow_each_other_up_to_the_programs() -> None:
+    """One line of steps, numbered from 0001, whose last is what the program reads and writes."""
+    assert shipped().get_heads() == [tables.SCHEMA_REVISION]
+    assert [f"{number:04}" for number in range(1, len(REVISIONS) + 1)] == REVISIONS
+
+
+def test_steps_make_what_a_new_catalog_has(tmp_path: Path) -> None:
+    """An upgraded catalog and a new one are the same, table by table, index by index."""
+    path = tmp_path / "new.db"
+    Catalog.create(bytes(path)).close()
+    with (
+        closing(sqlite3.connect(path)) as new,
+        closing(sqlite3.connect(tmp_path / "steps.db", isolation_level=None)) as upgraded,
+    ):
+        run_migrations(upgraded, to=tables.SCHEMA_REVISION)
+
+        assert schema(upgraded) == schema(new)
+        assert upgraded.execute("SELECT * FROM alembic_version").fetchall() == [(tables.SCHEMA_REVISION,)]
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_upgrade_from_every_revision_keeps_the_rows(tmp_path: Path, revision: str) -> None:
+    """Whatever version wrote the catalog: afterwards all rows are there and every reference holds."""
+    with closing(sqlite3.connect(tmp_path / "old.db", isolation_level=None)) as db:
+        run_migrations(db, to=revision)
+        values = (1, bytes(16), b"/srv", "uuid", 1, "ext4", "active", None, 1, 1, bytes(16))
+        db.execute(f"INSERT INTO root VALUES ({', '.join('?' * len(values))})", values)
+        db.execute("INSERT INTO folder (id, root_id, path) VALUES (1, 1, x'64')")
+        run_migrations(db, to=tables.SCHEMA_REVISION)
+
+        assert db.execute("SELECT id, root_id, path FROM folder").fetchall() == [(1, 1, b"d")]
+        assert db.execute("PRAGMA foreign_key_check").fetchall() == []
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert db.execute("PRAGMA foreign_keys").fetchone() == (1,)
+
+
+def with_a_second_step(folder: Path, last: str) -> str:
+    """Copy the shipped steps and add one."""
+    shipped_folder = Path(shipped_scripts())
+    (folder / "versions").mkdir(parents=True)
+    for script in [shipped_folder / "env.py", *sorted((shipped_folder / "versions").glob("*.py"))]:
+        (folder / script.relative_to(shipped_folder)).write_bytes(script.read_bytes())
+    (folder / "versions" / "v0002_bad.py").write_text(BAD_STEP.format(last=last))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    "last",
+    ["INSERT INTO no_such_table VALUES (1)", "DELETE FROM root", "INSERT INTO meta VALUES ('uuid', 'twice')"],
+)
+def test_failing_step_leaves_nothing_behind(filled: CatalogBox, tmp_path: Path, last: str) -> None:
+    """Neither a half-made table nor a lost row nor another version: the catalog goes on as it was."""
+    before = dump(filled.path)
+    filled.catalog.close()
+    scripts = with_a_second_step(tmp_path / "scripts", last)
+    with closing(sqlite3.connect(filled.path.decode(), isolation_level=None)) as db:
+        with pytest.raises(CatalogError, match="was undone"):
+            upgrade(filled.path, db, to="0002", scripts=scripts, clock=lambda: NOW)
+        assert not db.in_transaction
+    assert dump(filled.path) == before
+    assert dump(filled.path + b".before-0002-20251121T044000Z") == before
+    with filled.reopen() as catalog:
+        assert maintenance.check(catalog).is_right
+
+
+def test_good_step_rebuilds_a_table_without_losing_what_points_to_it(filled: CatalogBox, tmp_path: Path) -> None:
+    """SQLite can only copy a table to change it; the rows that point to it stay."""
+    filled.catalog.close()
+    scripts = with_a_second_step(tmp_path / "scripts", "UPDATE folder SET half_done = 1")
+    with closing(sqlite3.connect(filled.path.decode(), isolation_level=None)) as db:
+        upgrade(filled.path, db, to="0002", scripts=scripts, clock=lambda: NOW)
+        assert db.execute("SELECT count(*), sum(half_done) FROM folder").fetchone() == (2, 2)
+        assert db.execute("SELECT count(*) FROM file JOIN folder ON folder.id = folder_id").fetchone() == (6,)
+        assert db.execute("SELECT version_num FROM alembic_version").fetchone() == ("0002",)
