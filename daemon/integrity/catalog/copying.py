@@ -57,7 +57,11 @@ def make_private_file(path: bytes, owner: os.stat_result) -> None:
 
 
 def sync_file(path: bytes) -> None:
-    """Bring a file or a folder to the disk, so that what is done next may rely on it."""
+    """
+    Bring a file or a folder to the disk, so that what is done next may rely on it.
+
+    Never a database that is open: closing any descriptor of a file drops the locks that SQLite holds on it, fcntl(2).
+    """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

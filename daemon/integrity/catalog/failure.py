@@ -7,6 +7,7 @@ SQLite says CORRUPT also when the disk refused a read (R9), so that word is only
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from contextlib import closing
 
@@ -50,15 +51,26 @@ def _look_again(path: bytes, error: sqlite3.Error) -> CatalogError:
     complaint = quick_check(path)
     if complaint is None:
         return CatalogError(f"{show_path(path)}: a read failed ({error}), but the file is whole; try again")
-    return corrupt(path, complaint)
+    return describe_damage(path, complaint)
 
 
-def corrupt(path: bytes, complaint: str, newest_backup: bytes | None = None) -> CatalogCorrupt:
-    """Say that the catalog is damaged and how to get it back."""
+def describe_damage(path: bytes, complaint: str, newest_backup: bytes | None = None) -> CatalogError:
+    """
+    Say that the catalog is damaged and how to get it back; or that the disk failed, if that is what SQLite means.
+
+    Its checks report a page that could not be read among the damages, with the number of the error.
+    """
+    code = re.search(r"error code=(\d+)", complaint)
+    if code is not None and int(code[1]) & 0xFF == sqlite3.SQLITE_IOERR:
+        return _disk_failed(path, complaint)
     hint = f" (newest backup: {show_path(newest_backup)})" if newest_backup else ""
     return CatalogCorrupt(
         f"{show_path(path)}: damaged: {complaint}; bring back a backup: integrity catalog restore{hint}"
     )
+
+
+def _disk_failed(path: bytes, complaint: object) -> CatalogError:
+    return CatalogError(f"{show_path(path)}: the disk failed below the catalog ({complaint}); see the kernel's log")
 
 
 def quick_check(path: bytes, *, is_alone: bool = False) -> str | None:

@@ -92,8 +92,8 @@ def _set_up(path: bytes, db: sqlite3.Connection, *, writes: bool, quick_check: b
     return str(row[0])
 
 
-def _corrupt(path: bytes, complaint: str) -> CatalogCorrupt:
-    return failure.corrupt(path, complaint, next(reversed(copying.find_backups(path)), None))
+def _corrupt(path: bytes, complaint: str) -> CatalogError:
+    return failure.describe_damage(path, complaint, next(reversed(copying.find_backups(path)), None))
 
 
 def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:

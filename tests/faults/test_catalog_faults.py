@@ -1,0 +1,158 @@
+"""The catalog under kill -9, power cuts, full and failing disks: what was committed stays, what was not is gone."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from integrity.catalog import files, maintenance
+from integrity.catalog.backup import back_up, find_backups
+from integrity.catalog.connect import Catalog
+from integrity.errors import CatalogCorrupt, CatalogError
+from support.catalogs import NOW, CatalogBox, make_reading
+from support.crashdisk import CrashDisk
+from support.flakydisk import FlakyDisk
+from support.mounts import filled, small_tmpfs
+from support.proc import signal_at
+
+_TESTS = str(Path(__file__).parents[1])
+
+# Records batches of 20 files, says after each commit how many are safe, and dies in the middle of the next one.
+_WRITER = f"""
+import os, sys
+sys.path.insert(0, {_TESTS!r})
+from support.catalogs import CatalogBox, make_reading
+
+path, batches = os.fsencode(sys.argv[1]), int(sys.argv[2])
+box = CatalogBox(path)
+print("made", flush=True)
+for batch in range(batches):
+    box.record_all({{b"d%d/%d" % (batch, n): make_reading((batch, n)) for n in range(20)}})
+    print("committed", flush=True)
+if len(sys.argv) > 3:
+    with box.catalog.transaction() as c:
+        c.exec_driver_sql("DELETE FROM file")
+        print("in the middle", flush=True)
+        sys.stdin.read()
+box.catalog.close()
+"""
+
+
+def count_rows(path: bytes) -> int:
+    """Open the catalog, look all of it through, and count the files."""
+    with Catalog.open(path, writes=True) as catalog:
+        report = maintenance.check(catalog)
+        assert report.is_right, report
+        return sum(tally.actual_rows for _, tally in report.tallies)
+
+
+def test_killed_in_a_transaction_loses_that_transaction_only(tmp_path: Path) -> None:
+    """Kill -9 while rows are being deleted: all that was committed before is there, and right."""
+    path = tmp_path / "catalog.db"
+    with subprocess.Popen(
+        [sys.executable, "-c", _WRITER, path, "3", "stay"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as writer:
+        assert writer.stdout is not None
+        while writer.stdout.readline() != b"in the middle\n":
+            assert writer.poll() is None
+        writer.kill()
+
+    assert count_rows(bytes(path)) == 60
+
+
+@pytest.mark.root
+def test_killed_at_any_call_keeps_what_was_acknowledged(tmp_path: Path) -> None:
+    """Between any two writes and syncs: no catalog yet, or a right one with all acknowledged rows."""
+    calls = ("pwrite64", "fdatasync", "fsync", "ftruncate", "rename", "link", "unlink")
+    was_killed, acknowledged, nth = True, 0, 3
+    while was_killed:
+        path = tmp_path / f"{nth}" / "catalog.db"
+        ended = signal_at([sys.executable, "-c", _WRITER, path, "1"], calls, nth)
+        was_killed, acknowledged = ended.was_killed, ended.stdout.count(b"committed")
+        if ended.stdout or path.exists():
+            assert count_rows(bytes(path)) in (20 * acknowledged, 20)
+        nth += 13
+    assert (ended.code, acknowledged) == (0, 1)
+
+
+@pytest.mark.root
+def test_power_cuts_lose_no_committed_row() -> None:
+    """After every cut the catalog is whole and has what was acknowledged before it (WAL with synchronous=FULL)."""
+    with CrashDisk("ext4") as disk:
+        with disk.running() as fs, CatalogBox(fs.path("state/catalog.db")) as box:
+            disk.mark("made")
+            for batch in range(6):
+                box.record_all({b"%d/%d" % (batch, n): make_reading((batch, n)) for n in range(30)})
+                disk.mark("committed")
+        for cut in disk.find_cuts(12):
+            with disk.after(cut) as fs:
+                path = fs.path("state/catalog.db")
+                if cut.marks:
+                    assert count_rows(path) >= 30 * cut.marks.count("committed")
+                elif os.path.exists(path):
+                    assert count_rows(path) == 0
+
+
+@pytest.mark.root
+def test_full_disk_loses_nothing_and_is_told(tmp_path: Path) -> None:
+    """Nothing more can be recorded or removed, what was is there, and all is well when space is back (R9)."""
+    with small_tmpfs(tmp_path / "small", 4 << 20) as folder, CatalogBox(folder + b"/catalog.db") as box:
+        box.record_all({b"%d" % number: make_reading(number) for number in range(100)})
+        with filled(folder):
+            for _ in range(2):
+                with pytest.raises(CatalogError, match=r"disk full; free space on .*small"):
+                    box.record_all({b"new/%d" % number: make_reading(number) for number in range(5000)})
+            assert box.check_tally().is_right
+            assert box.find(b"7") is not None
+            with pytest.raises(CatalogError, match=r"cannot (write a copy|copy the catalog)"):
+                back_up(box.catalog, folder + b"/backups", keep=1, now=NOW)
+            assert find_backups(box.path, folder + b"/backups") == []
+        box.record_all({b"new/%d" % number: make_reading(number) for number in range(100)})
+        assert count_rows(box.path) == 200
+
+
+@pytest.mark.root
+def test_catalog_cannot_be_made_on_a_full_disk(tmp_path: Path) -> None:
+    """No half-made catalog is left behind."""
+    with small_tmpfs(tmp_path / "small", 1 << 20) as folder, filled(folder):
+        with pytest.raises(CatalogError):
+            Catalog.create(folder + b"/catalog.db")
+        assert [name for name in os.listdir(folder) if name.startswith(b"catalog")] == []
+
+
+@pytest.mark.root
+def test_failing_disk_is_told_from_a_damaged_catalog(flaky_ext4: FlakyDisk) -> None:
+    """EIO below the catalog is the disk's failure: when it is over the catalog is as it was."""
+    path = flaky_ext4.path("catalog.db")
+    with CatalogBox(path) as box:
+        box.record_all({b"%d" % number: make_reading(number) for number in range(3000)})
+    size = os.path.getsize(path)
+    flaky_ext4.bad_sector(path, size // 2, sectors=16)
+    with pytest.raises(CatalogError) as caught:
+        Catalog.open(path, writes=False)
+    assert not isinstance(caught.value, CatalogCorrupt)
+    assert "disk failed" in str(caught.value)
+    flaky_ext4.clear()
+
+    assert count_rows(path) == 3000
+
+
+def test_damage_in_a_transaction_is_told_as_damage(tmp_path: Path) -> None:
+    """A catalog that was damaged after it was opened names the way back, and the half-done batch is not there."""
+    path = bytes(tmp_path / "catalog.db")
+    with CatalogBox(path) as box:
+        box.record_all({b"%d" % number: make_reading(number) for number in range(500)})
+    with closing(sqlite3.connect(path.decode())) as db:
+        page = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'file'").fetchone()[0]
+    with Catalog.open(path, writes=True, quick_check=False) as catalog:
+        with open(path, "r+b") as stored:
+            stored.seek((page - 1) * 4096)
+            stored.write(b"\xff" * 4096)
+        with pytest.raises(CatalogCorrupt, match="restore"), catalog.read() as c:
+            files.page_files(c, files.RootId(1))
