@@ -22,8 +22,8 @@ from integrity.model import Witness
 if TYPE_CHECKING:
     from integrity._native import CData
 
-_RECORD = struct.Struct("=QQqqQQ")
-"""``file_batch_record`` of native/file_batch.h: status, size, mtime, ctime, inode, offset."""
+_RECORD = struct.Struct("=QQqqqQ")
+"""``file_batch_record`` of native/file_batch.h: status, size, mtime, ctime, inode (folded), offset."""
 
 _READ = lib.FILE_BATCH_READ
 

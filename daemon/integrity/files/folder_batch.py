@@ -28,8 +28,8 @@ LISTED = lib.FOLDER_BATCH_LISTED
 _COUNTS = struct.Struct("=3Q")
 """``folder_batch_folder`` of native/folder_batch.h: status, number of files, number of others."""
 
-_COLUMN_TYPES: tuple[Literal["q", "Q"], ...] = ("q", "q", "q", "Q", "Q")
-"""size_bytes, mtime_ns, ctime_ns, inode, links."""
+_COLUMN_TYPES: tuple[Literal["q", "Q"], ...] = ("q", "q", "q", "q", "Q")
+"""size_bytes, mtime_ns, ctime_ns, inode (folded as in ``stamps``), links."""
 
 _VALUE_BYTES = 8
 _NAME_BYTES = 64

@@ -13,6 +13,7 @@ import os
 
 from integrity.errors import RootSuspended
 from integrity.files.mounts import Mount, find_subvolume_uuid, find_uuid, get_mount
+from integrity.files.stamps import fold_inode
 from integrity.model import RootIdentity
 
 
@@ -33,7 +34,7 @@ def identify(root_fd: int, path: bytes) -> RootIdentity:
         mount = get_mount(root_fd)
         return RootIdentity(
             fs_id=get_fs_id(root_fd, mount),
-            folder_inode=os.fstat(root_fd).st_ino,
+            folder_inode=fold_inode(os.fstat(root_fd).st_ino),
             fs_type=mount.fs_type,
             mount_point=mount.mount_point,
         )

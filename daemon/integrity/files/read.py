@@ -25,6 +25,7 @@ from integrity.files.holes import find_data
 from integrity.files.opening import open_beneath, stat_beneath
 from integrity.files.racy import RacyWindow
 from integrity.files.span import UNLIMITED, Pace, ReadMode, SpanReader, Terms
+from integrity.files.stamps import witness_of
 from integrity.files.writeback import write_back
 from integrity.model import ByteRange, Capability, ReadHow, Witness
 
@@ -228,8 +229,8 @@ class OpenFile:
             raise _explain(self._path, "stat", error) from error
         if not S_ISREG(there.st_mode):
             raise _say_vanished(self._path)
-        witness = _witness(self.stat)
-        if _witness(after) != witness or _witness(there) != witness:
+        witness = witness_of(self.stat)
+        if witness_of(after) != witness or witness_of(there) != witness:
             raise Unstable(f"{show_path(self._path)} changed while it was read; try again when nobody writes to it")
         if self._spans.has_ended:
             raise Unstable(f"{show_path(self._path)} ended before its size; try again")
@@ -316,10 +317,6 @@ def _close(fd: int) -> None:
     """
     with suppress(OSError):
         os.close(fd)
-
-
-def _witness(stat: os.stat_result) -> Witness:
-    return Witness(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
 
 
 def _stat_regular(fd: int, path: bytes) -> os.stat_result:

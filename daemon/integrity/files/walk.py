@@ -34,6 +34,7 @@ from integrity.files.excludes import Excludes
 from integrity.files.listing import FolderError, Listing, Seen, Skip
 from integrity.files.mounts import find_mounts_beneath
 from integrity.files.opening import STAY_ON_MOUNT, open_beneath, open_noatime, stat_beneath
+from integrity.files.stamps import MOST, witness_of
 from integrity.model import SkipReason
 
 if TYPE_CHECKING:
@@ -214,12 +215,11 @@ class _Tree:
                     elif maybe_mounts and path in maybe_mounts and self._is_barred(path, False):
                         skips.append(Skip(path, SkipReason.MOUNT, False))
                     else:
-                        files.append(
-                            new(
-                                Seen,
-                                (name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_nlink),
-                            )
-                        )
+                        mtime_ns, inode = stat.st_mtime_ns, stat.st_ino
+                        if inode > MOST or not -MOST < mtime_ns < MOST:
+                            _, mtime_ns, _, inode, _ = witness_of(stat)
+                        numbers = stat.st_size, mtime_ns, stat.st_ctime_ns, inode, stat.st_nlink
+                        files.append(new(Seen, (name, *numbers)))
                 elif entry.is_dir(follow_symlinks=False):
                     if is_excluded(path, name, True):
                         skips.append(Skip(path, SkipReason.EXCLUDED, True))

@@ -24,6 +24,7 @@ from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterr
 from integrity.files.buffers import Buffers
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import OpenFile, Reader
+from integrity.files.stamps import witness_of
 from integrity.hashing.digests import FileHasher, digest_probe, digest_whole, is_very_sparse, without_chain
 from integrity.hashing.md5 import native_status
 from integrity.hashing.tasks import Done, Failed, Partial, Result, StopSignal, Task
@@ -318,5 +319,4 @@ def _make_hasher(task: Task, file: OpenFile) -> tuple[FileHasher, int]:
 
 
 def _first_witness(file: OpenFile) -> Witness:
-    stat = file.stat
-    return Witness(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+    return witness_of(file.stat)

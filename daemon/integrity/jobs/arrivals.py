@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import files, folders, history
 from integrity.catalog.files import FileRecord, NewFile
 from integrity.files.opening import stat_beneath
+from integrity.files.stamps import witness_of
 from integrity.files.walk import Seen
 from integrity.hashing.digests import recording
 from integrity.hashing.engine import Task
 from integrity.jobs.idset import IdSet
 from integrity.jobs.report import NoteKind
 from integrity.jobs.targets import show
-from integrity.model import FileId, FindingKind, FolderId, Reading, Tally, Witness
+from integrity.model import FileId, FolderId, Reading, Tally, Witness
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
@@ -68,15 +69,13 @@ class Arrivals:
     Args:
         run: the run they belong to.
         seen: ids of the recorded files that were met; moved ones are added.
-        open_paths: paths with an open finding; what is recorded there ends those about a name that had no record.
         is_prelude: a scrub follows and counts them.
     """
 
-    def __init__(self, run: RootRun, seen: IdSet, open_paths: set[bytes], *, is_prelude: bool) -> None:
+    def __init__(self, run: RootRun, seen: IdSet, *, is_prelude: bool) -> None:
         self._run = run
         self._is_prelude = is_prelude
         self._seen = seen
-        self._open_paths = open_paths
         self._staying = IdSet()
         self._can_move = run.root.file_count > 0
         self._want = recording(blake3="blake3" in run.settings.digests)
@@ -134,7 +133,7 @@ class Arrivals:
     def _stands(self, record: FileRecord) -> bool:
         """Say whether a recorded file is still found under its name."""
         try:
-            return stat_beneath(self._run.root_fd, record.path).st_ino == record.witness.inode
+            return witness_of(stat_beneath(self._run.root_fd, record.path)).inode == record.witness.inode
         except OSError as error:
             return error.errno not in (errno.ENOENT, errno.ENOTDIR)
 
@@ -168,18 +167,16 @@ class Arrivals:
         if rows:
             run = self._run
             ids = files.record_files(connection, run.catalog.sealer, run.root, rows, now=run.now(), boot_id=run.boot_id)
-            self._note_new(connection, rows, ids)
+            self._note_new(rows, ids)
             self._adopt_histories(connection, rows, ids)
         self._ready, self._moves = [], []
 
-    def _note_new(self, connection: Connection, rows: list[NewFile], ids: list[FileId]) -> None:
+    def _note_new(self, rows: list[NewFile], ids: list[FileId]) -> None:
         self._count(Tally.NEW, len(rows))
         for row, file_id in zip(rows, ids, strict=True):
             self._seen.add(file_id)
             if row.reading.witness.is_racy:
                 self.racy.append(Place(row.folder_path, row.name).path)
-            if self._open_paths:
-                self._end_nameless(connection, Place(row.folder_path, row.name).path)
             if self._can_move and row.reading.digests.md5 is not None and len(self._new_by_content) < _NEW_KEPT:
                 key = (row.reading.witness.size_bytes, row.reading.digests.md5)
                 self._new_by_content[key] = None if key in self._new_by_content else file_id
@@ -195,12 +192,6 @@ class Arrivals:
                 history.adopt_history(connection, gone[0].file_id, file_id)
                 path = Place(row.folder_path, row.name).path
                 self._run.note(NoteKind.MOVED, path, f"was deleted as {show(gone[0].path)}; its history goes on here")
-
-    def _end_nameless(self, connection: Connection, path: bytes) -> None:
-        """End the finding that a file, which could never be recorded, can't be read."""
-        if path in self._open_paths:
-            self._open_paths.discard(path)
-            self._run.resolve_path(connection, path, FindingKind.UNREADABLE, "it could be read and is recorded now")
 
     def _folder_id(self, connection: Connection, path: bytes) -> FolderId:
         if path not in self._folder_ids:

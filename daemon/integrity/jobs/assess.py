@@ -1,8 +1,9 @@
 """
 From a reading of a recorded file to what follows: intact, changed, damaged, or first to be confirmed.
 
-The verdict is the table's (``verdict.py``); here it gets its evidence and its consequences. Nothing replaces a baseline
-here: changes are staged, and settled when the whole run is known (R5), or kept as candidates while a finding is open (R6).
+The verdict is the table's (``verdict.py``); here it gets its evidence and its consequences. Nothing replaces a
+baseline here: changes are staged, and settled when the whole run is known (R5), or kept as candidates while a finding
+is open (R6).
 
 I1  Each file is counted once, whatever is done with it (R8).
 I2  Rot and silent rewrites are told only after the confirming re-reads (R3).
@@ -118,6 +119,9 @@ class Assessor:
             latest = record
             if not difference.is_same and not difference.is_catalog_damaged:
                 known = candidates.get_candidate(connection, record.id)
+                if done.first_block and (known is not None or self._run.settings.policy is Policy.GROWING):
+                    self._incomplete.append(record)  # what was compared before tells nothing of the other content
+                    return
                 if known is not None and is_candidate(connection, self._sealer, known, done.reading, done.first_block):
                     self._still_open(record, Tally.CHANGED)
                     return

@@ -190,13 +190,6 @@ class RootRun:
         ):
             self.note(NoteKind.RESOLVED, path, "is back")
 
-    def resolve_path(self, connection: Connection, path: bytes, kind: FindingKind, resolution: str) -> None:
-        """End the open finding of one kind on exactly this path, which may have no record."""
-        found = findings.find_findings(connection, root_id=self.root.id, prefix=path)
-        ids = [finding.id for finding in found if finding.path == path and finding.kind is kind]
-        for finding in findings.resolve_ids(connection, ids, resolution=resolution, now=self.now()):
-            self.note(NoteKind.RESOLVED, path, f"{finding.kind.value} {finding.id} is over: {resolution}")
-
     def skip(self, skip: Skip) -> None:
         """Count a name that is left out, and list it unless it is a symbolic link: those are many, and no loss."""
         self.counts.skipped += 1

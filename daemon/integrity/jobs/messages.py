@@ -15,7 +15,7 @@ _ROT = {
     Certainty.PROVEN: "the bytes on the disk changed though nobody wrote to the file: bit rot",
     Certainty.AFTER_CRASH: (
         "the bytes changed under unchanged times; the machine has been restarted since they were last right, and it is"
-        " not known that it was shut down cleanly: a power cut can leave new content under old times, or this is bit rot"
+        " not known that it was shut down cleanly: a power cut can leave new content under old times, or it is bit rot"
     ),
     Certainty.NO_CTIME: (
         "the bytes changed under an unchanged time of modification; this file system does not show whether somebody"
@@ -37,8 +37,8 @@ def describe(judgement: Judgement, kind: FindingKind) -> str:
         return text
     if judgement.verdict is Verdict.SILENT_REWRITE:
         cause = (
-            "another file stands here under the same time of modification: rewritten by a program that put the time back,"
-            " or copied here and damaged on the way"
+            "another file stands here under the same time of modification: rewritten by a program that put the time"
+            " back, or copied here and damaged on the way"
             if judgement.is_odd
             else "damaged, or rewritten by a program that put the time of modification back"
         )
@@ -100,8 +100,8 @@ def suspended(reason: str) -> str:
 def mass_change(changed: int, removed: int, looked_at: int) -> str:
     """Say that more changed or went than is usual, so it was not taken over."""
     return (
-        f"{changed} files changed and {removed} are gone, of {looked_at}: too many at once to believe that it was meant."
-        " Their records are kept as they were"
+        f"{changed} files changed and {removed} are gone, of {looked_at}: too many at once to believe that it was"
+        " meant. Their records are kept as they were"
     )
 
 

@@ -5,7 +5,8 @@ Decides what has to be read and in which order; what a reading means is the asse
 lstat and a comparison. Where only ctime or inode moved the file becomes a suspect that scrubs read early (R2).
 
 I1  Each name is counted exactly once (R8).
-I2  The catalog is written by this thread alone, at most about once a second, results together with what they cover (R7).
+I2  The catalog is written by this thread alone, about once a second at most, results together with what they cover
+    (R7).
 I3  Nothing is concluded from an unknown name while rows are known to be lost (R9).
 """
 
@@ -22,6 +23,7 @@ from integrity.catalog.files import FileRecord, KnownFile
 from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unstable, Vanished
 from integrity.files.opening import stat_beneath
 from integrity.files.read import ReadMode
+from integrity.files.stamps import witness_of
 from integrity.files.walk import Listing, Seen, walk
 from integrity.hashing.digests import recording
 from integrity.hashing.engine import Done, Failed, Partial, Result, Task
@@ -74,7 +76,7 @@ class Scanner:
         self._seen = IdSet()
         self.replaced = Replaced()
         self.assessor = Assessor(run, from_disk=False, replaced=self.replaced)
-        self._arrivals = Arrivals(run, self._seen, self.assessor.open_paths, is_prelude=is_prelude)
+        self._arrivals = Arrivals(run, self._seen, is_prelude=is_prelude)
         self._departures = Departures(run, self.assessor, self._arrivals, self._seen)
         self._checkpoints = Checkpoints(run)
         self._suspects: list[FileId] = []
@@ -126,8 +128,6 @@ class Scanner:
             if self._is_stopped():
                 return
             self._take_skips(listing)
-            if listing.is_whole and listing.folder in self.assessor.open_paths:
-                self._is_listable_again(listing.folder)
             with self._run.catalog.read() as connection:
                 tasks = self._compare(connection, listing)
             yield from tasks
@@ -151,11 +151,6 @@ class Scanner:
             cross_mounts=run.settings.cross_mounts,
             leave_out=_catalog_files(run.catalog.path),
         )
-
-    def _is_listable_again(self, folder: bytes) -> None:
-        """End the finding about a folder that could not be listed."""
-        with self._run.writing() as connection:
-            self._run.resolve_path(connection, folder, FindingKind.UNREADABLE, "it can be listed again")
 
     def _take_skips(self, listing: Listing) -> None:
         for skip in listing.skips:
@@ -441,7 +436,7 @@ class Scanner:
 
 
 def _as_seen(name: bytes, stat: os.stat_result) -> Seen:
-    return Seen(name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_nlink)
+    return Seen(name, *witness_of(stat)[:4], stat.st_nlink)
 
 
 def _catalog_files(path: bytes) -> frozenset[tuple[int, int]]:

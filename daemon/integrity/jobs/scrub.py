@@ -1,9 +1,9 @@
 """
 Re-read what is recorded from the disk, and judge it.
 
-What is read, and in which order, comes from the catalog's worklist: overdue first, then suspects, then stalest, inside a
-day in the order of the disk. A name that is not recorded yet is recorded first. Stopping at a limit is no error: what was
-not reached is not due (R7, R8).
+What is read, and in which order, comes from the catalog's worklist: overdue first, then suspects, then stalest, inside
+a day in the order of the disk. A name that is not recorded yet is recorded first. Stopping at a limit is no error: what
+was not reached is not due (R7, R8).
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING
 from integrity.catalog import roots, worklist
 from integrity.catalog.files import FileRecord
 from integrity.catalog.worklist import WorkOrder, WorkSummary
-from integrity.errors import ReadError, Unstable, Vanished
+from integrity.errors import ReadError, Unreadable, Unstable, Vanished
 from integrity.files.devices import physical_position
 from integrity.files.opening import open_beneath
 from integrity.files.read import ReadMode
 from integrity.hashing.digests import recording, verifying
-from integrity.hashing.engine import Failed, Partial, Result, Task
+from integrity.hashing.engine import Done, Failed, Partial, Result, Task
 from integrity.jobs.assess import Assessor
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.contents import compare_blocks, prefix_probe
+from integrity.jobs.hardlinks import HardLinks
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.replaced import Replaced
 from integrity.jobs.scan import COMMIT_S, Scanner, ScanOptions
@@ -109,7 +110,10 @@ class Scrubber:
         replaced = Replaced() if self._scanner is None else self._scanner.replaced
         self._assessor = Assessor(run, from_disk=True, replaced=replaced)
         self._checkpoints = Checkpoints(run, is_verifying=True)
+        self._recordings = Checkpoints(run)  # of what is read for a new baseline
+        self._links = HardLinks(run)
         self._unstable: list[FileRecord] = []
+        self._by_itself: list[FileRecord] = []
         self._flushed_at = run.context.monotonic()
         self._done_files = 0
         self._summary = WorkSummary(0, 0)
@@ -122,6 +126,7 @@ class Scrubber:
         with self._run.catalog.transaction() as connection:
             self._summary = worklist.create_worklist(connection, self._order())
         self._read(self._tasks())
+        self._read(self._task(record) for record in self._by_itself)
         self._assessor.confirm()
         self._read_again()
         self._flush()
@@ -151,15 +156,22 @@ class Scrubber:
             if not page:
                 return
             after = page[-1][0]
-            for record in self._in_disk_order([record for _, record in page]):
+            for record in self._links.group(self._in_disk_order(self._usable([record for _, record in page]))):
                 if self._limit.is_set():
                     return
-                if record.id in self._assessor.answered:
-                    continue
-                if not record.is_sealed:
-                    self._assessor.catalog_damaged(record)
-                    continue
                 yield self._task(record)
+
+    def _usable(self, records: Iterable[FileRecord]) -> list[FileRecord]:
+        """Leave out what the scan has answered for, and what can't be relied on."""
+        usable: list[FileRecord] = []
+        for record in records:
+            if record.id in self._assessor.answered:
+                continue
+            if record.is_sealed:
+                usable.append(record)
+            else:
+                self._assessor.catalog_damaged(record)
+        return usable
 
     def _in_disk_order(self, records: list[FileRecord]) -> list[FileRecord]:
         """Put a page into the order of a rotational disk; by inode it is already (R4)."""
@@ -188,7 +200,11 @@ class Scrubber:
         size = record.block_size_bytes or self._run.settings.block_size_bytes
         task = Task(record.path, record.witness.size_bytes, want, size, record, probe=probe)
         with self._run.catalog.read() as connection:
-            return self._checkpoints.resume(connection, task)
+            return self._kept_by(task).resume(connection, task)
+
+    def _kept_by(self, task: Task) -> Checkpoints:
+        """Tell who keeps the parts of a large file: they are compared, or put together for a new baseline."""
+        return self._recordings if task.want == self._want else self._checkpoints
 
     def _read(self, tasks: Iterable[Task]) -> None:
         engine = self._run.engine(ReadMode.DISK, stop=self._limit)
@@ -203,23 +219,48 @@ class Scrubber:
         record = result.task.tag
         assert isinstance(record, FileRecord)
         if isinstance(result, Partial):
-            self._compare_part(record, result)
+            self._take_part(record, result)
             return
         self._done_files += 1
         if isinstance(result, Failed):
             self._failed(record, result.error)
             return
-        self._run.counts.bytes_read += result.reading.bytes_read
-        self._assessor.take(record, result, self._checkpoints.bad_before(result))
+        self._done(record, result)
 
-    def _compare_part(self, record: FileRecord, partial: Partial) -> None:
+    def _done(self, record: FileRecord, result: Done) -> None:
+        """Take a file that was read, under all of its names."""
+        self._run.counts.bytes_read += result.reading.bytes_read
+        bad_before: tuple[int, ...] = ()
+        if self._kept_by(result.task) is self._recordings:
+            result = self._recordings.complete(result)
+        else:
+            bad_before = self._checkpoints.bad_before(result)
+        reading = result.reading
+        self._assessor.take(record, result, bad_before)
+        for other in self._links.take(record):
+            if self._links.is_still(other, reading.witness):
+                self._done_files += 1
+                self._assessor.take(other, replace(result, reading=replace(reading, bytes_read=0)), bad_before)
+            else:
+                self._by_itself.append(other)
+
+    def _take_part(self, record: FileRecord, partial: Partial) -> None:
         """Compare the next part of a large file, and remember how far it was read."""
+        if self._kept_by(partial.task) is self._recordings:
+            self._recordings.keep(partial)
+            return
         with self._run.catalog.read() as connection:
             sealer = self._run.catalog.sealer
             bad = compare_blocks(connection, sealer, record, partial.blocks, partial.first_block)
         self._checkpoints.keep(partial, tuple(bad or ()))
 
     def _failed(self, record: FileRecord, error: ReadError) -> None:
+        """Account for what could not be read; what the disk refused under one name it refuses under all."""
+        for other in self._links.take(record):
+            if isinstance(error, Unreadable) and error.ranges and self._links.is_still(other, record.witness):
+                self._assessor.failed(other, error)
+            else:
+                self._by_itself.append(other)
         if isinstance(error, Unstable):
             self._unstable.append(record)
         elif isinstance(error, Vanished):
@@ -250,16 +291,20 @@ class Scrubber:
         run.counts.add(Tally.NOT_DUE, known - len(self._assessor.answered))
 
     def _is_due(self) -> bool:
-        waiting = self._assessor.waiting + self._checkpoints.waiting
+        waiting = self._waiting()
         if not waiting:
             return False
         return waiting >= _ROWS_AT_ONCE or self._run.context.monotonic() - self._flushed_at >= COMMIT_S
 
+    def _waiting(self) -> int:
+        return self._assessor.waiting + self._checkpoints.waiting + self._recordings.waiting
+
     def _flush(self) -> None:
-        if self._assessor.waiting + self._checkpoints.waiting:
+        if self._waiting():
             with self._run.writing() as connection:
                 self._assessor.flush(connection)
                 self._checkpoints.flush(connection)
+                self._recordings.flush(connection)
         self._flushed_at = self._run.context.monotonic()
 
     def _tell(self, bytes_done: int) -> None:

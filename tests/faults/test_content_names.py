@@ -1,0 +1,189 @@
+"""Names of every kind, many names of one file, files of holes: each name counted once, each file read once."""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from support.bitrot import rot
+from support.cli import Box
+from support.flakydisk import FlakyDisk
+from support.loopfs import LoopFS
+from support.nastytree import NAMES, nasty_tree
+from support.shapes import TIB, put, put_deep, put_sparse
+from support.tallies import kinds, notes, tallies
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def data(ext4: LoopFS) -> Path:
+    folder = ext4.folder / "data"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.root
+def test_flip_in_a_file_with_several_names(data: Path, integrity: Box) -> None:
+    """A flip in a hard-linked file is found under all its names; the file is read once, its names counted each."""
+    (data / "in").mkdir()
+    put(data / "small", os.urandom(9_000))
+    put(data / "large", os.urandom(3 * MIB))
+    put(data / "alone", os.urandom(5_000))
+    for name in ("small", "large"):
+        os.link(data / name, data / f"{name} too")
+        os.link(data / name, data / "in" / name)
+    size = 9_000 + 3 * MIB + 5_000
+
+    scan = integrity.run("--json", "scan", data, expect=0)
+    scrub = integrity.run("--json", "scrub", data, expect=0)
+    rot(data / "small", 5_000)
+    rot(data / "large", 2 * MIB + 1)
+    done = integrity.run("--json", "scrub", data, expect=1)
+
+    assert (size, {"new": 7}) == (scan.summary["bytes_read"], tallies(scan))
+    assert (size, {"verified": 7}) == (scrub.summary["bytes_read"], tallies(scrub))
+    names = {str(data / name) for name in ("small", "small too", "in/small", "large", "large too", "in/large")}
+    assert names == {path for kind, path in kinds(done) if kind == "rot"}
+    assert {"damaged": 6, "verified": 1} == tallies(done)
+    assert {(0,), (2,)} == {tuple(one["blocks"]) for one in done.findings if isinstance(one["blocks"], list)}
+
+
+@pytest.mark.root
+def test_bad_sector_under_several_names(flaky_ext4: FlakyDisk, integrity: Box) -> None:
+    """What the disk refuses under one name it is not asked for under the others: one sector, not a failing device."""
+    data = flaky_ext4.folder / "data"
+    data.mkdir()
+    put(data / "0", os.urandom(20_000))
+    for number in range(1, 60):
+        os.link(data / "0", data / str(number))
+    put(data / "same", os.urandom(5_000))
+    integrity.run("scrub", data, expect=0)
+    bad = flaky_ext4.bad_sector(data / "0", 8192)
+
+    done = integrity.run("--json", "scrub", data, expect=3)
+
+    assert {"unreadable"} == {kind for kind, _ in kinds(done)}
+    assert {"unreadable": 60, "verified": 1} == tallies(done)
+    flaky_ext4.clear(bad)
+    assert {"verified": 61} == tallies(integrity.run("--json", "scrub", data, expect=0))
+    integrity.run("findings", expect=0)
+
+
+def test_one_of_several_names_is_replaced(root: Path, integrity: Box) -> None:
+    """A name that leads to another file now is judged by what stands there, not by its former twin."""
+    put(root / "a", os.urandom(5_000))
+    os.link(root / "a", root / "b")
+    integrity.run("scan", root, expect=0)
+    put(root / "new", b"another")
+    os.rename(root / "new", root / "b")
+
+    done = integrity.run("--json", "scrub", "--no-scan", root, expect=0)
+
+    assert ({"verified": 1, "changed": 1}, []) == (tallies(done), done.findings)
+    assert {"verified": 2} == tallies(integrity.run("--json", "scrub", root, expect=0))
+
+
+@pytest.mark.root
+def test_tree_of_everything(ext4: LoopFS, integrity: Box) -> None:
+    """Nasty names, depths, kinds, modes, times and holes: all regular files recorded and verified, nothing hangs."""
+    root = ext4.folder / "nasty"
+    with nasty_tree(root, has_huge=True, has_cycles=True) as things:
+        began = time.monotonic()
+        scan = integrity.run("--json", "scan", root, expect=0)
+        assert time.monotonic() - began < 30
+        regular = sum(thing.is_file for thing in things) + 2  # and one at the end of each deep path
+        assert regular == tallies(scan)["new"]
+        special = {
+            os.fsdecode(thing.path) for thing in things if thing.kind.startswith(("FIFO", "socket", "character"))
+        }
+        assert special <= set(map(str, notes(scan, "skipped")))
+        again = integrity.run("--json", "scan", root, expect=0)
+        assert (regular, 0) == (tallies(again)["not_due"], again.summary["bytes_read"])
+        began = time.monotonic()
+        scrub = integrity.run("--json", "scrub", root, expect=0)
+        assert time.monotonic() - began < 30
+        assert ([], regular) == (scrub.findings, tallies(scrub)["verified"])
+        assert scan.summary["files_skipped"] == scrub.summary["files_skipped"]
+
+
+@pytest.mark.root
+def test_rot_under_every_name(data: Path, integrity: Box) -> None:
+    """Damage is reported under exactly the name it has, whatever bytes that is, and explained and accepted by it."""
+    odd = [name for name in NAMES if b"/" not in name]
+    for name in odd:
+        put(os.path.join(os.fsencode(data), name), os.urandom(5_000))
+    os.mkdir(os.path.join(os.fsencode(data), b"deep"))
+    put_deep(data / "deep", 30, b"d" * 200)
+    integrity.run("scan", data, expect=0)
+    for name in odd:
+        rot(os.path.join(os.fsencode(data), name), 4_096)
+
+    done = integrity.run("--json", "scrub", data, expect=1)
+
+    found = set()
+    for one in done.findings:
+        encoded = one.get("path_b64")
+        path = base64.b64decode(encoded) if isinstance(encoded, str) else str(one["path"]).encode()
+        found.add(os.path.basename(path))
+    assert (set(odd), {"rot"}) == (found, {kind for kind, _ in kinds(done)})
+    assert {"damaged": len(odd), "verified": 1} == tallies(done)
+    for name in odd:
+        integrity.run("explain", os.path.join(os.fsencode(data), name), expect=1)
+    human = integrity.run("findings", expect=1)
+    assert len(odd) + 1 == len(human.stdout.splitlines())  # and how many they are
+    assert "\x1b" not in human.stdout
+    paths = [os.path.join(os.fsencode(data), name) for name in odd]
+    integrity.run("accept", "--reason", "all of them", "--", *paths, expect=0)
+    assert {"verified": len(odd) + 1} == tallies(integrity.run("--json", "scrub", data, expect=0))
+
+
+def test_terabyte_of_holes(root: Path, integrity: Box) -> None:
+    """A sparse file of 1 TiB costs seconds, has no MD5, is judged by its blocks, and an edit in it is a change."""
+    pieces = [(at, os.urandom(MIB)) for at in (0, TIB // 2, TIB - MIB)]
+    put_sparse(root / "disk.img", TIB, pieces)
+    began = time.monotonic()
+    integrity.run("scan", root, expect=0)
+    done = integrity.run("--json", "scrub", root, expect=0)
+    assert time.monotonic() - began < 40
+    assert {"verified": 1} == tallies(done)
+    (file,) = [one for one in integrity.json("explain", root / "disk.img") if one["type"] == "file"]
+    digests = file["digests"]
+    assert isinstance(digests, dict)
+    assert digests["md5"] is None
+    with open(root / "disk.img", "r+b") as image:
+        image.seek(TIB // 4)
+        image.write(b"edited")
+    assert {"changed": 1} == tallies(integrity.run("--json", "scrub", root, expect=0))
+    before = os.stat(root / "disk.img")
+    with open(root / "disk.img", "r+b") as image:
+        image.seek(TIB // 4 + 5 * MIB)
+        image.write(b"quietly")
+    os.utime(root / "disk.img", ns=(before.st_atime_ns, before.st_mtime_ns))
+    done = integrity.run("--json", "scrub", root, expect=1)
+    assert [("silent_rewrite", str(root / "disk.img"))] == kinds(done)
+    assert [TIB // 4 // MIB + 5] == done.findings[0]["blocks"]
+
+
+@pytest.mark.root
+def test_rot_in_a_sparse_file(data: Path, integrity: Box) -> None:
+    """A flip in the data of a sparse file is in its block; a flip in the last, short block as well."""
+    put_sparse(data / "file", 5 * MIB + 4321, [(2 * MIB, os.urandom(8192)), (5 * MIB, os.urandom(4321))])
+    integrity.run("scan", data, expect=0)
+    rot(data / "file", 2 * MIB + 5_000)
+    rot(data / "file", 5 * MIB + 4_320)
+
+    (one,) = integrity.run("--json", "scrub", data, expect=1).findings
+
+    assert ("rot", [2, 5], [[2 * MIB, MIB], [5 * MIB, 4321]]) == (one["kind"], one["blocks"], one["ranges"])
