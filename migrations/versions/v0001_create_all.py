@@ -23,6 +23,7 @@ def upgrade() -> None:
     _create_boot()
     _create_meta()
     _create_root()
+    _create_nested_mount()
     _create_checkpoint()
     _create_folder()
     _create_history()
@@ -71,6 +72,26 @@ def _create_block_run() -> None:
             "seal", sa.LargeBinary(), sa.CheckConstraint("length(seal) = 16"), nullable=False, comment="see seal.py"
         ),
         sa.PrimaryKeyConstraint("file_id", "version", "run"),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
+
+
+def _create_nested_mount() -> None:
+    op.create_table(
+        "nested_mount",
+        sa.Column("root_id", _INTEGER, nullable=False, comment="the root, which crosses mounts"),
+        sa.Column(
+            "path", sa.LargeBinary(), nullable=False, comment="where something is mounted, relative to the root"
+        ),
+        sa.Column(
+            "identity",
+            sa.Text(),
+            nullable=False,
+            comment="identity (R5): that of its file system, and inode number of the folder that it shows",
+        ),
+        sa.ForeignKeyConstraint(["root_id"], ["root.id"]),
+        sa.PrimaryKeyConstraint("root_id", "path"),
         sqlite_strict=True,
         sqlite_with_rowid=False,
     )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from support.cli import Box, Completed, make_command
+from support.cli import Box
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
-from support.planted import count_rows, kinds, messages, plant, tallies
+from support.planted import as_user, count_rows, kinds, messages, plant, tallies
 from support.privileges import as_nobody
 from support.programs import sh
 from support.shapes import put
@@ -99,22 +99,9 @@ def test_rotten_folder_of_ext4(integrity: Box) -> None:
         assert 28 == count_rows(integrity)
 
 
-def as_user(integrity: Box, *args: object) -> Completed:
-    """Run the program as nobody in particular, from whom permissions keep things."""
-    from support.cli import complete
-
-    command = make_command(*[os.fspath(str(arg)) for arg in args])
-    if os.geteuid() == 0:
-        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
-    done = subprocess.run(command, env=integrity.environment, capture_output=True, check=False)
-    return complete(done.returncode, done.stdout, done.stderr, is_json="--json" in args)
-
-
 @pytest.mark.root
 def test_folder_without_permission(integrity: Box) -> None:
     """A folder that a user may not list keeps its records; given back, all is as before."""
-    import tempfile
-
     with tempfile.TemporaryDirectory() as home:
         os.chmod(home, 0o777)
         box = Box(Path(home) / "box")
@@ -158,12 +145,9 @@ def test_excluded_later_is_skipped_not_missing(tmp_path: Path, integrity: Box) -
     assert {"not_due": 24, "missing": 4} == tallies(back)
 
 
-def test_new_file_that_cannot_be_read_and_then_can(tmp_path: Path, integrity: Box) -> None:
+@pytest.mark.root
+def test_new_file_that_cannot_be_read_and_then_can() -> None:
     """The finding on a file that was never recorded is over when it is recorded, and when it is gone."""
-    if os.geteuid() != 0:
-        pytest.skip("uses a second user")
-    import tempfile
-
     with tempfile.TemporaryDirectory() as home:
         os.chmod(home, 0o777)
         box = Box(Path(home) / "box")

@@ -39,9 +39,8 @@ def test_empty_mount_point_deletes_nothing(ext4: LoopFS, integrity: Box) -> None
             assert "incomplete" == result.summary["outcome"]
             assert 0 == result.summary["bytes_read"]
         assert 1 == len(integrity.findings("findings", expect=3))
-        message = str(the(integrity.findings("findings"))["message"])
-        assert "not mounted" in message
-        assert "integrity root release" in message
+        assert "not mounted" in str(the(integrity.findings("findings"))["message"])
+        assert "integrity root release" in integrity.run("scan", root, expect=3).stdout
         assert 1000 == count_rows(integrity)
 
     again = integrity.run("--json", "scan", root, expect=0)
@@ -197,6 +196,69 @@ def test_file_server_that_dies_while_it_is_walked(faulty: FaultFS, integrity: Bo
     assert "missing" not in tallies(result, with_skipped=True)
     integrity.run("scan", faulty.folder, expect=3)
     assert 30 == count_rows(integrity)
+
+
+@pytest.mark.root
+def test_nested_mount_that_is_absent(integrity: Box, tmp_path: Path) -> None:
+    """With cross_mounts a disk that is mounted inside the root and then is not takes none of its records with it."""
+    with LoopFS("ext4") as outer, LoopFS("ext4") as inner:
+        root = plant(outer.folder, 10)
+        (root / "usb").mkdir()
+        integrity.configure(f'[[root]]\npath = "{root}"\ncross_mounts = true\n')
+        with bound(inner.mnt, root / "usb"):
+            plant(root / "usb" / "deep", 10)
+            integrity.run("scan", expect=0)
+            assert 20 == count_rows(integrity)
+        for command in ("scan", "scrub"):
+            result = integrity.run("--json", command, expect=3)
+            assert ["root_suspended"] == kinds(result)
+            assert str(root / "usb") == the(result.findings)["path"]
+            found = tallies(result, with_skipped=True)
+            assert 20 == count_rows(integrity)
+            assert "missing" not in found
+            assert 10 <= int(str(found["skipped"]))
+        with bound(inner.mnt, root / "usb"):
+            integrity.run("scan", expect=0)
+            assert 0 == integrity.run("findings").code
+
+
+@pytest.mark.root
+def test_other_disk_on_a_nested_mount_point(integrity: Box) -> None:
+    """With cross_mounts another disk inside the root is not taken for the one that was recorded there."""
+    with LoopFS("ext4") as outer, LoopFS("ext4") as inner, LoopFS("ext4") as other:
+        root = plant(outer.folder, 10)
+        (root / "usb").mkdir()
+        plant(other.folder, 8)
+        integrity.configure(f'[[root]]\npath = "{root}"\ncross_mounts = true\n')
+        with bound(inner.mnt, root / "usb"):
+            plant(root / "usb", 10)
+            integrity.run("scan", expect=0)
+        with bound(other.mnt, root / "usb"):
+            result = integrity.run("--json", "scan", expect=3)
+            assert ["root_suspended"] == kinds(result)
+            assert "changed" not in tallies(result, with_skipped=True)
+            assert "new" not in tallies(result, with_skipped=True)
+        with bound(inner.mnt, root / "usb"):
+            assert {"verified": 20} == tallies(integrity.run("--json", "scrub", expect=0))
+
+
+@pytest.mark.root
+def test_empty_file_system_over_a_folder_of_the_root(integrity: Box) -> None:
+    """With cross_mounts an empty disk over recorded files hides them; forgotten, the place begins anew."""
+    with LoopFS("ext4") as outer, LoopFS("ext4") as inner:
+        root = plant(outer.folder, 14)
+        integrity.configure(f'[[root]]\npath = "{root}"\ncross_mounts = true\n')
+        integrity.run("scan", expect=0)
+        with bound(inner.mnt, root / "d1"):
+            assert ["root_suspended"] == kinds(integrity.run("--json", "scan", expect=3))
+            assert {"not_due": 1} == tallies(integrity.run("--json", "scan", root / "d2" / "2.txt", expect=0))
+            assert 14 == count_rows(integrity)
+            integrity.run("forget", root / "d1", "--yes", expect=0)
+            put(inner.folder / "fresh.txt")
+            assert {"new": 1, "not_due": 12} == tallies(integrity.run("--json", "scan", expect=0))
+            assert 0 == integrity.run("findings").code
+        assert ["root_suspended"] == kinds(integrity.run("--json", "scan", expect=3))
+        assert 13 == count_rows(integrity)
 
 
 @pytest.mark.root

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 from support import AnyPath
-from support.cli import Box, Completed, JsonObject
+from support.cli import Box, Completed, JsonObject, complete, make_command
+from support.waiting import wait_until
 
+_GRANULE_S = 2.1
 _TALLIES = ("verified", "new", "changed", "damaged", "missing", "unreadable", "unstable", "skipped", "not_due")
 
 
@@ -43,6 +48,21 @@ def tallies(result: Completed, *, with_skipped: bool = False) -> dict[str, int]:
     return {name: value for name, value in found.items() if value}
 
 
+def age(*paths: Path) -> None:
+    """
+    Wait until the times of files lie outside of the coarsest granule (2 s), so that nothing about them is racy (R1).
+
+    ctime can't be set; where a test is about something else, racy files would be read twice.
+    """
+    youngest = max(path.stat().st_ctime for path in paths)
+    wait_until(lambda: time.time() - youngest > _GRANULE_S, "times that are not racy", every_s=0.05)
+
+
+def tally_all(result: Completed) -> dict[str, int]:
+    """Return the tallies that are not zero, the skipped names among them."""
+    return tallies(result, with_skipped=True)
+
+
 def get_number(fields: JsonObject, name: str) -> int:
     """Get a number out of a JSON object."""
     value = fields[name]
@@ -58,6 +78,17 @@ def kinds(result: Completed) -> list[object]:
 def messages(result: Completed) -> str:
     """Return what a run's findings say."""
     return "\n".join(str(finding["message"]) for finding in result.findings)
+
+
+def as_user(integrity: Box, *args: AnyPath) -> Completed:
+    """Run the program as nobody in particular, from whom permissions keep things and who is not root's match."""
+    command = make_command(*args)
+    if os.geteuid() == 0:
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
+    done = subprocess.run(
+        command, env=integrity.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    return complete(done.returncode, done.stdout, done.stderr, is_json="--json" in args)
 
 
 def query(integrity: Box, sql: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:

@@ -25,7 +25,7 @@ def primary_code(error: sqlite3.Error) -> int | None:
 def translate(path: bytes, error: sqlite3.Error) -> CatalogError:
     """Turn an error of the driver into what happened, where, and what to do next."""
     where, code = show_path(path), primary_code(error)
-    if code == sqlite3.SQLITE_FULL:
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
         return CatalogError(f"{where}: disk full; free space on {show_path(_folder(path))}, nothing is lost")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return CatalogLocked(f"{where}: another program is writing to the catalog; try again when it is done")
@@ -41,6 +41,12 @@ def translate(path: bytes, error: sqlite3.Error) -> CatalogError:
             "run this as the catalog's owner"
         )
     return CatalogError(f"{where}: {type(error).__name__}: {error}; run `integrity catalog check`")
+
+
+def _is_full(path: bytes) -> bool:
+    """Say whether the log's index (32 KiB) finds no room: SQLite calls that an I/O error (SQLITE_IOERR_SHMSIZE)."""
+    status = os.statvfs(_folder(path))
+    return status.f_bavail * status.f_frsize < 1 << 16
 
 
 def _folder(path: bytes) -> bytes:

@@ -132,7 +132,7 @@ def remove_root(c: sa.Connection, root_id: RootId) -> None:
         sa.delete(file).where(file.c.folder_id.in_(in_folders)),
     ):
         c.execute(statement)
-    for table in (tables.checkpoint, tables.finding, tables.history, tables.run, folder):
+    for table in (tables.checkpoint, tables.finding, tables.history, tables.run, tables.nested_mount, folder):
         c.execute(sa.delete(table).where(table.c.root_id == root_id))
     c.execute(sa.delete(root).where(root.c.id == root_id))
 

@@ -99,6 +99,17 @@ root = sa.Table(
     sqlite_strict=True,
 )
 
+nested_mount = sa.Table(
+    "nested_mount",
+    metadata,
+    _int("root_id", "the root, which crosses mounts", sa.ForeignKey("root.id")),
+    _blob("path", "where something is mounted, relative to the root"),
+    _text("identity", "identity (R5): that of its file system, and inode number of the folder that it shows"),
+    sa.PrimaryKeyConstraint("root_id", "path"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
 boot = sa.Table(
     "boot",
     metadata,

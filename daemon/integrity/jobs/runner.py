@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog import backup, boots, findings, roots, runs
 from integrity.catalog.connect import Catalog
 from integrity.catalog.roots import RootRecord
-from integrity.config import Config
+from integrity.config import Config, RootSettings
 from integrity.errors import AppError, RootSuspended
 from integrity.files.capability import find_capability
 from integrity.files.devices import Device, find_device
@@ -28,7 +28,9 @@ from integrity.files.read import UNLIMITED, Pace
 from integrity.jobs import messages
 from integrity.jobs.context import Context, RootRun
 from integrity.jobs.guard import RELEASED, open_guarded
+from integrity.jobs.leftout import make_excludes
 from integrity.jobs.lock import lock_root
+from integrity.jobs.nested import find_absent, tell_absent
 from integrity.jobs.pace import Throttle
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.report import Note, NoteKind, Report, Summary
@@ -162,6 +164,7 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
     settings = context.config.settings_for(root.path)
     root_fd, capability, device, suspension = _open_guarded(root)
     try:
+        absent = _find_absent(context, root, settings, root_fd)
         run = RootRun(
             context=context,
             root=root,
@@ -174,7 +177,7 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
             root_fd=root_fd,
             capability=capability,
             device=device,
-            excludes=Excludes(settings.exclude, builtin=settings.builtin_excludes),
+            excludes=make_excludes(settings, root.path, context.catalog.path, absent),
             rewrites=Excludes(settings.rewrites_in_place, builtin=False),
             pace=pace,
         )
@@ -182,6 +185,7 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
             _suspend(run, suspension, is_named=target.is_named)
         else:
             _resume(run)
+            tell_absent(run, absent)
         yield run
     finally:
         if root_fd >= 0:
@@ -199,6 +203,12 @@ def _open_guarded(root: RootRecord) -> tuple[int, Capability, Device, str | None
             os.close(root_fd)
         reason = f"{show(root.path)}: its disk does not answer: {error}" if isinstance(error, OSError) else str(error)
         return -1, _NOTHING_KNOWN, _NO_DEVICE, reason
+
+
+def _find_absent(context: Context, root: RootRecord, settings: RootSettings, root_fd: int) -> dict[bytes, str]:
+    if root_fd < 0 or not settings.cross_mounts:
+        return {}
+    return find_absent(context.catalog, root, root_fd, make_excludes(settings, root.path, context.catalog.path))
 
 
 def _suspend(run: RootRun, reason: str, *, is_named: bool) -> None:

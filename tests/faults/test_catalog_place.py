@@ -1,0 +1,171 @@
+"""Where the catalog lies: on a full disk, inside the tree it watches, in somebody's folder, used by two at once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.cli import Box
+from support.faultfs import FaultFS, Rule
+from support.mounts import filled, small_tmpfs
+from support.planted import as_user, baselines, count_rows, plant, plant_path, tallies, tally_all
+from support.privileges import as_nobody
+from support.running import Running
+from support.shapes import put
+from support.waiting import wait_until
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def small_box(tmp_path: Path) -> Iterator[Box]:
+    """Give the program a catalog on a file system of 4 MiB."""
+    with small_tmpfs(tmp_path / "small", 4 * MIB):
+        yield Box(tmp_path / "small" / "home")
+
+
+@pytest.mark.root
+def test_full_disk_is_4_and_loses_nothing(small_box: Box, tmp_path: Path) -> None:
+    """A scan that can't write says so and where; what was recorded stays; with space again the same command works."""
+    root = plant(tmp_path / "root", 100)
+    small_box.run("scan", root, expect=0)
+    before = baselines(small_box.catalog)
+    plant(root / "more", 7000)
+    with filled(small_box.home):
+        for command in ("scan", "scrub"):
+            result = small_box.run(command, root, expect=4)
+            assert "disk full" in result.stderr
+            assert str(small_box.home) in result.stderr
+            assert "nothing is lost" in result.stderr
+        assert "disk full" in small_box.run("status", expect=4).stderr
+    assert before == baselines(small_box.catalog)
+    assert "100 files" in small_box.run("status", expect=0).stdout
+    result = small_box.run("--json", "scan", root, expect=0)
+    assert {"new": 7000, "not_due": 100} == tallies(result)
+    assert 0 == small_box.run("catalog", "check").code
+
+
+@pytest.mark.root
+def test_disk_that_fills_up_in_the_middle(small_box: Box, tmp_path: Path) -> None:
+    """What was committed before the disk was full is kept, and the next scan records the rest."""
+    root = plant(tmp_path / "root", 100)
+    small_box.run("scan", root, expect=0)
+    plant(root / "more", 7000)
+    with filled(small_box.home, keep_bytes=300_000):
+        result = small_box.run("scan", root, expect=4)
+        assert "disk full" in result.stderr
+    assert 100 <= count_rows(small_box) < 7100
+    result = small_box.run("--json", "scan", root, expect=0)
+    assert 7100 == sum(tallies(result).values())
+    assert 7100 == count_rows(small_box)
+    assert 0 == small_box.run("catalog", "check").code
+    assert 0 == small_box.run("status").code
+
+
+@pytest.mark.root
+def test_no_room_for_a_new_catalog(small_box: Box, tmp_path: Path) -> None:
+    """A catalog that can't even be made is 4, leaves no stump behind, and is made when there is room."""
+    root = plant(tmp_path / "root", 10)
+    small_box.environment  # noqa: B018 - makes the folder
+    with filled(small_box.home):
+        result = small_box.run("scan", root, expect=4)
+        assert "full" in result.stderr or "No space left" in result.stderr
+    assert {"new": 10} == tally_all(small_box.run("--json", "scan", root, expect=0))
+
+
+@pytest.mark.root
+def test_disk_under_the_catalog_that_dies(tmp_path: Path) -> None:
+    """EIO below the catalog is said to be the disk's, exit 4, and not taken for a damaged catalog once it is over."""
+    (tmp_path / "source").mkdir()
+    root = plant(tmp_path / "root", 28)
+    with FaultFS(tmp_path / "source", is_cached=True) as faulty:
+        box = Box(faulty.folder / "home")
+        box.run("scan", root, expect=0)
+        put(root / "new.txt")
+        rule = faulty.add(Rule("write", path="*/catalog.db-wal", errno=errno.EIO))
+        result = box.run("scan", root, expect=4)
+        assert "disk" in result.stderr
+        assert str(box.catalog) in result.stderr
+        faulty.clear(rule)
+        assert {"new": 1, "not_due": 28} == tally_all(box.run("--json", "scan", root, expect=0))
+
+
+def test_catalog_inside_its_root_is_left_out(tmp_path: Path) -> None:
+    """Neither the catalog nor what lies beside it for it is recorded, and everybody is warned to move it."""
+    root = plant(tmp_path / "root", 28)
+    box = Box(root / ".state")
+    (box.home / "run").mkdir(parents=True)
+    (box.home / "integrity.toml").touch()
+    first = box.run("--json", "scan", root, expect=0)
+    assert 29 == tallies(first)["new"]
+    warnings = [str(note["message"]) for note in first.of_type("note") if note["kind"] == "warning"]
+    assert any("inside this root" in warning for warning in warnings)
+    box.run("catalog", "backup", expect=0)
+    for command, tally in (("scan", "not_due"), ("scan", "not_due"), ("scrub", "verified"), ("scan", "not_due")):
+        assert {tally: 29} == tallies(box.run("--json", command, root, expect=0)), command
+    assert 29 == count_rows(box)
+
+
+@pytest.mark.root
+def test_two_scans_at_once(faulty: FaultFS, integrity: Box, tmp_path: Path) -> None:
+    """The second is told who is at work, exit 4; status, findings and a scan of another root work at once."""
+    plant(tmp_path / "source", 28)
+    other = plant(tmp_path / "other", 5)
+    integrity.run("scan", other, expect=0)
+    rule = faulty.add(Rule("readdir", path="/d3", is_hung=True))
+    with Running(integrity, "--json", "scan", faulty.folder) as running:
+        wait_until(lambda: bool(faulty.get_fired()), "the listing of d3")
+        for command in ("scan", "scrub"):
+            result = integrity.run(command, faulty.folder, expect=4)
+            assert f"process {running.pid}" in result.stderr
+            assert "a scan of it is running" in result.stderr
+        assert str(running.pid) in integrity.run("status", expect=0).stdout
+        integrity.run("findings", expect=0)
+        integrity.run("explain", plant_path(other, 1), expect=0)
+        integrity.run("scan", other, expect=0)
+        integrity.run("catalog", "backup", expect=0)
+        faulty.clear(rule)
+        done = running.finish()
+    assert 0 == done.code
+    assert {"new": 28} == tally_all(done)
+    integrity.run("scan", faulty.folder, expect=0)
+
+
+@pytest.mark.root
+def test_lock_dies_with_its_process(faulty: FaultFS, integrity: Box, tmp_path: Path) -> None:
+    """A kill -9 leaves no stale lock: the next run starts at once and closes the dead one's record."""
+    plant(tmp_path / "source", 28)
+    rule = faulty.add(Rule("readdir", path="/d3", delay_s=2))
+    with Running(integrity, "scan", faulty.folder) as running:
+        wait_until(lambda: bool(faulty.get_fired()), "the listing of d3")
+    assert running.has_ended
+    faulty.clear(rule)
+    result = integrity.run("--json", "scan", faulty.folder, expect=0)
+    assert 28 == sum(tally_all(result).values())
+
+
+@pytest.mark.root
+def test_run_as_root_leaves_the_catalog_to_its_owner() -> None:
+    """After root has scanned, scrubbed and backed up, every file of the catalog is its owner's and he can go on."""
+    with tempfile.TemporaryDirectory() as home:
+        os.chmod(home, 0o777)
+        box = Box(Path(home) / "box")
+        with as_nobody():
+            root = plant(Path(home) / "root", 28)
+            box.home.mkdir()
+        assert 0 == as_user(box, "scan", root).code
+        owner = box.catalog.stat().st_uid
+        put(root / "new.txt")
+        box.run("scrub", root, expect=0)
+        box.run("catalog", "backup", expect=0)
+        names = [name for name in box.home.iterdir() if name.name.startswith("catalog")]
+        assert 3 <= len(names)
+        assert {owner} == {name.stat().st_uid for name in names}
+        put(plant_path(root, 1), b"edited")
+        assert {"changed": 1, "not_due": 28} == tally_all(as_user(box, "--json", "scan", root))
+        assert 0 == as_user(box, "scrub", root).code
