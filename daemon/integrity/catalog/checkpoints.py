@@ -123,7 +123,7 @@ def load_checkpoint(
         return None
     if (
         purpose is Purpose.RECORD
-        and _sealed_blocks(c, sealer, row["id"]) * row["block_size_bytes"] < row["offset_bytes"]
+        and _sealed_blocks(c, sealer, row["id"]) * row["block_size_bytes"] != row["offset_bytes"]
     ):
         return None
     return Checkpoint(

@@ -58,7 +58,11 @@ class Checkpoints:
         return replace(task, resume=Resume(found.offset_bytes, found.md5_state, found.witness))
 
     def keep(self, partial: Partial, new_bad: tuple[int, ...] = ()) -> None:
-        """Remember how far a file was read."""
+        """
+        Write down how far a file was read.
+
+        At once: one comes for a thousand blocks or after half a minute, and nothing else may be waiting to be written.
+        """
         path = partial.task.path
         if partial.first_block == 0:  # from the beginning: what was kept before is void
             self._parts.pop(path, None)
@@ -67,6 +71,8 @@ class Checkpoints:
             self._parts.setdefault(path, []).append(partial.blocks)
         self._bad[path] = self._bad.get(path, ()) + new_bad
         self._kept.append((partial, self._bad[path]))
+        with self._run.writing() as connection:
+            self.flush(connection)
 
     def complete(self, done: Done) -> Done:
         """Put the digests of a file that was recorded in parts together; its checkpoint is over."""
@@ -95,6 +101,10 @@ class Checkpoints:
         if path in self._saved:
             self._saved.discard(path)
             self._over.append(path)
+            # At once: should the power fail now, the file is read again; left behind, it would stand for a reading that
+            # was never finished.
+            with self._run.writing() as connection:
+                self.flush(connection)
 
     @property
     def waiting(self) -> int:
@@ -106,6 +116,8 @@ class Checkpoints:
         root_id, sealer = self._run.root.id, self._run.catalog.sealer
         for partial, bad in self._kept:
             path = partial.task.path
+            if partial.first_block == 0:  # blocks that were kept before would be counted twice
+                store.drop_checkpoint(connection, root_id, path, self._purpose)
             checkpoint_id = store.save_checkpoint(
                 connection,
                 sealer,

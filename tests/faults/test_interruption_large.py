@@ -1,0 +1,146 @@
+"""Large files that are read in parts: where one run stopped the next goes on, the digests are none the worse (R7)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from support.bitrot import flip_bit
+from support.cli import Box
+from support.faultfs import FaultFS, Rule
+from support.loopfs import LoopFS
+from support.planted import age, baselines, get_number, kinds, query, tally_all, tamper
+from support.running import Running
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.root
+
+MIB = 1 << 20
+SIZE = 160 * MIB + 12_345
+
+
+@pytest.fixture
+def large(faulty: FaultFS, integrity: Box, tmp_path: Path) -> Path:
+    """Write a large file and have small blocks, so that a checkpoint comes every 64 MiB."""
+    integrity.configure(f'[[root]]\npath = "{faulty.folder}"\nblock_size = "64KiB"\n')
+    write(tmp_path / "source" / "large.img")
+    return faulty.folder / "large.img"
+
+
+def write(path: Path) -> None:
+    """Write SIZE bytes, no two blocks alike."""
+    with open(path, "wb") as file:
+        for number in range(SIZE // MIB + 1):
+            file.write(hashlib.shake_128(b"%d" % number).digest(min(MIB, SIZE - number * MIB)))
+    age(path)
+
+
+def stop_within(faulty: FaultFS, integrity: Box, *args: str, offset: int, number: signal.Signals) -> int:
+    """Let a run stop behind an offset of the large file; return its exit code."""
+    rule = faulty.add(Rule("read", path="/large.img", offset=offset, length=MIB, is_hung=True))
+    seen = len(faulty.get_fired())
+    with Running(integrity, *args, faulty.folder) as running:
+        wait_until(lambda: len(faulty.get_fired()) > seen, "the place to hang", timeout_s=30)
+        running.signal(number)
+        faulty.clear(rule)
+        return running.finish().code
+
+
+@pytest.mark.parametrize(("number", "code", "least"), [(signal.SIGINT, 130, 120 * MIB), (signal.SIGKILL, -9, 64 * MIB)])
+def test_recording_goes_on_where_it_stopped(
+    faulty: FaultFS, integrity: Box, large: Path, number: signal.Signals, code: int, least: int
+) -> None:
+    """After Ctrl-C or a kill the second scan reads the rest only; MD5 and blocks are those of an undisturbed scan."""
+    assert code == stop_within(faulty, integrity, "scan", offset=130 * MIB, number=number)
+    result = integrity.run("--json", "scan", large.parent, expect=0)
+    assert {"new": 1} == tally_all(result)
+    assert SIZE - 130 * MIB <= get_number(result.summary, "bytes_read") <= SIZE - least
+    ((md5, blocks),) = query(integrity, "SELECT md5, (SELECT count(*) FROM block_run) FROM file")
+    with open(large, "rb") as file:
+        assert hashlib.file_digest(file, "md5").digest() == md5
+    assert -(-SIZE // 65536 // 1024) <= int(str(blocks))
+    assert [] == query(integrity, "SELECT 1 FROM checkpoint")
+    assert {"verified": 1} == tally_all(integrity.run("--json", "scrub", large.parent, expect=0))
+    assert {"verified": 1} == tally_all(integrity.run("--json", "scrub", "--deep", large.parent, expect=0))
+    resumed = {path: row[4:] for path, row in baselines(integrity.catalog).items()}
+    undisturbed = Box(integrity.home.parent / "undisturbed")
+    undisturbed.configure((integrity.home / "integrity.toml").read_text())
+    undisturbed.run("scan", large.parent, expect=0)
+    fresh = {path: row[4:] for path, row in baselines(undisturbed.catalog).items()}
+    assert [(row[0], row[-1]) for row in fresh.values()] == [(row[0], row[-1]) for row in resumed.values()]
+
+
+def test_checkpoint_is_void_when_the_file_changed(faulty: FaultFS, integrity: Box, large: Path) -> None:
+    """A file that was edited between two windows is read from its beginning."""
+    stop_within(faulty, integrity, "scan", offset=130 * MIB, number=signal.SIGINT)
+    with open(large, "r+b") as file:
+        file.seek(MIB)
+        file.write(b"edited")
+    age(large)
+    result = integrity.run("--json", "scan", large.parent, expect=0)
+    assert SIZE == result.summary["bytes_read"]
+    ((md5,),) = query(integrity, "SELECT md5 FROM file")
+    with open(large, "rb") as file:
+        assert hashlib.file_digest(file, "md5").digest() == md5
+    assert {"verified": 1} == tally_all(integrity.run("--json", "scrub", large.parent, expect=0))
+
+
+def test_checkpoint_that_is_damaged_is_none(faulty: FaultFS, integrity: Box, large: Path) -> None:
+    """A stored MD5 state with a wrong seal is not gone on with."""
+    stop_within(faulty, integrity, "scan", offset=130 * MIB, number=signal.SIGINT)
+    assert 1 == tamper(integrity, "UPDATE checkpoint SET offset_bytes = offset_bytes - 65536")
+    result = integrity.run("--json", "scan", large.parent, expect=0)
+    assert SIZE == result.summary["bytes_read"]
+    assert {"verified": 1} == tally_all(integrity.run("--json", "scrub", large.parent, expect=0))
+
+
+def test_reading_that_began_anew_and_was_stopped_again(faulty: FaultFS, integrity: Box, large: Path) -> None:
+    """Blocks of a checkpoint that was void are not counted together with those of the reading that took its place."""
+    stop_within(faulty, integrity, "scan", offset=130 * MIB, number=signal.SIGINT)
+    tamper(integrity, "UPDATE checkpoint SET seal = zeroblob(16)")
+    stop_within(faulty, integrity, "scan", offset=100 * MIB, number=signal.SIGINT)
+    result = integrity.run("--json", "scan", large.parent, expect=0)
+    assert get_number(result.summary, "bytes_read") < SIZE - 90 * MIB
+    assert 0 == integrity.run("catalog", "check").code
+    assert {"verified": 1} == tally_all(integrity.run("--json", "scrub", "--deep", large.parent, expect=0))
+
+
+def test_verification_goes_on_where_it_stopped(faulty: FaultFS, integrity: Box, large: Path) -> None:
+    """A scrub that was stopped inside a file goes on there."""
+    integrity.run("scan", large.parent, expect=0)
+    assert 130 == stop_within(faulty, integrity, "scrub", offset=130 * MIB, number=signal.SIGINT)
+    assert [] == query(integrity, "SELECT 1 FROM file WHERE verified_at IS NOT NULL")
+    result = integrity.run("--json", "scrub", large.parent, expect=0)
+    assert {"verified": 1} == tally_all(result)
+    assert SIZE - 130 * MIB <= get_number(result.summary, "bytes_read") <= SIZE - 120 * MIB
+    assert [] == query(integrity, "SELECT 1 FROM checkpoint")
+    assert SIZE == integrity.run("--json", "scrub", large.parent, expect=0).summary["bytes_read"]
+
+
+def test_rot_before_the_stop_is_found_by_the_window_after_it(integrity: Box) -> None:
+    """Blocks that did not match before a limit stopped the scrub are told when the file has been read to its end."""
+    with LoopFS("ext4", size_bytes=400 * MIB) as fs:
+        root = fs.folder / "root"
+        root.mkdir()
+        integrity.configure(f'[[root]]\npath = "{root}"\nblock_size = "64KiB"\n')
+        write(root / "large.img")
+        os.sync()
+        integrity.run("scan", expect=0)
+        flip_bit(os.fsencode(root / "large.img"), 10 * MIB, 1)
+        flip_bit(os.fsencode(root / "large.img"), 150 * MIB, 1)
+        found = []
+        for _ in range(4):
+            result = integrity.run("--json", "scrub", "--byte-limit", "60M")
+            found += result.findings
+            if result.findings:
+                break
+            assert 0 == result.code
+            assert {"not_due": 1} == tally_all(result)
+        assert ["rot"] == [one["kind"] for one in found]
+        assert [160, 2400] == found[0]["blocks"]
+        result = integrity.run("--json", "scrub")
+        assert ["rot"] == kinds(result)
