@@ -1,0 +1,105 @@
+"""Ctrl-C and SIGTERM in the middle of a run: what was done is kept and told, the next run does the rest (R7, R8)."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from support.cli import Box, Completed
+from support.faultfs import FaultFS, Rule
+from support.planted import age, count_rows, kinds, plant, query, tally_all
+from support.running import Running
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.root
+
+COUNT = 70
+
+
+@pytest.fixture
+def root(faulty: FaultFS, tmp_path: Path) -> Path:
+    """Plant files behind a file system that can be told to hang."""
+    source = plant(tmp_path / "source", COUNT, size_bytes=3000)
+    age(*source.rglob("*.txt"))
+    return faulty.folder
+
+
+def interrupt(
+    faulty: FaultFS, integrity: Box, *args: object, at: Rule, signals: tuple[signal.Signals, ...]
+) -> Completed:
+    """Let a run hang somewhere, send it signals, and let it go on."""
+    rule = faulty.add(at)
+    with Running(integrity, "--json", *(str(arg) for arg in args)) as running:
+        wait_until(lambda: bool(faulty.get_fired()), "the place to hang")
+        for number in signals:
+            running.signal(number)
+        faulty.clear(rule)
+        return running.finish()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_first_scan_that_is_stopped(faulty: FaultFS, integrity: Box, root: Path, number: signal.Signals) -> None:
+    """Exit 130 with a summary; what was read is recorded, so that the next scan has only the rest to read."""
+    at = Rule("read", path="/d3/*", is_hung=True)
+    result = interrupt(faulty, integrity, "scan", root, at=at, signals=(number,))
+    assert 130 == result.code
+    assert "interrupted" == result.summary["outcome"]
+    found = tally_all(result)
+    assert 0 < found["new"] < COUNT
+    assert found["new"] == count_rows(integrity)
+    again = integrity.run("--json", "scan", root, expect=0)
+    assert {"new": COUNT - found["new"], "not_due": found["new"]} == tally_all(again)
+    assert {"verified": COUNT} == tally_all(integrity.run("--json", "scrub", root, expect=0))
+    assert [("interrupted",), ("clean",), ("clean",)] == query(integrity, "SELECT outcome FROM run ORDER BY id")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_scrub_that_is_stopped(faulty: FaultFS, integrity: Box, root: Path, number: signal.Signals) -> None:
+    """What a stopped scrub verified stays verified, the rest is not due, and the next one begins with the rest."""
+    integrity.run("scan", root, expect=0)
+    at = Rule("read", path="*/3*.txt", is_hung=True)
+    result = interrupt(faulty, integrity, "scrub", root, "--jobs", "1", at=at, signals=(number,))
+    assert 130 == result.code
+    found = tally_all(result)
+    assert COUNT == sum(found.values())
+    assert {"verified", "not_due"} == set(found)
+    ((verified,),) = query(integrity, "SELECT count(*) FROM file WHERE verified_at IS NOT NULL")
+    assert found["verified"] == verified
+    rest = integrity.run("--json", "scrub", root, "--new", expect=0)
+    assert {"verified": COUNT - found["verified"], "not_due": found["verified"]} == tally_all(rest)
+
+
+def test_second_signal_ends_at_once(faulty: FaultFS, integrity: Box, root: Path) -> None:
+    """Who presses Ctrl-C twice does not wait for a read that hangs; the catalog is whole and the lock is free."""
+    rule = faulty.add(Rule("read", path="/d3/*", is_hung=True))
+    with Running(integrity, "scan", root) as running:
+        wait_until(lambda: bool(faulty.get_fired()), "a read that hangs")
+        running.signal(signal.SIGINT)
+        running.signal(signal.SIGINT)
+        faulty.clear(rule)
+        assert running.finish().code in (-signal.SIGINT, 130)
+    assert 0 == integrity.run("catalog", "check").code
+    assert COUNT == sum(tally_all(integrity.run("--json", "scan", root, expect=0)).values())
+
+
+def test_stop_while_a_mismatch_waits_for_its_rereads(integrity: Box, tmp_path: Path) -> None:
+    """A mismatch that could not be confirmed any more is not said, and the next scrub finds it."""
+    from support.bitrot import flip_bit
+    from support.loopfs import LoopFS
+
+    with LoopFS("ext4") as fs:
+        plant(fs.folder / "root", 14, size_bytes=5000)
+        integrity.run("scan", fs.folder / "root", expect=0)
+        flip_bit(fs.path("root/d1/1.txt"), 1000, 1)
+        with Running(integrity, "--json", "scrub", fs.folder / "root") as running:
+            wait_until(
+                lambda: bool(query(integrity, "SELECT 1 FROM file WHERE verified_at IS NOT NULL")), "a verified file"
+            )
+            running.signal(signal.SIGINT)
+            result = running.finish()
+        assert 130 == result.code
+        assert [] == kinds(result)
+        assert {"verified": 13, "not_due": 1} == tally_all(result)
+        assert ["rot"] == kinds(integrity.run("--json", "scrub", fs.folder / "root", expect=1))
