@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from integrity.catalog import roots, worklist
+from integrity.catalog import findings, roots, worklist
 from integrity.catalog.files import FileRecord
 from integrity.catalog.worklist import WorkOrder, WorkSummary
 from integrity.errors import ReadError, Unreadable, Unstable, Vanished
@@ -27,9 +27,10 @@ from integrity.jobs.contents import compare_blocks, prefix_probe
 from integrity.jobs.hardlinks import HardLinks
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.replaced import Replaced
+from integrity.jobs.report import NoteKind
 from integrity.jobs.scan import COMMIT_S, Scanner, ScanOptions
 from integrity.jobs.settle import settle
-from integrity.model import Policy, Tally
+from integrity.model import FindingKind, Policy, Tally
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
@@ -38,6 +39,7 @@ _PAGE = 1000
 _ROWS_AT_ONCE = 20_000
 _TRIES = 3
 _WAIT_S = 3.0
+_DEVICE_KINDS = frozenset({FindingKind.DEVICE_FAILING, FindingKind.DEVICE_STALLED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,7 @@ class Scrubber:
         self._read_again()
         self._flush()
         self._count_rest()
+        self._end_device_findings()
         if not self._run.context.stop.is_set():
             settle(self._run, self._summary.files)
 
@@ -279,6 +282,20 @@ class Scrubber:
             self._assessor.confirm()
         for record in self._unstable + self._assessor.take_incomplete():
             self._assessor.unstable(record)
+
+    def _end_device_findings(self) -> None:
+        """End what was said of the device, once all of the root could be read without an error."""
+        run = self._run
+        is_whole = self._options.is_everything and not run.prefix and not self._limit.is_set()
+        if not is_whole or run.budget.errors or run.kinds_met & _DEVICE_KINDS:
+            return
+        resolution = "all of the root was read without an error"
+        with run.writing() as connection:
+            ended = findings.resolve_findings(
+                connection, root_id=run.root.id, kinds=_DEVICE_KINDS, resolution=resolution, now=run.now()
+            )
+        for finding in ended:
+            run.note(NoteKind.RESOLVED, None, f"{finding.kind.value} {finding.id} is over: {resolution}")
 
     def _count_rest(self) -> None:
         """Count what was not reached: limits, or a stop."""
