@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from integrity.catalog.files import page_files
 from integrity.catalog.roots import RootRecord, add_root, find_roots
 from integrity.errors import ConfigError
 from integrity.files.identity import identify
@@ -68,10 +69,12 @@ def find_targets(catalog: Catalog, paths: Sequence[bytes], configured: Sequence[
     """
     with catalog.read() as connection:
         roots = find_roots(connection)
-    wanted = [os.path.realpath(path) for path in paths] if paths else _all_roots(roots, configured)
+    named = list(dict.fromkeys(os.path.realpath(path) for path in paths))
+    wanted = named or _all_roots(roots, configured)
     if not wanted:
         raise ConfigError("no folder is recorded yet; name one: integrity scan FOLDER")
     matches = [(path, _match(roots, path) or _new_root(path)) for path in wanted]
+    _refuse_unknown(catalog, [(path, match) for path, match in matches if isinstance(match, Target)])
     _refuse_nested([identity_path for identity_path, match in matches if isinstance(match, RootIdentity)])
     targets: list[Target] = []
     for path, match in matches:
@@ -79,9 +82,8 @@ def find_targets(catalog: Catalog, paths: Sequence[bytes], configured: Sequence[
             with catalog.transaction() as connection:
                 match = Target(add_root(connection, path, match, now), b"")
         target = replace(match, is_named=bool(paths))
-        if target not in targets:
-            targets.append(target)
-    return targets
+        targets.append(target)
+    return _without_overlap(targets)
 
 
 def show(path: bytes) -> str:
@@ -123,6 +125,31 @@ def _new_root(path: bytes) -> RootIdentity:
         return identify(fd, path)
     finally:
         os.close(fd)
+
+
+def _refuse_unknown(catalog: Catalog, matches: Sequence[tuple[bytes, Target]]) -> None:
+    """Refuse a name inside a root that is neither there nor recorded: "all is well" would hide the slip of the pen."""
+    for path, target in matches:
+        if not target.prefix or os.path.lexists(path):
+            continue
+        with catalog.read() as connection:
+            if page_files(connection, target.root.id, prefix=target.prefix, limit=1):
+                continue
+        raise ConfigError(f"{show(path)}: is not there and was never recorded; check the spelling")
+
+
+def _without_overlap(targets: Sequence[Target]) -> list[Target]:
+    """Leave out what is named twice, or lies in another target: each file is covered once."""
+    kept: list[Target] = []
+    for target in sorted(targets, key=lambda one: len(one.prefix)):
+        parts = [one.prefix for one in kept if one.root.id == target.root.id]
+        if not any(_is_inside(target.prefix, part) for part in parts):
+            kept.append(target)
+    return sorted(kept, key=targets.index)
+
+
+def _is_inside(path: bytes, folder: bytes) -> bool:
+    return not folder or path == folder or path.startswith(folder + b"/")
 
 
 def _refuse_nested(paths: Sequence[bytes]) -> None:
