@@ -12,8 +12,8 @@ import pytest
 from support.cli import Box, Completed, JsonObject
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
-from support.mounts import bound, hidden, other_disk, unmounted, vanish
-from support.planted import count_rows, kinds, plant, tallies
+from support.mounts import bound, hidden, other_disk, shut_down, unmounted, vanish
+from support.planted import baselines, count_rows, kinds, plant, tallies
 from support.programs import sh
 from support.running import Running
 from support.shapes import put
@@ -183,6 +183,47 @@ def test_disk_that_dies_while_it_is_walked(faulty: FaultFS, integrity: Box, tmp_
     assert 0 == integrity.run("findings").code
     again = integrity.run("--json", "scrub", faulty.folder, expect=0)
     assert {"verified": 30} == tallies(again, with_skipped=True)
+    assert 0 == integrity.run("findings").code
+
+
+@pytest.mark.root
+def test_disk_that_dies_while_it_is_scrubbed(faulty: FaultFS, integrity: Box, tmp_path: Path) -> None:
+    """What could not be read any more keeps its record, and is verified when the disk is back."""
+    plant(tmp_path / "source", 30)
+    integrity.run("scan", faulty.folder, expect=0)
+    before = baselines(integrity.catalog)
+    rule = faulty.add(Rule("read", path="/d3/*", is_hung=True))
+    with Running(integrity, "--json", "scrub", faulty.folder) as running:
+        wait_until(lambda: bool(faulty.get_fired()), "a read in d3")
+        faulty.add(Rule("*", errno=5))
+        faulty.clear(rule)
+        result = running.finish()
+    assert 3 == result.code
+    found = tallies(result, with_skipped=True)
+    assert 30 == sum(found.values())
+    assert not {"missing", "damaged", "changed"} & set(found)
+    integrity.run("scrub", faulty.folder, expect=3)
+    faulty.clear()
+    integrity.run("scan", faulty.folder, expect=0)
+    assert 30 == count_rows(integrity)
+    after = baselines(integrity.catalog)
+    assert {path: row[:8] for path, row in before.items()} == {path: row[:8] for path, row in after.items()}
+
+
+@pytest.mark.root
+def test_disk_that_died_between_two_runs(xfs: LoopFS, integrity: Box) -> None:
+    """An xfs that was shut down answers EIO while the mount table still says "rw": suspended, nothing deleted."""
+    root = plant(xfs.folder / "root", 30)
+    os.sync()
+    integrity.run("scan", root, expect=0)
+    shut_down(xfs.mnt)
+    for command in ("scan", "scrub"):
+        result = integrity.run("--json", command, root, expect=3)
+        assert not {"missing", "damaged", "changed", "new"} & set(tallies(result))
+    assert 30 == count_rows(integrity)
+    xfs.remount()
+    integrity.run("scan", root, expect=0)
+    assert {"verified": 30} == tallies(integrity.run("--json", "scrub", root, expect=0))
     assert 0 == integrity.run("findings").code
 
 

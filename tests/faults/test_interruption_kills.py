@@ -1,0 +1,150 @@
+"""kill -9 between any two writes: the next run completes, and ends where an undisturbed one would have ended (R7)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from support.cli import Box, make_command
+from support.planted import age, baselines, plant, plant_path, tally_all
+from support.proc import find_moments, kill_after, signal_at
+from support.shapes import put
+
+WRITES = ("unlink", "rename", "fsync", "fdatasync", "pwrite64", "ftruncate")
+MOMENTS = 8
+
+
+def make_tree(folder: Path) -> Path:
+    """Plant small files, and one of several blocks."""
+    root = plant(folder, 42, size_bytes=700)
+    put(root / "large.bin", os.urandom(3 << 20))
+    return root
+
+
+def change_tree(root: Path) -> None:
+    """Edit, remove, move and add files."""
+    for number in range(5):
+        put(plant_path(root, number), b"edited %d" % number)
+    for number in range(5, 9):
+        plant_path(root, number).unlink()
+    for number in range(9, 12):
+        plant_path(root, number).rename(root / f"moved{number}.txt")
+    plant(root / "new", 9)
+    put(root / "large.bin", os.urandom(2 << 20))
+    age(*(path for path in root.rglob("*") if path.is_file()))
+
+
+def dump(integrity: Box) -> tuple[object, ...]:
+    """Return all that a later verdict could rest on: baselines, history, open findings, what waits."""
+    with closing(sqlite3.connect(integrity.catalog)) as db:
+        return (
+            baselines(integrity.catalog),
+            sorted(db.execute("SELECT path, size_bytes, mtime_ns, md5, version, replaced_because FROM history")),
+            sorted(db.execute("SELECT path, kind FROM finding WHERE state <> 'resolved'")),
+            db.execute("SELECT count(*) FROM candidate").fetchall(),
+            db.execute("SELECT count(*) FROM checkpoint").fetchall(),
+            sorted(db.execute("SELECT path, file_count FROM root")),
+        )
+
+
+def count_calls(box: Box, *args: object) -> int:
+    """Count the writing system calls of an undisturbed run."""
+    log = box.home / "calls"
+    command = ["strace", "-f", "-qq", "-o", os.fspath(log), "-e", f"trace={','.join(WRITES)}"]
+    argv = [*command, *make_command(*(str(arg) for arg in args))]
+    subprocess.run(argv, env=box.environment, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    return sum(b"(" in line for line in log.read_bytes().splitlines())
+
+
+def kill_everywhere(before: Box, home: Path, *args: object) -> Iterator[Box]:
+    """Yield copies of a box whose run was killed at moments spread over its writes; first the undisturbed one."""
+    undisturbed = copy(before, home / "undisturbed")
+    calls = count_calls(undisturbed, *args)
+    yield undisturbed
+    killed = 0
+    for index in range(MOMENTS):
+        box = copy(before, home / f"killed{index}")
+        nth = 1 + index * calls // MOMENTS
+        command = make_command(*(str(arg) for arg in args))
+        killed += signal_at(command, WRITES, nth, env=box.environment).was_killed
+        yield box
+    assert killed >= MOMENTS // 2  # calls are counted for each thread by itself
+
+
+def copy(box: Box, home: Path) -> Box:
+    """Copy a box, with its catalog."""
+    shutil.copytree(box.home, home)
+    return Box(home)
+
+
+@pytest.mark.root("strace")
+def test_scan_that_is_killed_at_any_write(integrity: Box, tmp_path: Path) -> None:
+    """Edits, removals, moves and new files end in the same rows, each change once in history."""
+    root = make_tree(tmp_path / "root")
+    integrity.run("scan", root, expect=0)
+    change_tree(root)
+    boxes = kill_everywhere(integrity, tmp_path, "scan", root)
+    expected = dump(next(boxes))
+    for box in boxes:
+        result = box.run("--json", "scan", root, expect=0)
+        assert result.summary["files_known"] == sum(tally_all(result).values())
+        assert expected == dump(box)
+        assert 0 == box.run("catalog", "check").code
+        shutil.rmtree(box.home)
+
+
+@pytest.mark.root("strace")
+def test_first_scan_that_is_killed_at_any_write(integrity: Box, tmp_path: Path) -> None:
+    """A catalog that was just being made is made by the next scan, whatever is left of the first one."""
+    root = make_tree(tmp_path / "root")
+    change_tree(root)
+    assert integrity.environment
+    boxes = kill_everywhere(integrity, tmp_path, "scan", root)
+    expected = dump(next(boxes))
+    for box in boxes:
+        box.run("scan", root, expect=0)
+        assert expected == dump(box)
+        assert 0 == box.run("catalog", "check").code
+        shutil.rmtree(box.home)
+
+
+@pytest.mark.root("strace")
+def test_scrub_that_is_killed_at_any_write(integrity: Box, tmp_path: Path) -> None:
+    """A scrub that records, judges and settles ends in the same rows, everything verified."""
+    root = make_tree(tmp_path / "root")
+    integrity.run("scan", root, expect=0)
+    change_tree(root)
+    boxes = kill_everywhere(integrity, tmp_path, "scrub", root)
+    undisturbed = next(boxes)
+    undisturbed.run("scrub", root, expect=0)
+    expected = dump(undisturbed)
+    for box in boxes:
+        for _ in range(2):
+            result = box.run("--json", "scrub", root, expect=0)
+            assert result.summary["files_known"] == sum(tally_all(result).values())
+        assert expected == dump(box)
+        assert 0 == box.run("catalog", "check").code
+        shutil.rmtree(box.home)
+
+
+def test_scans_that_are_killed_at_random_moments(integrity: Box, tmp_path: Path) -> None:
+    """Ten scans and scrubs in a row that are killed somewhere add up to an undisturbed one."""
+    root = make_tree(tmp_path / "root")
+    integrity.run("scan", root, expect=0)
+    change_tree(root)
+    undisturbed = copy(integrity, tmp_path / "undisturbed")
+    undisturbed.run("scan", root, expect=0)
+    undisturbed.run("scrub", root, expect=0)
+    for number, moment in enumerate(find_moments(10, 1.2)):
+        kill_after(make_command("scrub" if number % 2 else "scan", root), moment, env=integrity.environment)
+    integrity.run("scan", root, expect=0)
+    integrity.run("scrub", root, expect=0)
+    assert dump(undisturbed) == dump(integrity)
+    assert 0 == integrity.run("catalog", "check").code
