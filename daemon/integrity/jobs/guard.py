@@ -16,7 +16,7 @@ from integrity.config import RootSettings
 from integrity.errors import RootSuspended
 from integrity.files.excludes import Excludes
 from integrity.files.identity import identify
-from integrity.files.opening import open_root
+from integrity.files.opening import open_noatime, open_root
 from integrity.jobs.targets import show
 
 RELEASED = "released"
@@ -65,11 +65,13 @@ def _is_empty(root_fd: int, path: bytes) -> bool:
     """Say whether nothing but what systems put there themselves is in a folder."""
     builtin = Excludes()
     try:
-        with os.scandir(root_fd) as entries:
-            return all(
-                builtin.matches(os.fsencode(entry.name), os.fsencode(entry.name), entry.is_dir(follow_symlinks=False))
-                for entry in entries
-            )
+        fd = open_noatime(root_fd, b"", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with os.scandir(fd) as entries:
+                names = ((os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries)
+                return all(builtin.matches(name, name, is_folder) for name, is_folder in names)
+        finally:
+            os.close(fd)
     except OSError as error:
         raise RootSuspended(f"{show(path)}: can't be listed: {error.strerror}") from error
 

@@ -15,7 +15,7 @@ from integrity.catalog import files, findings
 from integrity.catalog.nested import drop_nested, find_nested, keep_nested
 from integrity.files.identity import get_fs_id
 from integrity.files.mounts import find_mounts_beneath, get_mount
-from integrity.files.opening import open_beneath
+from integrity.files.opening import open_noatime
 from integrity.jobs.report import NoteKind
 from integrity.model import FindingKind
 
@@ -111,7 +111,7 @@ def _find_present(root_fd: int, excludes: Excludes) -> dict[bytes, _Seen]:
         if excludes.covers(path + b"/x"):
             continue
         try:
-            fd = open_beneath(root_fd, path, os.O_RDONLY | os.O_DIRECTORY)
+            fd = open_noatime(root_fd, path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
             if error.errno not in _NOT_HERE:
                 present[path] = _Seen(f"can't be opened: {error.strerror}", is_empty=True)
