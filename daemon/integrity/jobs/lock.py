@@ -10,12 +10,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from integrity.errors import CatalogLocked
+from integrity.errors import CatalogError, CatalogLocked, show_path
 from integrity.model import Job, RootId
+
+_TRIES = 4
+_BETWEEN_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +38,59 @@ def lock_path(catalog_path: bytes, root_id: RootId) -> bytes:
 
 
 @contextmanager
-def lock_root(catalog_path: bytes, root_id: RootId, root: bytes, job: Job, *, now: int) -> Iterator[None]:
+def lock_root(
+    catalog_path: bytes,
+    root_id: RootId,
+    root: bytes,
+    job: Job,
+    *,
+    now: int,
+    wait: Callable[[float], None] = time.sleep,
+) -> Iterator[None]:
     """
     Hold the lock of a root.
 
     Raises:
         CatalogLocked: another job holds it; the message says which.
+        CatalogError: the lock file can't be written.
     """
     path = lock_path(catalog_path, root_id)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _explain(path, error) from error
+    try:
+        if not _take(fd, wait):
+            raise CatalogLocked(_describe(root, _read_holder(fd)))
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise CatalogLocked(_describe(root, _read_holder(fd))) from None
-        _match_owner(fd, catalog_path)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, json.dumps(asdict(Holder(os.getpid(), job.value, now))).encode(), 0)
+            _match_owner(fd, catalog_path)
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, json.dumps(asdict(Holder(os.getpid(), job.value, now))).encode(), 0)
+        except OSError as error:
+            raise _explain(path, error) from error
         yield
         os.ftruncate(fd, 0)
     finally:
         os.close(fd)
+
+
+def _take(fd: int, wait: Callable[[float], None]) -> bool:
+    """Take the lock, and not fail because somebody asks who holds it at this very moment: asking locks it, too."""
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            wait(_BETWEEN_S)
+        else:
+            return True
+    return False
+
+
+def _explain(path: bytes, error: OSError) -> CatalogError:
+    return CatalogError(
+        f"{show_path(path)}: the lock of the root can't be written: {error.strerror}; free space there, and check its"
+        " permissions"
+    )
 
 
 def find_holder(catalog_path: bytes, root_id: RootId) -> Holder | None:

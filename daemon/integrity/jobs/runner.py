@@ -17,20 +17,18 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import backup, boots, findings, roots, runs
 from integrity.catalog.connect import Catalog
-from integrity.catalog.roots import RootRecord
-from integrity.config import Config, RootSettings
-from integrity.errors import AppError, RootSuspended
-from integrity.files.capability import find_capability
-from integrity.files.devices import Device, find_device
+from integrity.config import Config
+from integrity.errors import AppError
 from integrity.files.excludes import Excludes
 from integrity.files.identity import identify
 from integrity.files.read import UNLIMITED, Pace
 from integrity.jobs import messages
 from integrity.jobs.context import Context, RootRun
-from integrity.jobs.guard import RELEASED, open_guarded
+from integrity.jobs.guard import RELEASED
 from integrity.jobs.leftout import make_excludes
 from integrity.jobs.lock import lock_root
-from integrity.jobs.nested import find_absent, tell_absent
+from integrity.jobs.nested import tell_absent
+from integrity.jobs.opening import open_disk
 from integrity.jobs.pace import Throttle
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.report import Note, NoteKind, Report, Summary
@@ -40,7 +38,6 @@ from integrity.jobs.targets import Target, find_targets, show
 from integrity.model import (
     COVERAGE_PROBLEMS,
     INTEGRITY_PROBLEMS,
-    Capability,
     FindingKind,
     Job,
     Outcome,
@@ -52,10 +49,6 @@ from integrity.model import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_NOTHING_KNOWN = Capability("unknown", False, False, 0, False, False)
-_NO_DEVICE = Device(is_rotational=False, name="", key="")
-"""Of a root that is not there."""
 
 
 def make_context(
@@ -162,9 +155,8 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
     with context.catalog.read() as connection:
         root = roots.get_root(connection, target.root.id)  # as it is now that the lock is held
     settings = context.config.settings_for(root.path)
-    root_fd, capability, device, suspension = _open_guarded(root)
+    opened = open_disk(context.catalog, root, settings)
     try:
-        absent = _find_absent(context, root, settings, root_fd)
         run = RootRun(
             context=context,
             root=root,
@@ -174,41 +166,22 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
             run_id=run_id,
             boot_id=boot_id,
             started_at=context.now(),
-            root_fd=root_fd,
-            capability=capability,
-            device=device,
-            excludes=make_excludes(settings, root.path, context.catalog.path, absent),
+            root_fd=opened.fd,
+            capability=opened.capability,
+            device=opened.device,
+            excludes=make_excludes(settings, root.path, context.catalog.path, opened.absent),
             rewrites=Excludes(settings.rewrites_in_place, builtin=False),
             pace=pace,
         )
-        if suspension is not None:
-            _suspend(run, suspension, is_named=target.is_named)
+        if opened.fd < 0:
+            _suspend(run, opened.suspension, is_named=target.is_named)
         else:
             _resume(run)
-            tell_absent(run, absent)
+            tell_absent(run, opened.absent)
         yield run
     finally:
-        if root_fd >= 0:
-            os.close(root_fd)
-
-
-def _open_guarded(root: RootRecord) -> tuple[int, Capability, Device, str | None]:
-    """Open a root and find out what can be expected of its disk; if it is not itself, -1 and why."""
-    root_fd = -1
-    try:
-        root_fd = open_guarded(root)
-        return root_fd, find_capability(root_fd, root.path), find_device(root_fd), None
-    except (RootSuspended, OSError) as error:  # also a disk that dies right after it was recognised
-        if root_fd >= 0:
-            os.close(root_fd)
-        reason = f"{show(root.path)}: its disk does not answer: {error}" if isinstance(error, OSError) else str(error)
-        return -1, _NOTHING_KNOWN, _NO_DEVICE, reason
-
-
-def _find_absent(context: Context, root: RootRecord, settings: RootSettings, root_fd: int) -> dict[bytes, str]:
-    if root_fd < 0 or not settings.cross_mounts:
-        return {}
-    return find_absent(context.catalog, root, root_fd, make_excludes(settings, root.path, context.catalog.path))
+        if opened.fd >= 0:
+            os.close(opened.fd)
 
 
 def _suspend(run: RootRun, reason: str, *, is_named: bool) -> None:

@@ -1,0 +1,57 @@
+"""Open a root for a run: is it itself, what can its disk do, what is mounted inside (R5)?"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from integrity.errors import RootSuspended
+from integrity.files.capability import find_capability
+from integrity.files.devices import Device, find_device
+from integrity.jobs.guard import open_guarded
+from integrity.jobs.leftout import make_excludes
+from integrity.jobs.nested import find_absent
+from integrity.jobs.targets import show
+from integrity.model import Capability
+
+if TYPE_CHECKING:
+    from integrity.catalog.connect import Catalog
+    from integrity.catalog.roots import RootRecord
+    from integrity.config import RootSettings
+
+_NOTHING_KNOWN = Capability("unknown", False, False, 0, False, False)
+_NO_DEVICE = Device(is_rotational=False, name="", key="")
+"""Of a root that is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """
+    An open root; ``fd`` is -1 if it is not itself, ``suspension`` says why.
+
+    ``absent``: where inside it nothing can be said of the recorded files, and why.
+    """
+
+    fd: int
+    capability: Capability = _NOTHING_KNOWN
+    device: Device = _NO_DEVICE
+    absent: dict[bytes, str] = field(default_factory=dict)
+    suspension: str = ""
+
+
+def open_disk(catalog: Catalog, root: RootRecord, settings: RootSettings) -> Opened:
+    """Open a root; find out what can be expected of its disk, and what is mounted inside. The caller closes it."""
+    fd = -1
+    try:
+        fd = open_guarded(root)
+        absent: dict[bytes, str] = {}
+        if settings.cross_mounts:
+            excludes = make_excludes(settings, root.path, catalog.path)
+            absent = find_absent(catalog, root, fd, excludes)
+        return Opened(fd, find_capability(fd, root.path), find_device(fd), absent)
+    except (RootSuspended, OSError) as error:  # also a disk that dies right after it was recognised
+        if fd >= 0:
+            os.close(fd)
+        reason = f"{show(root.path)}: its disk does not answer: {error}" if isinstance(error, OSError) else str(error)
+        return Opened(-1, suspension=reason)
