@@ -47,6 +47,11 @@ _PAGES_ELSEWHERE = frozenset({"overlay", "zfs"})
 _MOST_PIECES = 4096  # into how many pieces the map of what is in memory may cut a file at most
 
 
+def can_vouch(capability: Capability) -> bool:
+    """Say whether any reading there can be sure to have come from the disk; else the best there is has to do."""
+    return capability.fs_type in _PAGES_ARE_ALL
+
+
 class ReadMode(StrEnum):
     """What a reading is for."""
 

@@ -19,6 +19,7 @@ from integrity.catalog.candidates import CandidateState
 from integrity.catalog.files import FileRecord, Verified
 from integrity.catalog.seal import Sealer
 from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unreadable, Unstable, Vanished
+from integrity.files.span import can_vouch
 from integrity.hashing.engine import Done
 from integrity.jobs import messages
 from integrity.jobs.confirm import Outcome, Rereader, Suspicion
@@ -192,8 +193,8 @@ class Assessor:
         if record.path not in self.open_paths:
             self.count(record.id, Tally.VERIFIED)
             return
-        is_certain = self._from_disk and (reading.how is not ReadHow.CACHE_POSSIBLE or moved)
-        if not is_certain:
+        is_sure = reading.how is not ReadHow.CACHE_POSSIBLE or moved or not can_vouch(self._run.capability)
+        if not (self._from_disk and is_sure):
             self._still_open(record, Tally.VERIFIED)
             return
         self._resolve(record, "its content is what was recorded, read from the disk")
