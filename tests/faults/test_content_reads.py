@@ -263,6 +263,23 @@ def test_file_that_never_holds_still(tmp_path: Path, integrity: Box) -> None:
     assert {"changed": 1, "verified": 1} == tallies(done)
 
 
+def test_file_that_held_still_too_rarely(tmp_path: Path, integrity: Box) -> None:
+    """Unstable for longer than the promise allows, a file is a finding, until it could be verified."""
+    root = tmp_path / "root"
+    root.mkdir()
+    fill(root, {"busy": 4 * MIB})
+    integrity.run("scan", root, expect=0)
+    integrity.configure('[defaults]\nverify_every = "1s"\n')
+    with changing(root / "busy"):
+        done = integrity.run("--json", "scrub", root, expect=3)
+    assert ([("unstable", str(root / "busy"))], {"unstable": 1}) == (kinds(done), tallies(done))
+    integrity.run("findings", expect=3)
+
+    assert {"changed": 1} == tallies(integrity.run("--json", "scrub", root, expect=0))
+    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", root, expect=0))
+    integrity.run("findings", expect=0)
+
+
 def test_file_gone_between_listing_and_opening(faulty: FaultFS, tmp_path: Path, integrity: Box) -> None:
     """A name that vanishes under the scan is no error, and no harm to the others."""
     fill(tmp_path / "source", {"ghost": 5_000, "good": 5_000})

@@ -121,6 +121,24 @@ def test_quiet_append_to_whole_blocks(root: Path, integrity: Box) -> None:
     assert {"damaged": 2} == tallies(done)
 
 
+def test_another_file_under_the_same_time(root: Path, integrity: Box) -> None:
+    """A file that took another's place, its mtime copied, is a silent rewrite that shows the other inode."""
+    for name in ("here", "other"):
+        put(root / name, os.urandom(5_000))
+        os.utime(root / name, ns=(PAST_NS, PAST_NS))
+    integrity.run("scan", root, expect=0)
+    put(root / "new", os.urandom(5_000))
+    os.utime(root / "new", ns=(PAST_NS, PAST_NS))
+    os.rename(root / "new", root / "here")
+
+    scan = integrity.run("--json", "scan", root, expect=0)
+    done = integrity.run("--json", "scrub", root, expect=1)
+
+    assert ({"not_due": 2}, 0) == (tallies(scan), scan.summary["bytes_read"])
+    assert ([("silent_rewrite", str(root / "here"))], {"damaged": 1, "verified": 1}) == (kinds(done), tallies(done))
+    assert "another file stands here" in str(done.findings[0]["message"])
+
+
 def test_rewrites_in_place_are_named_by_pattern(root: Path, integrity: Box) -> None:
     """Files of programs that leave the mtime alone are changes where the config says so, and nowhere else."""
     integrity.configure('[defaults]\nrewrites_in_place = ["*.tc"]\n')
