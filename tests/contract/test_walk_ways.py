@@ -1,8 +1,9 @@
-"""Both ways of listing folders, the C core's and Python's, give the same listings in the same order."""
+"""Both ways of listing folders, the C core's and Python's, give the same listings."""
 
 import errno
 import os
 import random
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -64,7 +65,7 @@ def both_ways(
     chunk: int = 4096,
     as_somebody: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> tuple[list[Listing], list[Listing]]:
-    """Walk with the C core and without it; the skips of a listing, whose order nobody promises, by path."""
+    """Walk with the C core and without it; listings and skips in an order that both share."""
     walks = []
     with opened(top) as root, as_somebody():
         for setting in ("on", "off"):
@@ -72,7 +73,8 @@ def both_ways(
             listings = walk(
                 root, excludes=excludes or Excludes(), leave_out=leave_out, cross_mounts=cross_mounts, chunk=chunk
             )
-            walks.append([one._replace(skips=sorted(one.skips, key=lambda skip: skip.path)) for one in listings])
+            in_order = [one._replace(skips=sorted(one.skips, key=lambda skip: skip.path)) for one in listings]
+            walks.append(sorted(in_order, key=lambda one: one.folder))  # those of one folder stay as they were
     return walks[0], walks[1]
 
 
@@ -100,7 +102,7 @@ def by_name(listings: list[Listing]) -> list[tuple[bytes, list[Seen], list[bytes
 
 @pytest.mark.parametrize("patterns", [[], ["*.tmp", "!/1/*.tmp", "/2*/"]])
 def test_wide_tree_is_listed_alike(monkeypatch: pytest.MonkeyPatch, top: bytes, patterns: list[str]) -> None:
-    """A tree that is worth a thread, with more files than fit into a call, comes in the same order, too."""
+    """A tree that is worth a thread, with more files than fit into a call."""
     populate(top, seed=1, folders=600, files=9000)
 
     native, python = both_ways(monkeypatch, top, excludes=Excludes(patterns))
@@ -126,6 +128,22 @@ def test_tree_of_folders_that_the_caller_may_not_all_read_is_listed_alike(
             os.chmod(os.path.join(top, folder), 0o755)
 
     assert native == python
+
+
+def test_order_of_a_wide_tree_follows_from_the_tree_alone(top: bytes) -> None:
+    """However long the consumer takes, folders come in the same order, each after the one that it lies in."""
+    populate(top, seed=8, folders=600, files=9000)
+    orders = []
+    for pause_s in (0, 0.0001):
+        with opened(top) as root:
+            order = []
+            for listing in walk(root, excludes=Excludes()):
+                order.append(listing.folder)
+                threading.Event().wait(pause_s)
+            orders.append(order)
+
+    assert orders[0] == orders[1]
+    assert all(folder.rpartition(b"/")[0] in orders[0][:number] for number, folder in enumerate(orders[0]) if number)
 
 
 def test_files_to_be_left_out_are_left_out_alike(monkeypatch: pytest.MonkeyPatch, top: bytes) -> None:

@@ -1,15 +1,15 @@
 """
 List folders before it is their turn, many in one call of the C core, in a thread beside the walk.
 
-The walk goes depth first and asks for one folder at a time; what it will ask for next is known from the folders above.
-So as many as make a call worth its while are listed together, and the next call runs while what the last one found is
-worked on. What was listed early waits here, most of it as the bytes that the C core wrote, and only so much of it.
+While the consumer of a walk works on what one call found, the next calls are under way. Nothing is listed early in a
+small tree: there the thread would cost more than it saves, and a tree that changes meanwhile is seen as it is.
 
-Nothing is listed early in a small tree: there the thread would cost more than it saves.
+    I1  The order of the folders follows from what is in them alone: no call begins sooner because another was quick.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
@@ -25,11 +25,12 @@ _FILES_IN_CALL = 4096
 """A call ends when it has found so many: some milliseconds, beside which what a call costs is nothing."""
 
 _FOLDERS_IN_CALL = 512
-_MOST_WAITING = 8 * _FILES_IN_CALL
-"""So many files may wait for their turn; then only the folder that is asked for is listed."""
+_CALLS_AHEAD = 2
+"""With one, the thread would wait when a call that found little is followed by one that finds much."""
 
-_WORTH_A_THREAD = 32
-"""Known folders; with fewer each call would wait for the one before anyway."""
+_MANY_FOLDERS = 8
+_MANY_FILES = 1024
+"""Folders that are known, or files that the last call found: fewer are not worth a thread."""
 
 _CHUNKS_IN_FOLDER = 16
 """Larger folders are left to the walk: they are taken whole here, and the memory for that has to end somewhere."""
@@ -38,37 +39,40 @@ _name_of = itemgetter(0)
 
 
 class Early(NamedTuple):
-    """A folder that was listed to its end before it was asked for."""
+    """A folder that was listed to its end."""
 
     found: Found
     first: int  # where its files begin in ``found``
     file_count: int
     other_count: int
-    subfolders: Sequence[bytes]  # those to be walked, by name
     skips: list[Skip]
 
 
 class Ahead:
     """
-    Give folders in the order in which a walk wants them, listed before.
+    Give the folders of a tree in turn, listed before.
 
     Args:
         root_fd: of the walk, as all others here.
+        start: the folder to begin with.
         excludes: what to leave out.
         stays_on_mount: leave to the walk what lies on another mount than the root.
         leave_out: (st_dev, st_ino) of files; leave the folders that they lie in to the walk.
         avoid: folders that are always left to the walk.
+        is_in_turn: list no folder before it is its turn.
         chunk: the most names in one listing.
     """
 
     def __init__(
         self,
         root_fd: int,
+        start: bytes,
         excludes: Excludes,
         *,
         stays_on_mount: bool,
         leave_out: Iterable[tuple[int, int]],
         avoid: frozenset[bytes],
+        is_in_turn: bool,
         chunk: int,
     ) -> None:
         self._batch = FolderBatch(
@@ -80,42 +84,65 @@ class Ahead:
         )
         self._excludes = excludes
         self._avoid = avoid
+        self._is_in_turn = is_in_turn
         self._chunk = chunk
-        self._next: list[bytes] = []  # known and not listed yet; the one that will be asked for first stands last
-        self._early: dict[bytes, Early | None] = {}
-        self._waiting = 0  # files in _early
+        self._pending = [start]  # known and not asked for yet; the next one stands last
+        self._calls: deque[tuple[list[bytes], Future[Found]]] = deque()
+        self._last_found = 0
         self._executor: ThreadPoolExecutor | None = None
-        self._flight: Future[Found] | None = None
-        self._asked: list[bytes] = []  # of the flight
 
-    def take(self, folder: bytes) -> Early | None:
-        """
-        Get a folder; None for one that the walk has to list itself.
-
-        Folders are asked for depth first, those in one folder by name, each once.
-        """
-        if folder in self._avoid:
-            return None
-        while folder not in self._early:
-            if self._flight is None:
-                self._launch(folder)
-            if self._flight is not None:
-                self._land(self._flight)
-        early = self._early.pop(folder)
-        if early is not None:
-            self._waiting -= early.file_count
-        if self._flight is None or self._flight.done():
+    def find_folders(self) -> Iterator[tuple[bytes, Early | None]]:
+        """Give the folders, a folder before what is in it; without a result those that the walk has to list itself."""
+        while self._pending or self._calls:
             self._go_on()
-        return early
+            if self._calls:
+                asked, call = self._calls.popleft()
+                arrived = self._take(asked, call.result())
+                self._go_on()
+                yield from arrived
+            else:
+                asked = [self._pending.pop()]
+                yield from self._take(asked, self._batch.list(asked))
 
     def add(self, subfolders: Sequence[bytes]) -> None:
         """Tell the folders in one that the walk has listed itself, by name."""
-        self._next += reversed(self._allowed(subfolders))
+        self._pending += reversed(subfolders)
 
     def close(self) -> None:
         """End the thread."""
         if self._executor is not None:
-            self._executor.shutdown()
+            self._executor.shutdown(cancel_futures=True)
+
+    def _go_on(self) -> None:
+        """Keep the thread at work, if there is enough of it."""
+        while len(self._calls) < _CALLS_AHEAD and self._pending and self._has_many():
+            asked = self._pending[: -_FOLDERS_IN_CALL - 1 : -1]
+            del self._pending[-len(asked) :]
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(1, "list")
+            self._calls.append((asked, self._executor.submit(self._batch.list, asked)))
+
+    def _has_many(self) -> bool:
+        return not self._is_in_turn and (len(self._pending) >= _MANY_FOLDERS or self._last_found >= _MANY_FILES)
+
+    def _take(self, asked: list[bytes], found: Found) -> list[tuple[bytes, Early | None]]:
+        """Take what was found, and learn which folders come next."""
+        others = zip(found.others, found.kinds, strict=False)
+        arrived: list[tuple[bytes, Early | None]] = []
+        following: list[bytes] = []
+        first = 0
+        for folder, (status, file_count, other_count) in zip(asked, found.counts, strict=False):
+            subfolders, skips = self._sort_out(folder, islice(others, other_count)) if other_count else ([], [])
+            if status != LISTED or folder in self._avoid:
+                arrived.append((folder, None))
+            else:
+                arrived.append((folder, Early(found, first, file_count, other_count, skips)))
+                following += subfolders
+            first += file_count
+        following += asked[len(found.counts) :]
+        self._pending += reversed(following)
+        self._last_found = first
+        return arrived
 
     def find_listings(self, folder: bytes, early: Early) -> Iterator[Listing]:
         """Make the listings of a folder."""
@@ -147,53 +174,6 @@ class Ahead:
         left_out = frozenset(excluded)
         return [seen for seen in files if seen.name not in left_out]
 
-    def _go_on(self) -> None:
-        """Keep the thread at work."""
-        if self._flight is not None:
-            self._land(self._flight)
-        if len(self._next) >= _WORTH_A_THREAD and self._waiting < _MOST_WAITING:
-            self._launch(None)
-
-    def _launch(self, wanted: bytes | None) -> None:
-        """List the next folders, ``wanted`` first; in the thread if there are many."""
-        asked = [] if wanted is None else [wanted]
-        if wanted is not None and self._next and self._next[-1] == wanted:
-            self._next.pop()
-        is_many = len(self._next) >= _WORTH_A_THREAD
-        if self._waiting < _MOST_WAITING:
-            asked += reversed(self._next[-_FOLDERS_IN_CALL:])
-            del self._next[-_FOLDERS_IN_CALL:]
-        self._asked = asked
-        if not is_many:
-            self._arrived(self._batch.list(asked))
-            return
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, "list")
-        self._flight = self._executor.submit(self._batch.list, asked)
-
-    def _land(self, flight: Future[Found]) -> None:
-        self._flight = None
-        self._arrived(flight.result())
-
-    def _arrived(self, found: Found) -> None:
-        """Keep what was found, and learn which folders come next."""
-        asked, counts = self._asked, found.counts
-        others = zip(found.others, found.kinds, strict=False)
-        early, following = self._early, list[bytes]()
-        first = 0
-        for folder, (status, file_count, other_count) in zip(asked, counts, strict=False):
-            if status != LISTED:
-                early[folder] = None
-                continue
-            subfolders, skips = self._sort_out(folder, islice(others, other_count)) if other_count else ([], [])
-            early[folder] = Early(found, first, file_count, other_count, subfolders, skips)
-            following += self._allowed(subfolders)
-            first += file_count
-        self._waiting += first
-        following += asked[len(counts) :]
-        following.reverse()
-        self._next += following
-
     def _sort_out(self, folder: bytes, others: Iterable[tuple[bytes, int]]) -> tuple[list[bytes], list[Skip]]:
         """Tell what the names are that are no regular files: folders to be walked, and skips."""
         prefix = folder + b"/" if folder else b""
@@ -209,6 +189,3 @@ class Ahead:
             else:
                 subfolders.append(path)
         return subfolders, skips
-
-    def _allowed(self, folders: Sequence[bytes]) -> Sequence[bytes]:
-        return [folder for folder in folders if folder not in self._avoid] if self._avoid else folders

@@ -16,8 +16,9 @@ Invariants:
         one more that the C core lists ahead.
     I4  Another mount is told by mount, not by device number: the subvolumes of btrfs belong to the tree, bind mounts of
         the tree into itself don't, and no set of mounts makes the walk endless.
-    I5  Folders come in the order of their names, a folder before what is in it; so do the files of a listing, but those
-        of one listing need not stand before those of the next.
+    I5  Folders come in an order that follows from what is in the tree alone, a folder before what is in it: depth first
+        and by name, where there are not so many that they are listed ahead. The files of a listing come by name, but
+        those of one listing need not stand before those of the next.
 """
 
 from __future__ import annotations
@@ -90,24 +91,18 @@ def walk(
         chunk: the most names in one listing.
     """
     tree = _Tree(root_fd, excludes, cross_mounts, leave_out, chunk)
-    ahead = tree.open_ahead()
-    pending = [start]
+    ahead = tree.open_ahead(start)
+    if ahead is None:
+        yield from tree.walk_in_turn(start)
+        return
     try:
-        while pending:
-            folder = pending.pop()
-            early = None if ahead is None else ahead.take(folder)
-            if ahead is not None and early is not None:
+        for folder, early in ahead.find_folders():
+            if early is not None:
                 yield from ahead.find_listings(folder, early)
-                pending += reversed(early.subfolders)
-                continue
-            subfolders = yield from tree.find_listings(folder)
-            subfolders.sort()
-            pending += reversed(subfolders)
-            if ahead is not None:
-                ahead.add(subfolders)
+            else:
+                ahead.add((yield from tree.find_listings(folder)))
     finally:
-        if ahead is not None:
-            ahead.close()
+        ahead.close()
 
 
 class _Tree:
@@ -126,7 +121,14 @@ class _Tree:
         self._maybe_mounts = find_mounts_beneath(root_fd)
         self._entered: set[tuple[int, int]] = set()
 
-    def open_ahead(self) -> Ahead | None:
+    def walk_in_turn(self, start: bytes) -> Iterator[Listing]:
+        """Walk without the C core."""
+        pending = [start]
+        while pending:
+            subfolders = yield from self.find_listings(pending.pop())
+            pending += reversed(subfolders)
+
+    def open_ahead(self, start: bytes) -> Ahead | None:
         """Start listing with the C core, unless it is switched off or can't be loaded."""
         if os.environ.get("INTEGRITY_NATIVE") == "off":
             return None
@@ -136,10 +138,13 @@ class _Tree:
             return None  # the program says why where it shows its version
         return Ahead(
             self._root_fd,
+            start,
             self._excludes,
             stays_on_mount=not self._cross_mounts,
             leave_out=self._leave_out,
             avoid=frozenset(point.rpartition(b"/")[0] for point in self._maybe_mounts),
+            # Of several views of one folder always the same is to be entered, whatever else there is in the tree (I4).
+            is_in_turn=self._cross_mounts and bool(self._maybe_mounts),
             chunk=self._chunk,
         )
 
@@ -150,7 +155,7 @@ class _Tree:
         It is an error of the folder if something was mounted there after the folder above it had been listed.
 
         Returns:
-            The paths of the folders in it that are to be walked, too.
+            The paths of the folders in it that are to be walked, too, by name.
         """
         try:
             fd = open_noatime(self._root_fd, folder, self._flags)
@@ -159,9 +164,10 @@ class _Tree:
                 yield Listing(folder, [], False, True, [], _describe(folder, error))
             return []
         try:
-            return (yield from self._read_listings(folder, fd))
+            subfolders = yield from self._read_listings(folder, fd)
         finally:
             os.close(fd)
+        return sorted(subfolders)
 
     def _read_listings(self, folder: bytes, fd: int) -> Generator[Listing, None, list[bytes]]:
         subfolders: list[bytes] = []
