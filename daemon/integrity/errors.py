@@ -105,8 +105,8 @@ def show_path(path: bytes) -> str:
     r"""
     Write a path for people, on one line, so that the bytes can be told again (R10).
 
-    A backslash becomes two; what is no printable UTF-8 becomes ``\n``, ``\t`` or a ``\xNN`` for each byte, so that no name
-    can break a line, move the cursor or reorder what a screen shows.
+    A backslash becomes two; what is no printable UTF-8 becomes ``\n``, ``\t`` or a ``\xNN`` for each byte, so that no
+    name can break a line, move the cursor or reorder what a screen shows.
     """
     text = path.decode("utf-8", "surrogateescape")
     if text.isprintable() and "\\" not in text:

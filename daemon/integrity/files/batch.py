@@ -2,8 +2,8 @@
 Read many small files that lie in memory, in one call of the C core and without the interpreter lock.
 
 The short way beside ``read``: it takes only files about which there is nothing to decide, and leaves all others to
-``Reader.open``, which knows what to do and what to say. So it never raises, and what it gives is what the long way would
-have given (``ReadHow.CACHE_POSSIBLE``). It waits for no disk, so any thread may use it at any time.
+``Reader.open``, which knows what to do and what to say. So it never raises, and what it gives is what the long way
+would have given (``ReadHow.CACHE_POSSIBLE``). It waits for no disk, so any thread may use it at any time.
 
 Importing this module fails with ImportError where the extension cannot be loaded.
 """
