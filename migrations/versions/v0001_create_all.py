@@ -81,9 +81,7 @@ def _create_nested_mount() -> None:
     op.create_table(
         "nested_mount",
         sa.Column("root_id", _INTEGER, nullable=False, comment="the root, which crosses mounts"),
-        sa.Column(
-            "path", sa.LargeBinary(), nullable=False, comment="where something is mounted, relative to the root"
-        ),
+        sa.Column("path", sa.LargeBinary(), nullable=False, comment="where something is mounted, relative to the root"),
         sa.Column(
             "identity",
             sa.Text(),
