@@ -96,6 +96,8 @@ def build(folder: Path) -> list[bytes]:
     for name, pieces in (("first", [(8192, b"x" * 8192)]), ("last", [(0, b"x" * 8192)]), ("all", [])):
         put_sparse(folder / name, 20_000, pieces)
     put_sparse(folder / "middle", 60_000, [(0, b"a" * 8192), (40_000, b"b" * 20_000)])
+    for name in ("first", "last", "all", "middle"):
+        (folder / name).read_bytes()  # holes have pages in memory, too
     put_deep(folder, 40, b"d" * 200)
     (folder / "folder").mkdir()
     (folder / "folder" / "in").write_bytes(b"in")

@@ -25,7 +25,7 @@ class Shims:
     def __init__(self, folder: Path) -> None:
         """Build them in ``folder`` with the machine's C compiler."""
         self._folder = folder
-        for name in ("eioshim", "clockjump"):
+        for name in ("eioshim", "clockjump", "meddler"):
             flags = ("-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror")
             sh("cc", *flags, "-o", folder / f"{name}.so", _SOURCES / f"{name}.c", "-ldl")
 
@@ -53,3 +53,8 @@ class Shims:
         """Let the wall clock be off by what ``offset_file`` says, in seconds; the test may rewrite it at any time."""
         offset_file.write_text(f"{offset_s}\n", encoding="ascii")
         return {"LD_PRELOAD": str(self._folder / "clockjump.so"), "RIG_CLOCK": str(offset_file)}
+
+    def meddling(self, name: str, command: str) -> dict[str, str]:
+        """Let the shell run ``command``, once, right after the first read of a file called ``name``."""
+        library = str(self._folder / "meddler.so")
+        return {"LD_PRELOAD": library, "RIG_MEDDLE_FILE": name, "RIG_MEDDLE": command}

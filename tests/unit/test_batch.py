@@ -21,6 +21,8 @@ from integrity.files.residency import drop_clean_pages, page_bytes, resident_byt
 from integrity.model import Witness
 from support import AnyPath
 from support.loopfs import LoopFS
+from support.machine import need_programs
+from support.preload import Shims
 from support.privileges import as_nobody
 from support.reading import let_age, reading
 from support.waiting import wait_until
@@ -220,6 +222,90 @@ class TestLeft:
             assert reader.batch() is None
 
 
+class TestMeddling:
+    """Something happens to the file right after it was read, and before anybody could look again."""
+
+    SCRIPT = (
+        "import sys; from support.reading import reading\n"
+        "with reading(sys.argv[1]) as reader:\n"
+        "    files = reader.batch().read([b'd/f', b'd/other'], 65536, memoryview(bytearray(1 << 20)))\n"
+        "    print([file and bytes(file.data) for file in files])"
+    )
+
+    @pytest.mark.parametrize(
+        ("command", "is_taken"),
+        [
+            ("true", True),
+            ("printf x >> d/f", False),
+            ("printf x | dd of=d/f conv=notrunc status=none", False),
+            ("touch -r d/f t; printf x | dd of=d/f conv=notrunc status=none; touch -r t d/f", False),
+            ("touch d/f", False),
+            ("chmod 600 d/f", False),
+            ("truncate -s 1 d/f", False),
+            ("rm d/f", False),
+            ("mv d/f d/g", False),
+            ("cp d/f d/new; mv d/new d/f", False),
+            ("mv d e; cp -r e d", False),
+            ("mv d e", False),
+            ("mv d e; ln -s e d", False),
+        ],
+    )
+    def test_what_moves_while_it_is_read_is_left(
+        self, tmp_path: Path, shims: Shims, command: str, is_taken: bool
+    ) -> None:
+        """Size, times or inode moved, on the descriptor or at the path: not one stable version (R1)."""
+        need_programs("dd")
+        need_residency(tmp_path)
+        root = tmp_path / "root"
+        (root / "d").mkdir(parents=True)
+        (root / "d" / "f").write_bytes(b"content")
+        (root / "d" / "other").write_bytes(b"other")
+        let_age(root / "d" / "other")
+        run = subprocess.run(
+            [sys.executable, "-c", self.SCRIPT, root],
+            cwd=root,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(TESTS), *filter(None, sys.path)]),
+                **shims.meddling("f", command),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+        content = b"content" if is_taken else None
+        other = None if command.startswith("mv d e") and "cp" not in command else b"other"
+        assert (f"{[content, other]}\n", "") == (run.stdout, run.stderr)
+
+
+def test_a_mapped_file_cannot_change_unseen(tmp_path: Path, arena: memoryview) -> None:
+    """What a mapping had written is brought to the disk first, so the next store through it moves the mtime (R1)."""
+    need_residency(tmp_path)
+    path = tmp_path / "f"
+    path.write_bytes(bytes(4096))
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 4096) as mapped, reading(tmp_path) as reader:
+        mapped[0] = 1
+        let_age(path)
+
+        (one,) = get_batch(reader).read([b"f"], LIMIT_BYTES, arena)
+        assert one is not None
+        assert (1, stat_witness(path)) == (one.data[0], one.witness)
+        mapped[0] = 2
+
+        assert stat_witness(path) != one.witness
+
+
+def test_other_peoples_files_are_taken_only_if_they_tell(tmp_path: Path, arena: memoryview) -> None:
+    """Where only the owner is told what is in memory, a file of somebody else is left."""
+    tmp_path.chmod(0o755)
+    (tmp_path / "f").write_bytes(b"x")
+    with reading(tmp_path) as reader, open(tmp_path / "f", "rb") as file, as_nobody():
+        is_told = resident_bytes(file.fileno(), 1) == page_bytes(1)
+
+        assert [is_told] == [one is not None for one in get_batch(reader).read([b"f"], LIMIT_BYTES, arena)]
+
+
 def test_versions_are_never_mixed(tmp_path: Path, arena: memoryview) -> None:
     """While another thread writes and renames without pause, what is taken is one version, or known as racy (R1)."""
     need_residency(tmp_path)
@@ -265,7 +351,7 @@ def test_without_a_system_call_all_of_this_holds(number: int, code: int) -> None
     script = (
         "import sys, pytest; from support.seccomp import refuse_syscall;"
         f"refuse_syscall({number}, {code});"
-        "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'unit/test_batch.py']))"
+        "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'not Meddling', 'unit/test_batch.py']))"
     )
     run = subprocess.run(
         [sys.executable, "-c", script],

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
@@ -279,9 +279,8 @@ class Worker:
 
 def _await(futures: list[Future[None]]) -> None:
     """Wait for digests under way; an error in one of them is raised here."""
-    if futures:
-        for future in wait(futures).done:
-            future.result()
+    for future in futures:
+        future.result()
 
 
 def _read_small(file: OpenFile, buffers: Buffers) -> memoryview:
