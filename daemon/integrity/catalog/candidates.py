@@ -90,7 +90,7 @@ def stage_change(
     because: BaselineReason | None = None,
 ) -> None:
     """
-    Keep a reading as the candidate of a file, in place of an older one.
+    Keep a reading as the candidate of a file, in place of an older one; of one that was forgotten meanwhile, nothing.
 
     Args:
         c: in a transaction.
@@ -102,6 +102,8 @@ def stage_change(
         because: with which reason it may become the baseline, if judging gave one.
     """
     drop_candidate(c, file_id)
+    if not _is_recorded(c, file_id):
+        return
     digests, blocks = reading.digests, reading.blocks
     values = {
         "file_id": file_id,
@@ -125,9 +127,15 @@ def stage_change(
 def stage_removal(c: sa.Connection, file_id: FileId, run_id: RunId) -> None:
     """Note that a file is gone, in place of an older candidate; its run decides at its end."""
     drop_candidate(c, file_id)
+    if not _is_recorded(c, file_id):
+        return
     values: dict[str, Any] = dict.fromkeys(column.name for column in candidate.c)
     values |= {"file_id": file_id, "kind": CandidateKind.REMOVAL.value, "version": CANDIDATE_VERSION, "verdict": "gone"}
     _insert(c, values, run_id, CandidateState.STAGED)
+
+
+def _is_recorded(c: sa.Connection, file_id: FileId) -> bool:
+    return c.execute(sa.select(file.c.id).where(file.c.id == file_id)).first() is not None
 
 
 def _insert(c: sa.Connection, values: dict[str, Any], run_id: RunId, state: CandidateState) -> None:

@@ -99,6 +99,11 @@ def get_root(c: sa.Connection, root_id: RootId) -> RootRecord:
     return _to_record(row)
 
 
+def has_root(c: sa.Connection, root_id: RootId) -> bool:
+    """Say whether there is a root with this number."""
+    return c.execute(sa.select(root.c.id).where(root.c.id == root_id)).first() is not None
+
+
 def find_roots(c: sa.Connection) -> list[RootRecord]:
     """List all roots, in the order of their paths."""
     return [_to_record(row) for row in c.execute(sa.select(root).order_by(root.c.path))]

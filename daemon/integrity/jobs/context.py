@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from integrity.catalog import findings
+from integrity.catalog import findings, roots
 from integrity.catalog.connect import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.roots import RootRecord
 from integrity.config import Config, RootSettings
+from integrity.errors import CatalogError, show_path
 from integrity.files.boot import read_boot_uuid
 from integrity.files.devices import Device
 from integrity.files.errorbudget import ErrorBudget
@@ -123,8 +124,17 @@ class RootRun:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Open a transaction."""
+        """
+        Open a transaction.
+
+        Raises:
+            CatalogError: the root was forgotten meanwhile: what a person decides needs no lock (R9).
+        """
         with self.catalog.transaction() as connection:
+            if not roots.has_root(connection, self.root.id):
+                raise CatalogError(
+                    f"{show_path(self.root.path)}: was forgotten while it was worked on; nothing is kept"
+                )
             yield connection
 
     def reader(self, mode: ReadMode, *, use_holes: bool = True) -> Reader:

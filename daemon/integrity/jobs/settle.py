@@ -97,13 +97,12 @@ def _end_wave(run: RootRun, connection: Connection) -> None:
 def promote_all(run: RootRun, state: CandidateState) -> None:
     """Take over every candidate in a state, a page at a time; each leaves the state, taken over or not."""
     while True:
-        with run.catalog.read() as connection:
+        with run.writing() as connection:  # the page, too: nobody may take a decision in between
             page = candidates.find_candidates(connection, run.root.id, state=state, limit=_PAGE)
-        if not page:
-            return
-        with run.writing() as connection:
             for candidate in page:
                 _promote(connection, run, candidate)
+        if not page:
+            return
 
 
 def _promote(connection: Connection, run: RootRun, candidate: CandidateRecord) -> None:
