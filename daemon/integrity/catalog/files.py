@@ -68,6 +68,9 @@ class KnownFile(NamedTuple):
     is_frozen: int
 
 
+PlainRow = tuple[bytes, bytes, int | None, int, int, int, FileId]
+"""A folder's path, a file's name in it, size_bytes, mtime_ns, ctime_ns, inode, id; see ``find_plain``."""
+
 _KNOWN = (*(file.c[name] for name in KnownFile._fields), file.c.name)
 _IN_FOLDER = file.c.folder_id == sa.bindparam("folder_id")
 _KNOWN_OF_FOLDER = Hot(
@@ -79,6 +82,20 @@ _KNOWN_OF_FOLDER = Hot(
 )
 _IN_NAMES, _NAMES = in_list(file.c.name)
 _KNOWN_OF_NAMES = Hot(sa.select(*_KNOWN).where(_IN_FOLDER, _IN_NAMES), "folder_id", *_NAMES)
+_IN_PATHS, _PATHS = in_list(folder.c.path)
+_PLAIN = Hot(
+    sa.select(
+        folder.c.path,
+        file.c.name,
+        sa.case((file.c.is_racy + file.c.is_frozen == sa.literal_column("0"), file.c.size_bytes)),
+        *(file.c[name] for name in ("mtime_ns", "ctime_ns", "inode", "id")),
+    )
+    .select_from(folder.join(file, file.c.folder_id == folder.c.id))
+    .where(folder.c.root_id == sa.bindparam("root_id"), _IN_PATHS)
+    .order_by(folder.c.path, file.c.name),
+    "root_id",
+    *_PATHS,
+)
 _BY_NAME = Hot(
     sa.select(*RECORD_COLUMNS).select_from(FILE_JOIN).where(_IN_FOLDER, file.c.name == sa.bindparam("name")),
     "folder_id",
@@ -105,6 +122,19 @@ def find_known_names(c: sa.Connection, folder_id: FolderId, names: Sequence[byte
     for chunk in chunked(names):
         known |= _by_name(_KNOWN_OF_NAMES.run(c, folder_id, *padded(chunk)).fetchall())
     return known
+
+
+def find_plain(c: sa.Connection, root_id: RootId, folder_paths: Sequence[bytes]) -> list[PlainRow]:
+    """
+    List the recorded files of some folders in the order of folder and name: no more of each than a walk sees.
+
+    The size of a racy or frozen file is None: it equals nothing, so nobody takes the file for one that is unchanged. As
+    little of a row as possible is fetched, for the driver's cost is by column, and a scan does this for every file.
+    """
+    rows: list[PlainRow] = []
+    for chunk in chunked(sorted(folder_paths)):
+        rows += _PLAIN.run(c, root_id, *padded(chunk)).fetchall()
+    return rows
 
 
 def _by_name(rows: list[Any]) -> dict[bytes, KnownFile]:
@@ -183,6 +213,7 @@ __all__ = [
     "HistoryRecord",
     "KnownFile",
     "NewFile",
+    "PlainRow",
     "Verified",
     "find_by_inode",
     "find_deleted",
@@ -191,6 +222,7 @@ __all__ = [
     "find_known",
     "find_known_names",
     "find_new_twins",
+    "find_plain",
     "get_file",
     "history_of",
     "mark_suspects",

@@ -91,13 +91,17 @@ class Engine:
         way end soon, large ones with a ``Partial`` and an ``ReadInterrupted`` failure. Whoever does not want all
         results closes the iterator.
         """
+        batches = _into_batches(tasks)
+        first = None if self._stop.is_set() else next(batches, None)
+        if first is None:
+            return  # most scans find nothing to read: no threads then, and no buffers
         crew = _Crew(
             self._reader, self._jobs, self._is_serial, self._budget, self._stop, self._monotonic, self._stall_s
         )
         self._workers.extend(crew.workers)
-        batches = _into_batches(tasks)
-        waiting = 0
         try:
+            crew.give(first)
+            waiting = 1
             while True:
                 while waiting < self._jobs * _IN_FLIGHT and not self._stop.is_set():
                     batch = next(batches, None)

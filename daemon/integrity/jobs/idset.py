@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from integrity.model import FileId
 
 
@@ -25,6 +27,21 @@ class IdSet:
         self._bits[byte] = old | bit
         self._count += 1
         return True
+
+    def update(self, file_ids: Iterable[FileId]) -> None:
+        """Put many ids in."""
+        bits, count = self._bits, self._count
+        for file_id in file_ids:
+            byte, bit = file_id >> 3, 1 << (file_id & 7)
+            try:
+                old = bits[byte]
+            except IndexError:
+                bits.extend(bytes(byte + 1 - len(bits) + 4096))
+                old = 0
+            if not old & bit:
+                bits[byte] = old | bit
+                count += 1
+        self._count = count
 
     def discard(self, file_id: FileId) -> None:
         """Take an id out, if it is in."""

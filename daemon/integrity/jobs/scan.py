@@ -37,6 +37,7 @@ from integrity.jobs.idset import IdSet
 from integrity.jobs.replaced import Replaced
 from integrity.jobs.report import NoteKind
 from integrity.jobs.settle import forget_unsettled, settle
+from integrity.jobs.unchanged import gather, split_unchanged
 from integrity.model import FileId, FindingKind, Policy, Tally, Witness
 from integrity.verdict import compare_witness
 
@@ -124,12 +125,13 @@ class Scanner:
 
     def _walk(self) -> Iterator[Task]:
         """Compare what is there with what is recorded; give what has to be read."""
-        for listing in self._listings():
+        for group in gather(self._listings()):
             if self._is_stopped():
                 return
-            self._take_skips(listing)
+            for listing in group:
+                self._take_skips(listing)
             with self._run.catalog.read() as connection:
-                tasks = self._compare(connection, listing)
+                tasks = self._compare_all(connection, group)
             yield from tasks
             self._tell("scan")
 
@@ -162,6 +164,16 @@ class Scanner:
             self._run.is_incomplete = True
             with self._run.writing() as connection:
                 self._run.open_finding(connection, FindingKind.UNREADABLE, f"{error.message}", path=error.path)
+
+    def _compare_all(self, connection: Connection, listings: list[Listing]) -> list[Task]:
+        """Compare folders: together those that are unchanged, and the others file by file."""
+        ids: list[FileId] = []
+        if not self._options.full and not self.assessor.missing_paths:
+            ids, listings = split_unchanged(connection, self._run.root.id, listings)
+        self._seen.update(ids)
+        if not self._is_prelude:
+            self._run.counts.not_due += len(ids)
+        return [task for listing in listings for task in self._compare(connection, listing)]
 
     def _compare(self, connection: Connection, listing: Listing) -> list[Task]:
         """Sort the files of one folder into unchanged, suspect, to be read, and unknown."""

@@ -1,0 +1,85 @@
+"""
+See for many folders at once that nothing in them changed, which is what most scans find nearly everywhere.
+
+What is recorded of the files of some folders is held against what a walk saw of them in a few comparisons of whole
+lists, all loops in C. Only folders in which anything is different are left to be looked at file by file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby, repeat
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from integrity.catalog import files
+from integrity.catalog.files import PlainRow
+from integrity.files.walk import Listing
+
+if TYPE_CHECKING:
+    from integrity.catalog.connect import Connection
+    from integrity.model import FileId, RootId
+
+_FOLDERS_AT_ONCE = 256
+_FILES_AT_ONCE = 4096
+"""What is made of more files does not stay in a processor's cache until it is compared."""
+
+_folder_of = itemgetter(Listing._fields.index("folder"))
+_files_of = itemgetter(Listing._fields.index("files"))
+_path_of = itemgetter(0)
+_id_of = itemgetter(-1)
+_known_of = itemgetter(slice(1, 6))  # of a PlainRow: name, size, mtime, ctime, inode
+_seen_of = itemgetter(slice(0, 5))  # the same of a Seen
+
+
+def gather(listings: Iterable[Listing]) -> Iterator[list[Listing]]:
+    """Put listings together into groups that are worth a query."""
+    group: list[Listing] = []
+    count = 0
+    for listing in listings:
+        group.append(listing)
+        count += len(listing.files)
+        if count >= _FILES_AT_ONCE or len(group) == _FOLDERS_AT_ONCE:
+            yield group
+            group, count = [], 0
+    if group:
+        yield group
+
+
+def split_unchanged(
+    connection: Connection, root_id: RootId, listings: Sequence[Listing]
+) -> tuple[list[FileId], list[Listing]]:
+    """
+    Tell folders in which all is as recorded from the others.
+
+    A folder is unchanged if it was listed to its end, exactly the recorded files were seen in it, with the recorded
+    size, times and inode, and there is nothing else to be decided about any of them: none is racy, none frozen.
+
+    Returns:
+        The files of the unchanged folders, and the listings to be looked at one by one.
+    """
+    whole = sorted((listing for listing in listings if listing.is_whole), key=_folder_of)
+    rows = files.find_plain(connection, root_id, list(map(_folder_of, whole)))
+    if len(whole) == len(listings) and _is_same(whole, rows):
+        return list(map(_id_of, rows)), []
+    known = {path: list(group) for path, group in groupby(rows, _path_of)}
+    ids: list[FileId] = []
+    rest: list[Listing] = []
+    for listing in listings:
+        recorded = known.get(listing.folder, [])
+        if listing.is_whole and _is_same([listing], recorded):
+            ids += map(_id_of, recorded)
+        else:
+            rest.append(listing)
+    return ids, rest
+
+
+def _is_same(listings: Sequence[Listing], rows: Sequence[PlainRow]) -> bool:
+    """Compare folders, in the order of their paths, with what is recorded of all of them."""
+    seen = list(map(_files_of, listings))
+    if sum(map(len, seen)) != len(rows):
+        return False
+    places = chain.from_iterable(map(repeat, map(_folder_of, listings), map(len, seen)))
+    return list(map(_path_of, rows)) == list(places) and list(map(_known_of, rows)) == list(
+        map(_seen_of, chain.from_iterable(seen))
+    )
