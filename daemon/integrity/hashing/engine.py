@@ -32,7 +32,7 @@ from integrity.hashing.worker import BUFFER_BYTES, Batch, Delivery, Shared, Work
 if TYPE_CHECKING:
     from integrity.hashing.cached import CachedFiles
 
-__all__ = ["Done", "Engine", "Failed", "Partial", "Result", "Resume", "StopSignal", "Task"]
+__all__ = ["STALL_S", "Done", "Engine", "Failed", "Partial", "Result", "Resume", "StopSignal", "Task"]
 
 STALL_S = 300.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,8 +22,10 @@ from integrity.files.errorbudget import ErrorBudget
 from integrity.files.excludes import Excludes
 from integrity.files.read import UNLIMITED, Pace, Reader, ReadMode
 from integrity.files.walk import Skip
-from integrity.hashing.engine import Engine, StopSignal
+from integrity.hashing.engine import STALL_S, Engine, StopSignal
+from integrity.hashing.worker import BUFFER_BYTES
 from integrity.jobs import messages
+from integrity.jobs.pace import Throttle
 from integrity.jobs.report import Note, NoteKind, Progress, Report
 from integrity.model import (
     Capability,
@@ -144,6 +147,9 @@ class RootRun:
     def engine(self, mode: ReadMode, *, stop: StopSignal | None = None) -> Engine:
         """Make an engine; ``--jobs`` overrides what the disk says of itself, for virtual ones often lie."""
         is_serial = self.device.is_rotational and self.context.jobs is None
+        stall_s = STALL_S
+        if isinstance(self.pace, Throttle):  # readers that wait for their turn of a low rate do not hang
+            stall_s += self.pace.duration_s(BUFFER_BYTES * (self.context.jobs or os.cpu_count() or 1))
         return Engine(
             self.reader(mode),
             jobs=self.context.jobs,
@@ -151,6 +157,7 @@ class RootRun:
             budget=self.budget,
             stop=stop or self.context.stop,
             monotonic=self.context.monotonic,
+            stall_s=stall_s,
         )
 
     def open_finding(

@@ -33,14 +33,17 @@ class Throttle:
         self._wait = wait or stop.wait
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._free_at = monotonic()
+        self._paid_until = monotonic()
+
+    def duration_s(self, size_bytes: int) -> float:
+        """Tell how long so many bytes take at this rate."""
+        return size_bytes / self._rate
 
     def take(self, size_bytes: int) -> None:
-        """Wait until ``size_bytes`` more may be read."""
+        """Wait until ``size_bytes`` more may be read: what is read has been waited for, the first piece, too."""
         with self._lock:
             now = self._monotonic()
-            begin = max(self._free_at, now - BURST_S)
-            self._free_at = begin + size_bytes / self._rate
-        delay = begin - now
+            self._paid_until = max(self._paid_until, now - BURST_S) + size_bytes / self._rate
+            delay = self._paid_until - now
         if delay > 0:
             self._wait(delay)
