@@ -18,8 +18,6 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 
-from pathspec import GitIgnoreSpec
-
 from integrity.errors import ConfigError
 
 _FOLDERS = frozenset(
@@ -169,6 +167,8 @@ def _compile(pattern: str) -> _Rule:
         raise ConfigError(f"exclude pattern {pattern!r}: begins a comment; for that name write {chr(92) + pattern!r}")
     if "[:" in pattern:
         raise ConfigError(f"exclude pattern {pattern!r}: classes such as [:alpha:] are not understood; write a range")
+    from pathspec import GitIgnoreSpec  # 5 ms, for those who have patterns
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", FutureWarning)  # of re: a set that it may come to read differently
