@@ -9,8 +9,9 @@ import pytest
 
 from support.cli import Box, Completed
 from support.faultfs import FaultFS, Rule
-from support.planted import age, count_rows, kinds, plant, query, tally_all
+from support.planted import age, baselines, count_rows, kinds, plant, query, tally_all
 from support.running import Running
+from support.shapes import put
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.root
@@ -53,6 +54,26 @@ def test_first_scan_that_is_stopped(faulty: FaultFS, integrity: Box, root: Path,
     assert {"new": COUNT - found["new"], "not_due": found["new"]} == tally_all(again)
     assert {"verified": COUNT} == tally_all(integrity.run("--json", "scrub", root, expect=0))
     assert [("interrupted",), ("clean",), ("clean",)] == query(integrity, "SELECT outcome FROM run ORDER BY id")
+
+
+def test_scan_that_is_stopped_counts_every_recorded_file(faulty: FaultFS, integrity: Box, root: Path) -> None:
+    """What a stopped scan did not come to is not due; nothing is missing for it; changes wait for the next one."""
+    integrity.run("scan", root, expect=0)
+    before = baselines(integrity.catalog)
+    for number in (1, 2, 4, 5):
+        put(root / f"d{number}" / f"{number}.txt", b"edited")
+    (root / "d0" / "0.txt").unlink()
+    age(*root.rglob("*.txt"))
+    at = Rule("readdir", path="/d3", is_hung=True)
+    result = interrupt(faulty, integrity, "scan", root, at=at, signals=(signal.SIGINT,))
+    assert 130 == result.code
+    found = tally_all(result)
+    assert COUNT == sum(found.values())
+    assert "missing" not in found
+    assert before == baselines(integrity.catalog)
+    again = integrity.run("--json", "scan", root, expect=0)
+    assert {"changed": 4, "missing": 1, "not_due": COUNT - 5} == tally_all(again)
+    assert {"not_due": COUNT - 1} == tally_all(integrity.run("--json", "scan", root, expect=0))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

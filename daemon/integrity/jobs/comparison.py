@@ -189,7 +189,7 @@ class Comparison:
 
     def _unknown(self, connection: Connection, place: Place, seen: Seen) -> Task | None:
         if self._rows_are_lost:
-            self._run.counts.add(Tally.SKIPPED)
+            self._run.count_unrecorded(Tally.SKIPPED)
             return None
         task = self._arrivals.meet(connection, place, seen)
         return None if task is None else self._checkpoints.resume(connection, task)

@@ -36,6 +36,7 @@ from integrity.model import (
     RunCounts,
     RunId,
     SkipReason,
+    Tally,
 )
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class RootRun:
         kinds_met: of all findings that this run met, new or still open.
         is_incomplete: something could not be covered.
         looked_at: recorded files that a walk met or missed.
+        unrecorded: names counted that the catalog has no record of.
     """
 
     context: Context
@@ -113,6 +115,7 @@ class RootRun:
     kinds_met: set[FindingKind] = field(default_factory=set)
     is_incomplete: bool = False
     looked_at: int = 0
+    unrecorded: int = 0
     budget: ErrorBudget = field(default_factory=ErrorBudget)
     _told_at: float = 0.0
 
@@ -207,9 +210,14 @@ class RootRun:
         ):
             self.note(NoteKind.RESOLVED, path, "is back")
 
+    def count_unrecorded(self, tally: Tally) -> None:
+        """Count a name that the catalog has no record of."""
+        self.counts.add(tally)
+        self.unrecorded += 1
+
     def skip(self, skip: Skip) -> None:
         """Count a name that is left out, and list it unless it is a symbolic link: those are many, and no loss."""
-        self.counts.skipped += 1
+        self.count_unrecorded(Tally.SKIPPED)
         if skip.reason is not SkipReason.SYMLINK:
             self.note(NoteKind.SKIPPED, skip.path, f"left out: {skip.reason.value}")
 

@@ -64,6 +64,12 @@ class Departures:
         self._end_what_is_over()
         return unmet
 
+    def leave_rest(self) -> None:
+        """Count the recorded files that a run which was stopped did not come to: they are not due (R8)."""
+        run = self._run
+        known = sum(1 for _ in iterate_files(run)) if run.prefix else self._count_rows()
+        run.counts.add(Tally.NOT_DUE, known - (run.counts.known - run.unrecorded))
+
     def _account_unmet(self) -> int:
         if not self._run.prefix and len(self._seen) == self._count_rows():
             return 0

@@ -85,7 +85,9 @@ class Scanner:
     def run(self) -> None:
         """Scan, and settle what was found."""
         self.prepare()
-        if not self._is_stopped():
+        if self._is_stopped():
+            self._departures.leave_rest()
+        else:
             settle(self._run, len(self._seen))
 
     def prepare(self) -> None:
@@ -174,7 +176,7 @@ class Scanner:
         for place in tag.places:
             if not is_device:
                 self.assessor.unreadable(place.path, error, None)
-            self._run.counts.add(Tally.SKIPPED if is_device else Tally.UNREADABLE)
+            self._run.count_unrecorded(Tally.SKIPPED if is_device else Tally.UNREADABLE)
 
     def _read_again_what_moved(self) -> None:
         """Try files again that changed while they were read (R1); then say that they never held still."""
@@ -190,7 +192,7 @@ class Scanner:
                 self.assessor.unstable(record)
             else:
                 self._run.is_incomplete = True
-                self._run.counts.add(Tally.UNSTABLE)
+                self._run.count_unrecorded(Tally.UNSTABLE)
                 self._run.note(NoteKind.UNSTABLE, path, messages.unstable())
 
     def _read_again_what_is_racy(self) -> None:
