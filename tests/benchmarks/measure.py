@@ -64,6 +64,11 @@ def median_of(runs: int, command: Sequence[str], before: Callable[[], None] | No
         if before is not None:
             before()
         costs.append(measure(command))
+    return pick_median(costs)
+
+
+def pick_median(costs: Sequence[Cost]) -> Cost:
+    """Give the run with the median wall time."""
     middle = statistics.median_low(cost.wall_s for cost in costs)
     return next(cost for cost in costs if cost.wall_s == middle)
 
