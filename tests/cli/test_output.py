@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.cli.advice import next_steps, shell_path
+from integrity.cli.advice import next_steps
 from integrity.cli.console import ConsoleReport
 from integrity.cli.exitcodes import ExitCode, code_for_kinds, code_for_summary
-from integrity.cli.objects import finding_object, path_fields
+from integrity.cli.objects import finding_object
 from integrity.cli.output import Output, printable
+from integrity.cli.paths import path_fields, shell_path
 from integrity.cli.progress import NoProgress
 from integrity.cli.words import describe_finding, line_of_finding, where
 from integrity.errors import show_path

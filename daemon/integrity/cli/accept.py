@@ -8,9 +8,9 @@ import click
 
 from integrity.cli.asking import confirm
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.objects import absolute, path_fields
 from integrity.cli.output import Output
 from integrity.cli.params import PATH
+from integrity.cli.paths import absolute, path_fields
 from integrity.cli.running import make_quiet_context, real_path
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import NamedTuple
 
-from integrity.cli.objects import absolute
+from integrity.cli.paths import absolute, shell_path
 from integrity.model import Finding, FindingKind
 
 Kind = FindingKind
@@ -18,25 +17,6 @@ class Step(NamedTuple):
     command: str | None = None
 
 
-def shell_path(path: bytes) -> str:
-    """Quote a path so that bash and zsh read back exactly these bytes, whatever they are."""
-    try:
-        text = path.decode("utf-8")
-    except UnicodeDecodeError:
-        text = "\n"
-    if text.isprintable():
-        # What begins with a dash would be taken for an option.
-        return shlex.quote(text if not text.startswith("-") else f"./{text}")
-    return "$'" + "".join(_quote(byte) for byte in path) + "'"
-
-
-def _quote(byte: int) -> str:
-    char = chr(byte)
-    if char in "'\\":
-        return f"\\{char}"
-    return char if 0x20 <= byte < 0x7F else f"\\x{byte:02x}"
-
-
 def next_steps(finding: Finding) -> list[Step]:
     """Say what can be done, best first."""
     path, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
@@ -44,6 +24,11 @@ def next_steps(finding: Finding) -> list[Step]:
         return [
             Step("restore the file from a backup, then have it checked", f"integrity scrub {path}"),
             Step("or keep it as it is now", f"integrity accept {path} --reason WHY"),
+        ]
+    if finding.kind is Kind.ROOT_SUSPENDED and finding.path is not None:
+        return [
+            Step("mount the right disk there, then go on", f"integrity scan {root}"),
+            Step("or, if it is not to come back, forget what was on it", f"integrity forget {path}"),
         ]
     fixed = _STEPS.get(finding.kind, ())
     return [Step(step.words, step.command.format(path=path, root=root) if step.command else None) for step in fixed]

@@ -10,9 +10,10 @@ import click
 
 from integrity.cli.asking import confirm
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.objects import absolute, iso_time, path_fields
+from integrity.cli.objects import iso_time
 from integrity.cli.output import printable
 from integrity.cli.params import PATH
+from integrity.cli.paths import absolute, path_fields
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.errors import show_path

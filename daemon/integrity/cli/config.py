@@ -7,7 +7,7 @@ import os
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.objects import path_fields
+from integrity.cli.paths import path_fields
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
 

@@ -11,8 +11,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from integrity.cli.exitcodes import ExitCode, code_for_summary
-from integrity.cli.objects import absolute, finding_object, note_object, summary_object
+from integrity.cli.objects import finding_object, note_object, summary_object
 from integrity.cli.output import Output, printable
+from integrity.cli.paths import absolute
 from integrity.cli.progress import ProgressLine
 from integrity.cli.words import describe_finding, describe_summary
 from integrity.errors import show_path

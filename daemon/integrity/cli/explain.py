@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.objects import absolute, digest_fields, finding_object, iso_time, path_fields
+from integrity.cli.objects import digest_fields, finding_object, iso_time
 from integrity.cli.output import JsonObject, Output, printable
 from integrity.cli.params import PATH
+from integrity.cli.paths import absolute, path_fields
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path

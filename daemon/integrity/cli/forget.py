@@ -8,8 +8,8 @@ import click
 
 from integrity.cli.asking import confirm
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.objects import path_fields
 from integrity.cli.params import PATH
+from integrity.cli.paths import path_fields
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.errors import show_path

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from integrity.cli.advice import next_steps
 from integrity.cli.output import JsonObject
+from integrity.cli.paths import absolute, path_fields
 from integrity.model import Digests, Finding
 
 if TYPE_CHECKING:
@@ -18,24 +19,10 @@ def iso_time(seconds: int | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def path_fields(name: str, path: bytes) -> JsonObject:
-    """Write a path as text; if its bytes are not UTF-8, the real ones stand beside it in base64 (R10)."""
-    try:
-        return {name: path.decode("utf-8")}
-    except UnicodeDecodeError:
-        text = path.decode("utf-8", "backslashreplace")
-        return {name: text, f"{name}_b64": base64.b64encode(path).decode("ascii")}
-
-
 def digest_fields(digests: Digests) -> JsonObject:
     """Write digests in lower-case hex; None where one was not computed."""
     values = {"md5": digests.md5, "xxh3_128": digests.xxh3_128, "blake3": digests.blake3}
     return {name: None if value is None else value.hex() for name, value in values.items()}
-
-
-def absolute(root: bytes, path: bytes | None) -> bytes:
-    """Join a root and a path relative to it; a finding about the root itself has none."""
-    return root.rstrip(b"/") + b"/" + path if path else root
 
 
 def finding_object(finding: Finding) -> JsonObject:
@@ -57,6 +44,7 @@ def finding_object(finding: Finding) -> JsonObject:
         "resolution": finding.resolution,
         "muted_until": iso_time(finding.muted_until),
         "message": finding.message,
+        "next_steps": [{"words": step.words, "command": step.command} for step in next_steps(finding)],
     }
 
 

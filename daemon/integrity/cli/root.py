@@ -6,11 +6,11 @@ import time
 
 import click
 
-from integrity.cli.advice import shell_path
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.objects import iso_time, path_fields
+from integrity.cli.objects import iso_time
 from integrity.cli.output import printable
 from integrity.cli.params import PATH
+from integrity.cli.paths import path_fields, shell_path
 from integrity.cli.running import real_path, run_job
 from integrity.cli.session import Session
 from integrity.errors import show_path

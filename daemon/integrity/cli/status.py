@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode, code_for_kinds
-from integrity.cli.objects import iso_time, path_fields
+from integrity.cli.objects import iso_time
 from integrity.cli.output import JsonObject, Output, printable
 from integrity.cli.params import PATH
+from integrity.cli.paths import path_fields
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.errors import AppError, show_path
@@ -157,7 +158,7 @@ def _describe_run(run: RunRecord | None) -> str:
 
 def _describe_rest(found: Status) -> Iterator[str]:
     """Write what concerns all roots, and hints."""
-    from integrity.cli.advice import shell_path
+    from integrity.cli.paths import shell_path
     from integrity.cli.words import describe_core
 
     if any(one.settings.builtin_excludes for one in found.roots):

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from integrity.cli.advice import next_steps
-from integrity.cli.objects import absolute
 from integrity.cli.output import Output, printable
+from integrity.cli.paths import absolute
 from integrity.config import format_duration, format_size, spell_size
 from integrity.errors import show_path
 from integrity.model import INTEGRITY_PROBLEMS, ByteRange, Finding, FindingState, Outcome, RunCounts

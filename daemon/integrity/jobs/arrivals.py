@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, folders, history
 from integrity.catalog.files import FileRecord, NewFile
+from integrity.errors import show_path
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.files.walk import Seen
@@ -22,7 +23,6 @@ from integrity.hashing.digests import recording
 from integrity.hashing.engine import Task
 from integrity.jobs.idset import IdSet
 from integrity.jobs.report import NoteKind
-from integrity.jobs.targets import show
 from integrity.model import FileId, FolderId, Reading, Tally, Witness
 
 if TYPE_CHECKING:
@@ -191,7 +191,9 @@ class Arrivals:
             if len({one.file_id for one in gone}) == 1 and gone[0].file_id is not None:
                 history.adopt_history(connection, gone[0].file_id, file_id)
                 path = Place(row.folder_path, row.name).path
-                self._run.note(NoteKind.MOVED, path, f"was deleted as {show(gone[0].path)}; its history goes on here")
+                self._run.note(
+                    NoteKind.MOVED, path, f"was deleted as {show_path(gone[0].path)}; its history goes on here"
+                )
 
     def _folder_id(self, connection: Connection, path: bytes) -> FolderId:
         if path not in self._folder_ids:
@@ -208,7 +210,7 @@ class Arrivals:
         run.resolve_missing(connection, move.record.id, move.place.path)
         run.counts.moved += 1
         self._count(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE, 1)
-        run.note(NoteKind.MOVED, move.place.path, f"moved here from {show(move.record.path)}")
+        run.note(NoteKind.MOVED, move.place.path, f"moved here from {show_path(move.record.path)}")
 
     def _count(self, tally: Tally, count: int) -> None:
         if not self._is_prelude:
@@ -226,4 +228,4 @@ class Arrivals:
         files.merge_moved(connection, run.catalog.sealer, run.root, record.id, twin, run.now())
         run.resolve_missing(connection, record.id, path)
         run.counts.moved += 1
-        run.note(NoteKind.MOVED, path, f"moved here from {show(record.path)}")
+        run.note(NoteKind.MOVED, path, f"moved here from {show_path(record.path)}")

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from integrity.catalog.roots import RootRecord
 from integrity.config import RootSettings
-from integrity.errors import RootSuspended
+from integrity.errors import RootSuspended, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.identity import identify
 from integrity.files.opening import open_noatime, open_root
-from integrity.jobs.targets import show
 
 RELEASED = "released"
 """State reason of a root whose suspension a person lifted: it is believed to be itself, empty or not, for one run."""
@@ -36,7 +35,7 @@ def open_guarded(root: RootRecord) -> int:
     try:
         root_fd = open_root(root.path)
     except OSError as error:
-        raise RootSuspended(f"{show(root.path)}: can't be opened: {error.strerror}") from error
+        raise RootSuspended(f"{show_path(root.path)}: can't be opened: {error.strerror}") from error
     try:
         _check(root, root_fd)
     except BaseException:
@@ -52,13 +51,13 @@ def _check(root: RootRecord, root_fd: int) -> None:
     known = root.identity
     if seen.fs_id != known.fs_id:
         raise RootSuspended(
-            f"{show(root.path)}: another file system is there ({seen.fs_id}, recorded was {known.fs_id}):"
+            f"{show_path(root.path)}: another file system is there ({seen.fs_id}, recorded was {known.fs_id}):"
             " the disk is not mounted, or another one is"
         )
     if seen.folder_inode != known.folder_inode:
-        raise RootSuspended(f"{show(root.path)}: another folder is there than the one that was recorded")
+        raise RootSuspended(f"{show_path(root.path)}: another folder is there than the one that was recorded")
     if root.file_count and _is_empty(root_fd, root.path):
-        raise RootSuspended(f"{show(root.path)}: is empty, where {root.file_count} files are recorded")
+        raise RootSuspended(f"{show_path(root.path)}: is empty, where {root.file_count} files are recorded")
 
 
 def _is_empty(root_fd: int, path: bytes) -> bool:
@@ -73,7 +72,7 @@ def _is_empty(root_fd: int, path: bytes) -> bool:
         finally:
             os.close(fd)
     except OSError as error:
-        raise RootSuspended(f"{show(path)}: can't be listed: {error.strerror}") from error
+        raise RootSuspended(f"{show_path(path)}: can't be listed: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)

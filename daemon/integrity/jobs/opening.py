@@ -6,13 +6,12 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from integrity.errors import RootSuspended
+from integrity.errors import RootSuspended, show_path
 from integrity.files.capability import find_capability
 from integrity.files.devices import Device, find_device
 from integrity.jobs.guard import open_guarded
 from integrity.jobs.leftout import make_excludes
 from integrity.jobs.nested import find_absent
-from integrity.jobs.targets import show
 from integrity.model import Capability
 
 if TYPE_CHECKING:
@@ -53,5 +52,7 @@ def open_disk(catalog: Catalog, root: RootRecord, settings: RootSettings) -> Ope
     except (RootSuspended, OSError) as error:  # also a disk that dies right after it was recognised
         if fd >= 0:
             os.close(fd)
-        reason = f"{show(root.path)}: its disk does not answer: {error}" if isinstance(error, OSError) else str(error)
+        reason = (
+            f"{show_path(root.path)}: its disk does not answer: {error}" if isinstance(error, OSError) else str(error)
+        )
         return Opened(-1, suspension=reason)

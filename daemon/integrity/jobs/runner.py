@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog import backup, boots, findings, roots, runs
 from integrity.catalog.connect import Catalog
 from integrity.config import Config
-from integrity.errors import AppError
+from integrity.errors import AppError, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.identity import identify
 from integrity.files.read import UNLIMITED, Pace
@@ -34,7 +34,7 @@ from integrity.jobs.paging import iterate_files
 from integrity.jobs.report import Note, NoteKind, Report, Summary
 from integrity.jobs.scan import Scanner, ScanOptions
 from integrity.jobs.scrub import Scrubber, ScrubOptions
-from integrity.jobs.targets import Target, find_targets, show
+from integrity.jobs.targets import Target, find_targets
 from integrity.model import (
     COVERAGE_PROBLEMS,
     INTEGRITY_PROBLEMS,
@@ -226,7 +226,9 @@ def _warn_of_catalog(run: RootRun) -> None:
     """Warn of a catalog that lies in the tree it watches: one disk's death would take both."""
     path = os.path.realpath(run.catalog.path)
     if path.startswith(run.root.path.rstrip(b"/") + b"/"):
-        run.note(NoteKind.WARNING, None, f"the catalog {show(path)} lies inside this root: it is left out; move it")
+        run.note(
+            NoteKind.WARNING, None, f"the catalog {show_path(path)} lies inside this root: it is left out; move it"
+        )
     for warning in run.catalog.warnings:
         run.note(NoteKind.WARNING, None, warning)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog.files import page_files
 from integrity.catalog.roots import RootRecord, add_root, find_roots
-from integrity.errors import ConfigError
+from integrity.errors import ConfigError, show_path
 from integrity.files.identity import identify
 from integrity.files.opening import open_root
 from integrity.model import RootIdentity
@@ -50,7 +50,9 @@ def find_target(connection: Connection, path: bytes) -> Target:
     real = os.path.realpath(path)
     target = _match(find_roots(connection), real)
     if target is None:
-        raise ConfigError(f"{show(path)}: lies in no recorded folder; record it with: integrity scan {show(path)}")
+        raise ConfigError(
+            f"{show_path(path)}: lies in no recorded folder; record it with: integrity scan {show_path(path)}"
+        )
     return target
 
 
@@ -86,11 +88,6 @@ def find_targets(catalog: Catalog, paths: Sequence[bytes], configured: Sequence[
     return _without_overlap(targets)
 
 
-def show(path: bytes) -> str:
-    """Write a path for a message: text where it is UTF-8, backslash escapes where it is not."""
-    return path.decode(errors="backslashreplace")
-
-
 def _all_roots(roots: Sequence[RootRecord], configured: Sequence[bytes]) -> list[bytes]:
     known = [root.path for root in roots]
     return known + [path for path in configured if path not in known]
@@ -106,8 +103,8 @@ def _match(roots: Sequence[RootRecord], path: bytes) -> Target | None:
     for root in roots:
         if root.path.startswith(path.rstrip(b"/") + b"/"):
             raise ConfigError(
-                f"{show(path)}: contains {show(root.path)}, which is recorded by itself; name that folder, or take it"
-                f" out first with: integrity forget {show(root.path)}"
+                f"{show_path(path)}: contains {show_path(root.path)}, which is recorded by itself; name that"
+                f" folder, or take it out first with: integrity forget {show_path(root.path)}"
             )
     return None
 
@@ -117,10 +114,10 @@ def _new_root(path: bytes) -> RootIdentity:
     try:
         mode = os.stat(path).st_mode
         if not stat.S_ISDIR(mode):
-            raise ConfigError(f"{show(path)}: is a file in no recorded folder; name the folder that it lies in")
+            raise ConfigError(f"{show_path(path)}: is a file in no recorded folder; name the folder that it lies in")
         fd = open_root(path)
     except OSError as error:
-        raise ConfigError(f"{show(path)}: {error.strerror}; check the spelling and the permissions") from error
+        raise ConfigError(f"{show_path(path)}: {error.strerror}; check the spelling and the permissions") from error
     try:
         return identify(fd, path)
     finally:
@@ -135,7 +132,7 @@ def _refuse_unknown(catalog: Catalog, matches: Sequence[tuple[bytes, Target]]) -
         with catalog.read() as connection:
             if page_files(connection, target.root.id, prefix=target.prefix, limit=1):
                 continue
-        raise ConfigError(f"{show(path)}: is not there and was never recorded; check the spelling")
+        raise ConfigError(f"{show_path(path)}: is not there and was never recorded; check the spelling")
 
 
 def _without_overlap(targets: Sequence[Target]) -> list[Target]:
@@ -156,4 +153,4 @@ def _refuse_nested(paths: Sequence[bytes]) -> None:
     for outer in paths:
         for inner in paths:
             if inner.startswith(outer.rstrip(b"/") + b"/"):
-                raise ConfigError(f"{show(outer)}: contains {show(inner)}; name only one of the two")
+                raise ConfigError(f"{show_path(outer)}: contains {show_path(inner)}; name only one of the two")
