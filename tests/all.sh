@@ -8,7 +8,7 @@ exec </dev/null
 # What else the environment would bring into the build or the tests.
 unset PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
-packages="python3-venv python3-dev gcc libc6-dev git util-linux mount strace fuse3
+packages="python3-venv python3-dev gcc libc6-dev git util-linux util-linux-extra mount strace fuse3
 e2fsprogs xfsprogs btrfs-progs"
 
 find_missing_packages() {
