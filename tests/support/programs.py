@@ -17,6 +17,7 @@ DEBIAN_PACKAGES = {
     "losetup": "mount",
     "mkfs.btrfs": "btrfs-progs",
     "mkfs.ext4": "e2fsprogs",
+    "fincore": "util-linux-extra",
     "mkfs.xfs": "xfsprogs",
     "mount": "mount",
     "setpriv": "util-linux",
