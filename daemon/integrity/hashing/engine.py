@@ -83,13 +83,14 @@ class Engine:
         """Count what was read so far, holes included."""
         return sum(worker.bytes_done for worker in self._workers)
 
-    def run(self, tasks: Iterable[Task]) -> Iterator[Result]:
+    def run(self, tasks: Iterable[Task], *, tick: Callable[[], None] = lambda: None) -> Iterator[Result]:
         """
         Read every task's file; yield the results in the caller's thread, in any order.
 
         Tasks are taken from the iterable as there is room for them. When ``stop`` is set no more are taken; those under
         way end soon, large ones with a ``Partial`` and an ``ReadInterrupted`` failure. Whoever does not want all
-        results closes the iterator.
+        results closes the iterator. ``tick`` is called in the caller's thread, about once a second, while nothing is
+        ready: a large file takes its time.
         """
         batches = _into_batches(tasks)
         first = None if self._stop.is_set() else next(batches, None)
@@ -111,7 +112,7 @@ class Engine:
                     waiting += 1
                 if not waiting:
                     return
-                delivery = crew.get()
+                delivery = crew.get(tick)
                 waiting -= delivery.is_end
                 yield from delivery.results
         finally:
@@ -163,9 +164,9 @@ class _Crew:
         else:
             self._refuse(batch)
 
-    def get(self) -> Delivery:
+    def get(self, tick: Callable[[], None]) -> Delivery:
         """
-        Wait for results; on the way, find threads that hang in the kernel.
+        Wait for results; on the way, find threads that hang in the kernel, and call ``tick``.
 
         Raises:
             BaseException: whatever a thread died of.
@@ -178,6 +179,7 @@ class _Crew:
                 delivery = self._deliveries.get(timeout=min(_LOOK_INTERVAL_S, self._stall_s))
             except Empty:
                 self._look_for_stalled()
+                tick()
                 continue
             if delivery.error is not None:
                 raise delivery.error

@@ -129,11 +129,15 @@ class Scanner:
 
     def _read(self, tasks: Iterable[Task]) -> None:
         engine = self._run.engine(ReadMode.RECORD)
-        for result in engine.run(tasks):
-            self._take(result)
-            self._tell("record")
+
+        def look() -> None:
+            self._run.progress("record", len(self._seen), engine.bytes_done, files=None, size=None)
             if self._is_due():
                 self._flush()
+
+        for result in engine.run(tasks, tick=look):
+            self._take(result)
+            look()
         self._flush()
 
     def _take(self, result: Result) -> None:
@@ -241,7 +245,3 @@ class Scanner:
                 self._checkpoints.flush(connection)
             self._comparison.suspects.clear()
         self._flushed_at = self._run.context.monotonic()
-
-    def _tell(self, phase: str) -> None:
-        run = self._run
-        run.progress(phase, len(self._seen), run.counts.bytes_read, files=None, size=None)

@@ -211,11 +211,16 @@ class Scrubber:
 
     def _read(self, tasks: Iterable[Task]) -> None:
         engine = self._run.engine(ReadMode.DISK, stop=self._limit)
-        for result in engine.run(tasks):
-            self._take(result)
-            self._tell(engine.bytes_done)
+
+        def look() -> None:
+            total = self._summary
+            self._run.progress("scrub", self._done_files, engine.bytes_done, files=total.files, size=total.bytes)
             if self._is_due():
                 self._flush()
+
+        for result in engine.run(tasks, tick=look):
+            self._take(result)
+            look()
         self._flush()
 
     def _take(self, result: Result) -> None:
@@ -323,6 +328,3 @@ class Scrubber:
                 self._checkpoints.flush(connection)
                 self._recordings.flush(connection)
         self._flushed_at = self._run.context.monotonic()
-
-    def _tell(self, bytes_done: int) -> None:
-        self._run.progress("scrub", self._done_files, bytes_done, files=self._summary.files, size=self._summary.bytes)
