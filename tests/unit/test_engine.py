@@ -18,6 +18,7 @@ from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import ReadMode
 from integrity.hashing.digests import Want, recording
 from integrity.hashing.engine import Done, Engine, Failed, Partial, Result, Resume, Task
+from integrity.hashing.worker import BUFFER_BYTES
 from integrity.model import Blocks, Digests, ReadHow
 from support.faultfs import FaultFS, Rule
 from support.reading import let_age, reading
@@ -110,7 +111,9 @@ class TestAnswers:
         self, tmp_path: Path, mode: ReadMode, is_serial: bool, jobs: int
     ) -> None:
         """Small, large, sparse and missing files together, each with the digests of its bytes (I1)."""
-        files = make_files(tmp_path, [*(n * 97 for n in range(200)), MIB, MIB + 1, 9 * MIB + 5, 4 * MIB, 0, 1])
+        files = make_files(
+            tmp_path, [*(n * 97 for n in range(200)), MIB, MIB + 1, 2 * BUFFER_BYTES + MIB + 5, BUFFER_BYTES, 0, 1]
+        )
         for number in range(5):  # several segments in one buffer, beside whatever is hashed
             content = b"a" * 8192 + bytes(8192 * (number + 1)) + b"b" * 8192 + bytes(8192) + b"c" * 5
             name = b"sparse%d" % number
@@ -216,14 +219,14 @@ class TestMemory:
 
     def test_closing_leaves_what_has_not_begun(self, tmp_path: Path) -> None:
         """Whoever wants no more results does not wait for the files that were handed out already."""
-        files = make_files(tmp_path, [5 * MIB] * 8)
+        files = make_files(tmp_path, [BUFFER_BYTES + MIB] * 8)
         with reading(tmp_path, ReadMode.DISK) as reader:
             engine = Engine(reader, jobs=1)
             results = engine.run(make_tasks(files) * 3)
             next(results)
             results.close()
 
-        assert engine.bytes_done < 8 * 5 * MIB
+        assert engine.bytes_done < 8 * (BUFFER_BYTES + MIB)
         assert 0 == count_readers()
 
 
@@ -242,7 +245,7 @@ class TestStopping:
 
     def test_partial_results_come_in_order(self, tmp_path: Path) -> None:
         """Parts of a large file follow each other without a gap, before its answer (I3)."""
-        files = make_files(tmp_path, [21 * MIB + 5])
+        files = make_files(tmp_path, [5 * BUFFER_BYTES + 5])
         (task,) = make_tasks(files, block_size=self.BLOCK)
 
         *parts, done = self.run_until(tmp_path, 100, task, 2)
@@ -263,7 +266,7 @@ class TestStopping:
     @pytest.mark.parametrize("jobs", [1, 2])
     def test_a_stopped_file_goes_on_where_it_was(self, tmp_path: Path, jobs: int) -> None:
         """The parts before a stop and the rest from there equal an undisturbed run."""
-        files = make_files(tmp_path, [30 * MIB + 5])
+        files = make_files(tmp_path, [5 * BUFFER_BYTES + 5])
         let_age(tmp_path / "f0000")
         (task,) = make_tasks(files, block_size=self.BLOCK)
 
@@ -340,7 +343,8 @@ class TestSerial:
 
     def test_one_reader_at_a_time_in_order(self, tmp_path: Path) -> None:
         """On a rotational disk never two threads read, and files are read in the order of the tasks."""
-        sizes = [4096 + 512 * number for number in range(70)] + [5 * MIB] + [70_000 + number for number in range(20)]
+        small, later = [4096 + 512 * number for number in range(70)], [70_000 + number for number in range(20)]
+        sizes = [*small, BUFFER_BYTES + MIB, *later]
         files = make_files(tmp_path, sizes)
         meeting = Meeting(0.01)
         with reading(tmp_path, ReadMode.DISK, pace=meeting) as reader:
@@ -348,7 +352,7 @@ class TestSerial:
 
         assert len(files) == len(results)
         assert 0 == meeting.meetings
-        assert [*sizes[:70], 4 * MIB, MIB, *sizes[71:]] == meeting.sizes
+        assert [*small, BUFFER_BYTES, MIB, *later] == meeting.sizes
 
     def test_others_read_side_by_side(self, tmp_path: Path) -> None:
         """Elsewhere two threads do, which proves that the meeting above would have been seen."""
@@ -443,8 +447,8 @@ class TestHangingDevices:
     def test_a_large_file_can_hang_too(self, hanging: tuple[FaultFS, Path]) -> None:
         """In mid-file, after parts of it were sent: one answer, and nothing after it (I3)."""
         faulty, source = hanging
-        files = make_files(source, [21 * MIB])
-        faulty.add(Rule("read", offset=17 * MIB, length=4096, is_hung=True))
+        files = make_files(source, [5 * BUFFER_BYTES])
+        faulty.add(Rule("read", offset=4 * BUFFER_BYTES + MIB, length=4096, is_hung=True))
         with reading(faulty.mnt, ReadMode.DISK) as reader:
             results = list(Engine(reader, jobs=2, stall_s=1).run(make_tasks(files, block_size=4096)))
             faulty.clear()
