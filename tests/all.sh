@@ -63,4 +63,5 @@ build/test-venv/bin/python -m pip install --quiet --upgrade pip
 build/test-venv/bin/python -m pip install --quiet --group test --editable . \
 	--config-settings build-dir=build/test-native --config-settings cmake.define.INTEGRITY_WERROR=ON
 
-exec build/test-venv/bin/python -m pytest "$@"
+# More at a time than there are cores: most of the time is spent waiting for the seconds between two readings.
+exec build/test-venv/bin/python -m pytest --numprocesses 3 "$@"
