@@ -25,7 +25,8 @@
 #define OPEN_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
 #define MOST_SECONDS 9223372035 /* about the year 2262: so many fit into 64 bits of nanoseconds, both ways */
 
-#define LONGEST_ENTRY_BYTES 280U /* of getdents64: 19 bytes, a name of 255 and its NUL byte, up to a multiple of 8 */
+#define SHORTEST_ENTRY_BYTES 24U /* of getdents64: 19 bytes, a name and its NUL byte, up to a multiple of 8 */
+#define LONGEST_ENTRY_BYTES 280U
 #define ENTRY_BYTES 64U          /* reserved for each; names longer than 44 bytes need more, others less */
 #define LEAST_ENTRIES_BYTES 65536U
 #define WORTH_SORTING 64U /* fewer inodes than this lie close together anyway */
@@ -100,19 +101,17 @@ static int open_folder(int root_fd, const char *path, int stays_on_mount)
     return fd;
 }
 
-/* Read all entries of the folder; return how many bytes they take, or -1. */
-static ptrdiff_t read_entries(int fd, char *entries, size_t room)
+/* Read entries of the folder until it ends (1), until there is no room for a long one (0), or until that fails (-1). */
+static int read_entries(int fd, char *entries, size_t room, size_t *used)
 {
-    size_t used = 0;
-
-    while (room - used >= LONGEST_ENTRY_BYTES) {
-        const long bytes = syscall(SYS_getdents64, fd, entries + used, room - used);
+    for (*used = 0; room - *used >= LONGEST_ENTRY_BYTES;) {
+        const long bytes = syscall(SYS_getdents64, fd, entries + *used, room - *used);
 
         if (bytes <= 0)
-            return bytes == 0 ? (ptrdiff_t)used : -1;
-        used += (size_t)bytes;
+            return bytes == 0 ? 1 : -1;
+        *used += (size_t)bytes;
     }
-    return -1;
+    return 0;
 }
 
 static uint64_t kind_of(unsigned char type)
@@ -276,23 +275,34 @@ static int look_at_all(int fd, struct listing *listing, const folder_batch_marke
     return 0;
 }
 
-/* List one folder into ${listing}. Return -1 if it is the caller's. */
-static int list_one(int root_fd, const char *path, int stays_on_mount, const folder_batch_marked *marked,
-                    size_t marked_count, size_t names_room, struct listing *listing)
+static uint64_t list_open(int fd, const folder_batch_marked *marked, size_t marked_count, size_t names_room,
+                          struct listing *listing)
+{
+    size_t bytes;
+    const int end = read_entries(fd, listing->entries, listing->entries_room, &bytes);
+
+    if (end < 0)
+        return FOLDER_BATCH_NOT_MINE;
+    if (end == 0 || find_items(listing, bytes, names_room) != 0)
+        return FOLDER_BATCH_TOO_LARGE;
+    if (look_at_all(fd, listing, marked, marked_count) != 0)
+        return FOLDER_BATCH_NOT_MINE;
+    sort(listing, compare_names);
+    return FOLDER_BATCH_LISTED;
+}
+
+/* List one folder into ${listing}; return its status. */
+static uint64_t list_one(int root_fd, const char *path, int stays_on_mount, const folder_batch_marked *marked,
+                         size_t marked_count, size_t names_room, struct listing *listing)
 {
     const int fd = open_folder(root_fd, path, stays_on_mount);
-    ptrdiff_t bytes;
-    int result = -1;
+    uint64_t status;
 
     if (fd < 0)
-        return -1;
-    bytes = read_entries(fd, listing->entries, listing->entries_room);
-    if (bytes >= 0 && find_items(listing, (size_t)bytes, names_room) == 0)
-        result = look_at_all(fd, listing, marked, marked_count);
+        return FOLDER_BATCH_NOT_MINE;
+    status = list_open(fd, marked, marked_count, names_room, listing);
     close(fd);
-    if (result == 0)
-        sort(listing, compare_names);
-    return result;
+    return status;
 }
 
 static int has_room(const folder_batch_result *result, const struct listing *listing)
@@ -332,9 +342,14 @@ static void put_listing(folder_batch_result *result, const struct listing *listi
         else
             put_other(result, listing->order[number]);
     }
-    folder->status = FOLDER_BATCH_LISTED;
     folder->file_count = listing->file_count;
     folder->other_count = listing->count - listing->file_count;
+}
+
+static void begin(folder_batch_result *result, struct listing *listing)
+{
+    lay_out(listing, result->scratch, result->names_room);
+    result->file_count = result->other_count = result->file_text_bytes = result->other_text_bytes = 0;
 }
 
 size_t folder_batch_list(int root_fd, int stays_on_mount, const char *paths, size_t paths_bytes, size_t count,
@@ -346,22 +361,46 @@ size_t folder_batch_list(int root_fd, int stays_on_mount, const char *paths, siz
     struct listing listing;
     size_t done = 0;
 
-    lay_out(&listing, result->scratch, result->names_room);
-    result->file_count = result->other_count = result->file_text_bytes = result->other_text_bytes = 0;
+    begin(result, &listing);
     while (done < count && (done == 0 || result->file_count < enough)) {
         const char *const nul = memchr(path, 0, (size_t)(end - path));
+        folder_batch_folder *const folder = result->folders + done;
 
         if (nul == NULL)
             break;
-        result->folders[done] = (folder_batch_folder){FOLDER_BATCH_NOT_MINE, 0, 0};
-        if (list_one(root_fd, path, stays_on_mount, marked, marked_count, result->names_room, &listing) == 0) {
+        *folder = (folder_batch_folder){0, 0, 0};
+        folder->status = list_one(root_fd, path, stays_on_mount, marked, marked_count, result->names_room, &listing);
+        if (folder->status == FOLDER_BATCH_LISTED) {
             if (has_room(result, &listing))
-                put_listing(result, &listing, result->folders + done);
+                put_listing(result, &listing, folder);
             else if (done != 0)
                 break; /* the room may be large enough when it is empty */
+            else
+                folder->status = FOLDER_BATCH_TOO_LARGE;
         }
         path = nul + 1;
         done++;
     }
     return done;
+}
+
+void folder_batch_continue(int fd, size_t most_names, const folder_batch_marked *marked, size_t marked_count,
+                           folder_batch_result *result)
+{
+    /* So many bytes that even the shortest entries are not too many. */
+    const size_t room =
+        (most_names < result->names_room ? most_names : result->names_room) * SHORTEST_ENTRY_BYTES;
+    folder_batch_folder *const folder = result->folders;
+    struct listing listing;
+    size_t bytes;
+
+    begin(result, &listing);
+    *folder = (folder_batch_folder){FOLDER_BATCH_NOT_MINE, 0, 0};
+    if (room < LONGEST_ENTRY_BYTES || read_entries(fd, listing.entries, room, &bytes) < 0 ||
+        find_items(&listing, bytes, result->names_room) != 0 ||
+        look_at_all(fd, &listing, marked, marked_count) != 0 || !has_room(result, &listing))
+        return;
+    sort(&listing, compare_names);
+    put_listing(result, &listing, folder);
+    folder->status = bytes == 0 ? FOLDER_BATCH_ENDED : FOLDER_BATCH_LISTED;
 }

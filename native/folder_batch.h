@@ -15,7 +15,9 @@
 
 /* The statuses of a folder. */
 #define FOLDER_BATCH_LISTED 0U
-#define FOLDER_BATCH_NOT_MINE 1U /* the caller's to list; the counts are 0 */
+#define FOLDER_BATCH_NOT_MINE 1U  /* the caller's to list; the counts are 0 */
+#define FOLDER_BATCH_TOO_LARGE 2U /* the same, but only for its size: folder_batch_continue takes it in parts */
+#define FOLDER_BATCH_ENDED 3U     /* of folder_batch_continue: there was nothing left */
 
 /* What a name that is no regular file stands for. */
 #define FOLDER_BATCH_FOLDER 1U
@@ -73,5 +75,13 @@ size_t folder_batch_scratch_bytes(size_t names_room);
 size_t folder_batch_list(int root_fd, int stays_on_mount, const char *paths, size_t paths_bytes, size_t count,
                          const folder_batch_marked *marked, size_t marked_count, size_t enough,
                          folder_batch_result *result);
+
+/*
+ * List the next names of an open folder, from its position on: at most ${most_names}, or as many as there is room for.
+ * The first of the folders gets the result. If that is FOLDER_BATCH_NOT_MINE, because anything is out of the ordinary or
+ * ${most_names} too small a number, the position may be anywhere: the caller has to know where it was.
+ */
+void folder_batch_continue(int fd, size_t most_names, const folder_batch_marked *marked, size_t marked_count,
+                           folder_batch_result *result);
 
 #endif

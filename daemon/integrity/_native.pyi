@@ -72,6 +72,9 @@ class _Lib:
         records: CData,
     ) -> int: ...
     FOLDER_BATCH_LISTED: int
+    FOLDER_BATCH_NOT_MINE: int
+    FOLDER_BATCH_TOO_LARGE: int
+    FOLDER_BATCH_ENDED: int
     FOLDER_BATCH_FOLDER: int
     FOLDER_BATCH_SYMLINK: int
     FOLDER_BATCH_COLUMNS: int
@@ -88,6 +91,9 @@ class _Lib:
         enough: int,
         result: CData,
     ) -> int: ...
+    def folder_batch_continue(
+        self, fd: int, most_names: int, marked: CData, marked_count: int, result: CData
+    ) -> None: ...
 
 ffi: _FFI
 lib: _Lib

@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from support.nastytree import nasty_tree
 from support.privileges import as_nobody
 
 pytest.importorskip("integrity._native", reason="the extension is not built")
-from integrity.files.folder_batch import FOLDER, LISTED, SYMLINK, FolderBatch
+from integrity.files.folder_batch import FOLDER, LISTED, SYMLINK, TOO_LARGE, FolderBatch
 
 
 @contextmanager
@@ -201,6 +202,27 @@ def test_each_file_system_is_listed_alike(monkeypatch: pytest.MonkeyPatch, each_
     assert native == python
 
 
+@pytest.mark.parametrize("is_odd", [False, True])
+def test_large_folder_is_listed_alike(monkeypatch: pytest.MonkeyPatch, top: bytes, is_odd: bool) -> None:
+    """A folder that comes in parts has each name once, also if the core has to leave the rest of it to Python."""
+    os.makedirs(os.path.join(top, b"large"))
+    populate(os.path.join(top, b"large"), seed=9, folders=30, files=3000)
+    for number in range(1500):
+        os.close(os.open(os.path.join(top, b"large", b"more %d" % number), os.O_CREAT))
+    with os.scandir(os.path.join(top, b"large")) as entries:
+        middle = list(islice((entry.inode() for entry in entries if entry.name.startswith(b"more")), 750, 751))
+    leave_out = frozenset({(os.stat(top).st_dev, inode) for inode in middle if is_odd})
+
+    native, python = both_ways(monkeypatch, top, leave_out=leave_out, chunk=50)
+
+    assert by_name(native) == by_name(python)
+    parts = [listing for listing in native if listing.folder == b"large"]
+    assert len(parts) > 20
+    assert [listing.is_last for listing in parts] == [False] * (len(parts) - 1) + [True]
+    assert not any(listing.is_whole for listing in parts)
+    assert all(len(listing.files) + len(listing.skips) <= 50 for listing in parts)
+
+
 def test_core_lists_what_is_ordinary_and_leaves_the_rest(top: bytes) -> None:
     """Odd folders have no result, the others come in the order asked for, their files by name, as lstat sees them."""
     os.makedirs(os.path.join(top, b"sub"))
@@ -237,7 +259,7 @@ def test_core_ends_a_call_where_the_room_ends(top: bytes) -> None:
         enough = make_batch(root, enough=3).list([b"a", b"b"])
 
     assert together.counts == [(LISTED, 3, 0)]
-    assert alone.counts == [(LISTED, 6, 0), (LISTED + 1, 0, 0)]
+    assert alone.counts == [(LISTED, 6, 0), (TOO_LARGE, 0, 0)]
     assert enough.counts == [(LISTED, 3, 0)]
 
 

@@ -83,7 +83,7 @@ _KNOWN_OF_FOLDER = Hot(
 _IN_NAMES, _NAMES = in_list(file.c.name)
 _KNOWN_OF_NAMES = Hot(sa.select(*_KNOWN).where(_IN_FOLDER, _IN_NAMES), "folder_id", *_NAMES)
 _IN_PATHS, _PATHS = in_list(folder.c.path)
-_PLAIN = Hot(
+_PLAIN_OF_ROOT = (
     sa.select(
         folder.c.path,
         file.c.name,
@@ -91,10 +91,12 @@ _PLAIN = Hot(
         *(file.c[name] for name in ("mtime_ns", "ctime_ns", "inode", "id")),
     )
     .select_from(folder.join(file, file.c.folder_id == folder.c.id))
-    .where(folder.c.root_id == sa.bindparam("root_id"), _IN_PATHS)
-    .order_by(folder.c.path, file.c.name),
-    "root_id",
-    *_PATHS,
+    .where(folder.c.root_id == sa.bindparam("root_id"))
+    .order_by(folder.c.path, file.c.name)
+)
+_PLAIN = Hot(_PLAIN_OF_ROOT.where(_IN_PATHS), "root_id", *_PATHS)
+_PLAIN_OF_NAMES = Hot(
+    _PLAIN_OF_ROOT.where(folder.c.path == sa.bindparam("path"), _IN_NAMES), "root_id", "path", *_NAMES
 )
 _BY_NAME = Hot(
     sa.select(*RECORD_COLUMNS).select_from(FILE_JOIN).where(_IN_FOLDER, file.c.name == sa.bindparam("name")),
@@ -134,6 +136,14 @@ def find_plain(c: sa.Connection, root_id: RootId, folder_paths: Sequence[bytes])
     rows: list[PlainRow] = []
     for chunk in chunked(sorted(folder_paths)):
         rows += _PLAIN.run(c, root_id, *padded(chunk)).fetchall()
+    return rows
+
+
+def find_plain_names(c: sa.Connection, root_id: RootId, folder_path: bytes, names: Sequence[bytes]) -> list[PlainRow]:
+    """List the same of those of a folder's files that have one of these names, in the order of the names."""
+    rows: list[PlainRow] = []
+    for chunk in chunked(sorted(names)):
+        rows += _PLAIN_OF_NAMES.run(c, root_id, folder_path, *padded(chunk)).fetchall()
     return rows
 
 
@@ -223,6 +233,7 @@ __all__ = [
     "find_known_names",
     "find_new_twins",
     "find_plain",
+    "find_plain_names",
     "get_file",
     "history_of",
     "mark_suspects",

@@ -10,14 +10,14 @@ small tree: there the thread would cost more than it saves, and a tree that chan
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec
 
 from integrity.files.excludes import Excludes
-from integrity.files.folder_batch import FOLDER, LISTED, SYMLINK, FolderBatch, Found
+from integrity.files.folder_batch import ENDED, FOLDER, LISTED, SYMLINK, TOO_LARGE, FolderBatch, Found
 from integrity.files.listing import Listing, Seen, Skip
 from integrity.model import SkipReason
 
@@ -32,10 +32,12 @@ _MANY_FOLDERS = 8
 _MANY_FILES = 1024
 """Folders that are known, or files that the last call found: fewer are not worth a thread."""
 
-_CHUNKS_IN_FOLDER = 16
-"""Larger folders are left to the walk: they are taken whole here, and the memory for that has to end somewhere."""
+_CHUNKS_IN_FOLDER = 4
+"""Larger folders are listed in parts, or their memory would have no end."""
 
 _name_of = itemgetter(0)
+
+P = ParamSpec("P")
 
 
 class Early(NamedTuple):
@@ -46,6 +48,10 @@ class Early(NamedTuple):
     file_count: int
     other_count: int
     skips: list[Skip]
+
+
+Turn = tuple[bytes, Early | None, bool]
+"""A folder and what was found. Or nothing, if the walk has to list it: is it only too large (``begin_large``)?"""
 
 
 class Ahead:
@@ -91,8 +97,8 @@ class Ahead:
         self._last_found = 0
         self._executor: ThreadPoolExecutor | None = None
 
-    def find_folders(self) -> Iterator[tuple[bytes, Early | None]]:
-        """Give the folders, a folder before what is in it; without a result those that the walk has to list itself."""
+    def find_folders(self) -> Iterator[Turn]:
+        """Give the folders, a folder before what is in it."""
         while self._pending or self._calls:
             self._go_on()
             if self._calls:
@@ -103,6 +109,35 @@ class Ahead:
             else:
                 asked = [self._pending.pop()]
                 yield from self._take(asked, self._batch.list(asked))
+
+    def begin_large(self, folder: bytes, fd: int, subfolders: list[bytes]) -> Generator[Listing, None, bool]:
+        """
+        List a large folder in parts, while the consumer works on the part before.
+
+        Args:
+            folder: its path.
+            fd: the open folder, at its beginning.
+            subfolders: gets the folders to be walked.
+
+        Returns:
+            Whether it was listed to its end: what may be left, from the position of ``fd`` on, is for the walk to list.
+        """
+        call = self._submit(self._batch.list_next, fd, self._chunk)
+        try:
+            while True:
+                found = call.result()
+                status, file_count, _ = found.counts[0]
+                if status == ENDED:
+                    yield Listing(folder, [], False, True, [], None)
+                    return True
+                if status != LISTED:
+                    return False
+                call = self._submit(self._batch.list_next, fd, self._chunk)
+                found_here, skips = self._sort_out(folder, zip(found.others, found.kinds, strict=False))
+                subfolders += found_here
+                yield self._make_listing(folder, found, 0, file_count, skips, False, False)
+        finally:
+            call.exception()  # nobody may close the folder before
 
     def add(self, subfolders: Sequence[bytes]) -> None:
         """Tell the folders in one that the walk has listed itself, by name."""
@@ -118,25 +153,28 @@ class Ahead:
         while len(self._calls) < _CALLS_AHEAD and self._pending and self._has_many():
             asked = self._pending[: -_FOLDERS_IN_CALL - 1 : -1]
             del self._pending[-len(asked) :]
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(1, "list")
-            self._calls.append((asked, self._executor.submit(self._batch.list, asked)))
+            self._calls.append((asked, self._submit(self._batch.list, asked)))
+
+    def _submit(self, function: Callable[P, Found], *args: P.args, **kwargs: P.kwargs) -> Future[Found]:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, "list")
+        return self._executor.submit(function, *args, **kwargs)
 
     def _has_many(self) -> bool:
         return not self._is_in_turn and (len(self._pending) >= _MANY_FOLDERS or self._last_found >= _MANY_FILES)
 
-    def _take(self, asked: list[bytes], found: Found) -> list[tuple[bytes, Early | None]]:
+    def _take(self, asked: list[bytes], found: Found) -> list[Turn]:
         """Take what was found, and learn which folders come next."""
         others = zip(found.others, found.kinds, strict=False)
-        arrived: list[tuple[bytes, Early | None]] = []
+        arrived: list[Turn] = []
         following: list[bytes] = []
         first = 0
         for folder, (status, file_count, other_count) in zip(asked, found.counts, strict=False):
             subfolders, skips = self._sort_out(folder, islice(others, other_count)) if other_count else ([], [])
             if status != LISTED or folder in self._avoid:
-                arrived.append((folder, None))
+                arrived.append((folder, None, status == TOO_LARGE and folder not in self._avoid))
             else:
-                arrived.append((folder, Early(found, first, file_count, other_count, skips)))
+                arrived.append((folder, Early(found, first, file_count, other_count, skips), False))
                 following += subfolders
             first += file_count
         following += asked[len(found.counts) :]

@@ -10,20 +10,27 @@ Importing this module fails with ImportError where the extension cannot be loade
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterable, Sequence
 from functools import partial
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from integrity._native import ffi, lib
 from integrity.files.listing import Seen
+
+if TYPE_CHECKING:
+    from integrity._native import CBuffer
 
 FOLDER = lib.FOLDER_BATCH_FOLDER
 SYMLINK = lib.FOLDER_BATCH_SYMLINK
 """Kinds of names that are no regular files; anything else is a FIFO, socket or device."""
 
 LISTED = lib.FOLDER_BATCH_LISTED
+TOO_LARGE = lib.FOLDER_BATCH_TOO_LARGE
+ENDED = lib.FOLDER_BATCH_ENDED
+"""Statuses of folders; anything else is left to the walk for whatever it is."""
 
 _COUNTS = struct.Struct("=3Q")
 """``folder_batch_folder`` of native/folder_batch.h: status, number of files, number of others."""
@@ -46,7 +53,7 @@ class Found:
     What one call found, in the order of the folders asked for.
 
     Attributes:
-        counts: of each folder that has a result: whether it is ``LISTED``, how many files and how many others it has.
+        counts: of each folder that has a result: its status, and how many files and how many others it has.
         others: the names of all folders' others, one after the other.
         kinds: of ``others``.
     """
@@ -130,16 +137,40 @@ class FolderBatch:
         """
         count, joined, result = len(folders), b"\0".join(folders) + b"\0", self._result
         if joined.count(b"\0") != count:  # a NUL byte in a path: no such folder, and all behind it would be mistaken
-            return Found([(LISTED + 1, 0, 0)] * count)
+            return Found([(lib.FOLDER_BATCH_NOT_MINE, 0, 0)] * count)
         counts = ffi.new("folder_batch_folder[]", count)
         result.folders = counts
         done = lib.folder_batch_list(
             self._root_fd, self._stays_on_mount, joined, len(joined), count, self._marked, len(self._marked),
             self._enough, result,
         )  # fmt: skip
+        return self._collect(ffi.buffer(counts, done * _COUNTS.size))
+
+    def list_next(self, fd: int, most_names: int) -> Found:
+        """
+        List the next names of an open folder that is ``TOO_LARGE`` to be listed at once.
+
+        Returns:
+            The result of one folder: ``LISTED`` for a part, ``ENDED`` when there was nothing left. Anything else means
+            that nothing was listed: the position is as it was, and what is left has to be listed the long way.
+
+        Raises:
+            OSError: the position can't be told or set.
+        """
+        position = os.lseek(fd, 0, os.SEEK_CUR)
+        counts = self._result.folders = ffi.new("folder_batch_folder[]", 1)
+        lib.folder_batch_continue(fd, most_names, self._marked, len(self._marked), self._result)
+        found = self._collect(ffi.buffer(counts))
+        if found.counts[0][0] not in (LISTED, ENDED):
+            os.lseek(fd, position, os.SEEK_SET)
+        return found
+
+    def _collect(self, counts: CBuffer) -> Found:
+        """Copy what was found out of the memory that the next call uses again."""
+        result = self._result
         size, step = result.file_count * _VALUE_BYTES, self._names_room * _VALUE_BYTES
         return Found(
-            list(_COUNTS.iter_unpack(ffi.buffer(counts, done * _COUNTS.size))),
+            list(_COUNTS.iter_unpack(counts)),
             self._file_names[: result.file_text_bytes],
             [self._columns[at : at + size] for at in range(0, step * lib.FOLDER_BATCH_COLUMNS, step)],
             self._other_names[: result.other_text_bytes],

@@ -26,7 +26,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -40,6 +40,8 @@ from integrity.model import SkipReason
 
 if TYPE_CHECKING:
     from integrity.files.ahead import Ahead
+
+_Begin = Callable[[bytes, int, list[bytes]], Generator[Listing, None, bool]]
 
 __all__ = ["FolderError", "Listing", "Seen", "Skip", "walk"]
 
@@ -96,11 +98,11 @@ def walk(
         yield from tree.walk_in_turn(start)
         return
     try:
-        for folder, early in ahead.find_folders():
+        for folder, early, is_large in ahead.find_folders():
             if early is not None:
                 yield from ahead.find_listings(folder, early)
             else:
-                ahead.add((yield from tree.find_listings(folder)))
+                ahead.add((yield from tree.find_listings(folder, ahead.begin_large if is_large else None)))
     finally:
         ahead.close()
 
@@ -148,11 +150,15 @@ class _Tree:
             chunk=self._chunk,
         )
 
-    def find_listings(self, folder: bytes) -> Generator[Listing, None, list[bytes]]:
+    def find_listings(self, folder: bytes, begin: _Begin | None = None) -> Generator[Listing, None, list[bytes]]:
         """
         List a folder, unless it is gone; without moving its atime where the kernel lets us.
 
         It is an error of the folder if something was mounted there after the folder above it had been listed.
+
+        Args:
+            folder: its path.
+            begin: lists what it can of the open folder, and says whether that was all; the rest is listed here.
 
         Returns:
             The paths of the folders in it that are to be walked, too, by name.
@@ -163,21 +169,22 @@ class _Tree:
             if error.errno not in _GONE:
                 yield Listing(folder, [], False, True, [], _describe(folder, error))
             return []
+        subfolders: list[bytes] = []
         try:
-            subfolders = yield from self._read_listings(folder, fd)
+            is_done = begin is not None and (yield from begin(folder, fd, subfolders))
+            if not is_done:
+                yield from self._read_listings(folder, fd, subfolders, is_first=begin is None)
+        except OSError as error:
+            yield Listing(folder, [], False, True, [], _describe(folder, error))
         finally:
             os.close(fd)
         return sorted(subfolders)
 
-    def _read_listings(self, folder: bytes, fd: int) -> Generator[Listing, None, list[bytes]]:
-        subfolders: list[bytes] = []
-        try:
-            entries = os.scandir(fd)
-        except OSError as error:
-            yield Listing(folder, [], False, True, [], _describe(folder, error))
-            return subfolders
-        is_first = True
-        with entries:
+    def _read_listings(
+        self, folder: bytes, fd: int, subfolders: list[bytes], *, is_first: bool
+    ) -> Generator[Listing, None, None]:
+        """List an open folder from its position on; folders to be walked are added to ``subfolders``."""
+        with os.scandir(fd) as entries:
             while True:
                 batch, broken = _read(folder, entries, self._chunk)
                 if self._cross_mounts:
@@ -190,7 +197,7 @@ class _Tree:
                 is_whole = is_first and is_last and broken is None and not failures
                 yield Listing(folder, files, is_whole, is_last, skips, broken)
                 if is_last:
-                    return subfolders
+                    return
                 is_first = False
 
     def _sort_out(

@@ -52,11 +52,12 @@ def split_unchanged(
     """
     Tell folders in which all is as recorded from the others.
 
-    A folder is unchanged if it was listed to its end, exactly the recorded files were seen in it, with the recorded
-    size, times and inode, and there is nothing else to be decided about any of them: none is racy, none frozen.
+    A folder is unchanged if exactly the recorded files were seen in it, with the recorded size, times and inode, and
+    there is nothing else to be decided about any of them: none is racy, none frozen. Of a part of a folder the same is
+    said of the names that were seen.
 
     Returns:
-        The files of the unchanged folders, and the listings to be looked at one by one.
+        The files of the unchanged listings, and the listings to be looked at file by file.
     """
     whole = sorted((listing for listing in listings if listing.is_whole), key=_folder_of)
     rows = files.find_plain(connection, root_id, list(map(_folder_of, whole)))
@@ -66,8 +67,12 @@ def split_unchanged(
     ids: list[FileId] = []
     rest: list[Listing] = []
     for listing in listings:
-        recorded = known.get(listing.folder, [])
-        if listing.is_whole and _is_same([listing], recorded):
+        if listing.is_whole:
+            recorded = known.get(listing.folder, [])
+        else:
+            names = [seen.name for seen in listing.files]
+            recorded = files.find_plain_names(connection, root_id, listing.folder, names)
+        if _is_same([listing], recorded):
             ids += map(_id_of, recorded)
         else:
             rest.append(listing)
