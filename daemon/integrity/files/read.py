@@ -24,6 +24,7 @@ from integrity.files.errorbudget import ErrorBudget
 from integrity.files.holes import find_data
 from integrity.files.opening import open_beneath, stat_beneath
 from integrity.files.racy import RacyWindow
+from integrity.files.residency import resident_bytes
 from integrity.files.span import UNLIMITED, Pace, ReadMode, SpanReader, Terms
 from integrity.files.stamps import witness_of
 from integrity.files.writeback import write_back
@@ -113,6 +114,24 @@ class Reader:
             if isinstance(error, OSError):
                 raise _explain(path, "bring to the disk", error) from error
             raise
+
+    def lies_in_memory(self, path: bytes) -> bool:
+        """
+        Say whether all of a file would be read from memory, so that its disk need not be waited for.
+
+        Never so for a reader that is to see the disk; and not where it can't be told.
+        """
+        if self._terms.mode is not ReadMode.RECORD:
+            return False
+        try:
+            fd = _open_quietly(self._root_fd, path)
+        except OSError:
+            return False  # opening it for good will say why
+        try:
+            size = os.fstat(fd).st_size
+            return (resident_bytes(fd, size) or 0) >= size
+        finally:
+            os.close(fd)
 
     def batch(self) -> BatchReader | None:
         """

@@ -127,7 +127,7 @@ class Worker:
         turn = self._shared.turn
         try:
             left = self._answer_cached(batch.tasks)
-            if left and turn is not None:
+            if left and turn is not None and not self._is_cached(left):
                 turn.wait(batch.number)
             self._answer_singly(left)
         finally:
@@ -153,6 +153,12 @@ class Worker:
             self._unanswered = deque(left)
         self.bytes_done += sum(one.reading.bytes_read for one in done)
         return left
+
+    def _is_cached(self, tasks: list[Task]) -> bool:
+        """Say whether a batch is one large file that lies in memory: any thread may read that at any time (R4)."""
+        return (
+            len(tasks) == 1 and tasks[0].size_bytes > BUFFER_BYTES and self._shared.reader.lies_in_memory(tasks[0].path)
+        )
 
     def _answer_singly(self, tasks: list[Task]) -> None:
         """Answer file by file. Where only one thread may read, small files are hashed beside the next one's reading."""
