@@ -12,8 +12,8 @@ import pytest
 from support.cli import Box
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
-from support.planted import as_user, count_rows, kinds, messages, plant, tallies
-from support.privileges import as_nobody
+from support.planted import count_rows, kinds, messages, plant, tallies
+from support.privileges import as_nobody, run_as_nobody
 from support.programs import sh
 from support.shapes import put
 
@@ -108,16 +108,16 @@ def test_folder_without_permission(integrity: Box) -> None:
         with as_nobody():
             root = plant(Path(home) / "root", 28)
             box.home.mkdir()
-        assert 0 == as_user(box, "scan", root).code
+        assert 0 == run_as_nobody(box, "scan", root).code
         os.chmod(root / "d3", 0)
-        result = as_user(box, "--json", "scan", root)
+        result = run_as_nobody(box, "--json", "scan", root)
         assert 3 == result.code
         assert {"unreadable": 4, "not_due": 24} == tallies(result)
         assert "Permission denied" in messages(result)
         assert 28 == count_rows(box)
         os.chmod(root / "d3", 0o755)
-        assert 0 == as_user(box, "scan", root).code
-        assert 0 == as_user(box, "findings").code
+        assert 0 == run_as_nobody(box, "scan", root).code
+        assert 0 == run_as_nobody(box, "findings").code
 
 
 def test_excluded_later_is_skipped_not_missing(tmp_path: Path, integrity: Box) -> None:
@@ -158,11 +158,11 @@ def test_new_file_that_cannot_be_read_and_then_can() -> None:
         put(root / "other.txt")
         os.chmod(root / "secret.txt", 0o600)
         os.chmod(root / "other.txt", 0o600)
-        result = as_user(box, "--json", "scan", root)
+        result = run_as_nobody(box, "--json", "scan", root)
         assert 3 == result.code
         assert {"new": 7, "unreadable": 2} == tallies(result)
         os.chmod(root / "secret.txt", 0o644)
         (root / "other.txt").unlink()
-        assert {"new": 1, "not_due": 7} == tallies(as_user(box, "--json", "scan", root))
-        assert 0 == as_user(box, "findings").code
-        assert 0 == as_user(box, "scrub", root).code
+        assert {"new": 1, "not_due": 7} == tallies(run_as_nobody(box, "--json", "scan", root))
+        assert 0 == run_as_nobody(box, "findings").code
+        assert 0 == run_as_nobody(box, "scrub", root).code

@@ -13,8 +13,8 @@ import pytest
 from support.cli import Box
 from support.faultfs import FaultFS, Rule
 from support.mounts import filled, small_tmpfs
-from support.planted import as_user, baselines, count_rows, plant, plant_path, tallies, tally_all
-from support.privileges import as_nobody
+from support.planted import baselines, count_rows, plant, plant_path, tallies, tally_all
+from support.privileges import as_nobody, run_as_nobody
 from support.running import Running
 from support.shapes import put
 from support.waiting import wait_until
@@ -158,7 +158,7 @@ def test_run_as_root_leaves_the_catalog_to_its_owner() -> None:
         with as_nobody():
             root = plant(Path(home) / "root", 28)
             box.home.mkdir()
-        assert 0 == as_user(box, "scan", root).code
+        assert 0 == run_as_nobody(box, "scan", root).code
         owner = box.catalog.stat().st_uid
         put(root / "new.txt")
         box.run("scrub", root, expect=0)
@@ -167,5 +167,5 @@ def test_run_as_root_leaves_the_catalog_to_its_owner() -> None:
         assert 3 <= len(names)
         assert {owner} == {name.stat().st_uid for name in names}
         put(plant_path(root, 1), b"edited")
-        assert {"changed": 1, "not_due": 28} == tally_all(as_user(box, "--json", "scan", root))
-        assert 0 == as_user(box, "scrub", root).code
+        assert {"changed": 1, "not_due": 28} == tally_all(run_as_nobody(box, "--json", "scan", root))
+        assert 0 == run_as_nobody(box, "scrub", root).code

@@ -19,16 +19,16 @@ from integrity.files.read import ReadMode
 from integrity.hashing.digests import recording
 from integrity.hashing.engine import Engine, Failed, Task
 from support.bitrot import drop_cache, rot
-from support.cli import Box, Completed, complete, make_command
+from support.cli import Box, complete, make_command
 from support.faultfs import FaultFS, Rule
 from support.flakydisk import FlakyDisk
+from support.privileges import NOBODY, let_in, run_as_nobody
 from support.reading import make_capability, reading
 from support.shapes import put
 from support.tallies import kinds, tallies
 from support.waiting import wait_until
 
 MIB = 1 << 20
-NOBODY = 65534
 
 pytestmark = pytest.mark.root
 
@@ -181,21 +181,13 @@ def test_device_that_hangs(faulty: FaultFS, tmp_path: Path) -> None:
     assert not isinstance(results[b"good"], Failed)
 
 
-def run_as_nobody(box: Box, *args: str | Path) -> Completed:
-    """Run the program as a user without rights."""
-    command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *make_command(*args)]
-    done = subprocess.run(command, env=box.environment, capture_output=True, check=False)
-    return complete(done.returncode, done.stdout, done.stderr, is_json="--json" in args)
-
-
 def test_file_that_may_not_be_read(tmp_path: Path, integrity: Box) -> None:
     """Without permission a file is unreadable, its record stays; with it again it is verified, whatever chmod did."""
     root = tmp_path / "root"
     root.mkdir()
     fill(root, {"secret": 5_000, "never": 5_000, "open": 5_000})
     os.chmod(root / "never", 0)
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        os.chmod(folder, 0o755)
+    let_in(tmp_path)
     integrity.configure("")
     for path in (integrity.home, *integrity.home.iterdir()):
         os.chown(path, NOBODY, NOBODY)

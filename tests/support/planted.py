@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 from support import AnyPath
-from support.cli import Box, Completed, JsonObject, complete, make_command
+from support.cli import Box, Completed, JsonObject
 from support.waiting import wait_until
 
 _GRANULE_S = 2.1
@@ -78,17 +76,6 @@ def kinds(result: Completed) -> list[object]:
 def messages(result: Completed) -> str:
     """Return what a run's findings say."""
     return "\n".join(str(finding["message"]) for finding in result.findings)
-
-
-def as_user(integrity: Box, *args: AnyPath) -> Completed:
-    """Run the program as nobody in particular, from whom permissions keep things and who is not root's match."""
-    command = make_command(*args)
-    if os.geteuid() == 0:
-        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
-    done = subprocess.run(
-        command, env=integrity.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
-    return complete(done.returncode, done.stdout, done.stderr, is_json="--json" in args)
 
 
 def query(integrity: Box, sql: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:

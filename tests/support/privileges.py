@@ -1,12 +1,18 @@
-"""Being nobody in particular for a while."""
+"""Being nobody in particular: for a while, or in a program."""
 
 from __future__ import annotations
 
 import os
+import stat
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-_NOBODY = 65534
+from support import AnyPath
+from support.cli import Box, Completed, complete, make_command
+
+NOBODY = 65534
 
 
 @contextmanager
@@ -15,8 +21,25 @@ def as_nobody() -> Iterator[None]:
     if os.geteuid() != 0:
         yield
         return
-    os.seteuid(_NOBODY)  # the effective capabilities go and come with it: capabilities(7)
+    os.seteuid(NOBODY)  # the effective capabilities go and come with it: capabilities(7)
     try:
         yield
     finally:
         os.seteuid(0)
+
+
+def run_as_nobody(box: Box, *args: AnyPath) -> Completed:
+    """Run the program as somebody from whom permissions keep things, and who is not root's match."""
+    command = make_command(*args)
+    if os.geteuid() == 0:
+        command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
+    done = subprocess.run(command, env=box.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return complete(done.returncode, done.stdout, done.stderr, is_json="--json" in args)
+
+
+def let_in(folder: Path) -> None:
+    """Let anybody pass through a folder and all folders above it; pytest's own are closed to others."""
+    for place in (folder, *folder.parents):
+        mode = stat.S_IMODE(place.stat().st_mode)
+        if not mode & stat.S_IXOTH:
+            place.chmod(mode | 0o055)
