@@ -7,6 +7,7 @@ import errno
 import fcntl
 import itertools
 import os
+import re
 import signal
 import socket
 import time
@@ -505,6 +506,11 @@ class TestHoles:
             file.finish()
 
 
+def lies_in(address: int, begin: str, end: str) -> bool:
+    """Say whether an address lies in a mapping, as /proc writes it."""
+    return int(begin, 16) <= address < int(end, 16)
+
+
 class TestBuffers:
     def test_buffers_are_aligned_and_taken_in_turn(self) -> None:
         """Each buffer begins at a page, and the ring gives them one after the other."""
@@ -514,6 +520,20 @@ class TestBuffers:
         assert [0, 0, 0, 0] == [address % 4096 for address in addresses]
         assert addresses[0] == addresses[3]
         assert len(set(addresses)) == 3
+
+    def test_large_buffers_are_of_huge_pages_and_no_childs(self) -> None:
+        """They begin where huge pages do, ask for them, and are left out of forks, which would make them untouched."""
+        size = 4 << 20
+        with Buffers(size, 1) as some:
+            address = ctypes.addressof(ctypes.c_char.from_buffer(some.acquire()))
+            mappings = Path("/proc/self/smaps").read_text().split("VmFlags:")
+            places = [re.findall(r"^([0-9a-f]+)-([0-9a-f]+) ", mapping, re.MULTILINE) for mapping in mappings]
+            (index,) = [i for i, found in enumerate(places) if found and lies_in(address, *found[-1])]
+            flags = mappings[index + 1].splitlines()[0].split()
+
+        assert address % (2 << 20) == 0
+        assert "dc" in flags
+        assert "hg" in flags or not Path("/sys/kernel/mm/transparent_hugepage").exists()
 
     def test_a_released_buffer_is_next(self) -> None:
         """Giving the last buffer back makes it the next one."""

@@ -1,16 +1,21 @@
 """
-Own the memory that files are read into: a ring of page-aligned buffers, touched once and used again and again.
+Own the memory that files are read into: a ring of aligned buffers, touched once and used again and again.
 
-- Page-aligned, as O_DIRECT asks for it.
+- Aligned to huge pages, and asked to be made of them: a disk is told where to put each page by itself, and 2,048 small
+  ones for a read of 8 MiB cost more than a fast disk needs for the data (on a virtual disk: a third of the rate).
 - Touched: on btrfs O_DIRECT into a page that was never touched silently goes through the page cache, and a scrub would
   see memory instead of the disk.
-- Shared, though nobody shares them: after a fork private pages would be copied on the next write, which on btrfs is the
-  same as never touched.
+- Not given to children: after a fork private pages would be copied on the next write, which on btrfs is the same as
+  never touched.
 """
 
 from __future__ import annotations
 
+import ctypes
 import mmap
+from contextlib import suppress
+
+_HUGE_PAGE_BYTES = 2 << 20  # of x86-64, and of ARM64 with pages of 4 KiB
 
 
 class Buffers:
@@ -33,10 +38,8 @@ class Buffers:
             raise ValueError(f"{count} buffers of {size_bytes} bytes: take whole pages, and at least one")
         self.size_bytes = size_bytes
         self.count = count
-        self._maps = [mmap.mmap(-1, size_bytes) for _ in range(count)]
-        for one in self._maps:
-            one[:: mmap.PAGESIZE] = b"\1" * (size_bytes // mmap.PAGESIZE)
-        self._views = [memoryview(one) for one in self._maps]
+        memory = _map(size_bytes * count)
+        self._views = [memory[index * size_bytes :][:size_bytes] for index in range(count)]
         self._next = 0
 
     def acquire(self) -> memoryview:
@@ -52,10 +55,21 @@ class Buffers:
     def close(self) -> None:
         """Free the memory; what somebody still holds a slice of goes with that slice. May be called twice."""
         self._views.clear()
-        self._maps.clear()
 
     def __enter__(self) -> Buffers:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _map(size_bytes: int) -> memoryview:
+    """Map memory that begins with a huge page, and touch it."""
+    whole = mmap.mmap(-1, size_bytes + _HUGE_PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    whole.madvise(mmap.MADV_DONTFORK)
+    with suppress(OSError):  # a kernel without huge pages
+        whole.madvise(mmap.MADV_HUGEPAGE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(whole))
+    memory = memoryview(whole)[-address % _HUGE_PAGE_BYTES :][:size_bytes]
+    memory[:: mmap.PAGESIZE] = b"\1" * (size_bytes // mmap.PAGESIZE)
+    return memory
