@@ -14,7 +14,6 @@ from integrity.catalog import blocks, checkpoints
 from integrity.catalog.blocks import BlockRun, expand, pack_runs
 from integrity.catalog.checkpoints import Purpose
 from integrity.catalog.tables import BLOCKS_PER_RUN, block_run, checkpoint_run
-from integrity.errors import CatalogCorrupt
 from integrity.model import Blocks, Digests, Witness
 from support.catalogs import MIB, NOW, CatalogBox, digest, make_blocks, make_reading
 
@@ -154,7 +153,7 @@ def test_checkpoint_goes_on_where_it_stopped(box: CatalogBox) -> None:
         found = checkpoints.load_checkpoint(c, box.sealer, box.root.id, b"big", Purpose.RECORD)
         assert found is not None
         assert (found.offset_bytes, found.md5_state, found.witness) == (1500 * MIB, b"state", WITNESS)
-        assert (found.block_size_bytes, found.saved_at, found.path) == (MIB, NOW, b"big")
+        assert found.block_size_bytes == MIB
         assert checkpoints.load_checkpoint_blocks(c, found) == first
         assert _save(box, c, 1501 * MIB) == number
         verify = checkpoints.load_checkpoint(c, box.sealer, box.root.id, b"big", Purpose.VERIFY)
@@ -216,34 +215,6 @@ def test_dropped_checkpoint_leaves_nothing(box: CatalogBox) -> None:
         checkpoints.append_runs(c, box.sealer, _save(box, c, 3 * MIB), make_blocks("a", 3))
         checkpoints.drop_checkpoint(c, box.root.id, b"big", Purpose.VERIFY)
         assert checkpoints.load_checkpoint(c, box.sealer, box.root.id, b"big", Purpose.RECORD) is not None
-        checkpoints.drop_checkpoint(c, box.root.id, b"big")
+        checkpoints.drop_checkpoint(c, box.root.id, b"big", Purpose.RECORD)
         assert checkpoints.load_checkpoint(c, box.sealer, box.root.id, b"big", Purpose.RECORD) is None
         assert c.execute(sa.select(checkpoint_run)).all() == []
-
-
-def test_finished_checkpoint_gives_its_blocks_to_the_baseline(box: CatalogBox) -> None:
-    """Blocks that were stored window by window become the file's, under its seal."""
-    original = make_blocks("a", 1500)
-    file_id = box.record(b"big", make_reading("a", size_bytes=1500 * MIB - 5))
-    with box.catalog.transaction() as c:
-        checkpoints.append_runs(c, box.sealer, _save(box, c, 1500 * MIB), original)
-        found = checkpoints.load_checkpoint(c, box.sealer, box.root.id, b"big", Purpose.RECORD)
-        assert found is not None
-        checkpoints.finish(c, box.sealer, box.root, found, file_id)
-        assert blocks.load_blocks(c, box.sealer, file_id, 1, MIB) == original
-        assert checkpoints.load_checkpoint(c, box.sealer, box.root.id, b"big", Purpose.RECORD) is None
-    record = box.get(file_id)
-
-    assert (record.block_size_bytes, record.is_sealed) == (MIB, True)
-    assert box.check_tally().is_right
-
-
-def test_checkpoint_that_does_not_cover_the_file_is_refused(box: CatalogBox) -> None:
-    """A baseline with a gap is never made."""
-    file_id = box.record(b"big", make_reading("a", size_bytes=1501 * MIB))
-    with box.catalog.transaction() as c:
-        checkpoints.append_runs(c, box.sealer, _save(box, c, 1500 * MIB), make_blocks("a", 1500))
-        found = checkpoints.load_checkpoint(c, box.sealer, box.root.id, b"big", Purpose.RECORD)
-        assert found is not None
-        with pytest.raises(CatalogCorrupt, match="read again"):
-            checkpoints.finish(c, box.sealer, box.root, found, file_id)

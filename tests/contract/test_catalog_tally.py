@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from integrity.catalog import candidates, files, findings, folders, maintenance, roots
-from integrity.catalog.files import NewFile, Verified
+from integrity.catalog.files import FileRecord, NewFile, Verified
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.rows import join_path
 from integrity.errors import CatalogError
@@ -18,6 +18,12 @@ from integrity.model import BaselineReason, FileId, FindingKind, ReadHow, Readin
 from support.catalogs import MIB, NOW, CatalogBox, make_blocks, make_reading
 
 FOLDERS = [b"", b"a", b"a/b", b"c"]
+
+
+def is_new_twin(one: FileRecord, old: FileRecord) -> bool:
+    """Say whether a file was recorded after another, with its content, and nothing happened to it since."""
+    is_new = one.recorded_at > old.recorded_at and one.version == 1 and one.verified_at is None
+    return is_new and (one.digests.md5, one.witness.size_bytes) == (old.digests.md5, old.witness.size_bytes)
 
 
 class Walk:
@@ -72,10 +78,7 @@ class Walk:
 
     def merge(self, c: sa.Connection) -> None:
         old = files.get_file(c, self.box.sealer, self.one())
-        assert old.digests.md5 is not None
-        size = old.witness.size_bytes
-        twins = files.find_new_twins(c, self.box.root.id, old.recorded_at + 1, size, old.digests.md5)
-        for twin in [twin for twin in twins if twin.id != old.id][:1]:
+        for twin in [one for one in files.find_files(c, self.box.sealer, self.ids) if is_new_twin(one, old)][:1]:
             files.merge_moved(c, self.box.sealer, self.box.root, old.id, twin.id, NOW)
             self.ids.remove(twin.id)
 

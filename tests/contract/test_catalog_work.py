@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from integrity.catalog import files, findings
+from integrity.catalog import files
 from integrity.catalog.coverage import coverage
 from integrity.catalog.files import Verified
-from integrity.catalog.findings import NewFinding
 from integrity.catalog.worklist import WorkOrder, WorkSummary, create_worklist, page_worklist
-from integrity.model import BaselineReason, FileId, FindingKind, ReadHow
+from integrity.model import BaselineReason, FileId, ReadHow
 from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
 
 
@@ -151,23 +150,20 @@ def test_coverage_of_an_empty_root_is_nothing(box: CatalogBox) -> None:
 def test_coverage_counts_each_byte_where_it_belongs(box: CatalogBox) -> None:
     """Ages count from the last verification, or from the recording where there was none."""
     now = NOW + 100 * DAY_S
-    names = [b"fresh", b"overdue", b"never", b"cached", b"frozen"]
+    names = [b"fresh", b"overdue", b"never", b"cached", b"late"]
     ids = box.record_all({name: make_reading(name, size_bytes=10**n) for n, name in enumerate(names)})
     verify(box, ids[0], now - DAY_S // 2)
     verify(box, ids[1], now - 31 * DAY_S)
     verify(box, ids[3], now - 8 * DAY_S, ReadHow.CACHE_POSSIBLE)
     verify(box, ids[4], now - 29 * DAY_S)
     suspect(box, ids[0])
-    with box.catalog.transaction() as c:
-        new = NewFinding(FindingKind.ROT, box.root.id, ids[4], b"frozen", "message")
-        findings.open_finding(c, new, now=now, run_id=None)
+    with box.catalog.read() as c:
         found = coverage(c, box.root.id, now=now, verify_every_s=30 * DAY_S)
 
     assert (found.files, found.bytes, found.oldest_at) == (5, 11111, NOW)
     assert (found.never_verified_files, found.never_verified_bytes) == (1, 100)
     assert (found.overdue_files, found.overdue_bytes) == (2, 110)
-    assert (found.cache_possible_files, found.cache_possible_bytes) == (1, 1000)
-    assert (found.suspects, found.frozen) == (1, 1)
+    assert (found.cache_possible_files, found.suspects) == (1, 1)
     assert {entry for entry in found.histogram if entry[2]} == {
         (0, 1, 1, 1),
         (7, 14, 1, 1000),

@@ -21,7 +21,6 @@ from integrity.catalog.tables import meta
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, show_path
 
 _LAST = "last_backup_at"
-_SIDE_FILES = (b"-wal", b"-shm")
 
 
 def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:

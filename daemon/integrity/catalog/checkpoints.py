@@ -16,14 +16,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.blocks import PackedRun, expand, insert_packed, is_run_sealed, pack_runs, packed_run
-from integrity.catalog.recording import damaged_row, require_record
-from integrity.catalog.roots import RootRecord, adjust_tally
+from integrity.catalog.blocks import PackedRun, expand, is_run_sealed, pack_runs, packed_run
 from integrity.catalog.seal import Sealer
-from integrity.catalog.tables import BLOCKS_PER_RUN, checkpoint, checkpoint_run, file
+from integrity.catalog.tables import BLOCKS_PER_RUN, checkpoint, checkpoint_run
 from integrity.catalog.words import read_numbers
-from integrity.errors import CatalogCorrupt
-from integrity.model import Blocks, FileId, RootId, Witness
+from integrity.model import Blocks, RootId, Witness
 
 _SEALED_AS = -1  # the version that runs of checkpoints are sealed with: no baseline has it
 
@@ -40,15 +37,11 @@ class Checkpoint:
     """How far the reading of a file has come."""
 
     id: int
-    root_id: RootId
-    path: bytes
-    purpose: Purpose
     witness: Witness
     offset_bytes: int  # everything before it is done
     md5_state: bytes | None
     bad_blocks: tuple[int, ...]
     block_size_bytes: int
-    saved_at: int
 
 
 def save_checkpoint(
@@ -128,15 +121,11 @@ def load_checkpoint(
         return None
     return Checkpoint(
         id=row["id"],
-        root_id=root_id,
-        path=path,
-        purpose=purpose,
         witness=_witness(row),
         offset_bytes=row["offset_bytes"],
         md5_state=row["md5_state"],
         bad_blocks=read_numbers(row["bad_blocks"]),
         block_size_bytes=row["block_size_bytes"],
-        saved_at=row["saved_at"],
     )
 
 
@@ -152,44 +141,21 @@ def load_checkpoint_blocks(c: sa.Connection, found: Checkpoint) -> Blocks:
     return Blocks(found.block_size_bytes, bytes(xxh3_128), bytes(md5))
 
 
-def drop_checkpoint(c: sa.Connection, root_id: RootId, path: bytes, purpose: Purpose | None = None) -> None:
-    """Forget how far a file was read, for one purpose or for both."""
-    these = [checkpoint.c.root_id == root_id, checkpoint.c.path == path]
-    if purpose is not None:
-        these.append(checkpoint.c.purpose == purpose.value)
+def drop_checkpoint(c: sa.Connection, root_id: RootId, path: bytes, purpose: Purpose) -> None:
+    """Forget how far a file was read."""
+    these = _of(root_id, path, purpose)
     ids = sa.select(checkpoint.c.id).where(*these)
     c.execute(sa.delete(checkpoint_run).where(checkpoint_run.c.checkpoint_id.in_(ids)))
     c.execute(sa.delete(checkpoint).where(*these))
 
 
-def finish(c: sa.Connection, sealer: Sealer, root: RootRecord, found: Checkpoint, file_id: FileId) -> None:
-    """
-    Make the blocks of a checkpoint those of a file's present baseline, and drop the checkpoint.
-
-    For files that were recorded from a reading without blocks, because these had been stored window by window.
-
-    Raises:
-        CatalogCorrupt: the blocks are damaged or do not cover the file; roll back, drop the checkpoint, read again.
-    """
-    record = require_record(c, sealer, file_id)
-    if not record.is_sealed:
-        raise damaged_row(root, record)
-    size, block_size = record.witness.size_bytes, found.block_size_bytes
-    rows = [row for row, _ in _rows(c, found.id)]
-    if _sealed_blocks(c, sealer, found.id) != -(-size // block_size):
-        raise CatalogCorrupt(f"{record.path!r}: the stored part of its reading is damaged; it must be read again")
-    insert_packed(c, sealer, file_id, record.version, rows)
-    seal = sealer.seal_file(root.token, record.path, record.witness, record.digests, block_size, record.version)
-    c.execute(sa.update(file).where(file.c.id == file_id).values(block_size_bytes=block_size, seal=seal))
-    adjust_tally(c, root.id, 0, (record.seal, seal))
-    drop_checkpoint(c, found.root_id, found.path, found.purpose)
-
-
 def _find(c: sa.Connection, root_id: RootId, path: bytes, purpose: Purpose) -> Any:
-    query = sa.select(checkpoint).where(
-        checkpoint.c.root_id == root_id, checkpoint.c.path == path, checkpoint.c.purpose == purpose.value
-    )
+    query = sa.select(checkpoint).where(*_of(root_id, path, purpose))
     return c.execute(query).mappings().one_or_none()
+
+
+def _of(root_id: RootId, path: bytes, purpose: Purpose) -> tuple[sa.ColumnElement[bool], ...]:
+    return checkpoint.c.root_id == root_id, checkpoint.c.path == path, checkpoint.c.purpose == purpose.value
 
 
 def _rows(c: sa.Connection, checkpoint_id: int, newest: int | None = None) -> list[tuple[PackedRun, bytes]]:

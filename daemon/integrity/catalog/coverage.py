@@ -26,9 +26,7 @@ class Coverage:
     overdue_files: int
     overdue_bytes: int
     cache_possible_files: int  # verified, but memory may have answered
-    cache_possible_bytes: int
     suspects: int
-    frozen: int
     histogram: tuple[tuple[int, int | None, int, int], ...]  # (from day, before day or None, files, bytes)
 
 
@@ -42,9 +40,8 @@ def coverage(c: sa.Connection, root_id: RootId, *, now: int, verify_every_s: int
         sa.func.min(looked_at).label("oldest_at"),
         *_count(is_never, "never_verified_files", "never_verified_bytes"),
         *_count(looked_at < now - verify_every_s, "overdue_files", "overdue_bytes"),
-        *_count(is_cached, "cache_possible_files", "cache_possible_bytes"),
+        sa.func.count().filter(is_cached).label("cache_possible_files"),
         sa.func.count().filter(file.c.is_suspect == 1).label("suspects"),
-        sa.func.count().filter(file.c.is_frozen == 1).label("frozen"),
     ]
     row = c.execute(_of_root(sa.select(*columns), root_id)).one()
     return Coverage(**row._asdict(), histogram=_histogram(c, root_id, looked_at, now))

@@ -16,7 +16,6 @@ import sqlalchemy as sa
 
 from integrity.catalog.folders import get_folder_id
 from integrity.catalog.history import (
-    KEEP_DELETED_S,
     HistoryRecord,
     find_deleted,
     history_of,
@@ -32,7 +31,7 @@ from integrity.catalog.recording import (
     replace_baseline,
     require_record,
 )
-from integrity.catalog.removing import find_new_twins, merge_moved, move_file, remove_files
+from integrity.catalog.removing import merge_moved, move_file, remove_files
 from integrity.catalog.rows import (
     FILE_JOIN,
     RECORD_COLUMNS,
@@ -218,7 +217,6 @@ def _is_small(c: sa.Connection, part: sa.ColumnElement[bool]) -> bool:
 
 
 __all__ = [
-    "KEEP_DELETED_S",
     "FileRecord",
     "HistoryRecord",
     "KnownFile",
@@ -231,7 +229,6 @@ __all__ = [
     "find_files",
     "find_known",
     "find_known_names",
-    "find_new_twins",
     "find_plain",
     "find_plain_names",
     "get_file",

@@ -111,9 +111,9 @@ def count_replaced(c: sa.Connection, root_id: RootId, since: int) -> tuple[int, 
     return int(row[0]), int(row[1])
 
 
-def purge_deleted(c: sa.Connection, now: int, keep_s: int = KEEP_DELETED_S) -> int:
-    """Forget the files that were deleted longer ago than ``keep_s``, with all of their history, and say how many."""
-    query = sa.select(history.c.file_id).where(_IS_DELETED, history.c.replaced_at < now - keep_s)
+def purge_deleted(c: sa.Connection, now: int) -> int:
+    """Forget the files that were deleted longer ago than they are kept, with all of their history, and say how many."""
+    query = sa.select(history.c.file_id).where(_IS_DELETED, history.c.replaced_at < now - KEEP_DELETED_S)
     gone = c.execute(query.where(~sa.exists().where(file.c.id == history.c.file_id))).scalars().all()
     for chunk in chunked(gone):
         c.execute(sa.delete(block_run).where(block_run.c.file_id.in_(chunk)))

@@ -12,10 +12,10 @@ from integrity.catalog.history import add_history
 from integrity.catalog.hot import Hot
 from integrity.catalog.recording import damaged_row, drop_candidate, has_whole_digests, require_record
 from integrity.catalog.roots import RootRecord, adjust_tally
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, join_path, load_records, to_records
-from integrity.catalog.seal import Sealer, sealer_of
-from integrity.catalog.tables import file, folder, history
-from integrity.model import BaselineReason, FileId, FolderId, RootId
+from integrity.catalog.rows import FileRecord, join_path, load_records
+from integrity.catalog.seal import Sealer
+from integrity.catalog.tables import file, history
+from integrity.model import BaselineReason, FileId, FolderId
 
 _RESOLUTIONS = {
     BaselineReason.DELETED: "the file was deleted",
@@ -23,20 +23,6 @@ _RESOLUTIONS = {
     BaselineReason.ACCEPTED: "the loss of the file was accepted",
 }
 
-# "+ 0" keeps SQLite from walking by folder: the partial index on unverified content finds the few at once.
-_TWINS = Hot(
-    sa.select(*RECORD_COLUMNS)
-    .select_from(FILE_JOIN)
-    .where(
-        folder.c.root_id + sa.literal_column("0") == sa.bindparam("root_id"),
-        file.c.recorded_at >= sa.bindparam("since"),
-        file.c.size_bytes == sa.bindparam("size_bytes"),
-        file.c.md5 == sa.bindparam("md5"),
-        file.c.verified_at.is_(None),
-    )
-    .order_by(file.c.id),
-    *("root_id", "since", "size_bytes", "md5"),
-)
 _DELETE = Hot(sa.delete(file).where(file.c.id == sa.bindparam("id")), "id")
 
 
@@ -154,8 +140,3 @@ def _place(
     adjust_tally(c, root.id, 0, (old.seal, seal))
     c.execute(sa.update(history).where(history.c.file_id == old.id).values(path=path))
     move_findings(c, old.id, root.id, path, now)
-
-
-def find_new_twins(c: sa.Connection, root_id: RootId, since: int, size_bytes: int, md5: bytes) -> list[FileRecord]:
-    """List the files with this content that were recorded at or after a time and not verified since."""
-    return to_records(sealer_of(c), _TWINS.run(c, root_id, since, size_bytes, md5).fetchall())

@@ -69,21 +69,21 @@ FILE_JOIN = file.join(folder, file.c.folder_id == folder.c.id).join(root, folder
 _BY_ID = Hot(sa.select(*RECORD_COLUMNS).select_from(FILE_JOIN).where(file.c.id == sa.bindparam("id")), "id")
 
 
-def in_list(column: sa.ColumnElement[Any], count: int = IDS_AT_ONCE) -> tuple[sa.ColumnElement[bool], tuple[str, ...]]:
-    """Make ``column IN (...)`` with ``count`` parameters, and name them."""
-    names = tuple(f"in_{number}" for number in range(count))
+def in_list(column: sa.ColumnElement[Any]) -> tuple[sa.ColumnElement[bool], tuple[str, ...]]:
+    """Make ``column IN (...)`` with ``IDS_AT_ONCE`` parameters, and name them."""
+    names = tuple(f"in_{number}" for number in range(IDS_AT_ONCE))
     return column.in_([sa.bindparam(name, type_=column.type) for name in names]), names
 
 
-def padded(values: Sequence[T], count: int = IDS_AT_ONCE) -> tuple[T, ...]:
+def padded(values: Sequence[T]) -> tuple[T, ...]:
     """Fill a list up by repeating its last value, for ``in_list``."""
-    return (*values, *[values[-1]] * (count - len(values)))
+    return (*values, *[values[-1]] * (IDS_AT_ONCE - len(values)))
 
 
-def chunked(values: Iterable[T], size: int = IDS_AT_ONCE) -> Iterator[list[T]]:
-    """Cut values into lists of at most ``size``."""
+def chunked(values: Iterable[T]) -> Iterator[list[T]]:
+    """Cut values into lists of at most ``IDS_AT_ONCE``."""
     iterator = iter(values)
-    while chunk := list(islice(iterator, size)):
+    while chunk := list(islice(iterator, IDS_AT_ONCE)):
         yield chunk
 
 
