@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from integrity.catalog import blocks, checkpoints
-from integrity.catalog.blocks import BlockRun, expand, pack_runs
+from integrity.catalog.blocks import BLOCKS_PER_RUN, BlockRun, expand, pack_runs
 from integrity.catalog.checkpoints import Purpose
-from integrity.catalog.tables import BLOCKS_PER_RUN, block_run, checkpoint_run
+from integrity.catalog.tables import block_run, checkpoint_run
 from integrity.model import Blocks, Digests, Witness
 from support.catalogs import MIB, NOW, CatalogBox, digest, make_blocks, make_reading
 

@@ -16,8 +16,11 @@ import sqlalchemy as sa
 from integrity.catalog.hot import Hot
 from integrity.catalog.rows import require_rising
 from integrity.catalog.seal import Sealer
-from integrity.catalog.tables import BLOCKS_PER_RUN, block_run
+from integrity.catalog.tables import block_run
 from integrity.model import MD5_BYTES, XXH3_128_BYTES, Blocks, FileId
+
+BLOCKS_PER_RUN = 1024
+"""Blocks in one ``block_run``: 32 KiB of digests, so a window of 1 GiB costs one row of small size to append."""
 
 CANDIDATE_VERSION = 0
 """Under which the blocks of a candidate are stored; baselines begin with 1."""

@@ -16,9 +16,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.blocks import PackedRun, expand, is_run_sealed, pack_runs, packed_run
+from integrity.catalog.blocks import BLOCKS_PER_RUN, PackedRun, expand, is_run_sealed, pack_runs, packed_run
 from integrity.catalog.seal import Sealer
-from integrity.catalog.tables import BLOCKS_PER_RUN, checkpoint, checkpoint_run
+from integrity.catalog.tables import checkpoint, checkpoint_run
 from integrity.catalog.words import read_numbers
 from integrity.model import Blocks, RootId, Witness
 

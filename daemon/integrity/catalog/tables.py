@@ -27,9 +27,6 @@ SCHEMA_REVISION = "0001"
 APPLICATION_ID = 0x696E7467
 """``intg``, in the header of the SQLite file: tells a catalog from any other database."""
 
-BLOCKS_PER_RUN = 1024
-"""Blocks in one ``block_run``: 32 KiB of digests, so a window of 1 GiB costs one row of small size to append."""
-
 metadata = sa.MetaData()
 
 # SQLite has one INTEGER of 64 bits, and only that spelling makes a rowid; others need BIGINT for the same range.

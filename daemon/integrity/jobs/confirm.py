@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import blocks as block_store
+from integrity.catalog.blocks import BLOCKS_PER_RUN
 from integrity.catalog.rows import FileRecord
 from integrity.errors import ReadError, Unstable, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.read import OpenFile, Reader, ReadMode, Segment
 from integrity.hashing.digests import FileHasher, Want, confirming
-from integrity.jobs.contents import BLOCKS_PER_RUN
 from integrity.model import Reading
 from integrity.verdict import Confirmation, Judgement, Pair, confirm
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import blocks as block_store
+from integrity.catalog.blocks import BLOCKS_PER_RUN
 from integrity.catalog.candidates import CandidateRecord
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.seal import Sealer
@@ -19,8 +20,6 @@ from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests, Reading
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
-
-BLOCKS_PER_RUN = 1024
 
 
 @dataclass(frozen=True, slots=True)
