@@ -280,9 +280,8 @@ def _read(
     batch: list[os.DirEntry[str]] = []
     broken = None
     try:
-        # A comprehension would lose what was read before an error.
         for entry in islice(entries, count):
-            batch.append(entry)  # noqa: PERF402
+            batch.append(entry)  # noqa: PERF402 - a comprehension would lose what was read before an error
     except FileNotFoundError:
         pass  # the folder itself was removed, and all that was in it before
     except OSError as failure:
