@@ -1,0 +1,99 @@
+"""
+The table of algorithms: what a digest is called in options, files and objects, how long it is, and who computes it.
+
+Nothing is loaded for an algorithm before its constructor is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class Hasher(Protocol):
+    """Compute one digest of a stream of bytes. One object belongs to one thread at a time."""
+
+    def update(self, data: Buffer, /) -> object:
+        """Append bytes; large ones without holding the interpreter lock."""
+
+    def digest(self) -> bytes:
+        """Return the raw digest of everything so far, in the byte order in which it is written."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Algorithm:
+    """
+    One row of the table. Rows are compared by identity: there is one of each.
+
+    Attributes:
+        name: of the option and of the key in JSON.
+        tag: in BSD lines: ``TAG (name) = hex``.
+        digest_bytes: length of the raw digest.
+        find_constructor: load what computes it; what it returns makes a ``Hasher``.
+        bare_prefix: what stands before the digits in GNU lines.
+    """
+
+    name: str
+    tag: bytes
+    digest_bytes: int
+    find_constructor: Callable[[], Callable[[], Hasher]]
+    bare_prefix: bytes = b""
+
+
+class _Crc32:
+    """CRC-32 as in zip and SFV, most significant byte first."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self) -> None:
+        self._value = 0
+
+    def update(self, data: Buffer) -> None:
+        self._value = zlib.crc32(data, self._value)
+
+    def digest(self) -> bytes:
+        return self._value.to_bytes(4, "big")
+
+
+def _find_md5() -> Callable[[], Hasher]:
+    from integrity.hashing.md5 import Md5
+
+    return Md5
+
+
+def _find_xxhash(name: str) -> Callable[[], Hasher]:
+    import xxhash
+
+    found: Callable[[], Hasher] = getattr(xxhash, name)
+    return found
+
+
+def _find_blake3() -> Callable[[], Hasher]:
+    from blake3 import blake3
+
+    return blake3
+
+
+MD5 = Algorithm("md5", b"MD5", 16, _find_md5)
+XXH3 = Algorithm("xxh3", b"XXH3", 8, lambda: _find_xxhash("xxh3_64"), b"XXH3_")
+XXH64 = Algorithm("xxh64", b"XXH64", 8, lambda: _find_xxhash("xxh64"))
+XXH128 = Algorithm("xxh128", b"XXH128", 16, lambda: _find_xxhash("xxh3_128"))
+BLAKE3 = Algorithm("blake3", b"BLAKE3", 32, _find_blake3)
+SHA1 = Algorithm("sha1", b"SHA1", 20, lambda: hashlib.sha1)
+SHA256 = Algorithm("sha256", b"SHA256", 32, lambda: hashlib.sha256)
+SHA512 = Algorithm("sha512", b"SHA512", 64, lambda: hashlib.sha512)
+CRC32 = Algorithm("crc32", b"CRC32", 4, lambda: _Crc32)
+
+ALGORITHMS = (MD5, XXH3, XXH64, XXH128, BLAKE3, SHA1, SHA256, SHA512, CRC32)
+"""All that manifests are read with, in the order in which several are written."""
+
+CHOICES = tuple(algorithm for algorithm in ALGORITHMS if algorithm is not CRC32)
+"""Those that have an option; CRC32 is only read, for the sake of SFV."""
+
+BY_NAME = {algorithm.name: algorithm for algorithm in ALGORITHMS}

@@ -1,0 +1,324 @@
+"""The forms of digests, one by one: what is written, and that it is read back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from integrity.hashing.algorithms import (
+    ALGORITHMS,
+    BLAKE3,
+    BY_NAME,
+    CHOICES,
+    CRC32,
+    MD5,
+    SHA1,
+    SHA256,
+    SHA512,
+    XXH3,
+    XXH64,
+    XXH128,
+    Algorithm,
+)
+from integrity.hashing.sums.bagit import find_bagit_algorithm, read_bagit, write_bagit
+from integrity.hashing.sums.bsd import read_bsd, write_bsd
+from integrity.hashing.sums.escapes import escape, unescape
+from integrity.hashing.sums.gnu import GnuReader, write_gnu
+from integrity.hashing.sums.hashdeep import HashdeepReader, write_hashdeep, write_hashdeep_header
+from integrity.hashing.sums.objects import read_json, write_json
+from integrity.hashing.sums.records import IGNORED, Piece
+from integrity.hashing.sums.sfv import read_sfv
+
+NAMES = st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name)
+EMPTY = hashlib.md5(b"").digest()
+EMPTY_HEX = EMPTY.hex().encode()
+
+# Of three bytes, by md5sum, xxhsum, b3sum, sha1sum and their like.
+OF_ABC = {
+    MD5: "900150983cd24fb0d6963f7d28e17f72",
+    XXH3: "78af5f94892f3950",
+    XXH64: "44bc2cf5ad770999",
+    XXH128: "06b05ab6733a618578af5f94892f3950",
+    BLAKE3: "6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85",
+    SHA1: "a9993e364706816aba3e25717850c26c9cd0d89d",
+    SHA256: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+    SHA512: "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a"
+    "2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
+    CRC32: "352441c2",
+}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)
+def test_every_algorithm_computes_what_its_own_program_prints(algorithm: Algorithm) -> None:
+    """Digests are those of the programs, in their byte order, and as long as the table says."""
+    hasher = algorithm.find_constructor()()
+    hasher.update(b"a")
+    hasher.update(memoryview(b"bc"))
+
+    assert OF_ABC[algorithm] == hasher.digest().hex()
+    assert algorithm.digest_bytes == len(hasher.digest())
+
+
+def test_names_and_tags_are_unique() -> None:
+    """An option, a key and a tag each mean one algorithm; all but CRC32 can be chosen."""
+    assert len(ALGORITHMS) == len(BY_NAME) == len({algorithm.tag for algorithm in ALGORITHMS})
+    assert {*ALGORITHMS} - {*CHOICES} == {CRC32}
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        (b"plain", b"%s  plain\n"),
+        (b" lead ", b"%s   lead \n"),
+        (b"*star", b"%s  *star\n"),
+        (b"new\nline", b"\\%s  new\\nline\n"),
+        (b"cr\r", b"\\%s  cr\\r\n"),
+        (b"back\\slash", b"\\%s  back\\\\slash\n"),
+        (b"a\\nb", b"\\%s  a\\\\nb\n"),
+        (b"\xff\xfe", b"%s  \xff\xfe\n"),
+    ],
+)
+def test_gnu_lines_are_those_of_md5sum(name: bytes, line: bytes) -> None:
+    """Escapes and spaces as coreutils 9.1 writes them; with NUL at the end nothing is escaped."""
+    assert line % EMPTY_HEX == write_gnu(name, MD5, EMPTY)
+    assert EMPTY_HEX + b" *" + name + b"\0" == write_gnu(name, MD5, EMPTY, end=b"\0", mark=b"*")
+
+
+def test_xxh3_has_its_prefix() -> None:
+    """XXH3 has as many digits as XXH64, so xxhsum marks it."""
+    digest = bytes.fromhex(OF_ABC[XXH3])
+    line = write_gnu(b"abc", XXH3, digest)
+
+    assert b"XXH3_78af5f94892f3950  abc\n" == line
+    assert (b"abc", XXH3, digest) == GnuReader().read(line[:-1])
+    assert (b"abc", XXH64, digest) == GnuReader().read(line[len(b"XXH3_") : -1])
+    assert GnuReader([XXH64]).read(line[:-1]) is None
+
+
+def test_bsd_lines_are_those_of_md5sum() -> None:
+    """The name stands in parentheses and is escaped in the same way."""
+    assert b"MD5 ((a) = b) = %s\n" % EMPTY_HEX == write_bsd(b"(a) = b", MD5, EMPTY)
+    assert b"\\MD5 (a\\nb) = %s\n" % EMPTY_HEX == write_bsd(b"a\nb", MD5, EMPTY)
+    assert b"MD5 (a\nb) = %s\0" % EMPTY_HEX == write_bsd(b"a\nb", MD5, EMPTY, end=b"\0")
+
+
+def test_openssl_lines_are_read() -> None:
+    """OpenSSL writes no space before the parenthesis and the equals sign, and calls SHA256 another name."""
+    assert (b"a", MD5, EMPTY) == read_bsd(b"MD5(a)= " + EMPTY_HEX)
+    assert read_bsd(b"SHA2-256(a)= " + OF_ABC[SHA256].encode()) == (b"a", SHA256, bytes.fromhex(OF_ABC[SHA256]))
+
+
+@given(NAMES, st.sampled_from(CHOICES))
+def test_gnu_and_bsd_lines_are_read_back(name: bytes, algorithm: Algorithm) -> None:
+    """Every name survives, with either end of line."""
+    digest = bytes(range(algorithm.digest_bytes))
+    for end in (b"\n", b"\0"):
+        gnu = write_gnu(name, algorithm, digest, end=end)
+        bsd = write_bsd(name, algorithm, digest, end=end)
+
+        assert gnu.endswith(end)
+        assert end == b"\0" or gnu.count(b"\n") == 1
+        assert (name, algorithm, digest) == GnuReader([algorithm]).read(gnu[:-1])
+        assert (name, algorithm, digest) == read_bsd(bsd[:-1])
+
+
+@given(NAMES)
+def test_escapes_are_undone(name: bytes) -> None:
+    """No escaped name has an end of line in it, and each comes back."""
+    lead, escaped = escape(name)
+
+    assert not {b"\n", b"\r"} & {escaped[at : at + 1] for at in range(len(escaped))}
+    assert name == (unescape(escaped) if lead else escaped)
+
+
+@pytest.mark.parametrize("name", [b"\\", b"a\\", b"\\t", b"\\x41", b"a\\\\\\"])
+def test_other_escapes_are_refused(name: bytes) -> None:
+    """As md5sum does, so that nobody reads them in another way."""
+    assert unescape(name) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"x",
+        EMPTY_HEX,
+        EMPTY_HEX + b" ",
+        EMPTY_HEX[:-1] + b"  short",
+        EMPTY_HEX + b"0  long",
+        EMPTY_HEX[:-1] + b"g  no digit",
+        EMPTY_HEX[:-1] + b"\xc3  no digit",
+        EMPTY_HEX + b"-  no space",
+        EMPTY_HEX + b"  nul\0",
+        b"\\" + EMPTY_HEX + b"  bad\\escape",
+        b"\\\\" + EMPTY_HEX + b"  two",
+    ],
+)
+def test_bad_gnu_lines_are_refused(line: bytes) -> None:
+    """What md5sum calls improperly formatted."""
+    assert GnuReader().read(line) is None
+    assert GnuReader([MD5]).read(line) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"MD5 (a) " + EMPTY_HEX,
+        b"MD5 a = " + EMPTY_HEX,
+        b"MD5  (a) = " + EMPTY_HEX,
+        b"MD5 () = " + EMPTY_HEX,
+        b"MD5 (a) = " + EMPTY_HEX[1:],
+        b"MD5 (a) = " + EMPTY_HEX + b" ",
+        b"MD4 (a) = " + EMPTY_HEX,
+        b"md5 (a) = " + EMPTY_HEX,
+        b"XXH64_LE (a) = " + EMPTY_HEX[16:],
+        b"\\MD5 (a\\) = " + EMPTY_HEX,
+    ],
+)
+def test_bad_bsd_lines_are_refused(line: bytes) -> None:
+    """What md5sum calls improperly formatted, and algorithms that nobody here computes."""
+    assert read_bsd(line) is None
+
+
+def test_algorithm_follows_from_the_length_unless_named() -> None:
+    """Of those with as many digits the usual one, unless another was asked for; then only that."""
+    digest = bytes(32)
+    line = digest.hex().encode() + b"  a"
+
+    assert (b"a", SHA256, digest) == GnuReader().read(line)
+    assert (b"a", BLAKE3, digest) == GnuReader([MD5, BLAKE3]).read(line)
+    assert GnuReader([MD5]).read(line) is None
+
+
+def test_upper_case_and_leading_blanks_are_read() -> None:
+    """As md5sum does."""
+    assert GnuReader().read(b" \t" + EMPTY_HEX.upper() + b" *a") == (b"a", MD5, EMPTY)
+
+
+def test_forms_with_one_and_two_spaces_are_not_mixed() -> None:
+    """The first line decides whether a second space belongs to the name."""
+    plain, reverse = EMPTY_HEX + b"  a", EMPTY_HEX + b" a"
+    first, second = GnuReader(), GnuReader()
+
+    assert [(b"a", MD5, EMPTY), None] == [first.read(plain), first.read(reverse)]
+    assert [(b"a", MD5, EMPTY), (b" a", MD5, EMPTY)] == [second.read(reverse), second.read(plain)]
+
+
+def test_pieces_are_named_as_md5deep_does() -> None:
+    """The last byte is included, and an empty file has one piece."""
+    assert EMPTY_HEX + b"  a offset 0-0\n" == write_gnu(b"a", MD5, EMPTY, piece=Piece(0, 0))
+    assert EMPTY_HEX + b"  a offset 10-19\n" == write_gnu(b"a", MD5, EMPTY, piece=Piece(10, 10))
+    assert b"MD5 (a offset 10-19) = " + EMPTY_HEX + b"\n" == write_bsd(b"a", MD5, EMPTY, piece=Piece(10, 10))
+    assert b"7," + EMPTY_HEX + b",a offset 0-6\n" == write_hashdeep(b"a", 7, [EMPTY], piece=Piece(0, 7))
+    assert (0, 7) == tuple(
+        json.loads(write_json(b"a", 9, {MD5: EMPTY}, piece=Piece(0, 7)))[key] for key in ("offset", "length")
+    )
+
+
+def test_hashdeep_header_is_that_of_hashdeep() -> None:
+    """Two lines of columns, then who made it; nothing in it can begin a line of its own."""
+    header = write_hashdeep_header([MD5, SHA256], b"/a\nb", b"integrity sum \n5,x", is_root=True)
+
+    assert (
+        b"%%%% HASHDEEP-1.0\n%%%% size,md5,sha256,filename\n"
+        b"## Invoked from: /a\\nb\n## # integrity sum \\n5,x\n## \n" == header
+    )
+
+
+@given(NAMES)
+def test_hashdeep_lines_are_read_back(name: bytes) -> None:
+    """Names with commas, backslashes and ends of lines among them."""
+    reader = HashdeepReader()
+    line = write_hashdeep(name, 12, [EMPTY, bytes(32)])
+
+    assert reader.read_header(b"%%%% HASHDEEP-1.0")
+    assert reader.read_header(b"%%%% size,md5,sha256,filename")
+    assert line.count(b"\n") == 1
+    assert (name, 12, {MD5: EMPTY, SHA256: bytes(32)}) == reader.read(line[:-1])
+
+
+def test_hashdeep_columns_that_nobody_computes_are_passed_over() -> None:
+    """A file with tiger and whirlpool in it still has its MD5."""
+    reader = HashdeepReader()
+
+    assert reader.read_header(b"%%%% size,tiger,md5,filename")
+    assert (b"a,b", 0, {MD5: EMPTY}) == reader.read(b"0,xyz," + EMPTY_HEX + b",a,b")
+    assert HashdeepReader().read(b"0," + EMPTY_HEX + b",a") is None
+    assert not HashdeepReader().read_header(b"%%%% HASHDEEP-2.0")
+    assert not HashdeepReader().read_header(b"%%%% size,filename")
+
+
+@given(NAMES)
+def test_bagit_lines_are_read_back(name: bytes) -> None:
+    """Percent signs and ends of lines are escaped, and nothing else."""
+    line = write_bagit(name, EMPTY)
+
+    assert line.count(b"\n") == 1
+    assert b"\r" not in line
+    if not name.startswith((b"*", b" ", b"\t")):
+        assert (name, EMPTY) == read_bagit(line[:-1], MD5)
+
+
+def test_bagit_manifests_are_known_by_their_name() -> None:
+    """The name tells the algorithm."""
+    assert SHA512 is find_bagit_algorithm(b"manifest-sha512.txt")
+    assert MD5 is find_bagit_algorithm(b"tagmanifest-md5.txt")
+    assert [None] * 3 == [
+        find_bagit_algorithm(name) for name in (b"manifest-md4.txt", b"manifest.txt", b"x/manifest-md5.txt")
+    ]
+
+
+@given(NAMES, st.none() | st.integers(0, 2**63))
+def test_objects_are_read_back(name: bytes, size: int | None) -> None:
+    """Also names that are no text."""
+    line = write_json(name, size, {MD5: EMPTY, BLAKE3: bytes(32)})
+
+    assert line.count(b"\n") == 1
+    assert ("path_b64" in json.loads(line)) != (name.decode("utf-8", "replace").encode() == name)
+    assert (name, size, {MD5: EMPTY, BLAKE3: bytes(32)}) == read_json(line)
+    assert (name, size, {MD5: EMPTY}) == read_json(line, [MD5])
+    assert read_json(line, [SHA1]) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1",
+        "[]",
+        "{",
+        "{}",
+        '{"path":"a"}',
+        '{"md5":"%s"}',
+        '{"path":"a","md5":"%s0"}',
+        '{"path":"a","md5":1}',
+        '{"path":"","md5":"%s"}',
+        '{"path":"\\u0000","md5":"%s"}',
+        '{"path":"\\ud800","md5":"%s"}',
+        '{"path_b64":"?","md5":"%s"}',
+        '{"path":"a","size_bytes":-1,"md5":"%s"}',
+        '{"path":"a","size_bytes":true,"md5":"%s"}',
+        '{"path":"a","offset":0,"length":1,"md5":"%s"}',
+        "[" * 100_000,
+        "1" * 10_000,
+    ],
+)
+def test_bad_objects_are_refused(text: str) -> None:
+    """Whatever stands where an object should."""
+    assert read_json(text.replace("%s", EMPTY.hex()).encode()) is None
+
+
+def test_objects_of_other_types_are_ignored() -> None:
+    """A summary is no bad line."""
+    assert read_json(b'{"type":"summary","schema":1}') is IGNORED
+
+
+def test_sfv_lines_are_read() -> None:
+    """The digits stand behind the name, which may have spaces in it."""
+    assert (b"a file.rar", b"\x35\x24\x41\xc2") == read_sfv(b"a file.rar 352441C2")
+    assert (b"a", b"\x35\x24\x41\xc2") == read_sfv(b"a\t 352441c2 ")
+    assert [None] * 3 == [read_sfv(line) for line in (b" 352441c2", b"a 352441c", b"a352441c2")]
