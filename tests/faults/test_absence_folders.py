@@ -12,10 +12,12 @@ import pytest
 from support.cli import Box
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
-from support.planted import count_rows, kinds, messages, plant, tallies
+from support.planted import plant
 from support.privileges import as_nobody, run_as_nobody
 from support.programs import sh
+from support.results import kinds, messages, tallies
 from support.shapes import put
+from support.stored import count_rows
 
 
 @pytest.mark.root
@@ -60,7 +62,7 @@ def test_folder_that_hides_its_names(faulty: FaultFS, integrity: Box, tmp_path: 
     integrity.run("scan", faulty.folder, expect=0)
     faulty.add(Rule("readdir", path="/d3/*", is_hidden=True))
     result = integrity.run("--json", "scan", faulty.folder, expect=0)
-    assert {"not_due": 24, "skipped": 4} == tallies(result, with_skipped=True)
+    assert {"not_due": 24, "skipped": 4} == tallies(result)
     assert 28 == count_rows(integrity)
 
 
@@ -92,7 +94,7 @@ def test_rotten_folder_of_ext4(integrity: Box) -> None:
             disk.write(b"rotten" * 8)
         fs.mount()
         result = integrity.run("--json", "scan", root, expect=3)
-        assert {"unreadable": 4, "not_due": 24} == tallies(result)
+        assert {"unreadable": 4, "not_due": 24} == tallies(result, without="skipped")
         assert str(root / "d3") == result.findings[0]["path"]
         scrub = integrity.run("--json", "scrub", root, expect=3)
         assert 24 == tallies(scrub)["verified"]
@@ -127,12 +129,12 @@ def test_excluded_later_is_skipped_not_missing(tmp_path: Path, integrity: Box) -
     integrity.run("scan", expect=0)
     integrity.configure(f'[[root]]\npath = "{root}"\nexclude = ["d3/", "*7.txt"]\n')
     result = integrity.run("--json", "scan", expect=0)
-    found = tallies(result, with_skipped=True)
+    found = tallies(result)
     assert "missing" not in found
     kept = [path for path in root.rglob("*.txt") if path.parent.name != "d3" and not path.name.endswith("7.txt")]
     assert len(kept) == found["not_due"]
     assert 28 == count_rows(integrity)
-    scrub = tallies(integrity.run("--json", "scrub", expect=0), with_skipped=True)
+    scrub = tallies(integrity.run("--json", "scrub", expect=0))
     assert len(kept) == scrub["verified"]
     assert "missing" not in scrub
     assert "not_due" not in scrub

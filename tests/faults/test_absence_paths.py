@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from support.cli import Box
-from support.planted import count_rows, plant, plant_path, query, tallies, tally_all
+from support.planted import plant, plant_path
+from support.results import tallies
 from support.shapes import put
+from support.stored import count_rows, query
 
 
 @pytest.fixture
@@ -38,11 +40,11 @@ def test_path_that_was_never_in_a_root_is_2(root: Path, integrity: Box, command:
 def test_recorded_path_that_is_gone_is_missing(root: Path, integrity: Box) -> None:
     """A recorded file or folder that is gone is no slip: it is missing."""
     plant_path(root, 3).unlink()
-    assert {"missing": 1} == tally_all(integrity.run("--json", "scan", plant_path(root, 3), expect=0))
+    assert {"missing": 1} == tallies(integrity.run("--json", "scan", plant_path(root, 3), expect=0))
     for path in (root / "d1").iterdir():
         path.unlink()
     (root / "d1").rmdir()
-    assert {"missing": 4} == tally_all(integrity.run("--json", "scan", root / "d1", expect=0))
+    assert {"missing": 4} == tallies(integrity.run("--json", "scan", root / "d1", expect=0))
     assert 23 == count_rows(integrity)
 
 
@@ -59,8 +61,8 @@ def test_single_file(root: Path, integrity: Box, tmp_path: Path) -> None:
     """A file inside a root is that part of it, recorded or new; one outside is refused and says why."""
     put(plant_path(root, 5), b"edited")
     put(root / "new.txt")
-    assert {"changed": 1} == tally_all(integrity.run("--json", "scan", plant_path(root, 5), expect=0))
-    assert {"verified": 1} == tally_all(integrity.run("--json", "scrub", root / "new.txt", expect=0))
+    assert {"changed": 1} == tallies(integrity.run("--json", "scan", plant_path(root, 5), expect=0))
+    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", root / "new.txt", expect=0))
     put(tmp_path / "outside.txt")
     result = integrity.run("scan", tmp_path / "outside.txt", expect=2)
     assert "is a file" in result.stderr
@@ -84,13 +86,13 @@ def test_symlinked_path_means_what_it_leads_to(root: Path, integrity: Box, tmp_p
     (tmp_path / "part").symlink_to(root / "d1")
     other = plant(tmp_path / "other", 3)
     (tmp_path / "to-other").symlink_to(other)
-    assert {"not_due": 28} == tally_all(integrity.run("--json", "scan", tmp_path / "link", expect=0))
-    assert {"verified": 4} == tally_all(integrity.run("--json", "scrub", tmp_path / "part", expect=0))
-    assert {"new": 3} == tally_all(integrity.run("--json", "scan", tmp_path / "to-other", expect=0))
+    assert {"not_due": 28} == tallies(integrity.run("--json", "scan", tmp_path / "link", expect=0))
+    assert {"verified": 4} == tallies(integrity.run("--json", "scrub", tmp_path / "part", expect=0))
+    assert {"new": 3} == tallies(integrity.run("--json", "scan", tmp_path / "to-other", expect=0))
     listed = integrity.run("root", "list", expect=0).stdout
     assert str(other) in listed
     assert "to-other" not in listed
-    assert {"not_due": 28} == tally_all(integrity.run("--json", "scan", f"{root}/d1/../.", expect=0))
+    assert {"not_due": 28} == tallies(integrity.run("--json", "scan", f"{root}/d1/../.", expect=0))
 
 
 def test_several_paths_are_each_covered_once(root: Path, integrity: Box, tmp_path: Path) -> None:
@@ -99,9 +101,9 @@ def test_several_paths_are_each_covered_once(root: Path, integrity: Box, tmp_pat
     (tmp_path / "link").symlink_to(other)
     result = integrity.run("--json", "scan", root, other, root, other, tmp_path / "link", expect=0)
     assert {"new": 3, "not_due": 28} == tallies(result)
-    assert {"not_due": 8} == tally_all(integrity.run("--json", "scan", root / "d1", root / "d2", expect=0))
-    assert {"not_due": 28} == tally_all(integrity.run("--json", "scan", root, root / "d2", expect=0))
-    assert {"not_due": 28} == tally_all(integrity.run("--json", "scan", root / "d2", root, root / "d3", expect=0))
+    assert {"not_due": 8} == tallies(integrity.run("--json", "scan", root / "d1", root / "d2", expect=0))
+    assert {"not_due": 28} == tallies(integrity.run("--json", "scan", root, root / "d2", expect=0))
+    assert {"not_due": 28} == tallies(integrity.run("--json", "scan", root / "d2", root, root / "d3", expect=0))
 
 
 def test_nested_new_folders_are_2(integrity: Box, tmp_path: Path) -> None:

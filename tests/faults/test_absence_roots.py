@@ -13,10 +13,12 @@ from support.cli import Box, Completed, JsonObject
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
 from support.mounts import bound, hidden, other_disk, shut_down, unmounted, vanish
-from support.planted import baselines, count_rows, kinds, plant, tallies
+from support.planted import plant
 from support.programs import sh
+from support.results import kinds, tallies
 from support.running import Running
 from support.shapes import put
+from support.stored import baselines, count_rows
 from support.waiting import wait_until
 
 
@@ -35,7 +37,7 @@ def test_empty_mount_point_deletes_nothing(ext4: LoopFS, integrity: Box) -> None
         for command in ("scan", "scrub", "scan"):
             result = integrity.run("--json", command, root, expect=3)
             assert ["root_suspended"] == kinds(result)
-            assert {"skipped": 1000} == tallies(result, with_skipped=True)
+            assert {"skipped": 1000} == tallies(result)
             assert "incomplete" == result.summary["outcome"]
             assert 0 == result.summary["bytes_read"]
         assert 1 == len(integrity.findings("findings", expect=3))
@@ -45,10 +47,10 @@ def test_empty_mount_point_deletes_nothing(ext4: LoopFS, integrity: Box) -> None
 
     again = integrity.run("--json", "scan", root, expect=0)
 
-    assert {"not_due": 1000} == tallies(again)
+    assert {"not_due": 1000} == tallies(again, without="skipped")
     assert ["resolved"] == [note["kind"] for note in again.of_type("note") if note["kind"] == "resolved"]
     assert 0 == integrity.run("findings").code
-    assert {"verified": 1000} == tallies(integrity.run("--json", "scrub", root, expect=0))
+    assert {"verified": 1000} == tallies(integrity.run("--json", "scrub", root, expect=0), without="skipped")
 
 
 @pytest.mark.root
@@ -95,7 +97,7 @@ def test_emptied_root_is_suspended_until_released(tmp_path: Path, integrity: Box
     integrity.run("root", "release", root, expect=0)
     assert 20 == count_rows(integrity)
     released = integrity.run("--json", "scan", root, expect=0)
-    assert {"missing": 20} == tallies(released)
+    assert {"missing": 20} == tallies(released, without="skipped")
     assert 0 == count_rows(integrity)
     integrity.run("scan", root, expect=0)
 
@@ -127,7 +129,7 @@ def test_absent_removable_disk_is_no_alarm(ext4: LoopFS, integrity: Box) -> None
         result = integrity.run("--json", "scan", expect=0)
         assert [] == result.findings
         assert ["warning"] == [note["kind"] for note in result.of_type("note")]
-        assert {"skipped": 20} == tallies(result, with_skipped=True)
+        assert {"skipped": 20} == tallies(result)
         assert 0 == integrity.run("status").code
     assert 20 == count_rows(integrity)
     integrity.run("scan", expect=0)
@@ -158,7 +160,7 @@ def test_root_that_goes_while_it_is_walked(
     plant(tmp_path / "source", 30)
     integrity.run("scan", faulty.folder, expect=0)
     result = interrupt_listing(faulty, integrity, "scan", lambda: act(faulty.mnt))
-    assert {"not_due": 30} == tallies(result, with_skipped=True)
+    assert {"not_due": 30} == tallies(result)
     assert 0 == result.code
     assert 30 == count_rows(integrity)
     assert ["root_suspended"] == kinds(integrity.run("--json", "scan", faulty.folder, expect=3))
@@ -171,7 +173,7 @@ def test_disk_that_dies_while_it_is_walked(faulty: FaultFS, integrity: Box, tmp_
     plant(tmp_path / "source", 30)
     integrity.run("scan", faulty.folder, expect=0)
     result = interrupt_listing(faulty, integrity, "scan", lambda: (faulty.add(Rule("*", errno=5)), None)[1])
-    found = tallies(result, with_skipped=True)
+    found = tallies(result)
     assert 3 == result.code
     assert 30 == sum(found.values())
     assert "missing" not in found
@@ -182,7 +184,7 @@ def test_disk_that_dies_while_it_is_walked(faulty: FaultFS, integrity: Box, tmp_
     integrity.run("scan", faulty.folder, expect=0)
     assert 0 == integrity.run("findings").code
     again = integrity.run("--json", "scrub", faulty.folder, expect=0)
-    assert {"verified": 30} == tallies(again, with_skipped=True)
+    assert {"verified": 30} == tallies(again)
     assert 0 == integrity.run("findings").code
 
 
@@ -199,7 +201,7 @@ def test_disk_that_dies_while_it_is_scrubbed(faulty: FaultFS, integrity: Box, tm
         faulty.clear(rule)
         result = running.finish()
     assert 3 == result.code
-    found = tallies(result, with_skipped=True)
+    found = tallies(result)
     assert 30 == sum(found.values())
     assert not {"missing", "damaged", "changed"} & set(found)
     integrity.run("scrub", faulty.folder, expect=3)
@@ -234,7 +236,7 @@ def test_file_server_that_dies_while_it_is_walked(faulty: FaultFS, integrity: Bo
     integrity.run("scan", faulty.folder, expect=0)
     result = interrupt_listing(faulty, integrity, "scan", faulty.kill)
     assert 3 == result.code
-    assert "missing" not in tallies(result, with_skipped=True)
+    assert "missing" not in tallies(result)
     integrity.run("scan", faulty.folder, expect=3)
     assert 30 == count_rows(integrity)
 
@@ -254,7 +256,7 @@ def test_nested_mount_that_is_absent(integrity: Box, tmp_path: Path) -> None:
             result = integrity.run("--json", command, expect=3)
             assert ["root_suspended"] == kinds(result)
             assert str(root / "usb") == the(result.findings)["path"]
-            found = tallies(result, with_skipped=True)
+            found = tallies(result)
             assert 20 == count_rows(integrity)
             assert "missing" not in found
             assert 10 <= int(str(found["skipped"]))
@@ -277,10 +279,10 @@ def test_other_disk_on_a_nested_mount_point(integrity: Box) -> None:
         with bound(other.mnt, root / "usb"):
             result = integrity.run("--json", "scan", expect=3)
             assert ["root_suspended"] == kinds(result)
-            assert "changed" not in tallies(result, with_skipped=True)
-            assert "new" not in tallies(result, with_skipped=True)
+            assert "changed" not in tallies(result)
+            assert "new" not in tallies(result)
         with bound(inner.mnt, root / "usb"):
-            assert {"verified": 20} == tallies(integrity.run("--json", "scrub", expect=0))
+            assert {"verified": 20} == tallies(integrity.run("--json", "scrub", expect=0), without="skipped")
 
 
 @pytest.mark.root
@@ -296,7 +298,7 @@ def test_empty_file_system_over_a_folder_of_the_root(integrity: Box) -> None:
             assert 14 == count_rows(integrity)
             integrity.run("forget", root / "d1", "--yes", expect=0)
             put(inner.folder / "fresh.txt")
-            assert {"new": 1, "not_due": 12} == tallies(integrity.run("--json", "scan", expect=0))
+            assert {"new": 1, "not_due": 12} == tallies(integrity.run("--json", "scan", expect=0), without="skipped")
             assert 0 == integrity.run("findings").code
         assert ["root_suspended"] == kinds(integrity.run("--json", "scan", expect=3))
         assert 13 == count_rows(integrity)
@@ -311,7 +313,7 @@ def test_nested_mount_without_cross_mounts(integrity: Box) -> None:
         integrity.run("scan", root, expect=0)
         with bound(inner.mnt, root / "d1"):
             result = integrity.run("--json", "scan", root, expect=0)
-            found = tallies(result, with_skipped=True)
+            found = tallies(result)
             assert 12 == found["not_due"]
             assert "new" not in found
             assert "missing" not in found
@@ -329,5 +331,5 @@ def test_read_only_root_works(ext4: LoopFS, integrity: Box) -> None:
     ext4.remount("ro")
     integrity.run("scan", ext4.folder, expect=0)
     result = integrity.run("--json", "scrub", ext4.folder, expect=0)
-    assert 10 == tallies(result, with_skipped=True)["verified"]
+    assert 10 == tallies(result)["verified"]
     assert not os.access(ext4.folder, os.W_OK)

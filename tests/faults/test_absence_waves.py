@@ -7,8 +7,10 @@ import shutil
 from pathlib import Path
 
 from support.cli import Box
-from support.planted import baselines, count_rows, kinds, messages, plant, plant_path, query, tallies
+from support.planted import plant, plant_path
+from support.results import kinds, messages, tallies
 from support.shapes import put
+from support.stored import baselines, count_rows, query
 
 COUNT = 1000
 

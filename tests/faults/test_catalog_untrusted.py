@@ -11,8 +11,10 @@ import pytest
 from support.bitrot import flip_bit
 from support.cli import Box
 from support.loopfs import LoopFS
-from support.planted import baselines, count_rows, kinds, messages, plant, plant_path, query, tallies, tally_all, tamper
+from support.planted import plant, plant_path
+from support.results import kinds, messages, tallies
 from support.shapes import put
+from support.stored import baselines, count_rows, query, tamper
 
 MIB = 1 << 20
 COMMANDS = (("scan",), ("scrub",), ("status",), ("findings",), ("explain", "x"))
@@ -38,10 +40,10 @@ def test_flipped_digest_is_the_catalogs_fault(root: Path, integrity: Box) -> Non
     assert ["catalog_damaged"] == kinds(result)
     assert str(plant_path(root, 5)) == result.findings[0]["path"]
     assert "record" in messages(result)
-    assert {"verified": 27, "skipped": 1} == tally_all(result)
+    assert {"verified": 27, "skipped": 1} == tallies(result)
     again = integrity.run("--json", "scrub", root, expect=1)
     assert ["catalog_damaged"] == kinds(again)
-    assert {"verified": 27, "skipped": 1} == tally_all(again)
+    assert {"verified": 27, "skipped": 1} == tallies(again)
     assert 1 == len(integrity.findings("findings", expect=1))
     path = os.fsencode(plant_path(root, 5))
     assert before[path] == baselines(integrity.catalog)[path]
@@ -57,10 +59,10 @@ def test_other_damage_of_a_row_is_the_catalogs_fault(root: Path, integrity: Box,
     before = baselines(integrity.catalog)
     scan = integrity.run("--json", "scan", root)
     assert set(kinds(scan)) <= {"catalog_damaged"}
-    assert not {"changed", "new", "damaged", "missing"} & set(tally_all(scan))
+    assert not {"changed", "new", "damaged", "missing"} & set(tallies(scan))
     scrub = integrity.run("--json", "scrub", root, expect=1)
     assert ["catalog_damaged"] == kinds(scrub)
-    assert {"verified": 27, "skipped": 1} == tally_all(scrub)
+    assert {"verified": 27, "skipped": 1} == tallies(scrub)
     path = os.fsencode(plant_path(root, 5))
     assert before[path] == baselines(integrity.catalog)[path]
 
@@ -72,7 +74,7 @@ def test_damaged_row_of_a_changed_file_is_not_taken_over(root: Path, integrity: 
     plant_path(root, 6).unlink()
     result = integrity.run("--json", "scan", root, expect=1)
     assert ["catalog_damaged", "catalog_damaged"] == kinds(result)
-    assert {"not_due": 26, "skipped": 2} == tally_all(result)
+    assert {"not_due": 26, "skipped": 2} == tallies(result)
     assert 28 == count_rows(integrity)
 
 
@@ -86,7 +88,7 @@ def test_damaged_block_digests_are_the_catalogs_fault(tmp_path: Path, integrity:
     tamper(integrity, "UPDATE block_run SET xxh3_128 = ?", [bytes(16) + digests[16:]])
     result = integrity.run("--json", "scrub", root, expect=1)
     assert ["catalog_damaged"] == kinds(result)
-    assert {"verified": 3, "skipped": 1} == tally_all(result)
+    assert {"verified": 3, "skipped": 1} == tallies(result)
     tamper(integrity, "DELETE FROM block_run")
     assert ["catalog_damaged"] == kinds(integrity.run("--json", "scrub", root, expect=1))
 
@@ -100,8 +102,8 @@ def test_lost_row_is_noticed_and_its_file_is_not_new(root: Path, integrity: Box)
         assert ["catalog_damaged"] == kinds(result)
         assert "holds 27 files" in messages(result)
         assert "28" in messages(result)
-        assert 2 == tally_all(result)["skipped"]
-        assert "new" not in tally_all(result)
+        assert 2 == tallies(result)["skipped"]
+        assert "new" not in tallies(result)
     assert 27 == count_rows(integrity)
     integrity.run("catalog", "reseal", "--yes", expect=0)
     result = integrity.run("--json", "scan", root, expect=0)
@@ -118,7 +120,7 @@ def test_restored_backup_brings_the_lost_row_back(root: Path, integrity: Box) ->
     integrity.run("scan", root, expect=1)
     integrity.run("catalog", "restore", "--yes", expect=0)
     assert before == baselines(integrity.catalog)
-    assert {"verified": 28} == tally_all(integrity.run("--json", "scrub", root, expect=0))
+    assert {"verified": 28} == tallies(integrity.run("--json", "scrub", root, expect=0))
     assert 0 == integrity.run("catalog", "check").code
 
 
@@ -180,7 +182,7 @@ def test_damaged_file_is_4_and_touched_by_nobody(
         assert "integrity catalog restore" in result.stderr
     assert damaged == integrity.catalog.read_bytes()
     integrity.run("catalog", "restore", "--yes", expect=0)
-    assert {"verified": 28} == tally_all(integrity.run("--json", "scrub", root, expect=0))
+    assert {"verified": 28} == tallies(integrity.run("--json", "scrub", root, expect=0))
 
 
 def test_newer_catalog_is_4(root: Path, integrity: Box) -> None:
@@ -217,4 +219,4 @@ def test_lost_catalog_is_not_begun_anew(root: Path, integrity: Box) -> None:
         assert "integrity catalog restore" in integrity.run(command, root, expect=4).stderr
     assert not integrity.catalog.exists()
     integrity.run("catalog", "restore", "--yes", expect=0)
-    assert {"not_due": 28} == tally_all(integrity.run("--json", "scan", root, expect=0))
+    assert {"not_due": 28} == tallies(integrity.run("--json", "scan", root, expect=0))

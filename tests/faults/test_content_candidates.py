@@ -10,8 +10,8 @@ import pytest
 from support.bitrot import flip_bit, rot
 from support.cli import Box
 from support.loopfs import LoopFS
+from support.results import met, notes, tallies
 from support.shapes import put
-from support.tallies import kinds, notes, tallies
 
 pytestmark = pytest.mark.root
 
@@ -52,7 +52,7 @@ def test_new_content_over_a_rotten_file(data: Path, integrity: Box, size: int) -
     os.sync()
     rot(path, 2_000, 6)
     scrub = integrity.run("--json", "scrub", data, expect=1)
-    assert [("rot", str(path))] == kinds(scrub)
+    assert [("rot", str(path))] == met(scrub)
     assert ([0], 2) == (scrub.findings[0]["blocks"], scrub.findings[0]["confirmed_reads"])
     assert baseline == digests(integrity, path)
     integrity.run("accept", path, "--reason", "better than nothing", expect=0)
@@ -116,7 +116,7 @@ def test_rotten_file_through_every_job(data: Path, integrity: Box) -> None:
     integrity.run("scrub", "--deep", path, expect=1)
     done = integrity.run("--json", "scrub", data, expect=1)
     assert {"damaged": 1, "verified": 1} == tallies(done)
-    assert ("rot", str(path)) in kinds(integrity.run("--json", "findings", expect=1))
+    assert ("rot", str(path)) in met(integrity.run("--json", "findings", expect=1))
     assert baseline == digests(integrity, path)
     assert 1 == integrity.run("explain", path).code
 

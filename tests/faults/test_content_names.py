@@ -14,8 +14,8 @@ from support.cli import Box
 from support.flakydisk import FlakyDisk
 from support.loopfs import LoopFS
 from support.nastytree import NAMES, nasty_tree
+from support.results import kinds, met, notes, tallies
 from support.shapes import TIB, put, put_deep, put_sparse
-from support.tallies import kinds, notes, tallies
 
 MIB = 1 << 20
 
@@ -55,7 +55,7 @@ def test_flip_in_a_file_with_several_names(data: Path, integrity: Box) -> None:
     assert (size, {"new": 7}) == (scan.summary["bytes_read"], tallies(scan))
     assert (size, {"verified": 7}) == (scrub.summary["bytes_read"], tallies(scrub))
     names = {str(data / name) for name in ("small", "small too", "in/small", "large", "large too", "in/large")}
-    assert names == {path for kind, path in kinds(done) if kind == "rot"}
+    assert names == {path for kind, path in met(done) if kind == "rot"}
     assert {"damaged": 6, "verified": 1} == tallies(done)
     assert {(0,), (2,)} == {tuple(one["blocks"]) for one in done.findings if isinstance(one["blocks"], list)}
 
@@ -74,7 +74,7 @@ def test_bad_sector_under_several_names(flaky_ext4: FlakyDisk, integrity: Box) -
 
     done = integrity.run("--json", "scrub", data, expect=3)
 
-    assert {"unreadable"} == {kind for kind, _ in kinds(done)}
+    assert {"unreadable"} == set(kinds(done))
     assert {"unreadable": 60, "verified": 1} == tallies(done)
     flaky_ext4.clear(bad)
     assert {"verified": 61} == tallies(integrity.run("--json", "scrub", data, expect=0))
@@ -137,7 +137,7 @@ def test_rot_under_every_name(data: Path, integrity: Box) -> None:
         encoded = one.get("path_b64")
         path = base64.b64decode(encoded) if isinstance(encoded, str) else str(one["path"]).encode()
         found.add(os.path.basename(path))
-    assert (set(odd), {"rot"}) == (found, {kind for kind, _ in kinds(done)})
+    assert (set(odd), {"rot"}) == (found, set(kinds(done)))
     assert {"damaged": len(odd), "verified": 1} == tallies(done)
     for name in odd:
         integrity.run("explain", os.path.join(os.fsencode(data), name), expect=1)
@@ -172,7 +172,7 @@ def test_terabyte_of_holes(root: Path, integrity: Box) -> None:
         image.write(b"quietly")
     os.utime(root / "disk.img", ns=(before.st_atime_ns, before.st_mtime_ns))
     done = integrity.run("--json", "scrub", root, expect=1)
-    assert [("silent_rewrite", str(root / "disk.img"))] == kinds(done)
+    assert [("silent_rewrite", str(root / "disk.img"))] == met(done)
     assert [TIB // 4 // MIB + 5] == done.findings[0]["blocks"]
 
 

@@ -11,8 +11,8 @@ import pytest
 from support.bitrot import rot
 from support.cli import Box
 from support.loopfs import LoopFS
+from support.results import met, notes, tallies
 from support.shapes import put
-from support.tallies import kinds, notes, tallies
 
 PAST_NS = 1_600_000_000 * 10**9
 MIB = 1 << 20
@@ -56,7 +56,7 @@ def test_changes_in_an_archive(archive: Path, integrity: Box, job: str) -> None:
     done = integrity.run("--json", job, archive, expect=1)
 
     expected = {("changed", "edited"), ("changed", "emptied"), ("rolled_back", "older")}
-    assert {(kind, str(archive / name)) for kind, name in expected} == set(kinds(done))
+    assert {(kind, str(archive / name)) for kind, name in expected} == set(met(done))
     rest = {"not_due": 1} if job == "scan" else {"verified": 1}
     assert {"damaged": 3} | rest == tallies(done)
     again = integrity.run("--json", "scan", archive, expect=0)  # it met nothing new
@@ -96,7 +96,7 @@ def test_removal_from_an_archive_and_return(archive: Path, integrity: Box, tmp_p
     os.rename(archive / "in" / "file", away)
     for job in ("scan", "scrub"):
         done = integrity.run("--json", job, archive, expect=1)
-        assert [("missing", str(archive / "in" / "file"))] == kinds(done)
+        assert [("missing", str(archive / "in" / "file"))] == met(done)
         assert (1, 2) == (tallies(done)["missing"], done.summary["files_known"])
     if is_same_inode:
         os.rename(away, archive / "in" / "file")
@@ -121,8 +121,8 @@ def test_another_file_returns_to_an_archive(archive: Path, integrity: Box) -> No
 
     done = integrity.run("--json", "scan", archive, expect=1)
 
-    assert [("changed", str(archive / "file"))] == kinds(done)
-    assert [("changed", str(archive / "file"))] == kinds(integrity.run("--json", "findings", expect=1))
+    assert [("changed", str(archive / "file"))] == met(done)
+    assert [("changed", str(archive / "file"))] == met(integrity.run("--json", "findings", expect=1))
 
 
 def test_removal_from_an_archive_is_accepted(archive: Path, integrity: Box) -> None:
@@ -195,7 +195,7 @@ def test_growing_file(logs: Path, integrity: Box, job: str, size: int) -> None:
 
     done = integrity.run("--json", job, logs, expect=1)
 
-    assert {("shrunk", str(logs / "lots")), ("shrunk", str(logs / "little"))} == set(kinds(done))
+    assert {("shrunk", str(logs / "lots")), ("shrunk", str(logs / "little"))} == set(met(done))
     assert 2 == tallies(done)["damaged"]
     append(logs / "lots", b"it goes on")
     assert 2 == tallies(integrity.run("--json", "scrub", logs, expect=1))["damaged"]
@@ -250,7 +250,7 @@ def test_log_replaced_by_another_is_shrunk(logs: Path, integrity: Box) -> None:
     put(logs / "log.new", os.urandom(20_000))
     os.rename(logs / "log.new", logs / "log")
 
-    assert [("shrunk", str(logs / "log"))] == kinds(integrity.run("--json", "scan", logs, expect=1))
+    assert [("shrunk", str(logs / "log"))] == met(integrity.run("--json", "scan", logs, expect=1))
 
 
 @pytest.mark.root
@@ -267,4 +267,4 @@ def test_rot_in_what_a_log_had_before(ext4: LoopFS, integrity: Box) -> None:
 
     done = integrity.run("--json", "scrub", folder, expect=1)
 
-    assert [("shrunk", str(folder / "log"))] == kinds(done)
+    assert [("shrunk", str(folder / "log"))] == met(done)

@@ -24,8 +24,8 @@ from support.faultfs import FaultFS, Rule
 from support.flakydisk import FlakyDisk
 from support.privileges import NOBODY, let_in, run_as_nobody
 from support.reading import make_capability, reading
+from support.results import kinds, met, tallies
 from support.shapes import put
-from support.tallies import kinds, tallies
 from support.waiting import wait_until
 
 MIB = 1 << 20
@@ -78,7 +78,7 @@ def test_bad_sector_met_by_the_first_scan(flaky_ext4: FlakyDisk, data: Path, int
 
     done = integrity.run("--json", "scan", data, expect=3)
 
-    assert ([("unreadable", str(data / "bad"))], {"unreadable": 1, "new": 1}) == (kinds(done), tallies(done))
+    assert ([("unreadable", str(data / "bad"))], {"unreadable": 1, "new": 1}) == (met(done), tallies(done))
     assert {"unreadable": 1, "not_due": 1} == tallies(integrity.run("--json", "scan", data, expect=3))
     flaky_ext4.clear()
     assert {"new": 1, "not_due": 1} == tallies(integrity.run("--json", "scan", data, expect=0))
@@ -132,13 +132,13 @@ def test_catalog_that_was_wrong_when_it_was_sealed(flaky_ext4: FlakyDisk, data: 
         assert row is not None
         db.execute("UPDATE block_run SET xxh3_128 = randomblob(?)", [len(row[1])])
     broken = integrity.run("--json", "scrub", data, expect=1)
-    assert {"catalog_damaged"} == {kind for kind, _ in kinds(broken)}
+    assert {"catalog_damaged"} == set(kinds(broken))
     assert {"skipped": 2} == tallies(broken)
     integrity.run("catalog", "reseal", "--yes")
 
     done = integrity.run("--json", "scrub", data, expect=1)
 
-    assert {"catalog_damaged"} == {kind for kind, _ in kinds(done)}
+    assert {"catalog_damaged"} == set(kinds(done))
     assert {"skipped": 2} == tallies(done)
 
 
@@ -151,7 +151,7 @@ def test_many_errors_leave_the_device_alone(flaky_ext4: FlakyDisk, data: Path, i
 
     done = integrity.run("--json", "scrub", data, expect=3)
 
-    assert 1 == len([kind for kind, _ in kinds(done) if kind == "device_failing"])
+    assert 1 == len([kind for kind, _ in met(done) if kind == "device_failing"])
     counts = tallies(done)
     assert {"unreadable", "skipped"} == set(counts)
     assert 200 == sum(counts.values())
@@ -264,7 +264,7 @@ def test_file_that_held_still_too_rarely(tmp_path: Path, integrity: Box) -> None
     integrity.configure('[defaults]\nverify_every = "1s"\n')
     with changing(root / "busy"):
         done = integrity.run("--json", "scrub", root, expect=3)
-    assert ([("unstable", str(root / "busy"))], {"unstable": 1}) == (kinds(done), tallies(done))
+    assert ([("unstable", str(root / "busy"))], {"unstable": 1}) == (met(done), tallies(done))
     integrity.run("findings", expect=3)
 
     assert {"changed": 1} == tallies(integrity.run("--json", "scrub", root, expect=0))

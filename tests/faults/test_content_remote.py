@@ -10,8 +10,8 @@ import pytest
 
 from support.cli import Box
 from support.faultfs import FaultFS, Rule
+from support.results import met, notes, tallies
 from support.shapes import put
-from support.tallies import kinds, notes, tallies
 
 pytestmark = pytest.mark.root
 
@@ -76,7 +76,7 @@ def test_edits_moves_and_links(source: Path, faulty: FaultFS, integrity: Box) ->
     assert {"new": 2, "changed": 1, "not_due": 1, "moved": 1} == tallies(scan)
     assert [str(faulty.folder / "renamed")] == notes(scan, "moved")
     done = integrity.run("--json", "scrub", faulty.folder, expect=0)
-    assert ({"verified": 4}, []) == (tallies(done), kinds(done))
+    assert ({"verified": 4}, []) == (tallies(done), met(done))
 
 
 def test_file_that_ends_early(source: Path, faulty: FaultFS, integrity: Box) -> None:
@@ -86,4 +86,4 @@ def test_file_that_ends_early(source: Path, faulty: FaultFS, integrity: Box) -> 
 
     done = integrity.run("--json", "scrub", faulty.folder, expect=3)
 
-    assert ({"unstable": 1, "verified": 2}, []) == (tallies(done), kinds(done))
+    assert ({"unstable": 1, "verified": 2}, []) == (tallies(done), met(done))

@@ -10,8 +10,8 @@ import pytest
 from support.bitrot import flip_bit, identity, rot
 from support.cli import Box
 from support.loopfs import LoopFS
+from support.results import met, tallies
 from support.shapes import put
-from support.tallies import kinds, tallies
 
 pytestmark = pytest.mark.root
 
@@ -101,7 +101,7 @@ def test_flip_seen_by_part_of_a_root(ext4: LoopFS, integrity: Box) -> None:
 
     assert {"verified": 1} == tallies(integrity.run("--json", "scrub", data / "in" / "b", expect=0))
     part = integrity.run("--json", "scrub", data / "in", expect=1)
-    assert ([("rot", str(data / "in" / "a"))], {"damaged": 1, "verified": 1}) == (kinds(part), tallies(part))
+    assert ([("rot", str(data / "in" / "a"))], {"damaged": 1, "verified": 1}) == (met(part), tallies(part))
     whole = integrity.run("--json", "scrub", data, expect=1)
     assert {"damaged": 2, "verified": 1} == tallies(whole)
 
@@ -133,7 +133,7 @@ def test_flip_in_a_file_that_others_have_in_memory(ext4: LoopFS, integrity: Box)
     integrity.run("scan", "--full", data, expect=0)  # from memory, where all is well
     done = integrity.run("--json", "scrub", data, expect=1)
 
-    assert [("rot", str(data / "file"))] == kinds(done)
+    assert [("rot", str(data / "file"))] == met(done)
     assert before == identity(data / "file")
     integrity.run("scan", "--full", data, expect=0)
     integrity.run("findings", expect=1)

@@ -11,8 +11,8 @@ import pytest
 from support.bitrot import rot
 from support.cli import Box
 from support.loopfs import LoopFS
+from support.results import met, tallies
 from support.shapes import put, put_sparse
-from support.tallies import kinds, tallies
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -75,7 +75,7 @@ def test_whole_cycle(data: Path, integrity: Box, block: int, digests: str, nativ
 
     done = integrity.run("--json", "scrub", data, env=env, expect=1)
 
-    assert {("rot", str(data / "large")), ("silent_rewrite", str(data / "quiet"))} == set(kinds(done))
+    assert {("rot", str(data / "large")), ("silent_rewrite", str(data / "quiet"))} == set(met(done))
     assert {"verified": 3, "changed": 1, "damaged": 2} == tallies(done)
     (rotten,) = [one for one in done.findings if one["kind"] == "rot"]
     bad = sorted({4 * MIB // block, 9 * MIB // block})
@@ -120,7 +120,7 @@ def test_change_of_a_file_with_very_many_blocks(data: Path, integrity: Box, poli
     assert {"damaged" if policy == "archive" else "changed": 1} == tallies(done)
     again = integrity.run("--json", "scrub", data)
     if policy == "archive":
-        assert ({"damaged": 1}, [("changed", str(data / "file"))]) == (tallies(again), kinds(again))
+        assert ({"damaged": 1}, [("changed", str(data / "file"))]) == (tallies(again), met(again))
         integrity.run("accept", data, "--changes", "--yes", "--reason", "grown", expect=0)
         again = integrity.run("--json", "scrub", data)
     assert (0, {"verified": 1}) == (again.code, tallies(again))
@@ -144,7 +144,7 @@ def test_new_content_over_a_rotten_file_with_very_many_blocks(data: Path, integr
     for job in (["scan"], ["scrub"], ["scrub"], ["scrub", "--no-scan"]):
         done = integrity.run("--json", *job, data, expect=0 if job == ["scan"] else 1)
         assert {"damaged": 1} == tallies(done), job
-        assert [("rot", str(data / "file"))] == kinds(integrity.run("--json", "findings", expect=1))
+        assert [("rot", str(data / "file"))] == met(integrity.run("--json", "findings", expect=1))
 
 
 def test_not_a_trace_in_the_tree(integrity: Box) -> None:

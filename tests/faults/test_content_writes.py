@@ -19,8 +19,8 @@ from support.loopfs import LoopFS
 from support.namespaces import with_binds
 from support.preload import Shims
 from support.programs import sh
+from support.results import met, notes, tallies
 from support.shapes import put
-from support.tallies import kinds, notes, tallies
 from support.waiting import wait_until
 
 DAY_S = 86_400
@@ -100,7 +100,7 @@ def test_quiet_rewrite_found_by_a_scan_that_reads_everything(root: Path, integri
 
     done = integrity.run("--json", "scan", "--full", root, expect=1)
 
-    assert ([("silent_rewrite", str(root / "file"))], {"damaged": 1}) == (kinds(done), tallies(done))
+    assert ([("silent_rewrite", str(root / "file"))], {"damaged": 1}) == (met(done), tallies(done))
 
 
 def test_quiet_append_to_whole_blocks(root: Path, integrity: Box) -> None:
@@ -117,7 +117,7 @@ def test_quiet_append_to_whole_blocks(root: Path, integrity: Box) -> None:
 
     done = integrity.run("--json", "scrub", root, expect=1)
 
-    assert {("silent_rewrite", str(root / "file")), ("silent_rewrite", str(root / "holes"))} == set(kinds(done))
+    assert {("silent_rewrite", str(root / "file")), ("silent_rewrite", str(root / "holes"))} == set(met(done))
     assert {"damaged": 2} == tallies(done)
 
 
@@ -135,7 +135,7 @@ def test_another_file_under_the_same_time(root: Path, integrity: Box) -> None:
     done = integrity.run("--json", "scrub", root, expect=1)
 
     assert ({"not_due": 2}, 0) == (tallies(scan), scan.summary["bytes_read"])
-    assert ([("silent_rewrite", str(root / "here"))], {"damaged": 1, "verified": 1}) == (kinds(done), tallies(done))
+    assert ([("silent_rewrite", str(root / "here"))], {"damaged": 1, "verified": 1}) == (met(done), tallies(done))
     assert "another file stands here" in str(done.findings[0]["message"])
 
 
@@ -151,7 +151,7 @@ def test_rewrites_in_place_are_named_by_pattern(root: Path, integrity: Box) -> N
 
     done = integrity.run("--json", "scrub", root, expect=1)
 
-    assert ([("silent_rewrite", str(root / "box.jpg"))], {"changed": 1, "damaged": 1}) == (kinds(done), tallies(done))
+    assert ([("silent_rewrite", str(root / "box.jpg"))], {"changed": 1, "damaged": 1}) == (met(done), tallies(done))
     assert {"verified": 1, "damaged": 1} == tallies(integrity.run("--json", "scrub", root, expect=1))
 
 
@@ -255,7 +255,7 @@ def test_rot_right_after_a_scan_on_whole_seconds(seconds: Path, integrity: Box) 
 
     done = integrity.run("--json", "scrub", seconds, expect=1)
 
-    assert [("rot", str(path))] == kinds(done)
+    assert [("rot", str(path))] == met(done)
     assert "proven" == done.findings[0]["certainty"]
 
 
@@ -269,7 +269,7 @@ def test_rot_of_a_file_from_the_future(data: Path, integrity: Box) -> None:
     assert {"not_due": 1} == tallies(integrity.run("--json", "scan", data, expect=0))
     rot(path, 5_000)
 
-    assert [("rot", str(path))] == kinds(integrity.run("--json", "scrub", data, expect=1))
+    assert [("rot", str(path))] == met(integrity.run("--json", "scrub", data, expect=1))
 
 
 @pytest.mark.root
@@ -286,7 +286,7 @@ def test_clock_set_back(data: Path, integrity: Box, shims: Shims, tmp_path: Path
 
     done = integrity.run("--json", "scrub", data, env=back, expect=1)
 
-    assert [("rot", str(data / "rotten"))] == kinds(done)
+    assert [("rot", str(data / "rotten"))] == met(done)
     assert {"damaged": 1, "changed": 1, "verified": 1} == tallies(done)
     again = integrity.run("--json", "scan", data, env=back, expect=0)
     assert 0 == again.summary["bytes_read"]
@@ -330,7 +330,7 @@ def test_chown_before_real_rot(data: Path, integrity: Box) -> None:
     scrub = integrity.run("--json", "scrub", data, expect=1)
 
     assert (0, {"not_due": 6}) == (scan.summary["bytes_read"], tallies(scan))
-    assert [("silent_rewrite", str(data / "3.jpg"))] == kinds(scrub)
+    assert [("silent_rewrite", str(data / "3.jpg"))] == met(scrub)
     assert "ctime_moved" == scrub.findings[0]["certainty"]
     assert {"verified": 5, "damaged": 1} == tallies(scrub)
     rot(data / "4.jpg", 4_321, 5)
@@ -356,7 +356,7 @@ def test_move_to_a_new_disk_with_one_file_damaged_on_the_way(ext4: LoopFS, xfs: 
     ext4.umount()
     try:
         done = integrity.run("--json", "root", "rebind", old, new, expect=1)
-        assert [("silent_rewrite", str(new / "film"))] == kinds(done)
+        assert [("silent_rewrite", str(new / "film"))] == met(done)
         assert [1] == done.findings[0]["blocks"]
         assert {"verified": 4, "damaged": 1} == tallies(integrity.run("--json", "scrub", new, expect=1))
         assert {"not_due": 4, "damaged": 1} == tallies(integrity.run("--json", "scan", new, expect=0))

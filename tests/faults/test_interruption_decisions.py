@@ -10,9 +10,11 @@ import pytest
 
 from support.cli import Box, Completed
 from support.faultfs import FaultFS, Rule
-from support.planted import age, count_rows, plant, plant_path, query, tally_all
+from support.planted import age, plant, plant_path
+from support.results import tallies
 from support.running import Running
 from support.shapes import put
+from support.stored import count_rows, query
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.root
@@ -53,7 +55,7 @@ def test_files_that_are_forgotten_meanwhile(faulty: FaultFS, integrity: Box, roo
     assert 0 == integrity.run("catalog", "check").code
     integrity.run("scan", root, expect=0)
     assert COUNT == count_rows(integrity)
-    assert {"verified": COUNT} == tally_all(integrity.run("--json", "scrub", root, expect=0))
+    assert {"verified": COUNT} == tallies(integrity.run("--json", "scrub", root, expect=0))
 
 
 @pytest.mark.parametrize("command", ["scan", "scrub"])
@@ -66,7 +68,7 @@ def test_root_that_is_forgotten_meanwhile(faulty: FaultFS, integrity: Box, root:
     assert f"{root}: was forgotten" in done[0].stderr
     assert 0 == integrity.run("catalog", "check").code
     assert 0 == count_rows(integrity)
-    assert {"new": COUNT} == tally_all(integrity.run("--json", "scan", root, expect=0))
+    assert {"new": COUNT} == tallies(integrity.run("--json", "scan", root, expect=0))
 
 
 @pytest.mark.parametrize("command", ["scan", "scrub"])
@@ -81,4 +83,4 @@ def test_file_that_is_accepted_meanwhile(faulty: FaultFS, integrity: Box, root: 
     ((reason, version),) = query(integrity, "SELECT reason, version FROM file WHERE name = CAST('1.txt' AS BLOB)")
     assert version in (2, 3), reason
     integrity.run("scan", root, expect=0)
-    assert {"verified": COUNT} == tally_all(integrity.run("--json", "scrub", root, expect=0))
+    assert {"verified": COUNT} == tallies(integrity.run("--json", "scrub", root, expect=0))

@@ -13,8 +13,10 @@ from support.bitrot import flip_bit
 from support.cli import Box
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
-from support.planted import age, baselines, get_number, kinds, query, tally_all, tamper
+from support.planted import age
+from support.results import get_number, kinds, tallies
 from support.running import Running
+from support.stored import baselines, query, tamper
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.root
@@ -57,15 +59,15 @@ def test_recording_goes_on_where_it_stopped(
     """After Ctrl-C or a kill the second scan reads the rest only; MD5 and blocks are those of an undisturbed scan."""
     assert code == stop_within(faulty, integrity, "scan", offset=130 * MIB, number=number)
     result = integrity.run("--json", "scan", large.parent, expect=0)
-    assert {"new": 1} == tally_all(result)
+    assert {"new": 1} == tallies(result)
     assert SIZE - 130 * MIB <= get_number(result.summary, "bytes_read") <= SIZE - least
     ((md5, blocks),) = query(integrity, "SELECT md5, (SELECT count(*) FROM block_run) FROM file")
     with open(large, "rb") as file:
         assert hashlib.file_digest(file, "md5").digest() == md5
     assert -(-SIZE // 65536 // 1024) <= int(str(blocks))
     assert [] == query(integrity, "SELECT 1 FROM checkpoint")
-    assert {"verified": 1} == tally_all(integrity.run("--json", "scrub", large.parent, expect=0))
-    assert {"verified": 1} == tally_all(integrity.run("--json", "scrub", "--deep", large.parent, expect=0))
+    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", large.parent, expect=0))
+    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", "--deep", large.parent, expect=0))
     resumed = {path: row[4:] for path, row in baselines(integrity.catalog).items()}
     undisturbed = Box(integrity.home.parent / "undisturbed")
     undisturbed.configure((integrity.home / "integrity.toml").read_text())
@@ -86,7 +88,7 @@ def test_checkpoint_is_void_when_the_file_changed(faulty: FaultFS, integrity: Bo
     ((md5,),) = query(integrity, "SELECT md5 FROM file")
     with open(large, "rb") as file:
         assert hashlib.file_digest(file, "md5").digest() == md5
-    assert {"verified": 1} == tally_all(integrity.run("--json", "scrub", large.parent, expect=0))
+    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", large.parent, expect=0))
 
 
 def test_checkpoint_that_is_damaged_is_none(faulty: FaultFS, integrity: Box, large: Path) -> None:
@@ -95,7 +97,7 @@ def test_checkpoint_that_is_damaged_is_none(faulty: FaultFS, integrity: Box, lar
     assert 1 == tamper(integrity, "UPDATE checkpoint SET offset_bytes = offset_bytes - 65536")
     result = integrity.run("--json", "scan", large.parent, expect=0)
     assert SIZE == result.summary["bytes_read"]
-    assert {"verified": 1} == tally_all(integrity.run("--json", "scrub", large.parent, expect=0))
+    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", large.parent, expect=0))
 
 
 def test_reading_that_began_anew_and_was_stopped_again(faulty: FaultFS, integrity: Box, large: Path) -> None:
@@ -106,7 +108,7 @@ def test_reading_that_began_anew_and_was_stopped_again(faulty: FaultFS, integrit
     result = integrity.run("--json", "scan", large.parent, expect=0)
     assert get_number(result.summary, "bytes_read") < SIZE - 90 * MIB
     assert 0 == integrity.run("catalog", "check").code
-    assert {"verified": 1} == tally_all(integrity.run("--json", "scrub", "--deep", large.parent, expect=0))
+    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", "--deep", large.parent, expect=0))
 
 
 def test_verification_goes_on_where_it_stopped(faulty: FaultFS, integrity: Box, large: Path) -> None:
@@ -115,7 +117,7 @@ def test_verification_goes_on_where_it_stopped(faulty: FaultFS, integrity: Box, 
     assert 130 == stop_within(faulty, integrity, "scrub", offset=130 * MIB, number=signal.SIGINT)
     assert [] == query(integrity, "SELECT 1 FROM file WHERE verified_at IS NOT NULL")
     result = integrity.run("--json", "scrub", large.parent, expect=0)
-    assert {"verified": 1} == tally_all(result)
+    assert {"verified": 1} == tallies(result)
     assert SIZE - 130 * MIB <= get_number(result.summary, "bytes_read") <= SIZE - 120 * MIB
     assert [] == query(integrity, "SELECT 1 FROM checkpoint")
     assert SIZE == integrity.run("--json", "scrub", large.parent, expect=0).summary["bytes_read"]
@@ -139,7 +141,7 @@ def test_rot_before_the_stop_is_found_by_the_window_after_it(integrity: Box) -> 
             if result.findings:
                 break
             assert 0 == result.code
-            assert {"not_due": 1} == tally_all(result)
+            assert {"not_due": 1} == tallies(result)
         assert ["rot"] == [one["kind"] for one in found]
         assert [160, 2400] == found[0]["blocks"]
         result = integrity.run("--json", "scrub")

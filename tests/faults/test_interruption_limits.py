@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from support.cli import Box
-from support.planted import age, get_number, plant, query, tally_all
+from support.planted import age, plant
 from support.preload import Shims
+from support.results import get_number, tallies
 from support.shapes import put
+from support.stored import query
 
 MIB = 1 << 20
 COUNT = 40
@@ -36,7 +38,7 @@ def test_percent_covers_everything_in_turns(root: Path, integrity: Box) -> None:
     """Each quarter takes other files, those that waited longest: four of them verify everything, with exit 0."""
     for turn in range(1, 5):
         result = integrity.run("--json", "scrub", root, "--percent", "25", expect=0)
-        assert {"verified": COUNT // 4, "not_due": COUNT * 3 // 4} == tally_all(result)
+        assert {"verified": COUNT // 4, "not_due": COUNT * 3 // 4} == tallies(result)
         assert "clean" == result.summary["outcome"]
         assert turn * COUNT // 4 == verified(integrity)
 
@@ -46,7 +48,7 @@ def test_byte_limit_stops_and_goes_on(root: Path, integrity: Box) -> None:
     done = 0
     for _ in range(20):
         result = integrity.run("--json", "scrub", root, "--byte-limit", "1M", "--new", expect=0)
-        found = tally_all(result)
+        found = tallies(result)
         assert COUNT == sum(found.values())
         done += found.get("verified", 0)
         assert done == verified(integrity)
@@ -59,7 +61,7 @@ def test_byte_limit_stops_and_goes_on(root: Path, integrity: Box) -> None:
 def test_time_limit_stops(root: Path, integrity: Box) -> None:
     """With a rate of two files a second and a second of time few are verified, the rest is not due, exit 0."""
     result = integrity.run("--json", "scrub", root, "--rate", "200K", "--time-limit", "1s", "--jobs", "1", expect=0)
-    found = tally_all(result)
+    found = tallies(result)
     assert {"verified", "not_due"} == set(found)
     assert COUNT == sum(found.values())
     assert 1 <= found["verified"] < COUNT // 2
@@ -74,8 +76,8 @@ def test_time_limit_inside_a_large_file(tmp_path: Path, integrity: Box) -> None:
     integrity.configure(f'[[root]]\npath = "{root}"\nblock_size = "64KiB"\n')
     integrity.run("scan", expect=0)
     result = integrity.run("--json", "scrub", "--rate", "20M", "--time-limit", "1s", expect=0)
-    assert {"not_due": 1} == tally_all(result)
-    assert {"verified": 1} == tally_all(integrity.run("--json", "scrub", expect=0))
+    assert {"not_due": 1} == tallies(result)
+    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", expect=0))
 
 
 def test_rate_holds(root: Path, integrity: Box) -> None:
@@ -83,7 +85,7 @@ def test_rate_holds(root: Path, integrity: Box) -> None:
     began = time.monotonic()
     result = integrity.run("--json", "scrub", root, "--rate", "2M", expect=0)
     took = time.monotonic() - began
-    assert {"verified": COUNT} == tally_all(result)
+    assert {"verified": COUNT} == tallies(result)
     expected = COUNT * SIZE / (2 * MIB)
     assert expected - 0.5 <= float(str(result.summary["duration_s"]))
     assert took < expected + 10
@@ -96,40 +98,40 @@ def test_rate_holds_inside_a_large_file(tmp_path: Path, integrity: Box) -> None:
     put(root / "large.bin", os.urandom(20 * MIB))
     integrity.run("scan", root, expect=0)
     result = integrity.run("--json", "scrub", root, "--rate", "10M", expect=0)
-    assert {"verified": 1} == tally_all(result)
+    assert {"verified": 1} == tallies(result)
     assert 1.4 <= float(str(result.summary["duration_s"])) < 15
 
 
 def test_new_reads_what_was_never_verified(root: Path, integrity: Box) -> None:
     """--new takes what was recorded since the last scrub, also what its own scan has just recorded."""
     integrity.run("scrub", root, expect=0)
-    assert {"not_due": COUNT} == tally_all(integrity.run("--json", "scrub", root, "--new", expect=0))
+    assert {"not_due": COUNT} == tallies(integrity.run("--json", "scrub", root, "--new", expect=0))
     put(root / "fresh.txt")
-    assert {"verified": 1, "not_due": COUNT} == tally_all(integrity.run("--json", "scrub", root, "--new", expect=0))
+    assert {"verified": 1, "not_due": COUNT} == tallies(integrity.run("--json", "scrub", root, "--new", expect=0))
 
 
 def test_no_scan_leaves_what_is_not_recorded(root: Path, integrity: Box) -> None:
     """--no-scan verifies what is recorded and does not know of anything else."""
     put(root / "fresh.txt")
-    assert {"verified": COUNT} == tally_all(integrity.run("--json", "scrub", root, "--no-scan", expect=0))
-    assert {"new": 1, "not_due": COUNT} == tally_all(integrity.run("--json", "scan", root, expect=0))
+    assert {"verified": COUNT} == tallies(integrity.run("--json", "scrub", root, "--no-scan", expect=0))
+    assert {"new": 1, "not_due": COUNT} == tallies(integrity.run("--json", "scan", root, expect=0))
 
 
 def test_due_and_older_than_go_by_the_clock(root: Path, integrity: Box, shims: Shims, tmp_path: Path) -> None:
     """--due asks the promise, --older-than a duration; the clock starts at recording."""
     clock = tmp_path / "clock"
     for option in (("--due",), ("--older-than", "10d")):
-        assert {"not_due": COUNT} == tally_all(integrity.run("--json", "scrub", root, *option, expect=0))
+        assert {"not_due": COUNT} == tallies(integrity.run("--json", "scrub", root, *option, expect=0))
     later = shims.clock(clock, 11 * 86_400)
-    assert {"not_due": COUNT} == tally_all(integrity.run("--json", "scrub", root, "--due", env=later))
+    assert {"not_due": COUNT} == tallies(integrity.run("--json", "scrub", root, "--due", env=later))
     some = integrity.run("--json", "scrub", root / "d1", "--older-than", "10d", env=later)
-    assert {"verified": 6} == tally_all(some)
+    assert {"verified": 6} == tallies(some)
     rest = integrity.run("--json", "scrub", root, "--older-than", "10d", env=later)
-    assert {"verified": COUNT - 6, "not_due": 6} == tally_all(rest)
-    assert {"not_due": COUNT} == tally_all(integrity.run("--json", "scrub", root, "--older-than", "10d", env=later))
+    assert {"verified": COUNT - 6, "not_due": 6} == tallies(rest)
+    assert {"not_due": COUNT} == tallies(integrity.run("--json", "scrub", root, "--older-than", "10d", env=later))
     much_later = shims.clock(clock, 42 * 86_400)
     due = integrity.run("--json", "scrub", root, "--due", env=much_later)
-    assert (0, {"verified": COUNT}) == (due.code, tally_all(due))
+    assert (0, {"verified": COUNT}) == (due.code, tallies(due))
 
 
 def test_overdue_files_come_first(root: Path, integrity: Box, shims: Shims, tmp_path: Path) -> None:
@@ -138,7 +140,7 @@ def test_overdue_files_come_first(root: Path, integrity: Box, shims: Shims, tmp_
     put(root / "fresh.bin", os.urandom(MIB))
     integrity.run("scan", root, env=later)
     result = integrity.run("--json", "scrub", root, "--percent", "79", env=later)
-    assert (0, {"verified": COUNT, "not_due": 1}) == (result.code, tally_all(result))
+    assert (0, {"verified": COUNT, "not_due": 1}) == (result.code, tallies(result))
     assert [] == query(integrity, "SELECT 1 FROM file WHERE size_bytes = ? AND verified_at IS NOT NULL", [MIB])
 
 

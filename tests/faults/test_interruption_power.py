@@ -8,7 +8,9 @@ import pytest
 
 from support.cli import Box
 from support.crashdisk import CrashDisk
-from support.planted import age, count_rows, plant, tally_all
+from support.planted import age, plant
+from support.results import tallies
+from support.stored import count_rows
 
 pytestmark = pytest.mark.root
 
@@ -33,5 +35,5 @@ def test_power_cuts_under_the_catalog(tmp_path: Path) -> None:
                 box = Box(fs.folder / "home")
                 assert int(cut.marks[-1]) <= count_rows(box)
                 result = box.run("--json", "scrub", root, expect=0)
-                assert {"verified": 150} == tally_all(result)
+                assert {"verified": 150} == tallies(result)
                 assert 0 == box.run("catalog", "check").code

@@ -9,9 +9,11 @@ import pytest
 
 from support.cli import Box, Completed
 from support.faultfs import FaultFS, Rule
-from support.planted import age, baselines, count_rows, kinds, plant, query, tally_all
+from support.planted import age, plant
+from support.results import kinds, tallies
 from support.running import Running
 from support.shapes import put
+from support.stored import baselines, count_rows, query
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.root
@@ -47,12 +49,12 @@ def test_first_scan_that_is_stopped(faulty: FaultFS, integrity: Box, root: Path,
     result = interrupt(faulty, integrity, "scan", root, at=at, signals=(number,))
     assert 130 == result.code
     assert "interrupted" == result.summary["outcome"]
-    found = tally_all(result)
+    found = tallies(result)
     assert 0 < found["new"] < COUNT
     assert found["new"] == count_rows(integrity)
     again = integrity.run("--json", "scan", root, expect=0)
-    assert {"new": COUNT - found["new"], "not_due": found["new"]} == tally_all(again)
-    assert {"verified": COUNT} == tally_all(integrity.run("--json", "scrub", root, expect=0))
+    assert {"new": COUNT - found["new"], "not_due": found["new"]} == tallies(again)
+    assert {"verified": COUNT} == tallies(integrity.run("--json", "scrub", root, expect=0))
     assert [("interrupted",), ("clean",), ("clean",)] == query(integrity, "SELECT outcome FROM run ORDER BY id")
 
 
@@ -67,13 +69,13 @@ def test_scan_that_is_stopped_counts_every_recorded_file(faulty: FaultFS, integr
     at = Rule("readdir", path="/d3", is_hung=True)
     result = interrupt(faulty, integrity, "scan", root, at=at, signals=(signal.SIGINT,))
     assert 130 == result.code
-    found = tally_all(result)
+    found = tallies(result)
     assert COUNT == sum(found.values())
     assert "missing" not in found
     assert before == baselines(integrity.catalog)
     again = integrity.run("--json", "scan", root, expect=0)
-    assert {"changed": 4, "missing": 1, "not_due": COUNT - 5} == tally_all(again)
-    assert {"not_due": COUNT - 1} == tally_all(integrity.run("--json", "scan", root, expect=0))
+    assert {"changed": 4, "missing": 1, "not_due": COUNT - 5} == tallies(again)
+    assert {"not_due": COUNT - 1} == tallies(integrity.run("--json", "scan", root, expect=0))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -83,13 +85,13 @@ def test_scrub_that_is_stopped(faulty: FaultFS, integrity: Box, root: Path, numb
     at = Rule("read", path="*/3*.txt", is_hung=True)
     result = interrupt(faulty, integrity, "scrub", root, "--jobs", "1", at=at, signals=(number,))
     assert 130 == result.code
-    found = tally_all(result)
+    found = tallies(result)
     assert COUNT == sum(found.values())
     assert {"verified", "not_due"} == set(found)
     ((verified,),) = query(integrity, "SELECT count(*) FROM file WHERE verified_at IS NOT NULL")
     assert found["verified"] == verified
     rest = integrity.run("--json", "scrub", root, "--new", expect=0)
-    assert {"verified": COUNT - found["verified"], "not_due": found["verified"]} == tally_all(rest)
+    assert {"verified": COUNT - found["verified"], "not_due": found["verified"]} == tallies(rest)
 
 
 def test_second_signal_ends_at_once(faulty: FaultFS, integrity: Box, root: Path) -> None:
@@ -102,7 +104,7 @@ def test_second_signal_ends_at_once(faulty: FaultFS, integrity: Box, root: Path)
         faulty.clear(rule)
         assert running.finish().code in (-signal.SIGINT, 130)
     assert 0 == integrity.run("catalog", "check").code
-    assert COUNT == sum(tally_all(integrity.run("--json", "scan", root, expect=0)).values())
+    assert COUNT == sum(tallies(integrity.run("--json", "scan", root, expect=0)).values())
 
 
 def test_stop_while_a_mismatch_waits_for_its_rereads(integrity: Box, tmp_path: Path) -> None:
@@ -122,5 +124,5 @@ def test_stop_while_a_mismatch_waits_for_its_rereads(integrity: Box, tmp_path: P
             result = running.finish()
         assert 130 == result.code
         assert [] == kinds(result)
-        assert {"verified": 13, "not_due": 1} == tally_all(result)
+        assert {"verified": 13, "not_due": 1} == tallies(result)
         assert ["rot"] == kinds(integrity.run("--json", "scrub", fs.folder / "root", expect=1))

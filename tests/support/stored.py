@@ -1,0 +1,42 @@
+"""What stands in the catalog's file: read, or changed, behind the program's back."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+
+from support import AnyPath
+from support.cli import Box
+
+
+def query(integrity: Box, sql: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
+    """Ask the catalog's file directly."""
+    with closing(sqlite3.connect(integrity.catalog)) as db:
+        return db.execute(sql, values).fetchall()
+
+
+def tamper(integrity: Box, sql: str, values: Sequence[object] = ()) -> int:
+    """Change the catalog's file behind the program's back; say how many rows."""
+    with closing(sqlite3.connect(integrity.catalog)) as db, db:
+        return db.execute(sql, values).rowcount
+
+
+def count_rows(integrity: Box) -> int:
+    """Count the recorded files."""
+    return int(str(query(integrity, "SELECT count(*) FROM file")[0][0]))
+
+
+def baselines(catalog: AnyPath) -> dict[bytes, tuple[object, ...]]:
+    """Return what is recorded of each file, by its path, without the times at which it was recorded or verified."""
+    with closing(sqlite3.connect(catalog)) as db:
+        rows = db.execute(
+            "SELECT root.path, folder.path, name, size_bytes, mtime_ns, ctime_ns, inode, md5, xxh3_128, blake3,"
+            " block_size_bytes, version, reason, is_frozen, verified_at IS NULL, file.id"
+            " FROM file JOIN folder ON folder.id = folder_id JOIN root ON root.id = root_id"
+        ).fetchall()
+        runs = db.execute("SELECT file_id, version, run, block_count, md5, xxh3_128 FROM block_run").fetchall()
+    blocks: dict[object, list[tuple[object, ...]]] = {}
+    for file_id, *run in sorted(runs):
+        blocks.setdefault(file_id, []).append(tuple(run))
+    return {b"/".join(filter(None, row[:3])): (*row[3:-1], tuple(blocks.get(row[-1], ()))) for row in rows}
