@@ -40,9 +40,16 @@
 #define MD5_STATE_MIN_BYTES 40
 #define MD5_STATE_MAX_BYTES 103
 
-/* The bits of a feature mask. The portable path needs none of them and can't be masked out. */
+/*
+ * The bits of a feature mask, from the narrowest path to the widest. The portable path of one chain needs none of them
+ * and can't be masked out; MD5_FEATURE_INTERLEAVED are its forms for two and for four chains.
+ */
 #define MD5_FEATURE_X86_64 1U
-#define MD5_FEATURES_ALL 1U
+#define MD5_FEATURE_INTERLEAVED 2U
+#define MD5_FEATURE_NEON 4U
+#define MD5_FEATURE_AVX2 8U
+#define MD5_FEATURE_AVX512 16U
+#define MD5_FEATURES_ALL 31U
 
 /*
  * Public so that callers can place it where they like; its fields are the core's alone. Copying it by assignment copies
@@ -84,10 +91,10 @@ const char *md5_state_problem(const uint8_t *state, size_t size_bytes);
  */
 void md5_set_feature_mask(uint32_t mask);
 
-/* Return the features that this machine has and that this build can use, whatever the mask. */
+/* Return the features that this build, the processor and the operating system have, whatever the mask. */
 uint32_t md5_features(void);
 
-/* Name the path that computes: "scalar-x86-64", "scalar", or NULL if none passes the self-test. */
-const char *md5_path_name(void);
+/* Return those of them that the mask allows and that passed the self-test: the ones that compute. */
+uint32_t md5_features_in_use(void);
 
 #endif

@@ -2,8 +2,9 @@
  * Many messages through few lanes: as soon as one ends, the next one takes its lane.
  *
  * A message is its whole blocks, where they lie, and then one or two blocks of padding; what belongs to a stream is only
- * whole blocks, and what is left over waits in the stream. Knows no CPU: the dispatcher says how many lanes there are,
- * and the last message, when it is alone, goes through the compression function of one chain.
+ * whole blocks, and what is left over waits in the stream. The lanes in use are always the first ones, so that fewer and
+ * fewer can be brought forward by narrower and narrower functions at the end. Knows no CPU: the dispatcher says how many
+ * lanes there are.
  */
 #include "md5_batch.h"
 
@@ -11,20 +12,28 @@
 
 #include <string.h>
 
-#define MOST_LANES 2
 #define LENGTH_FIELD_BYTES 8
 #define MOST_TAIL_BLOCKS 2
 
 struct lane {
-    const md5_message *message; /* NULL: the lane is free */
+    md5_message message;
     uint8_t *digest;
-    const uint8_t *next; /* of the blocks that are being worked off ... */
-    size_t blocks;       /* ... so many are left; never 0 while there is a message */
-    size_t rest_bytes;   /* behind them, to wait in the stream */
-    uint32_t words[4];
+    size_t rest_bytes; /* behind the blocks, to wait in the stream */
     int is_tail;
     uint8_t tail[MOST_TAIL_BLOCKS * MD5_BLOCK_BYTES];
 };
+
+/* What the compression functions need lies side by side. */
+struct lanes {
+    size_t in_use;
+    uint32_t words[4][MD5_MOST_LANES];
+    const uint8_t *next[MD5_MOST_LANES]; /* of the blocks that are being worked off ... */
+    size_t blocks[MD5_MOST_LANES];       /* ... so many are left; never 0 in a lane in use */
+    struct lane lane[MD5_MOST_LANES];
+};
+
+/* Free whenever not all lanes are in use. */
+#define SPARE_LANE (MD5_MOST_LANES - 1)
 
 /* Write what follows the whole blocks of ${message} (RFC 1321 sections 3.1 and 3.2); return how many blocks it is. */
 static size_t write_tail(const md5_message *message, uint8_t tail[MOST_TAIL_BLOCKS * MD5_BLOCK_BYTES])
@@ -41,31 +50,38 @@ static size_t write_tail(const md5_message *message, uint8_t tail[MOST_TAIL_BLOC
     return blocks;
 }
 
-/* Go on behind the blocks that were worked off: with the tail, or with what is left to do when all is over. */
-static void go_on(struct lane *lane)
+/*
+ * Go on behind the blocks that were worked off in lane ${i}: with the tail, or with what is left to do when all is over.
+ * Return whether the lane is free now.
+ */
+static int go_on(struct lanes *lanes, size_t i)
 {
-    const md5_message *const message = lane->message;
+    struct lane *const lane = &lanes->lane[i];
+    md5_context *const stream = lane->message.stream;
 
-    if (message->stream == NULL && !lane->is_tail) {
+    if (stream == NULL && !lane->is_tail) {
         lane->is_tail = 1;
-        lane->blocks = write_tail(message, lane->tail);
-        lane->next = lane->tail;
-        return;
+        lanes->blocks[i] = write_tail(&lane->message, lane->tail);
+        lanes->next[i] = lane->tail;
+        return 0;
     }
-    if (message->stream != NULL) {
-        memcpy(message->stream->words, lane->words, sizeof lane->words);
-        md5_update(message->stream, lane->next, lane->rest_bytes);
+    if (stream != NULL) {
+        for (size_t word = 0; word < 4; word++)
+            stream->words[word] = lanes->words[word][i];
+        md5_update(stream, lanes->next[i], lane->rest_bytes);
     } else {
-        for (size_t i = 0; i < 4; i++)
-            md5_store_u32(lane->digest + 4 * i, lane->words[i]);
+        for (size_t word = 0; word < 4; word++)
+            md5_store_u32(lane->digest + 4 * word, lanes->words[word][i]);
     }
-    lane->message = NULL;
+    return 1;
 }
 
-/* Take ${message} into a free lane; which is free again at once if there are no blocks to be worked off. */
-static void begin(struct lane *lane, const md5_message *message, uint8_t *digest)
+/* Start with the message that lane ${i} has got. Return whether it is free again: there may be no blocks to work off. */
+static int begin(struct lanes *lanes, size_t i)
 {
     static const uint32_t initial[4] = {MD5_INITIAL_A, MD5_INITIAL_B, MD5_INITIAL_C, MD5_INITIAL_D};
+    struct lane *const lane = &lanes->lane[i];
+    const md5_message *const message = &lane->message;
     md5_context *const stream = message->stream;
     size_t missing = 0;
 
@@ -76,62 +92,163 @@ static void begin(struct lane *lane, const md5_message *message, uint8_t *digest
             missing = message->size_bytes;
         md5_update(stream, message->data, missing);
     }
-    lane->message = message;
-    lane->digest = digest;
-    lane->next = message->size_bytes != 0 ? message->data + missing : lane->tail;
-    lane->blocks = (message->size_bytes - missing) / MD5_BLOCK_BYTES;
     lane->rest_bytes = (message->size_bytes - missing) % MD5_BLOCK_BYTES;
     lane->is_tail = 0;
-    memcpy(lane->words, stream != NULL ? stream->words : initial, sizeof lane->words);
+    lanes->next[i] = message->size_bytes != 0 ? message->data + missing : lane->tail;
+    lanes->blocks[i] = (message->size_bytes - missing) / MD5_BLOCK_BYTES;
+    for (size_t word = 0; word < 4; word++)
+        lanes->words[word][i] = stream != NULL ? stream->words[word] : initial[word];
     if (stream != NULL)
-        stream->byte_count += lane->blocks * MD5_BLOCK_BYTES;
-    if (lane->blocks == 0)
-        go_on(lane);
+        stream->byte_count += lanes->blocks[i] * MD5_BLOCK_BYTES;
+    return lanes->blocks[i] == 0 && go_on(lanes, i);
 }
 
-static void pass(struct lane *lane, size_t blocks)
+/* Fill the free lane ${i}. Return whether it is still free: there are no more messages. */
+static int fill(struct lanes *lanes, size_t i, md5_take *take, void *source)
 {
-    lane->next += blocks * MD5_BLOCK_BYTES;
-    lane->blocks -= blocks;
-    if (lane->blocks == 0)
-        go_on(lane);
+    while (take(source, &lanes->lane[i].message, &lanes->lane[i].digest))
+        if (!begin(lanes, i))
+            return 0;
+    return 1;
 }
 
-/* Work off the blocks that both lanes have, or those of the one that is not free. */
-static void step(struct lane *one, struct lane *other)
+/* Where the blocks of lane ${i} stand once it has become lane ${j}: a tail moves with its lane. */
+static const uint8_t *moved(const struct lanes *lanes, size_t i, size_t j)
 {
-    if (one->message != NULL && other->message != NULL) {
-        const size_t blocks = one->blocks < other->blocks ? one->blocks : other->blocks;
+    const struct lane *const lane = &lanes->lane[i];
 
-        md5_compress_x2(one->words, one->next, other->words, other->next, blocks);
-        pass(one, blocks);
-        pass(other, blocks);
-    } else {
-        struct lane *const alone = one->message != NULL ? one : other;
+    return lane->is_tail ? lanes->lane[j].tail + (lanes->next[i] - lane->tail) : lanes->next[i];
+}
 
-        md5_compress(alone->words, alone->next, alone->blocks);
-        pass(alone, alone->blocks);
+/* Let lane ${from} take the place of lane ${to}. */
+static void move_lane(struct lanes *lanes, size_t from, size_t to)
+{
+    for (size_t word = 0; word < 4; word++)
+        lanes->words[word][to] = lanes->words[word][from];
+    lanes->next[to] = moved(lanes, from, to);
+    lanes->blocks[to] = lanes->blocks[from];
+    lanes->lane[to] = lanes->lane[from];
+}
+
+/*
+ * Decide how many lanes to work off, given that ${most} can be. When they are not all in use no more messages will come,
+ * and the longest one may be what all is waiting for: it goes first then.
+ */
+static size_t choose_lanes(struct lanes *lanes, size_t most)
+{
+    size_t longest = 0;
+    uint64_t total = 0;
+
+    if (lanes->in_use == most)
+        return most;
+    for (size_t i = 0; i < lanes->in_use; i++) {
+        total += lanes->blocks[i];
+        if (lanes->blocks[i] > lanes->blocks[longest])
+            longest = i;
     }
+    if (longest != 0) {
+        move_lane(lanes, 0, SPARE_LANE);
+        move_lane(lanes, longest, 0);
+        move_lane(lanes, SPARE_LANE, longest);
+    }
+    return md5_lanes(lanes->in_use, lanes->blocks[0], total);
+}
+
+/*
+ * Bring ${count} lanes forward until one of those in use is worked off; free ones read what the first one reads. Return
+ * how many of them are in use.
+ */
+static size_t step(struct lanes *lanes, size_t count)
+{
+    const size_t worked = count < lanes->in_use ? count : lanes->in_use;
+    size_t blocks = lanes->blocks[0];
+
+    for (size_t i = 1; i < worked; i++)
+        if (lanes->blocks[i] < blocks)
+            blocks = lanes->blocks[i];
+    for (size_t i = worked; i < count; i++)
+        lanes->next[i] = lanes->next[0];
+    md5_compress_lanes(count, lanes->words, lanes->next, blocks);
+    for (size_t i = 0; i < worked; i++) {
+        lanes->next[i] += blocks * MD5_BLOCK_BYTES;
+        lanes->blocks[i] -= blocks;
+    }
+    return worked;
+}
+
+int md5_batch_from(md5_take *take, void *source)
+{
+    struct lanes lanes;
+    size_t most;
+
+    if (md5_select() != 0)
+        return -1;
+    most = md5_most_lanes();
+    lanes.in_use = 0;
+    memset(lanes.words, 0, sizeof lanes.words);
+    while (lanes.in_use < most && !fill(&lanes, lanes.in_use, take, source))
+        lanes.in_use++;
+    while (lanes.in_use != 0) {
+        /* From the last one, so that whoever takes the place of another has been looked at. */
+        for (size_t i = step(&lanes, choose_lanes(&lanes, most)); i-- > 0;)
+            if (lanes.blocks[i] == 0 && go_on(&lanes, i) && fill(&lanes, i, take, source))
+                move_lane(&lanes, --lanes.in_use, i);
+    }
+    return 0;
+}
+
+struct listed {
+    const md5_message *next;
+    const md5_message *end;
+    uint8_t *digest;
+};
+
+static int take_listed(void *source, md5_message *message, uint8_t **digest)
+{
+    struct listed *const left = source;
+
+    if (left->next == left->end)
+        return 0;
+    *message = *left->next++;
+    *digest = left->digest;
+    left->digest += MD5_DIGEST_BYTES;
+    return 1;
 }
 
 int md5_batch(const md5_message *messages, size_t count, uint8_t *digests)
 {
-    struct lane lanes[MOST_LANES] = {0};
-    size_t lane_count, next = 0;
+    struct listed left = {messages, messages + count, digests};
 
-    if (md5_select() != 0)
-        return -1;
-    lane_count = md5_lanes();
-    for (;;) {
-        size_t busy = 0;
+    return md5_batch_from(take_listed, &left);
+}
 
-        for (size_t i = 0; i < lane_count; i++) {
-            for (; lanes[i].message == NULL && next < count; next++)
-                begin(&lanes[i], messages + next, digests + MD5_DIGEST_BYTES * next);
-            busy += lanes[i].message != NULL;
-        }
-        if (busy == 0)
-            return 0;
-        step(&lanes[0], &lanes[1]);
-    }
+struct joined {
+    const uint8_t *next;
+    const uint64_t *size_bytes;
+    size_t left;
+    uint8_t *digest;
+};
+
+static int take_joined(void *source, md5_message *message, uint8_t **digest)
+{
+    struct joined *const joined = source;
+
+    if (joined->left == 0)
+        return 0;
+    message->stream = NULL;
+    message->data = joined->next;
+    message->size_bytes = (size_t)*joined->size_bytes;
+    *digest = joined->digest;
+    joined->next += message->size_bytes;
+    joined->size_bytes++;
+    joined->left--;
+    joined->digest += MD5_DIGEST_BYTES;
+    return 1;
+}
+
+int md5_batch_joined(const uint8_t *data, const uint64_t *sizes_bytes, size_t count, uint8_t *digests)
+{
+    struct joined joined = {data, sizes_bytes, count, digests};
+
+    return md5_batch_from(take_joined, &joined);
 }

@@ -26,4 +26,19 @@ typedef struct {
  */
 int md5_batch(const md5_message *messages, size_t count, uint8_t *digests);
 
+/*
+ * Digest ${count} messages that lie one behind the other from ${data} on, the i-th of ${sizes_bytes}[i]. Write its digest
+ * to ${digests} + 16 * i. Refuse (-1) as md5_init does.
+ */
+int md5_batch_joined(const uint8_t *data, const uint64_t *sizes_bytes, size_t count, uint8_t *digests);
+
+/*
+ * Give the next message of ${source}, and the place for its digest if it is a whole one; return 0 when there are no
+ * more. Called in the order in which lanes become free.
+ */
+typedef int md5_take(void *source, md5_message *message, uint8_t **digest);
+
+/* Work off what ${take} gives, as md5_batch does with a list. */
+int md5_batch_from(md5_take *take, void *source);
+
 #endif

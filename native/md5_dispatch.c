@@ -1,38 +1,44 @@
 /*
  * Choose how to compress: the only file that asks the CPU.
  *
- * The ladder goes from the best path to the portable one. A path is used if it is compiled in, the machine has what it
- * needs, the mask allows it, and it passes the self-test (an idea of libcperciva's cpusupport). The choice is kept in
- * one atomic; threads that find it unmade at the same time all make the same one.
+ * Two ladders go from the best path to the portable one: for one chain, and for many. A path is used if it is compiled
+ * in, the machine has what it needs, the mask allows it, and it passes the self-test (an idea of libcperciva's
+ * cpusupport). What is usable is kept in one atomic; threads that find it unknown at the same time all find the same.
  */
 #include "md5_impl.h"
 
 #include <stdatomic.h>
 
-enum path {
-    PATH_UNKNOWN = 0, /* not chosen yet, or the mask has changed since */
-    PATH_NONE,        /* every path failed the self-test */
-    PATH_SCALAR,
-    PATH_SCALAR_X86_64
-};
+#if MD5_HAS_AVX2 || MD5_HAS_AVX512
+#include <cpuid.h>
+#endif
 
-static _Atomic int chosen_path = PATH_UNKNOWN;
-static _Atomic size_t chosen_lanes = 0; /* not chosen yet; portable, so no mask matters */
+/* Beside the feature bits in what is usable. */
+#define IS_KNOWN 0x40000000U
+#define IS_SCALAR_RIGHT 0x20000000U
+
+static _Atomic uint32_t usable = 0; /* not known yet, or the mask has changed since */
 static _Atomic uint32_t feature_mask = MD5_FEATURES_ALL;
 
 #define TEST_BLOCKS 2
 #define TEST_PERIOD 251 /* prime: no two blocks, words or rounds see the same bytes */
+
+/* One byte more, and compressed from the second on: a path must not need alignment. */
+static void write_test_message(uint8_t message[1 + TEST_BLOCKS * MD5_BLOCK_BYTES], size_t first)
+{
+    message[0] = 0;
+    for (size_t i = 0; i < TEST_BLOCKS * MD5_BLOCK_BYTES; i++)
+        message[1 + i] = (uint8_t)((first + i) % TEST_PERIOD);
+}
 
 int md5_self_test(md5_compress_function *compress)
 {
     /* From an independent implementation, over the bytes 0, 1, ..., 250, 0, ... */
     static const uint32_t expected[4] = {0xb85e4fd4U, 0xb03ccf42U, 0xfc8d902dU, 0x0e1b9628U};
     uint32_t words[4] = {MD5_INITIAL_A, MD5_INITIAL_B, MD5_INITIAL_C, MD5_INITIAL_D};
-    /* One byte more, and compressed from the second on: a path must not need alignment. */
-    uint8_t message[1 + TEST_BLOCKS * MD5_BLOCK_BYTES] = {0};
+    uint8_t message[1 + TEST_BLOCKS * MD5_BLOCK_BYTES];
 
-    for (size_t i = 0; i < TEST_BLOCKS * MD5_BLOCK_BYTES; i++)
-        message[1 + i] = (uint8_t)(i % TEST_PERIOD);
+    write_test_message(message, 0);
     compress(words, message + 1, TEST_BLOCKS);
     for (size_t i = 0; i < 4; i++)
         if (words[i] != expected[i])
@@ -40,97 +46,300 @@ int md5_self_test(md5_compress_function *compress)
     return 0;
 }
 
-/* Test each of two chains while the other does something else, so that neither can borrow from its neighbour. */
-static void compress_one_of_two(uint32_t words[4], const uint8_t *blocks, size_t count)
+/*
+ * Each lane has a message and a state of its own, so that none can borrow from its neighbour. Lanes that the function
+ * does not have get some, too, and are not looked at.
+ */
+int md5_self_test_lanes(md5_compress_lanes_function *compress, size_t lanes)
 {
-    uint32_t other[4] = {MD5_INITIAL_D, MD5_INITIAL_C, MD5_INITIAL_B, MD5_INITIAL_A};
+    uint32_t words[4][MD5_MOST_LANES];
+    uint8_t messages[MD5_MOST_LANES][1 + TEST_BLOCKS * MD5_BLOCK_BYTES];
+    const uint8_t *starts[MD5_MOST_LANES];
 
-    md5_compress_x2(words, blocks, other, blocks, count);
-}
-
-static void compress_other_of_two(uint32_t words[4], const uint8_t *blocks, size_t count)
-{
-    uint32_t one[4] = {MD5_INITIAL_D, MD5_INITIAL_C, MD5_INITIAL_B, MD5_INITIAL_A};
-
-    md5_compress_x2(one, blocks, words, blocks, count);
-}
-
-size_t md5_lanes(void)
-{
-    size_t lanes = atomic_load_explicit(&chosen_lanes, memory_order_relaxed);
-
-    if (lanes == 0) {
-        lanes = md5_self_test(compress_one_of_two) == 0 && md5_self_test(compress_other_of_two) == 0 ? 2 : 1;
-        atomic_store(&chosen_lanes, lanes);
+    for (size_t lane = 0; lane < MD5_MOST_LANES; lane++) {
+        write_test_message(messages[lane], lane);
+        starts[lane] = messages[lane] + 1;
+        for (uint32_t i = 0; i < 4; i++)
+            words[i][lane] = MD5_INITIAL_A + 4 * (uint32_t)lane + i;
     }
-    return lanes;
+    compress(words, starts, TEST_BLOCKS);
+    for (size_t lane = 0; lane < lanes; lane++) {
+        uint32_t expected[4];
+
+        for (uint32_t i = 0; i < 4; i++)
+            expected[i] = MD5_INITIAL_A + 4 * (uint32_t)lane + i;
+        md5_compress_scalar(expected, starts[lane], TEST_BLOCKS);
+        for (size_t i = 0; i < 4; i++)
+            if (words[i][lane] != expected[i])
+                return -1;
+    }
+    return 0;
 }
+
+#if MD5_HAS_AVX2 || MD5_HAS_AVX512
+
+#define OSXSAVE_BIT (1U << 27) /* CPUID 1, ECX: the system has said which registers it saves */
+#define AVX2_BIT (1U << 5)     /* CPUID 7, EBX */
+#define AVX512F_BIT (1U << 16)
+#define YMM_STATE 0x06U        /* XCR0: the upper halves of ymm, and xmm */
+#define ZMM_STATE 0xe6U        /* and mask registers, the upper halves of zmm, zmm 16 to 31 */
+
+static uint32_t saved_registers(void)
+{
+    uint32_t low, high;
+
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+/* The processor may have registers that the operating system does not save when it switches between programs. */
+static uint32_t x86_features(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    uint32_t features = 0;
+    uint32_t saved;
+
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & OSXSAVE_BIT) == 0)
+        return 0;
+    saved = saved_registers();
+    if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx))
+        return 0;
+    if (MD5_HAS_AVX2 && (ebx & AVX2_BIT) != 0 && (saved & YMM_STATE) == YMM_STATE)
+        features |= MD5_FEATURE_AVX2;
+    if (MD5_HAS_AVX512 && (ebx & AVX512F_BIT) != 0 && (saved & ZMM_STATE) == ZMM_STATE)
+        features |= MD5_FEATURE_AVX512;
+    return features;
+}
+
+#endif
 
 uint32_t md5_features(void)
 {
-    uint32_t features = 0;
+    uint32_t features = MD5_FEATURE_INTERLEAVED;
 
 #if MD5_HAS_X86_64
-    /* The path needs nothing beyond the base architecture, so that being compiled in is enough. */
+    /* The path needs nothing beyond the base architecture, so that being compiled in is enough. So does NEON's. */
     features |= MD5_FEATURE_X86_64;
+#endif
+#if MD5_HAS_NEON
+    features |= MD5_FEATURE_NEON;
+#endif
+#if MD5_HAS_AVX2 || MD5_HAS_AVX512
+    features |= x86_features();
 #endif
     return features;
 }
 
-static enum path choose(uint32_t features)
+static int is_right(uint32_t feature)
 {
+    switch (feature) {
 #if MD5_HAS_X86_64
-    if ((features & MD5_FEATURE_X86_64) != 0 && md5_self_test(md5_compress_scalar_x86_64) == 0)
-        return PATH_SCALAR_X86_64;
-#else
-    (void)features;
+    case MD5_FEATURE_X86_64:
+        return md5_self_test(md5_compress_scalar_x86_64) == 0;
 #endif
-    if (md5_self_test(md5_compress_scalar) == 0)
-        return PATH_SCALAR;
-    return PATH_NONE;
+    case MD5_FEATURE_INTERLEAVED:
+        return md5_self_test_lanes(md5_compress_x2, 2) == 0 && md5_self_test_lanes(md5_compress_x4, 4) == 0;
+#if MD5_HAS_NEON
+    case MD5_FEATURE_NEON:
+        return md5_self_test_lanes(md5_compress_x4_neon, 4) == 0 && md5_self_test_lanes(md5_compress_x8_neon, 8) == 0;
+#endif
+#if MD5_HAS_AVX2
+    case MD5_FEATURE_AVX2:
+        return md5_self_test_lanes(md5_compress_x8_avx2, 8) == 0 &&
+               md5_self_test_lanes(md5_compress_x16_avx2, 16) == 0 &&
+               md5_self_test_lanes(md5_compress_x32_avx2, 32) == 0;
+#endif
+#if MD5_HAS_AVX512
+    case MD5_FEATURE_AVX512:
+        return md5_self_test_lanes(md5_compress_x16_avx512, 16) == 0 &&
+               md5_self_test_lanes(md5_compress_x32_avx512, 32) == 0 &&
+               md5_self_test_lanes(md5_compress_x64_avx512, 64) == 0;
+#endif
+    default:
+        return 0;
+    }
 }
 
-static enum path current_path(void)
+static uint32_t find_usable(uint32_t features)
 {
-    int path = atomic_load_explicit(&chosen_path, memory_order_relaxed);
+    uint32_t found = IS_KNOWN;
 
-    if (path == PATH_UNKNOWN) {
-        path = (int)choose(md5_features() & atomic_load(&feature_mask));
-        atomic_store(&chosen_path, path);
+    /* The lanes are held against the portable path: without it nothing is known of any. */
+    if (md5_self_test(md5_compress_scalar) != 0)
+        return found;
+    found |= IS_SCALAR_RIGHT;
+    for (uint32_t feature = 1; feature <= MD5_FEATURES_ALL; feature <<= 1)
+        if ((features & feature) != 0 && is_right(feature))
+            found |= feature;
+    return found;
+}
+
+static uint32_t get_usable(void)
+{
+    uint32_t found = atomic_load_explicit(&usable, memory_order_relaxed);
+
+    if (found == 0) {
+        found = find_usable(md5_features() & atomic_load(&feature_mask));
+        atomic_store(&usable, found);
     }
-    return (enum path)path;
+    return found;
 }
 
 int md5_select(void)
 {
-    return current_path() == PATH_NONE ? -1 : 0;
+    return (get_usable() & IS_SCALAR_RIGHT) != 0 ? 0 : -1;
 }
 
 void md5_set_feature_mask(uint32_t mask)
 {
     atomic_store(&feature_mask, mask);
-    atomic_store(&chosen_path, PATH_UNKNOWN);
+    atomic_store(&usable, 0);
 }
 
-const char *md5_path_name(void)
+uint32_t md5_features_in_use(void)
 {
-    switch (current_path()) {
-    case PATH_SCALAR_X86_64:
-        return "scalar-x86-64";
-    case PATH_SCALAR:
-        return "scalar";
-    default:
-        return NULL;
-    }
+    return get_usable() & MD5_FEATURES_ALL;
 }
 
 void md5_compress(uint32_t words[4], const uint8_t *blocks, size_t count)
 {
 #if MD5_HAS_X86_64
-    if (current_path() == PATH_SCALAR_X86_64) {
+    if ((get_usable() & MD5_FEATURE_X86_64) != 0) {
         md5_compress_scalar_x86_64(words, blocks, count);
         return;
     }
 #endif
     md5_compress_scalar(words, blocks, count);
+}
+
+/* What a function costs for one block in each of its lanes, in tenths of what md5_compress takes for a block. */
+struct cost {
+    uint32_t feature;
+    uint32_t lanes;
+    uint32_t tenths;
+};
+
+/*
+ * Measured on Zen 5; NEON estimated. A lane of a wide function is slower than a chain by itself, so that a message much
+ * longer than all others is better off in a narrow one.
+ */
+static const struct cost costs[] = {
+    {0, 1, 10},
+    {MD5_FEATURE_INTERLEAVED, 2, 10},
+    {MD5_FEATURE_INTERLEAVED, 4, 16},
+    {MD5_FEATURE_NEON, 4, 20},
+    {MD5_FEATURE_NEON, 8, 24},
+    {MD5_FEATURE_AVX2, 8, 29},
+    {MD5_FEATURE_AVX2, 16, 30},
+    {MD5_FEATURE_AVX2, 32, 38},
+    {MD5_FEATURE_AVX512, 16, 23},
+    {MD5_FEATURE_AVX512, 32, 25},
+    {MD5_FEATURE_AVX512, 64, 37},
+};
+
+#define COST_COUNT (sizeof costs / sizeof *costs)
+
+size_t md5_lanes(size_t chains, uint64_t longest_blocks, uint64_t total_blocks)
+{
+    const uint32_t features = get_usable();
+    uint64_t least = UINT64_MAX;
+    size_t lanes = 1;
+
+    for (size_t i = 0; i < COST_COUNT; i++) {
+        const size_t worked = chains < costs[i].lanes ? chains : costs[i].lanes;
+        const uint64_t share = total_blocks / worked;
+        uint64_t cost;
+
+        if ((features & costs[i].feature) != costs[i].feature)
+            continue;
+        cost = (share > longest_blocks ? share : longest_blocks) * costs[i].tenths;
+        if (cost < least) {
+            least = cost;
+            lanes = costs[i].lanes;
+        }
+    }
+    return lanes;
+}
+
+size_t md5_most_lanes(void)
+{
+    const uint32_t features = get_usable();
+    size_t lanes = 1;
+
+    for (size_t i = 0; i < COST_COUNT; i++)
+        if ((features & costs[i].feature) == costs[i].feature && costs[i].lanes > lanes)
+            lanes = costs[i].lanes;
+    return lanes;
+}
+
+/* The mask may have changed since md5_lanes was asked: then one chain after the other, which is right in any case. */
+static void compress_in_turn(size_t lanes, uint32_t words[4][MD5_MOST_LANES], const uint8_t *const *starts,
+                             size_t count)
+{
+    for (size_t lane = 0; lane < lanes; lane++) {
+        uint32_t chain[4] = {words[0][lane], words[1][lane], words[2][lane], words[3][lane]};
+
+        md5_compress(chain, starts[lane], count);
+        for (size_t i = 0; i < 4; i++)
+            words[i][lane] = chain[i];
+    }
+}
+
+#if MD5_HAS_AVX2
+static void compress_avx2(size_t lanes, uint32_t words[4][MD5_MOST_LANES], const uint8_t *const *starts, size_t count)
+{
+    if (lanes == 8)
+        md5_compress_x8_avx2(words, starts, count);
+    else if (lanes == 16)
+        md5_compress_x16_avx2(words, starts, count);
+    else
+        md5_compress_x32_avx2(words, starts, count);
+}
+#endif
+
+#if MD5_HAS_AVX512
+static void compress_avx512(size_t lanes, uint32_t words[4][MD5_MOST_LANES], const uint8_t *const *starts, size_t count)
+{
+    if (lanes == 16)
+        md5_compress_x16_avx512(words, starts, count);
+    else if (lanes == 32)
+        md5_compress_x32_avx512(words, starts, count);
+    else
+        md5_compress_x64_avx512(words, starts, count);
+}
+#endif
+
+void md5_compress_lanes(size_t lanes, uint32_t words[4][MD5_MOST_LANES], const uint8_t *const *starts, size_t count)
+{
+    const uint32_t features = get_usable();
+
+    if (lanes <= 4 && lanes != 1 && (features & MD5_FEATURE_INTERLEAVED) != 0) {
+        if (lanes == 2)
+            md5_compress_x2(words, starts, count);
+        else
+            md5_compress_x4(words, starts, count);
+        return;
+    }
+#if MD5_HAS_AVX512
+    if (lanes >= 16 && (features & MD5_FEATURE_AVX512) != 0) {
+        compress_avx512(lanes, words, starts, count);
+        return;
+    }
+#endif
+#if MD5_HAS_AVX2
+    if (lanes >= 8 && lanes <= 32 && (features & MD5_FEATURE_AVX2) != 0) {
+        compress_avx2(lanes, words, starts, count);
+        return;
+    }
+#endif
+#if MD5_HAS_NEON
+    if ((lanes == 4 || lanes == 8) && (features & MD5_FEATURE_NEON) != 0) {
+        if (lanes == 4)
+            md5_compress_x4_neon(words, starts, count);
+        else
+            md5_compress_x8_neon(words, starts, count);
+        return;
+    }
+#endif
+    compress_in_turn(lanes, words, starts, count);
 }

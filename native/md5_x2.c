@@ -1,41 +1,57 @@
 /*
- * Two MD5 chains in one loop, in portable C: two digests for the price of one.
+ * Two or four MD5 chains in one loop, in portable C: two digests for the price of one, and four for little more than
+ * that of one and a half.
  *
- * A chain leaves half of the processor idle, for each step waits for the one before (md5_scalar.c). The steps of another
- * chain, which wait for none of these, fill the gaps: twice the bytes a second of one chain, with the same compiler.
- * The order of operations matters little then, so that C is enough.
+ * A chain leaves more than half of the processor idle, for each step waits for the one before (md5_scalar.c). The steps
+ * of other chains, which wait for none of these, fill the gaps. The order of operations matters little then, so that C
+ * is enough.
  */
 #include "md5_steps.h"
 
-#define BOTH(step, a, b, c, d, k, bits, constant) \
+#define ONE(step, chain, a, b, c, d, k, bits, constant) \
     { \
-        const uint8_t *const blocks = one; \
-        step(a##0, b##0, c##0, d##0, k, bits, constant) \
-    } \
-    { \
-        const uint8_t *const blocks = other; \
-        step(a##1, b##1, c##1, d##1, k, bits, constant) \
+        const uint8_t *const blocks = next##chain; \
+        step(a##chain, b##chain, c##chain, d##chain, k, bits, constant) \
     }
-#define BOTH_F(a, b, c, d, k, bits, constant) BOTH(C_F, a, b, c, d, k, bits, constant)
-#define BOTH_G(a, b, c, d, k, bits, constant) BOTH(C_G, a, b, c, d, k, bits, constant)
-#define BOTH_H(a, b, c, d, k, bits, constant) BOTH(C_H, a, b, c, d, k, bits, constant)
-#define BOTH_I(a, b, c, d, k, bits, constant) BOTH(C_I, a, b, c, d, k, bits, constant)
+#define LOAD(chain) \
+    uint32_t a##chain = words[0][chain], b##chain = words[1][chain]; \
+    uint32_t c##chain = words[2][chain], d##chain = words[3][chain]; \
+    const uint8_t *next##chain = starts[chain];
+#define STORE(chain) \
+    words[0][chain] = a##chain += words[0][chain]; \
+    words[1][chain] = b##chain += words[1][chain]; \
+    words[2][chain] = c##chain += words[2][chain]; \
+    words[3][chain] = d##chain += words[3][chain]; \
+    next##chain += MD5_BLOCK_BYTES;
 
-void md5_compress_x2(uint32_t one_words[4], const uint8_t *one, uint32_t other_words[4], const uint8_t *other,
-                     size_t count)
+#define STEP_X2(step, ...) ONE(step, 0, __VA_ARGS__) ONE(step, 1, __VA_ARGS__)
+#define X2_F(...) STEP_X2(C_F, __VA_ARGS__)
+#define X2_G(...) STEP_X2(C_G, __VA_ARGS__)
+#define X2_H(...) STEP_X2(C_H, __VA_ARGS__)
+#define X2_I(...) STEP_X2(C_I, __VA_ARGS__)
+
+void md5_compress_x2(uint32_t words[4][MD5_MOST_LANES], const uint8_t *const *starts, size_t count)
 {
-    uint32_t a0 = one_words[0], b0 = one_words[1], c0 = one_words[2], d0 = one_words[3];
-    uint32_t a1 = other_words[0], b1 = other_words[1], c1 = other_words[2], d1 = other_words[3];
+    LOAD(0) LOAD(1)
 
-    for (; count != 0; count--, one += MD5_BLOCK_BYTES, other += MD5_BLOCK_BYTES) {
-        ALL_STEPS(BOTH_F, BOTH_G, BOTH_H, BOTH_I)
-        one_words[0] = a0 += one_words[0];
-        one_words[1] = b0 += one_words[1];
-        one_words[2] = c0 += one_words[2];
-        one_words[3] = d0 += one_words[3];
-        other_words[0] = a1 += other_words[0];
-        other_words[1] = b1 += other_words[1];
-        other_words[2] = c1 += other_words[2];
-        other_words[3] = d1 += other_words[3];
+    for (; count != 0; count--) {
+        ALL_STEPS(X2_F, X2_G, X2_H, X2_I)
+        STORE(0) STORE(1)
+    }
+}
+
+#define STEP_X4(step, ...) STEP_X2(step, __VA_ARGS__) ONE(step, 2, __VA_ARGS__) ONE(step, 3, __VA_ARGS__)
+#define X4_F(...) STEP_X4(C_F, __VA_ARGS__)
+#define X4_G(...) STEP_X4(C_G, __VA_ARGS__)
+#define X4_H(...) STEP_X4(C_H, __VA_ARGS__)
+#define X4_I(...) STEP_X4(C_I, __VA_ARGS__)
+
+void md5_compress_x4(uint32_t words[4][MD5_MOST_LANES], const uint8_t *const *starts, size_t count)
+{
+    LOAD(0) LOAD(1) LOAD(2) LOAD(3)
+
+    for (; count != 0; count--) {
+        ALL_STEPS(X4_F, X4_G, X4_H, X4_I)
+        STORE(0) STORE(1) STORE(2) STORE(3)
     }
 }

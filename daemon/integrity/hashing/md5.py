@@ -4,6 +4,7 @@ MD5, resumable: decide whether the C core computes it or the standard library st
 The choice is made once, when this module is imported: the C core, unless ``INTEGRITY_NATIVE=off`` is set in the
 environment, or the extension cannot be loaded, or nothing in it passes its self-test on this machine. Digests are the
 same either way; only the stand-in cannot export its state, so that large files are hashed from their beginning again.
+``INTEGRITY_NATIVE=avx2`` and the like let the C core use no path wider than that.
 """
 
 from __future__ import annotations
@@ -23,13 +24,18 @@ class NativeStatus(NamedTuple):
 
 def _find_obstacle() -> str | None:
     """Say what keeps the C core from being used, or None."""
-    if os.environ.get("INTEGRITY_NATIVE") == "off":
+    setting = os.environ.get("INTEGRITY_NATIVE", "")
+    if setting == "off":
         return "switched off by INTEGRITY_NATIVE=off"
     try:
         from integrity.hashing import md5_native
     except ImportError as error:
         # A wheel of another machine, a C library that is too old, no wheel at all: hashlib serves all of them.
         return f"the extension cannot be loaded: {error}"
+    if setting:
+        if setting not in md5_native.PATHS:
+            return f"INTEGRITY_NATIVE={setting}: unknown; off or one of {', '.join(md5_native.PATHS)}"
+        md5_native.limit_path(setting)
     if md5_native.get_path() is None:
         return "no path passes its self-test on this machine"
     return None

@@ -7,8 +7,12 @@ object. Every call into C releases the interpreter lock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Self
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from struct import Struct
+from typing import TYPE_CHECKING, Final, Self, TypeGuard, cast
 
 from integrity._native import ffi, lib
 from integrity.errors import NativeError
@@ -16,11 +20,17 @@ from integrity.errors import NativeError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from integrity._native import CData
+
 _CONTEXT = ffi.typeof("md5_context *")
 _DIGEST = ffi.typeof("uint8_t[16]")
 _DIGESTS = ffi.typeof("uint8_t[]")
 _MESSAGES = ffi.typeof("md5_message[]")
 _STATE = ffi.typeof(f"uint8_t[{lib.MD5_STATE_MAX_BYTES}]")
+
+_MANY_DIGESTS = Struct("16s" * 64)
+_SHORT_BYTES = 2048
+"""Up to this length on the average, messages are copied into one piece of memory: that costs less than a C struct."""
 
 _NO_BYTES: Final = b""
 _NO_STREAM: Final = ffi.NULL
@@ -32,14 +42,56 @@ _md5_init = lib.md5_init
 _md5_update = lib.md5_update
 _md5_final = lib.md5_final
 _md5_batch = lib.md5_batch
+_md5_batch_joined = lib.md5_batch_joined
 
 _SELF_TEST_FAILED = "cannot compute MD5: the C core fails its self-test; set INTEGRITY_NATIVE=off to go on with hashlib"
 
 
+_FEATURES = {
+    "avx512": lib.MD5_FEATURE_AVX512,
+    "avx2": lib.MD5_FEATURE_AVX2,
+    "neon": lib.MD5_FEATURE_NEON,
+    "interleaved": lib.MD5_FEATURE_INTERLEAVED,
+    "scalar-x86-64": lib.MD5_FEATURE_X86_64,
+    "scalar": 0,
+}
+"""Paths, the widest first: the bit that each one needs. The last two take one message at a time."""
+
+PATHS = tuple(_FEATURES)
+
+
+def list_paths() -> list[str]:
+    """Name the paths that are in use, the widest first; none if not even the portable one passes its self-test."""
+    if not _is_right():
+        return []
+    in_use = lib.md5_features_in_use()
+    return [name for name, feature in _FEATURES.items() if in_use & feature == feature]
+
+
 def get_path() -> str | None:
-    """Name the path that computes, or None if none passes its self-test on this machine."""
-    name = lib.md5_path_name()
-    return ffi.string(name).decode("ascii") if name else None
+    """Name the paths that compute, for many messages and for one; None if none passes its self-test here."""
+    paths = list_paths()
+    one = next((path for path in paths if path.startswith("scalar")), None)
+    return one if one is None or paths[0] == one else f"{paths[0]} and {one}"
+
+
+def limit_path(widest: str) -> None:
+    """Use no path wider than this one of ``PATHS`` from now on, in the whole process."""
+    lib.md5_set_feature_mask(max(2 * _FEATURES[widest] - 1, 0))
+
+
+@contextmanager
+def only_path(widest: str) -> Iterator[None]:
+    """Use no wider path within the block, to measure or test it; the limit that held before is lifted afterwards."""
+    limit_path(widest)
+    try:
+        yield
+    finally:
+        limit_path(PATHS[0])
+
+
+def _is_right() -> bool:
+    return bool(_md5_init(_new(_CONTEXT)) == 0)
 
 
 class NativeMd5:
@@ -134,6 +186,9 @@ def digest_many(messages: Sequence[Buffer], *, beside: Sequence[tuple[NativeMd5,
     Returns:
         The digests of the messages, in the same order.
     """
+    if not beside and _are_short(messages):
+        packed = _digest_joined(b"".join(messages), array("Q", map(len, messages)))
+        return _cut(packed, 0)
     streams = [(stream._context, _from_buffer(data)) for stream, data in beside]  # noqa: SLF001 (of the same module)
     views = [_from_buffer(message) for message in messages]
     # The longest first; streams, views: they keep the memory where it is.
@@ -142,5 +197,42 @@ def digest_many(messages: Sequence[Buffer], *, beside: Sequence[tuple[NativeMd5,
     digests = _new(_DIGESTS, 16 * len(jobs))
     if _md5_batch(_new(_MESSAGES, jobs), len(jobs), digests) != 0:
         raise NativeError(_SELF_TEST_FAILED)
-    packed = _buffer(digests)[:]
-    return [packed[at : at + 16] for at in range(16 * len(streams), 16 * len(jobs), 16)]
+    return _cut(_buffer(digests)[:], 16 * len(streams))
+
+
+def _are_short(messages: Sequence[Buffer]) -> TypeGuard[Sequence[bytes]]:
+    """Say whether to copy messages is cheaper than to tell the C core where each one is."""
+    if set(map(type, messages)) != {bytes}:
+        return False
+    return sum(map(len, cast("Sequence[bytes]", messages))) <= _SHORT_BYTES * len(messages)
+
+
+def _cut(packed: bytes, start: int) -> list[bytes]:
+    """Cut digests that lie one behind the other, many at a time as long as there are many."""
+    many = (len(packed) - start) // _MANY_DIGESTS.size * _MANY_DIGESTS.size
+    digests = list(chain.from_iterable(_MANY_DIGESTS.iter_unpack(memoryview(packed)[start : start + many])))
+    return digests + [packed[at : at + 16] for at in range(start + many, len(packed), 16)]
+
+
+def digest_arena(arena: Buffer, size_bytes: int) -> bytes:
+    """
+    Digest messages of one length that lie one behind the other, without an object for each.
+
+    Args:
+        arena: one contiguous buffer.
+        size_bytes: of each message, at least 1; the last one may be shorter.
+
+    Returns:
+        The digests, 16 bytes each, one behind the other.
+    """
+    view = _from_buffer(arena)
+    whole, rest = divmod(len(view), size_bytes)
+    return _digest_joined(view, array("Q", [size_bytes]) * whole + array("Q", [rest] * (rest > 0)))
+
+
+def _digest_joined(data: CData | bytes, sizes_bytes: array[int]) -> bytes:
+    count = len(sizes_bytes)
+    digests = _new(_DIGESTS, 16 * count)
+    if _md5_batch_joined(data, _from_buffer("uint64_t[]", sizes_bytes), count, digests) != 0:
+        raise NativeError(_SELF_TEST_FAILED)
+    return _buffer(digests)[:]
