@@ -27,6 +27,7 @@ PINNED = [
     "root",
     "forget",
     "catalog",
+    "bench",
     "config",
 ]
 GROUPS = {

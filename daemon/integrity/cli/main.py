@@ -45,6 +45,7 @@ COMMANDS = {
     "root": Entry("root", "root", "List, release, rebind, pause or resume roots."),
     "forget": Entry("forget", "forget", "Take files or a root out of the catalog."),
     "catalog": Entry("catalog", "catalog", "Check, back up, restore or mend the catalog itself."),
+    "bench": Entry("bench", "bench", "Measure what hashing costs on this machine."),
     "config": Entry("config", "config", "Check or show the configuration, or print a sample."),
 }
 
