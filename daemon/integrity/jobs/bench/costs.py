@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from itertools import repeat
 from typing import NamedTuple
 
-_LEAST_S = 0.02
+_LEAST_S = 0.01
 """Shorter work is done again and again until it takes this long: the clocks and the scheduler are too coarse for it."""
 
 
@@ -72,8 +72,9 @@ def measure_short(work: Callable[[], object], runs: int) -> Cost:
     The loop and the call are counted as well: some 50 nanoseconds.
     """
     count = 1
-    while _measure_loop(work, count).wall_s < _LEAST_S:
-        count *= 2
+    while (wall_s := _measure_loop(work, count).wall_s) < _LEAST_S:
+        # The first times are slow ones: what they promise is not believed for more than a factor of ten.
+        count *= max(2, min(10, int(_LEAST_S / wall_s) + 1))
     return pick_median([_measure_loop(work, count).per(count) for _ in range(runs)])
 
 

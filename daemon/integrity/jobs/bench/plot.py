@@ -159,11 +159,12 @@ def _draw_python(axes: Axes, rows: Sequence[Row]) -> None:
                 label=f"{what}, {group}",
             )  # fmt: skip
     _label(axes, names)
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter("")
     axes.set_xlabel("milliseconds (logarithmic)")
+    if any(row.cost for row in rows):  # without a point there is no such scale
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("")
     _add_legend(axes)
 
 

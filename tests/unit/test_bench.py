@@ -1,0 +1,171 @@
+"""Measuring: what counts as whose cost, which run is the median, what becomes of files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from integrity.errors import ConfigError
+from integrity.jobs.bench.allocation import HASHLIB, OURS, measure_allocation
+from integrity.jobs.bench.costs import Cost, Ended, measure, measure_short, pick_median, run_program
+from integrity.jobs.bench.reading import hash_file
+from integrity.jobs.bench.rows import Row, Table, by_cpu, compare
+from integrity.jobs.bench.workspace import Settings, is_cacheable, open_workspace
+
+BURN = "import time\nwhile time.process_time() < 0.2: pass"
+
+
+def make_row(what: str, cost: Cost | None, group: str = "a") -> Row:
+    return Row(table=Table.LARGE, group=group, what=what, size_bytes=1 << 29, cost=cost)
+
+
+def make_settings(folder: Path, **changes: int) -> Settings:
+    return Settings(**{"size_bytes": 5000, "runs": 1, "files": 2, **changes}, folder=os.fsencode(folder))
+
+
+def test_median_is_one_of_the_runs() -> None:
+    """The three parts of a figure belong to one run; of an even number it is the lower of the middle two."""
+    runs = [Cost(5, 1, 0), Cost(1, 9, 9), Cost(3, 2, 1), Cost(4, 0, 0)]
+
+    assert Cost(3, 2, 1) == pick_median(runs)
+    assert Cost(4, 0, 0) == pick_median([*runs, Cost(9, 9, 9)])
+
+
+def test_ratio_is_how_many_times_as_fast() -> None:
+    """Each row is held against the reference of its own group; where either has no figures there is none."""
+    rows = [
+        make_row("peer", Cost(2, 1, 0)),
+        make_row("fast", Cost(1, 4, 0)),
+        make_row("missing", None),
+        make_row("fast", Cost(1, 1, 0), group="without peer"),
+    ]
+
+    assert [1, 2, None, None] == [row.ratio for row in compare(rows, "peer")]
+    assert [1, 0.25, None, None] == [row.ratio for row in compare(rows, "peer", by_cpu)]
+
+
+def test_figures_follow_from_cost_and_size() -> None:
+    """Half a GiB in 4 s with 2 s of CPU."""
+    row = make_row("x", Cost(4, 1.5, 0.5))
+
+    assert (50, (1 << 29) / 4, 0.25, Cost(8, 3, 1)) == (
+        row.cpu_percent,
+        row.bytes_per_s,
+        row.operations_per_s,
+        row.per_gib,
+    )
+
+
+def test_cost_of_a_program_is_its_own() -> None:
+    """CPU time of a child counts for the child, and not for this process."""
+    ends: list[Ended] = []
+
+    own = measure(lambda: ends.append(run_program([sys.executable, "-I", "-S", "-c", BURN])))
+
+    assert ends[0].cost.cpu_s >= 0.2
+    assert ends[0].cost.wall_s >= 0.2
+    assert own.wall_s >= ends[0].cost.wall_s
+    assert own.cpu_s < 0.2
+
+
+def test_grandchildren_count() -> None:
+    """What a program's children cost is its cost, when it waited for them: find runs md5sum."""
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-I', '-S', '-c', {BURN!r}])"
+
+    assert run_program([sys.executable, "-I", "-S", "-c", program]).cost.cpu_s >= 0.2
+
+
+def test_end_of_a_program_is_told() -> None:
+    """Exit code, death by a signal, and the first line of complaint."""
+    program = "import os, sys; print('one\\ntwo', file=sys.stderr); sys.stderr.flush(); {}"
+    ends = [run_program([sys.executable, "-I", "-c", program.format(end)]) for end in ("sys.exit(5)", "os.abort()")]
+
+    assert [(5, "one"), (-6, "one")] == [(end.code, end.complaint) for end in ends]
+
+
+def test_short_work_is_measured_by_repeating() -> None:
+    """The figure is that of one execution, however often it was done."""
+    calls: list[None] = []
+
+    cost = measure_short(lambda: calls.append(None), runs=3)
+
+    assert len(calls) > 3000
+    assert 0 < cost.wall_s < 0.01 / 1000
+
+
+def test_memory_of_openssl_is_seen() -> None:
+    """The figure of hashlib holds what Python knows of, and the state that OpenSSL keeps besides."""
+    visible = sys.getsizeof(hashlib.md5()) + sys.getsizeof(bytes(16))
+    figure = measure_allocation(HASHLIB, 64)
+    if figure is None:
+        pytest.skip("the C library has no mallinfo2")
+
+    assert figure >= visible + 92  # MD5_CTX: 4 words, a count of 2, a block of 64 bytes, a number
+
+
+def test_memory_of_an_object_does_not_depend_on_the_message() -> None:
+    """The message itself is not kept."""
+    figures = [measure_allocation(OURS, size) for size in (16, 100_000)]
+    if None in figures:
+        pytest.skip("the C library has no mallinfo2")
+
+    assert figures[0] == pytest.approx(figures[1], abs=8)
+
+
+def test_file_is_hashed_whole(tmp_path: Path) -> None:
+    """All of the file goes through the hasher, in order, and once a run."""
+    content = os.urandom((2 << 20) + 77)
+    (tmp_path / "x").write_bytes(content)
+    made = []
+
+    def make() -> object:
+        made.append(hashlib.sha256())
+        return made[-1]
+
+    cost = hash_file(os.fsencode(tmp_path / "x"), make, runs=2)
+
+    assert [hashlib.sha256(content).digest()] * 2 == [each.digest() for each in made]
+    assert cost.wall_s > 0
+
+
+def test_files_are_made_when_needed_and_removed(tmp_path: Path) -> None:
+    """Nothing is made before it is asked for; sizes are as promised; nothing is left, after an error neither."""
+
+    def work() -> None:
+        with open_workspace(make_settings(tmp_path, files=250), list(Table)) as workspace:
+            (folder,) = tmp_path.iterdir()
+            assert [] == list(folder.iterdir())
+            assert (5000, 1250) == (os.path.getsize(workspace.large_file), os.path.getsize(workspace.quarter_file))
+            assert workspace.large_file == workspace.large_file
+            assert (250, 3) == (workspace.tree.files, len(os.listdir(workspace.tree.path)))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_space_is_asked_for_what_is_made(tmp_path: Path) -> None:
+    """A size that does not fit is refused with figures, but only by tables that make the file."""
+    settings = make_settings(tmp_path, size_bytes=1 << 60)
+
+    for tables, words in (
+        ([Table.OBJECTS, Table.LARGE], "take 1,024 PiB, and"),
+        ([Table.ALGORITHMS], "take 256 PiB, "),
+    ):
+        with pytest.raises(ConfigError, match=words), open_workspace(settings, tables):
+            pass
+    with open_workspace(settings, [Table.OBJECTS, Table.PYTHON, Table.LANES]):
+        pass
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_memory_decides_what_can_be_cached() -> None:
+    """A file that is larger than all memory is not measured as if it came from there."""
+    assert is_cacheable(1)
+    assert not is_cacheable(1 << 60)
