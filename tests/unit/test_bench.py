@@ -14,7 +14,7 @@ from integrity.jobs.bench.allocation import HASHLIB, OURS, measure_allocation
 from integrity.jobs.bench.costs import Cost, Ended, measure, measure_short, pick_median, run_program
 from integrity.jobs.bench.reading import hash_file
 from integrity.jobs.bench.rows import Row, Table, by_cpu, compare
-from integrity.jobs.bench.workspace import Settings, is_cacheable, open_workspace
+from integrity.jobs.bench.workspace import Settings, describe_file, is_cacheable, open_workspace
 
 BURN = "import time\nwhile time.process_time() < 0.2: pass"
 
@@ -169,3 +169,4 @@ def test_memory_decides_what_can_be_cached() -> None:
     """A file that is larger than all memory is not measured as if it came from there."""
     assert is_cacheable(1)
     assert not is_cacheable(1 << 60)
+    assert describe_file(1 << 60).endswith(", more than fits into memory: the disk is measured as well")

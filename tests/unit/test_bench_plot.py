@@ -11,7 +11,7 @@ from integrity.jobs.bench.costs import Cost
 from integrity.jobs.bench.plot import check_plot, draw_plot
 from integrity.jobs.bench.rows import TITLES, Row, Table
 
-pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'integrity[plot]'")
+pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install '.[plot]'")
 
 COST = Cost(0.4, 0.25, 0.1)
 

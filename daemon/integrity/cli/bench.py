@@ -69,7 +69,8 @@ def bench(
     python      every algorithm of this Python, plain and as HMAC
     lanes       MD5 of many messages at once, on each path of the C core
 
-    `x NAME` is how many times as fast as NAME something is: 2.00 is twice as fast.
+    `x NAME` is how many times as fast as NAME something is: 2.00 is twice as fast, by the time that elapses, for
+    `algorithms` by CPU time. `bytes/operation` is what an object and its digest take while they live.
     """  # noqa: D301 - \b is click's mark for lines that it must not join
     from integrity.jobs.bench.machine import describe_machine
     from integrity.jobs.bench.plot import check_plot

@@ -9,12 +9,11 @@ from typing import NamedTuple
 from blake3 import blake3
 from xxhash import xxh3_128, xxh64
 
-from integrity.config import format_size
 from integrity.hashing import Md5
 from integrity.jobs.bench.programs import MD5SUM, Program, coreutil, make_row
 from integrity.jobs.bench.reading import Hasher, hash_file
 from integrity.jobs.bench.rows import Row, Table, by_cpu, compare
-from integrity.jobs.bench.workspace import Workspace
+from integrity.jobs.bench.workspace import Workspace, describe_file
 
 
 class _Algorithm(NamedTuple):
@@ -37,7 +36,7 @@ _ALGORITHMS = (
 def measure_algorithms(workspace: Workspace) -> list[Row]:
     """Hash a file with each; the ratio is that of CPU seconds to MD5's, as some programs use several processors."""
     settings, path, size_bytes = workspace.settings, workspace.quarter_file, workspace.quarter_bytes
-    group = f"one file of {format_size(size_bytes)}"
+    group = describe_file(size_bytes)
     rows: list[Row] = []
     for name, make, program in _ALGORITHMS:
         cost = hash_file(path, make, settings.runs)

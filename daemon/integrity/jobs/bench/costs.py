@@ -4,6 +4,9 @@ Take the time of a piece of work: wall, and CPU seconds in user and in system mo
 Work of our own is measured by the difference of getrusage(2) of this process, all of its threads included. A program is
 measured by the rusage that wait4(2) gives of exactly that child and of the children that it waited for, so what runs
 beside it does not count. Each figure is the middle one of several runs, by wall time: its three parts belong together.
+
+The sum of user and system time is exact. How it is divided between the two many kernels only sample, at each tick of
+their clock, so the division of what takes less than a second or so is rough.
 """
 
 from __future__ import annotations

@@ -5,20 +5,18 @@ from __future__ import annotations
 import hashlib
 from functools import partial
 
-from integrity.config import format_size
 from integrity.hashing import Md5, native_status
 from integrity.hashing.md5_standin import StandinMd5
 from integrity.jobs.bench.programs import MD5SUM, OPENSSL_MD5, make_row
 from integrity.jobs.bench.reading import hash_file
 from integrity.jobs.bench.rows import Row, Table, compare
-from integrity.jobs.bench.workspace import Workspace, is_cacheable
+from integrity.jobs.bench.workspace import Workspace, describe_file
 
 
 def measure_large(workspace: Workspace) -> list[Row]:
     """Hash the large file with each."""
     settings, path = workspace.settings, workspace.large_file
-    note = "" if is_cacheable(settings.size_bytes) else "more than fits into memory: the disk is measured as well"
-    group = f"one file of {format_size(settings.size_bytes)}"
+    group = describe_file(settings.size_bytes)
     native = native_status()
     own = (
         ("integrity", Md5, "" if native.is_native else f"not the C core: {native.path}"),
@@ -32,9 +30,9 @@ def measure_large(workspace: Workspace) -> list[Row]:
             what=what,
             size_bytes=settings.size_bytes,
             cost=hash_file(path, make, settings.runs),
-            note="; ".join(filter(None, (remark, note))),
+            note=note,
         )
-        for what, make, remark in own
+        for what, make, note in own
     ]
     rows += [
         make_row(Table.LARGE, group, program, [*program.command, path], settings.size_bytes, settings.runs)

@@ -42,7 +42,7 @@ def check_plot(path: bytes) -> None:
     if not os.access(folder, os.W_OK | os.X_OK) or os.path.isdir(path):
         raise ConfigError(f"{show_path(path)}: no file can be made there; name another one")
     if find_spec("matplotlib") is None:
-        raise ConfigError("plots are drawn by matplotlib, which is not installed: pip install 'integrity[plot]'")
+        raise ConfigError("plots need matplotlib, which is not installed: from a checkout run: pip install '.[plot]'")
 
 
 def draw_plot(path: bytes, tables: Sequence[Sequence[Row]]) -> None:
@@ -135,7 +135,7 @@ def _draw_objects(axes: Axes, rows: Sequence[Row]) -> None:
             axes.text(row.operations_per_s / 1e6, at, f" {row.allocated_bytes:.0f} bytes allocated", va="center")
     _label(axes, [f"{row.what}, {row.group}" for row in rows])
     axes.set_xlabel("million operations a second")
-    axes.margins(x=0.25)
+    axes.margins(x=0.3)
 
 
 def _draw_python(axes: Axes, rows: Sequence[Row]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from integrity.config import format_size
 from integrity.jobs.bench.programs import INTEGRITY_SUM, MD5DEEP, MD5SUM, OPENSSL_MD5, Program, make_row
 from integrity.jobs.bench.rows import Row, Table, compare
-from integrity.jobs.bench.workspace import Workspace
+from integrity.jobs.bench.workspace import Workspace, describe_file
 
 
 def measure_tools(workspace: Workspace) -> list[Row]:
@@ -23,7 +23,7 @@ def measure_tools(workspace: Workspace) -> list[Row]:
         make_row(Table.TOOLS, group, program, command, tree.size_bytes, settings.runs)
         for program, command in folder_commands
     ]
-    group = f"one file of {format_size(settings.size_bytes)}"
+    group = describe_file(settings.size_bytes)
     path = workspace.large_file
     rows += [
         make_row(Table.TOOLS, group, program, [*program.command, path], settings.size_bytes, settings.runs)

@@ -140,6 +140,12 @@ def is_cacheable(size_bytes: int) -> bool:
     return size_bytes < available
 
 
+def describe_file(size_bytes: int) -> str:
+    """Say what a table about one file measures."""
+    text = f"one file of {format_size(size_bytes)}"
+    return text if is_cacheable(size_bytes) else f"{text}, more than fits into memory: the disk is measured as well"
+
+
 def _default_folder() -> str:
     """Prefer the place for large temporary files: /tmp is often made of memory."""
     return "/var/tmp" if os.path.isdir("/var/tmp") else tempfile.gettempdir()  # noqa: S108 - mkdtemp makes the name
