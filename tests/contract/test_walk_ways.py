@@ -4,8 +4,8 @@ import errno
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 
@@ -13,25 +13,16 @@ import pytest
 
 from integrity.files.excludes import Excludes
 from integrity.files.listing import Seen
-from integrity.files.opening import open_root
 from integrity.files.walk import Listing, walk
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
 from support.mounts import bound, small_tmpfs
 from support.nastytree import nasty_tree
 from support.privileges import as_nobody
+from support.reading import opened_root
 
 pytest.importorskip("integrity._native", reason="the extension is not built")
 from integrity.files.folder_batch import FOLDER, LISTED, SYMLINK, TOO_LARGE, FolderBatch
-
-
-@contextmanager
-def opened(folder: bytes) -> Iterator[int]:
-    fd = open_root(folder)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 @pytest.fixture
@@ -68,7 +59,7 @@ def both_ways(
 ) -> tuple[list[Listing], list[Listing]]:
     """Walk with the C core and without it; listings and skips in an order that both share."""
     walks = []
-    with opened(top) as root, as_somebody():
+    with opened_root(top) as root, as_somebody():
         for setting in ("on", "off"):
             monkeypatch.setenv("INTEGRITY_NATIVE", setting)
             listings = walk(
@@ -136,7 +127,7 @@ def test_order_of_a_wide_tree_follows_from_the_tree_alone(top: bytes) -> None:
     populate(top, seed=8, folders=600, files=9000)
     orders = []
     for pause_s in (0, 0.0001):
-        with opened(top) as root:
+        with opened_root(top) as root:
             order = []
             for listing in walk(root, excludes=Excludes()):
                 order.append(listing.folder)
@@ -231,7 +222,7 @@ def test_core_lists_what_is_ordinary_and_leaves_the_rest(top: bytes) -> None:
     os.symlink(b"sub", os.path.join(top, b"link"))
     asked = [b"sub", b"", b"nothing", b"link", b"sub/a", b"/", b"../tree", b"sub/../sub"]
 
-    with opened(top) as root:
+    with opened_root(top) as root:
         found = make_batch(root).list(asked)
 
     none = (LISTED + 1, 0, 0)
@@ -252,7 +243,7 @@ def test_core_ends_a_call_where_the_room_ends(top: bytes) -> None:
             os.makedirs(os.path.join(top, folder), exist_ok=True)
             os.close(os.open(os.path.join(top, folder, b"%d" % number), os.O_CREAT))
 
-    with opened(top) as root:
+    with opened_root(top) as root:
         batch = make_batch(root, names_room=8)
         together = batch.list([b"a", b"b", b"c"])
         alone = batch.list([b"b", b"c"])
@@ -271,7 +262,7 @@ def test_core_sorts_any_number_of_names(top: bytes, count: int) -> None:
     for name in names:
         os.close(os.open(os.path.join(top, name), os.O_CREAT))
 
-    with opened(top) as root:
+    with opened_root(top) as root:
         files = make_batch(root).list([b""]).files(0, count)
 
     assert [seen.name for seen in files] == sorted(names)

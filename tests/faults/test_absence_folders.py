@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -102,24 +101,20 @@ def test_rotten_folder_of_ext4(integrity: Box) -> None:
 
 
 @pytest.mark.root
-def test_folder_without_permission(integrity: Box) -> None:
+def test_folder_without_permission(nobodys_box: Box) -> None:
     """A folder that a user may not list keeps its records; given back, all is as before."""
-    with tempfile.TemporaryDirectory() as home:
-        os.chmod(home, 0o777)
-        box = Box(Path(home) / "box")
-        with as_nobody():
-            root = plant(Path(home) / "root", 28)
-            box.home.mkdir()
-        assert 0 == run_as_nobody(box, "scan", root).code
-        os.chmod(root / "d3", 0)
-        result = run_as_nobody(box, "--json", "scan", root)
-        assert 3 == result.code
-        assert {"unreadable": 4, "not_due": 24} == tallies(result)
-        assert "Permission denied" in messages(result)
-        assert 28 == count_rows(box)
-        os.chmod(root / "d3", 0o755)
-        assert 0 == run_as_nobody(box, "scan", root).code
-        assert 0 == run_as_nobody(box, "findings").code
+    with as_nobody():
+        root = plant(nobodys_box.home.parent / "root", 28)
+    assert 0 == run_as_nobody(nobodys_box, "scan", root).code
+    os.chmod(root / "d3", 0)
+    result = run_as_nobody(nobodys_box, "--json", "scan", root)
+    assert 3 == result.code
+    assert {"unreadable": 4, "not_due": 24} == tallies(result)
+    assert "Permission denied" in messages(result)
+    assert 28 == count_rows(nobodys_box)
+    os.chmod(root / "d3", 0o755)
+    assert 0 == run_as_nobody(nobodys_box, "scan", root).code
+    assert 0 == run_as_nobody(nobodys_box, "findings").code
 
 
 def test_excluded_later_is_skipped_not_missing(tmp_path: Path, integrity: Box) -> None:
@@ -148,23 +143,19 @@ def test_excluded_later_is_skipped_not_missing(tmp_path: Path, integrity: Box) -
 
 
 @pytest.mark.root
-def test_new_file_that_cannot_be_read_and_then_can() -> None:
+def test_new_file_that_cannot_be_read_and_then_can(nobodys_box: Box) -> None:
     """The finding on a file that was never recorded is over when it is recorded, and when it is gone."""
-    with tempfile.TemporaryDirectory() as home:
-        os.chmod(home, 0o777)
-        box = Box(Path(home) / "box")
-        with as_nobody():
-            root = plant(Path(home) / "root", 7)
-            box.home.mkdir()
-        put(root / "secret.txt")
-        put(root / "other.txt")
-        os.chmod(root / "secret.txt", 0o600)
-        os.chmod(root / "other.txt", 0o600)
-        result = run_as_nobody(box, "--json", "scan", root)
-        assert 3 == result.code
-        assert {"new": 7, "unreadable": 2} == tallies(result)
-        os.chmod(root / "secret.txt", 0o644)
-        (root / "other.txt").unlink()
-        assert {"new": 1, "not_due": 7} == tallies(run_as_nobody(box, "--json", "scan", root))
-        assert 0 == run_as_nobody(box, "findings").code
-        assert 0 == run_as_nobody(box, "scrub", root).code
+    with as_nobody():
+        root = plant(nobodys_box.home.parent / "root", 7)
+    put(root / "secret.txt")
+    put(root / "other.txt")
+    os.chmod(root / "secret.txt", 0o600)
+    os.chmod(root / "other.txt", 0o600)
+    result = run_as_nobody(nobodys_box, "--json", "scan", root)
+    assert 3 == result.code
+    assert {"new": 7, "unreadable": 2} == tallies(result)
+    os.chmod(root / "secret.txt", 0o644)
+    (root / "other.txt").unlink()
+    assert {"new": 1, "not_due": 7} == tallies(run_as_nobody(nobodys_box, "--json", "scan", root))
+    assert 0 == run_as_nobody(nobodys_box, "findings").code
+    assert 0 == run_as_nobody(nobodys_box, "scrub", root).code

@@ -25,6 +25,16 @@ def held(integrity: Box) -> int:
     return len(query(integrity, "SELECT file_id FROM candidate WHERE state = 'held'"))
 
 
+def lose_six(root: Path, integrity: Box) -> Path:
+    """Record 30 files, of which five may go, and remove six."""
+    plant(root, 30)
+    integrity.configure(f'[[root]]\npath = "{root}"\nmass_change = {{ files = 5, percent = 10 }}\n')
+    integrity.run("scan", expect=0)
+    for number in range(6):
+        plant_path(root, number).unlink()
+    return root
+
+
 def test_mass_deletion_is_held(tmp_path: Path, integrity: Box) -> None:
     """600 of 1,000 files gone at once keep their records, while the rest is scrubbed and new files are recorded."""
     root = plant(tmp_path / "root", COUNT)
@@ -228,22 +238,14 @@ def test_while_a_wave_is_held_other_changes_wait_as_well(tmp_path: Path, integri
 
 def test_interrupted_wave_is_weighed_anew(tmp_path: Path, integrity: Box) -> None:
     """Limits of the config hold: with 5 files and 10 % the sixth of thirty is too much."""
-    root = plant(tmp_path / "root", 30)
-    integrity.configure(f'[[root]]\npath = "{root}"\nmass_change = {{ files = 5, percent = 10 }}\n')
-    integrity.run("scan", expect=0)
-    for number in range(6):
-        plant_path(root, number).unlink()
+    lose_six(tmp_path / "root", integrity)
     assert ["mass_change"] == kinds(integrity.run("--json", "scan", expect=1))
     assert 30 == count_rows(integrity)
 
 
 def test_preview_asks_before_it_accepts(tmp_path: Path, integrity: Box) -> None:
     """Without --yes and without a terminal nothing is taken over, and the counts are shown."""
-    root = plant(tmp_path / "root", 30)
-    integrity.configure(f'[[root]]\npath = "{root}"\nmass_change = {{ files = 5, percent = 10 }}\n')
-    integrity.run("scan", expect=0)
-    for number in range(6):
-        plant_path(root, number).unlink()
+    root = lose_six(tmp_path / "root", integrity)
     integrity.run("scan", expect=1)
     result = integrity.run("accept", root, "--deletions", "--reason", "x")
     assert 0 != result.code

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,22 +151,18 @@ def test_lock_dies_with_its_process(faulty: FaultFS, integrity: Box, tmp_path: P
 
 
 @pytest.mark.root
-def test_run_as_root_leaves_the_catalog_to_its_owner() -> None:
+def test_run_as_root_leaves_the_catalog_to_its_owner(nobodys_box: Box) -> None:
     """After root has scanned, scrubbed and backed up, every file of the catalog is its owner's and he can go on."""
-    with tempfile.TemporaryDirectory() as home:
-        os.chmod(home, 0o777)
-        box = Box(Path(home) / "box")
-        with as_nobody():
-            root = plant(Path(home) / "root", 28)
-            box.home.mkdir()
-        assert 0 == run_as_nobody(box, "scan", root).code
-        owner = box.catalog.stat().st_uid
-        put(root / "new.txt")
-        box.run("scrub", root, expect=0)
-        box.run("catalog", "backup", expect=0)
-        names = [name for name in box.home.iterdir() if name.name.startswith("catalog")]
-        assert 3 <= len(names)
-        assert {owner} == {name.stat().st_uid for name in names}
-        put(plant_path(root, 1), b"edited")
-        assert {"changed": 1, "not_due": 28} == tallies(run_as_nobody(box, "--json", "scan", root))
-        assert 0 == run_as_nobody(box, "scrub", root).code
+    with as_nobody():
+        root = plant(nobodys_box.home.parent / "root", 28)
+    assert 0 == run_as_nobody(nobodys_box, "scan", root).code
+    owner = nobodys_box.catalog.stat().st_uid
+    put(root / "new.txt")
+    nobodys_box.run("scrub", root, expect=0)
+    nobodys_box.run("catalog", "backup", expect=0)
+    names = [name for name in nobodys_box.home.iterdir() if name.name.startswith("catalog")]
+    assert 3 <= len(names)
+    assert {owner} == {name.stat().st_uid for name in names}
+    put(plant_path(root, 1), b"edited")
+    assert {"changed": 1, "not_due": 28} == tallies(run_as_nobody(nobodys_box, "--json", "scan", root))
+    assert 0 == run_as_nobody(nobodys_box, "scrub", root).code

@@ -9,7 +9,6 @@ import pytest
 
 from support.bitrot import flip_bit, rot
 from support.cli import Box
-from support.loopfs import LoopFS
 from support.results import met, notes, tallies
 from support.shapes import put
 
@@ -17,13 +16,6 @@ pytestmark = pytest.mark.root
 
 MIB = 1 << 20
 SIZES = pytest.mark.parametrize("size", [9_000, 3 * MIB + 500])
-
-
-@pytest.fixture
-def data(ext4: LoopFS) -> Path:
-    folder = ext4.folder / "data"
-    folder.mkdir()
-    return folder
 
 
 def digests(box: Box, path: Path) -> object:

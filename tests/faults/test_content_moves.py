@@ -14,13 +14,6 @@ from support.results import met, notes, tallies
 from support.shapes import put
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "root"
-    folder.mkdir()
-    return folder
-
-
 def recorded_md5(box: Box, path: Path) -> object:
     (file,) = [one for one in box.json("explain", path) if one["type"] == "file"]
     digests = file["digests"]

@@ -20,20 +20,6 @@ from support.shapes import TIB, put, put_deep, put_sparse
 MIB = 1 << 20
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "root"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def data(ext4: LoopFS) -> Path:
-    folder = ext4.folder / "data"
-    folder.mkdir()
-    return folder
-
-
 @pytest.mark.root
 def test_flip_in_a_file_with_several_names(data: Path, integrity: Box) -> None:
     """A flip in a hard-linked file is found under all its names; the file is read once, its names counted each."""

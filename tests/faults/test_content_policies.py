@@ -19,13 +19,6 @@ MIB = 1 << 20
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "root"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def archive(root: Path, integrity: Box) -> Path:
     integrity.configure(f'[[root]]\npath = "{root}"\npolicy = "archive"\n')
     return root

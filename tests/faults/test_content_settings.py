@@ -30,13 +30,6 @@ SETTINGS = pytest.mark.parametrize(
 PAST_NS = 1_600_000_000 * 10**9
 
 
-@pytest.fixture
-def data(ext4: LoopFS) -> Path:
-    folder = ext4.folder / "data"
-    folder.mkdir()
-    return folder
-
-
 def explain(box: Box, path: Path, env: dict[str, str]) -> dict[str, object]:
     (file,) = [one for one in box.run("--json", "explain", path, env=env).objects if one["type"] == "file"]
     return file

@@ -28,21 +28,6 @@ PAST_NS = 1_600_000_000 * 10**9
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "root"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def data(ext4: LoopFS) -> Path:
-    """Make a folder on an ext4 of its own."""
-    folder = ext4.folder / "data"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def seconds() -> Iterator[Path]:
     """Make a folder on an ext4 whose times have whole seconds only."""
     with LoopFS("ext4", mkfs=("-I", "128")) as fs:

@@ -2,30 +2,19 @@
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from integrity.files.excludes import Excludes
-from integrity.files.opening import open_root
 from integrity.files.walk import Listing, walk
 from support.bitrot import flip_at, get_positions
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
 from support.mounts import shut_down
+from support.reading import opened_root
 
 pytestmark = pytest.mark.root
 NOTHING = Excludes(builtin=False)
-
-
-@contextmanager
-def opened(folder: bytes) -> Iterator[int]:
-    fd = open_root(folder)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def write(fs: LoopFS | FaultFS, *names: str) -> None:
@@ -52,7 +41,7 @@ def test_rotten_folder_of_ext4_is_an_error_and_not_empty(ext4: LoopFS) -> None:
     flip_at(position)
     ext4.mount()
 
-    with opened(ext4.mnt) as root:
+    with opened_root(ext4.mnt) as root:
         listings = list(walk(root, excludes=Excludes()))
 
     assert errors_of(listings) == {b"rotten": errno.EBADMSG}
@@ -66,7 +55,7 @@ def test_rotten_folder_of_ext4_is_an_error_and_not_empty(ext4: LoopFS) -> None:
 def test_dead_disk_is_an_error_of_the_root(xfs: LoopFS) -> None:
     """A file system that was shut down gives EIO on all: one error, no empty root."""
     write(xfs, "folder/a")
-    with opened(xfs.mnt) as root:
+    with opened_root(xfs.mnt) as root:
         shut_down(xfs.mnt)
         listings = list(walk(root, excludes=NOTHING))
 
@@ -81,7 +70,7 @@ def test_folder_that_can_not_be_listed_is_an_error(faulty: FaultFS, op: str, cod
     write(faulty, "bad/a", "good/a")
     faulty.add(Rule(op, path="/bad", errno=code))
 
-    with opened(faulty.mnt) as root:
+    with opened_root(faulty.mnt) as root:
         listings = list(walk(root, excludes=NOTHING))
 
     assert errors_of(listings) == {b"bad": code}
@@ -99,7 +88,7 @@ def test_files_before_the_failure_of_a_listing_are_kept() -> None:
         fs.umount()
         flip_at(position)
         fs.mount()
-        with opened(fs.mnt) as root:
+        with opened_root(fs.mnt) as root:
             listings = [listing for listing in walk(root, excludes=NOTHING, chunk=100) if listing.folder == b"big"]
 
     assert errors_of(listings) == {b"big": errno.EBADMSG}
@@ -112,7 +101,7 @@ def test_file_that_lstat_fails_for_is_an_error_of_its_own(faulty: FaultFS) -> No
     """A name whose inode can't be read is reported by its path: it is not missing, its folder not whole."""
     write(faulty, "folder/bad", "folder/good")
 
-    with opened(faulty.mnt) as root:
+    with opened_root(faulty.mnt) as root:
         faulty.add(Rule("getattr", path="/folder/bad", errno=errno.EIO))
         listings = list(walk(root, excludes=NOTHING))
 
@@ -127,7 +116,7 @@ def test_file_that_vanishes_after_the_listing_is_no_error(faulty: FaultFS) -> No
     """A name that is gone when lstat asks for it was removed meanwhile."""
     write(faulty, "folder/gone", "folder/here")
 
-    with opened(faulty.mnt) as root:
+    with opened_root(faulty.mnt) as root:
         faulty.add(Rule("getattr", path="/folder/gone", errno=errno.ENOENT))
         listings = list(walk(root, excludes=NOTHING))
 

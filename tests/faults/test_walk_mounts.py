@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from integrity.files.excludes import Excludes
-from integrity.files.opening import open_root
 from integrity.files.walk import Listing, walk
 from integrity.model import SkipReason
 from support.loopfs import LoopFS
 from support.mounts import bound, hidden, small_tmpfs
 from support.programs import sh
+from support.reading import opened_root
 
 pytestmark = pytest.mark.root
 NOTHING = Excludes(builtin=False)
@@ -30,9 +30,8 @@ def top(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def root(top: Path) -> Iterator[int]:
-    fd = open_root(os.fsencode(top))
-    yield fd
-    os.close(fd)
+    with opened_root(top) as fd:
+        yield fd
 
 
 def summary(listings: list[Listing]) -> tuple[set[bytes], dict[bytes, SkipReason]]:
@@ -113,13 +112,9 @@ def test_subvolume_of_btrfs_belongs_to_the_tree(btrfs: LoopFS) -> None:
     for name in ("file", "sub/file", "mounted/file"):
         Path(os.fsdecode(btrfs.path(name))).write_bytes(b"content")
     os.mkdir(btrfs.path("point"))
-    fd = open_root(btrfs.mnt)
-    try:
-        with bound(btrfs.path("mounted"), btrfs.path("point")):
-            assert os.stat(btrfs.path("sub")).st_dev != os.stat(btrfs.mnt).st_dev
-            listings = list(walk(fd, excludes=NOTHING))
-    finally:
-        os.close(fd)
+    with opened_root(btrfs.mnt) as fd, bound(btrfs.path("mounted"), btrfs.path("point")):
+        assert os.stat(btrfs.path("sub")).st_dev != os.stat(btrfs.mnt).st_dev
+        listings = list(walk(fd, excludes=NOTHING))
 
     assert summary(listings) == ({b"file", b"sub/file", b"mounted/file"}, {b"point": SkipReason.MOUNT})
 

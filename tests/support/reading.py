@@ -1,5 +1,5 @@
 """
-Readers of files.read as tests need them: a root of their own, conditions to choose, all bytes in one piece.
+Roots and readers of files.read as tests need them: conditions to choose, all bytes in one piece, all closed.
 
 The one module of the rig that knows a part of the program, so that the tests of reading share one way to do it.
 """
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from integrity.files.opening import open_root
 from integrity.files.read import UNLIMITED, Buffers, ErrorBudget, OpenFile, Pace, Reader, ReadMode
 from integrity.model import Capability
 from support import AnyPath
@@ -30,6 +31,16 @@ def make_capability(fs_type: str = "ext4", *, has_direct_io: bool = True, granul
 
 
 @contextmanager
+def opened_root(folder: AnyPath) -> Iterator[int]:
+    """Give a descriptor of a root; it is closed afterwards."""
+    fd = open_root(os.fsencode(folder))
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
 def reading(
     folder: AnyPath,
     mode: ReadMode = ReadMode.RECORD,
@@ -41,8 +52,7 @@ def reading(
     use_holes: bool = True,
 ) -> Iterator[Reader]:
     """Give a reader of ``folder``; its descriptor is closed afterwards."""
-    root_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with opened_root(folder) as root_fd:
         yield Reader(
             root_fd,
             capability or make_capability(),
@@ -52,8 +62,6 @@ def reading(
             clock_ns=clock_ns,
             use_holes=use_holes,
         )
-    finally:
-        os.close(root_fd)
 
 
 def read_all(file: OpenFile, buffers: Buffers, start: int = 0) -> bytes:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
+import pytest
+
+_TESTS = Path(__file__).parents[1]
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_SECCOMP = 22
 _SECCOMP_MODE_FILTER = 2
@@ -32,3 +38,32 @@ def refuse_syscall(number: int, errno: int) -> None:
     for arguments in ((_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), (_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0)):
         if libc.prctl(*arguments) != 0:
             raise OSError(ctypes.get_errno(), f"prctl: {os.strerror(ctypes.get_errno())}")
+
+
+def pass_without(number: int, errno: int, *args: str) -> None:
+    """
+    Run tests once more, in a process in which a system call fails with ``errno``; they must pass there, too.
+
+    The test that calls this is among them: in that process it is skipped.
+
+    Args:
+        number: of the system call.
+        errno: what it fails with.
+        args: for pytest: modules below ``tests``, options.
+    """
+    if "SECCOMP" in os.environ:
+        pytest.skip("this is the run without the call")
+    script = (
+        "import sys, pytest; from support.seccomp import refuse_syscall;"
+        f"refuse_syscall({number}, {errno});"
+        f"sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', *{args!r}]))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=_TESTS,
+        env={**os.environ, "SECCOMP": "1", "PYTHONPATH": os.pathsep.join([str(_TESTS), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr

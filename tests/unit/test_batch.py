@@ -25,6 +25,7 @@ from support.machine import need_programs
 from support.preload import Shims
 from support.privileges import as_nobody
 from support.reading import let_age, reading
+from support.seccomp import pass_without
 from support.waiting import wait_until
 
 LIMIT_BYTES = 64 << 10
@@ -346,20 +347,4 @@ def test_versions_are_never_mixed(tmp_path: Path, arena: memoryview) -> None:
 )
 def test_without_a_system_call_all_of_this_holds(number: int, code: int) -> None:
     """On kernels and file systems that lack one of the calls, other calls do the same."""
-    if "SECCOMP" in os.environ:
-        pytest.skip("this is the run without the call")
-    script = (
-        "import sys, pytest; from support.seccomp import refuse_syscall;"
-        f"refuse_syscall({number}, {code});"
-        "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'not Meddling', 'unit/test_batch.py']))"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=TESTS,
-        env={**os.environ, "SECCOMP": "1", "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert run.returncode == 0, run.stdout + run.stderr
+    pass_without(number, code, "-k", "not Meddling", "unit/test_batch.py")

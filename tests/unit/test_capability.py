@@ -5,21 +5,18 @@ import pytest
 
 from integrity.errors import RootSuspended
 from integrity.files.capability import find_capability, get_capability
-from integrity.files.opening import open_root
 from integrity.model import Capability
 from support.faultfs import FaultFS
 from support.loopfs import LoopFS
 from support.mounts import small_tmpfs
+from support.reading import opened_root
 
 SECOND_NS = 1_000_000_000
 
 
 def look_at(path: bytes) -> Capability:
-    fd = open_root(path)
-    try:
+    with opened_root(path) as fd:
         return find_capability(fd, path)
-    finally:
-        os.close(fd)
 
 
 @pytest.mark.parametrize(
@@ -140,8 +137,8 @@ def test_fuse_is_not_trusted_whatever_it_says(faulty: FaultFS) -> None:
 @pytest.mark.root
 def test_root_that_can_not_be_looked_at_is_suspended(ext4: LoopFS) -> None:
     """A root that has gone away under its descriptor is not judged by its type."""
-    fd = open_root(ext4.mnt)
-    os.close(fd)
+    with opened_root(ext4.mnt) as fd:
+        pass
 
     with pytest.raises(RootSuspended, match="check"):
         find_capability(fd, ext4.mnt)

@@ -7,19 +7,16 @@ from pathlib import Path
 import pytest
 
 from integrity.files.devices import Device, find_device, physical_position
-from integrity.files.opening import open_root
 from support.bitrot import find_extents
 from support.loopfs import LoopFS, make_image
 from support.mounts import small_tmpfs
 from support.programs import sh
+from support.reading import opened_root
 
 
 def look_at(path: bytes) -> Device:
-    fd = open_root(path)
-    try:
+    with opened_root(path) as fd:
         return find_device(fd)
-    finally:
-        os.close(fd)
 
 
 @contextmanager

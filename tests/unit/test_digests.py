@@ -27,6 +27,7 @@ from integrity.hashing.digests import (
     without_chain,
 )
 from integrity.model import Blocks, Digests
+from support.expected import expect_blocks
 
 ALL = recording(blake3=True)
 Feed = Callable[[FileHasher, Segment], None]
@@ -42,15 +43,6 @@ FEEDS = pytest.mark.parametrize("feed", [FileHasher.feed, feed_both])
 
 def expect_digests(content: bytes) -> Digests:
     return Digests(hashlib.md5(content).digest(), xxhash.xxh3_128_digest(content), blake3(content).digest())
-
-
-def expect_blocks(content: bytes, size: int) -> Blocks:
-    blocks = [content[at : at + size] for at in range(0, len(content), size)]
-    return Blocks(
-        size,
-        xxh3_128=b"".join(xxhash.xxh3_128_digest(block) for block in blocks),
-        md5=b"".join(hashlib.md5(block).digest() for block in blocks),
-    )
 
 
 def cut(content: bytes, pieces: Sequence[tuple[int, bool]]) -> tuple[bytes, list[Segment]]:

@@ -19,7 +19,8 @@ from integrity.files.read import ReadMode
 from integrity.hashing.digests import Want, recording
 from integrity.hashing.engine import Done, Engine, Failed, Partial, Result, Resume, Task
 from integrity.hashing.worker import BUFFER_BYTES
-from integrity.model import Blocks, Digests, ReadHow
+from integrity.model import Digests, ReadHow
+from support.expected import expect_blocks
 from support.faultfs import FaultFS, Rule
 from support.reading import let_age, reading
 from support.shapes import put_sparse
@@ -46,15 +47,6 @@ def make_tasks(files: dict[bytes, bytes], want: Want = WANT, block_size: int = M
 
 def expect_digests(content: bytes) -> Digests:
     return Digests(hashlib.md5(content).digest(), xxhash.xxh3_128_digest(content))
-
-
-def expect_blocks(content: bytes, size: int) -> Blocks:
-    blocks = [content[at : at + size] for at in range(0, len(content), size)]
-    return Blocks(
-        size,
-        xxh3_128=b"".join(xxhash.xxh3_128_digest(block) for block in blocks),
-        md5=b"".join(hashlib.md5(block).digest() for block in blocks),
-    )
 
 
 def one_done(results: Iterable[Result]) -> Done:

@@ -6,23 +6,20 @@ import pytest
 
 from integrity.errors import RootSuspended
 from integrity.files.identity import identify
-from integrity.files.opening import open_root
 from integrity.model import RootIdentity
 from support.faultfs import FaultFS
 from support.loopfs import LoopFS
 from support.mounts import bound, hidden, shut_down, small_tmpfs, vanish
 from support.programs import sh
+from support.reading import opened_root
 
 UUID = "0f4aa4a1-9a2b-4b35-a8a5-9d8c6a1f2b3c"
 OF_MKFS = {"ext4": ("-U", UUID), "xfs": ("-m", f"uuid={UUID}"), "btrfs": ("-U", UUID)}
 
 
 def get_identity(path: bytes) -> RootIdentity:
-    fd = open_root(path)
-    try:
+    with opened_root(path) as fd:
         return identify(fd, path)
-    finally:
-        os.close(fd)
 
 
 def test_identity_is_the_same_each_time_and_differs_by_folder(tmp_path: Path) -> None:
@@ -114,13 +111,10 @@ def test_file_system_without_a_uuid_is_recognised_by_type_and_source(faulty: Fau
 @pytest.mark.root
 def test_dead_disk_has_no_identity(xfs: LoopFS) -> None:
     """A disk that answers nothing can't be identified: the root is suspended, with its path and what to do."""
-    fd = open_root(xfs.mnt)
-    try:
+    with opened_root(xfs.mnt) as fd:
         shut_down(xfs.mnt)
         with pytest.raises(RootSuspended, match="check") as caught:
             identify(fd, xfs.mnt)
-    finally:
-        os.close(fd)
 
     assert os.fsdecode(xfs.mnt) in str(caught.value)
 
@@ -129,10 +123,7 @@ def test_dead_disk_has_no_identity(xfs: LoopFS) -> None:
 def test_root_whose_mount_was_taken_away_has_no_identity(tmp_path: Path) -> None:
     """A descriptor that is the last to know a detached mount is no root any more."""
     sh("mount", "-t", "tmpfs", "tmpfs", tmp_path)
-    fd = open_root(os.fsencode(tmp_path))
-    try:
+    with opened_root(tmp_path) as fd:
         vanish(tmp_path)
         with pytest.raises(RootSuspended, match="unmounted"):
             identify(fd, os.fsencode(tmp_path))
-    finally:
-        os.close(fd)

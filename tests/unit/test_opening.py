@@ -2,7 +2,6 @@ import errno
 import os
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,20 +9,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from integrity.files.opening import STAY_ON_MOUNT, open_beneath, open_root, stat_beneath
+from integrity.files.opening import STAY_ON_MOUNT, open_beneath, stat_beneath
 from support.mounts import bound, small_tmpfs
 from support.privileges import as_nobody
+from support.reading import opened_root
+from support.seccomp import pass_without
 
-TESTS = Path(__file__).parent.parent
 OPENAT2 = 437
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[int]:
     (tmp_path / "root").mkdir()
-    fd = open_root(os.fsencode(tmp_path / "root"))
-    yield fd
-    os.close(fd)
+    with opened_root(tmp_path / "root") as fd:
+        yield fd
 
 
 def write(root: int, name: bytes, content: bytes = b"content") -> None:
@@ -266,20 +265,4 @@ def test_other_mount_is_refused_to_those_who_stay(root: int, tmp_path: Path) -> 
 )
 def test_without_openat2_all_of_this_holds(code: int, modules: list[str]) -> None:
     """On an old kernel, or behind a container's filter, folder after folder is opened, and just as strictly."""
-    if "SECCOMP" in os.environ:
-        pytest.skip("this is the run without openat2")
-    script = (
-        "import sys, pytest; from support.seccomp import refuse_syscall;"
-        f"refuse_syscall({OPENAT2}, {code});"
-        f"sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', *{modules!r}]))"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=TESTS,
-        env={**os.environ, "SECCOMP": "1", "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert run.returncode == 0, run.stdout + run.stderr
+    pass_without(OPENAT2, code, *modules)

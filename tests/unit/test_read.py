@@ -22,10 +22,9 @@ from hypothesis import strategies as st
 
 from integrity.errors import ReadInterrupted, Unreadable, Unstable, Vanished
 from integrity.files.badsectors import add_range, cut
-from integrity.files.opening import open_root
 from integrity.files.read import Buffers, ErrorBudget, Reader, ReadMode, Segment
 from integrity.model import ByteRange, ReadHow, Witness
-from support.reading import let_age, make_capability, read_all, reading
+from support.reading import let_age, make_capability, opened_root, read_all, reading
 
 BUFFER_BYTES = 64 << 10
 MODES = pytest.mark.parametrize("mode", list(ReadMode))
@@ -622,14 +621,11 @@ def test_a_capability_without_direct_io_is_honest_about_memory(tmp_path: Path, b
 def test_only_a_recording_reader_is_content_with_memory(tmp_path: Path) -> None:
     """What has just been written lies in memory: good enough to record it, never to scrub it; what is gone does not."""
     (tmp_path / "file").write_bytes(os.urandom(100_000))
-    root_fd = open_root(os.fsencode(tmp_path))
-    try:
+    with opened_root(tmp_path) as root_fd:
         answers = [
             Reader(root_fd, make_capability(), mode=mode).lies_in_memory(path)
             for mode in ReadMode
             for path in (b"file", b"gone")
         ]
-    finally:
-        os.close(root_fd)
 
     assert [True, False, False, False] == answers

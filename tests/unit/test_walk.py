@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from integrity.files.excludes import Excludes
-from integrity.files.opening import open_root
 from integrity.files.walk import Listing, Skip, walk
 from integrity.model import SkipReason
 from support.privileges import as_nobody
+from support.reading import opened_root
 
 NOTHING = Excludes(builtin=False)
 
@@ -28,9 +28,8 @@ def top(tmp_path: Path) -> bytes:
 
 @pytest.fixture
 def root(top: bytes) -> Iterator[int]:
-    fd = open_root(top)
-    yield fd
-    os.close(fd)
+    with opened_root(top) as fd:
+        yield fd
 
 
 def write(path: bytes, *names: bytes, content: bytes = b"content") -> None:

@@ -1,0 +1,19 @@
+"""What digests must come out as: those of the libraries, over bytes in one piece."""
+
+from __future__ import annotations
+
+import hashlib
+
+import xxhash
+
+from integrity.model import Blocks
+
+
+def expect_blocks(content: bytes, size: int) -> Blocks:
+    """Digest ``content`` in blocks of ``size`` bytes."""
+    blocks = [content[at : at + size] for at in range(0, len(content), size)]
+    return Blocks(
+        size,
+        xxh3_128=b"".join(xxhash.xxh3_128_digest(block) for block in blocks),
+        md5=b"".join(hashlib.md5(block).digest() for block in blocks),
+    )
