@@ -138,6 +138,7 @@ class Job(StrEnum):
     SCAN = "scan"
     SCRUB = "scrub"
     COMPARE = "compare"
+    IMPORT = "import"
 
 
 class Outcome(StrEnum):
@@ -162,6 +163,7 @@ class BaselineReason(StrEnum):
     """Why a baseline was taken, or why it was replaced."""
 
     RECORDED = "recorded"
+    IMPORTED = "imported"  # recorded, and equal to what a manifest says of it
     EDITED = "edited"
     ROLLED_BACK = "rolled_back"
     GROWN = "grown"

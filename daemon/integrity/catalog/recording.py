@@ -70,7 +70,14 @@ class Verified(NamedTuple):
 
 
 def record_files(
-    c: sa.Connection, sealer: Sealer, root: RootRecord, rows: Sequence[NewFile], *, now: int, boot_id: int | None
+    c: sa.Connection,
+    sealer: Sealer,
+    root: RootRecord,
+    rows: Sequence[NewFile],
+    *,
+    now: int,
+    boot_id: int | None,
+    because: BaselineReason = BaselineReason.RECORDED,
 ) -> list[FileId]:
     """
     Record files that are not in the catalog, with their blocks where the reading has them.
@@ -94,7 +101,7 @@ def record_files(
             (
                 *(file_id, row.folder_id, row.name, *reading.witness),
                 *(digests.md5, digests.xxh3_128, digests.blake3, block_size),
-                *(now, BaselineReason.RECORDED.value, reading.how.value, boot_id, seal),
+                *(now, because.value, reading.how.value, boot_id, seal),
             )
         )
     _INSERT.run_many(c, values)

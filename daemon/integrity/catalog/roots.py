@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from integrity.catalog import tables
 from integrity.catalog.hot import Hot, snapshot
+from integrity.catalog.imports import drop_imports
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, require_rising, to_records
 from integrity.catalog.seal import SEAL_BYTES, Sealer, xor_seals
 from integrity.catalog.tables import file, folder, root
@@ -139,6 +140,7 @@ def remove_root(c: sa.Connection, root_id: RootId) -> None:
         c.execute(statement)
     for table in (tables.checkpoint, tables.finding, tables.history, tables.run, tables.nested_mount, folder):
         c.execute(sa.delete(table).where(table.c.root_id == root_id))
+    drop_imports(c, root_id)
     c.execute(sa.delete(root).where(root.c.id == root_id))
 
 

@@ -71,7 +71,7 @@ def _digests() -> tuple[sa.Column[Any], ...]:
 meta = sa.Table(
     "meta",
     metadata,
-    _text("key", "uuid, created_at, next_file_id, seal_check, last_backup_at"),
+    _text("key", "uuid, created_at, next_file_id, seal_check, last_backup_at; for import/... see imports.py"),
     _text("value", "its value as text"),
     sa.PrimaryKeyConstraint("key"),
     sqlite_strict=True,

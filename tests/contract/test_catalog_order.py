@@ -1,0 +1,93 @@
+"""Files in the order of their folders and names, and which manifest an import took its digests from."""
+
+from __future__ import annotations
+
+import pytest
+
+from integrity.catalog import folders, imports
+from integrity.catalog.files import NewFile, find_file, record_files
+from integrity.catalog.inorder import Position, page_in_order
+from integrity.catalog.roots import remove_root
+from integrity.model import BaselineReason, FileId
+from support.catalogs import NOW, CatalogBox, make_reading
+
+PATHS = [b"z", b"a/1", b"a/2", b"a/\xff", b"a-b/1", b"a/b/1", b"a/b/2", b"a0/1"]
+
+
+def walk(box: CatalogBox, prefix: bytes = b"", *, limit: int) -> list[bytes]:
+    found: list[bytes] = []
+    after: Position | None = None
+    with box.catalog.read() as c:
+        while True:
+            page, after = page_in_order(c, box.sealer, box.root.id, prefix=prefix, after=after, limit=limit)
+            if after is None:
+                return found
+            assert len(page) <= limit
+            found += [record.path for record in page]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+def test_pages_hold_each_file_once_in_order_of_folder_and_name(box: CatalogBox, limit: int) -> None:
+    """Wherever a page ends, nothing is lost and nothing comes twice."""
+    box.record_all({path: make_reading(path) for path in reversed(PATHS)})
+
+    assert PATHS == walk(box, limit=limit)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "expected"),
+    [
+        (b"a", [b"a/1", b"a/2", b"a/\xff", b"a/b/1", b"a/b/2"]),
+        (b"a/b", [b"a/b/1", b"a/b/2"]),
+        (b"a/2", [b"a/2"]),
+        (b"z", [b"z"]),
+        (b"b", []),
+    ],
+)
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_part_of_a_root_is_that_folder_or_file_alone(
+    box: CatalogBox, prefix: bytes, expected: list[bytes], limit: int
+) -> None:
+    """Neighbours whose names begin alike are no part of it."""
+    box.record_all({path: make_reading(path) for path in PATHS})
+
+    assert expected == walk(box, prefix, limit=limit)
+
+
+def test_pages_are_read_from_the_indexes(box: CatalogBox) -> None:
+    """No page sorts the root again."""
+    box.record_all({b"f%d/x" % number: make_reading(number) for number in range(300)})
+    told: list[str] = []
+    with box.catalog.read() as c:
+        driver = c.connection.driver_connection
+        assert driver is not None
+        driver.set_trace_callback(told.append)
+        page_in_order(c, box.sealer, box.root.id, prefix=b"f1", after=(b"f1", b"x"), limit=10)
+        page_in_order(c, box.sealer, box.root.id, after=(b"f1", b"x"), limit=10)
+        driver.set_trace_callback(None)
+        plans = [row[3] for sql in told for row in driver.execute(f"EXPLAIN QUERY PLAN {sql}")]
+
+    assert plans
+    assert not [plan for plan in plans if "TEMP B-TREE" in plan or plan.startswith("SCAN")]
+
+
+def test_imported_files_know_their_manifest(box: CatalogBox) -> None:
+    """Each file belongs to the import that recorded it, whatever was recorded in between."""
+    ids: dict[bytes, FileId] = {}
+    for name, manifest in ((b"a", "one.md5"), (b"b", None), (b"c", "two.md5")):
+        with box.catalog.transaction() as c:
+            row = NewFile(folders.ensure_folder(c, box.root.id, b""), b"", name, make_reading(name))
+            because = BaselineReason.IMPORTED if manifest else BaselineReason.RECORDED
+            (ids[name],) = record_files(c, box.sealer, box.root, [row], now=NOW, boot_id=box.boot_id, because=because)
+            if manifest:
+                imports.keep_import(c, box.root.id, ids[name], manifest)
+
+    with box.catalog.read() as c:
+        record = find_file(c, box.sealer, box.root.id, b"a")
+        assert record is not None
+        assert (BaselineReason.IMPORTED, True) == (record.reason, record.is_sealed)
+        assert "one.md5" == imports.find_import(c, box.root.id, ids[b"a"])
+        assert "two.md5" == imports.find_import(c, box.root.id, ids[b"c"])
+    with box.catalog.transaction() as c:
+        remove_root(c, box.root.id)
+        assert imports.find_import(c, box.root.id, ids[b"c"]) is None
