@@ -24,6 +24,7 @@ PINNED = [
     "accept",
     "ack",
     "mute",
+    "sum",
     "root",
     "forget",
     "catalog",

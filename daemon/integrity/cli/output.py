@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import sys
+import time
 from dataclasses import dataclass
 from io import TextIOWrapper
 
@@ -18,6 +19,10 @@ import click
 
 JsonObject = dict[str, object]
 """What becomes one line of ``--json`` output; made where it is printed, never passed on."""
+
+
+_CHUNK_BYTES = 1 << 16
+_LONGEST_WAIT_S = 0.1
 
 
 class OutputError(Exception):
@@ -61,6 +66,10 @@ class Output:
         """Print a warning on stderr."""
         click.echo(f"integrity: warning: {printable(text)}", err=True)
 
+    def complain(self, command: str, text: str) -> None:
+        """Say on stderr what a command met, in the words of the program that it stands in for."""
+        click.echo(f"integrity {command}: {printable(text)}", err=True)
+
     def fail(self, text: str, exit_code: int) -> None:
         """Print why a command could not do what was asked: on stderr, and as an object with ``--json``."""
         for line in text.split("\n"):
@@ -91,6 +100,50 @@ def _print(text: str, *, has_color: bool = False) -> None:
         raise
     except OSError as error:
         raise OutputError(f"can't write the output: {error.strerror}") from error
+
+
+class Lines:
+    """
+    Lines for other programs, written to stdout as they are, names included: many at a time, but none kept for long.
+
+    To be used as a context manager, so that all are written however it ends.
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[bytes] = []
+        self._size = 0
+        self._written_at = time.monotonic()
+
+    def put(self, line: bytes) -> None:
+        """Write a line, which has its end, soon."""
+        self._lines.append(line)
+        self._size += len(line)
+        if self._size >= _CHUNK_BYTES or time.monotonic() - self._written_at > _LONGEST_WAIT_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """
+        Write what is waiting.
+
+        Raises:
+            BrokenPipeError: the reader has gone.
+            OutputError: it can't be written.
+        """
+        data, self._lines, self._size = b"".join(self._lines), [], 0
+        try:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputError(f"can't write the output: {error.strerror}") from error
+        self._written_at = time.monotonic()
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.flush()
 
 
 def printable(text: str) -> str:

@@ -1,0 +1,94 @@
+"""The lines of ``integrity sum``: of digests in each form, and of what a check, a match or an audit says of a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+
+from integrity.hashing.algorithms import Algorithm
+from integrity.hashing.summing import FileSum
+from integrity.hashing.sums.bsd import write_bsd
+from integrity.hashing.sums.escapes import escape
+from integrity.hashing.sums.gnu import write_gnu
+from integrity.hashing.sums.hashdeep import write_hashdeep
+from integrity.hashing.sums.objects import path_fields, write_json
+from integrity.hashing.sums.records import Piece
+from integrity.jobs.sums.audit import Audited, State
+
+Write = Callable[[FileSum], bytes]
+
+
+class Style(Enum):
+    """How digests are written."""
+
+    GNU = "gnu"
+    BSD = "bsd"
+    HASHDEEP = "hashdeep"
+    OBJECTS = "json"
+
+
+def make_writer(
+    style: Style, algorithms: Sequence[Algorithm], *, has_pieces: bool, end: bytes = b"\n", mark: bytes = b" "
+) -> Write:
+    """
+    Choose what writes the lines of one file.
+
+    Args:
+        style: of the lines.
+        algorithms: that files are digested with; for GNU lines one.
+        has_pieces: whether lines tell which piece of the file they are about.
+        end: of lines, for GNU and BSD.
+        mark: of the mode, for GNU.
+    """
+
+    def write_pieces(result: FileSum) -> bytes:
+        lines: list[bytes] = []
+        for offset, length, digests in result.pieces:
+            piece = Piece(offset, length) if has_pieces else None
+            if style is Style.GNU:
+                lines.append(write_gnu(result.path, algorithms[0], digests[0], piece=piece, end=end, mark=mark))
+            elif style is Style.HASHDEEP:
+                lines.append(write_hashdeep(result.path, length, digests, piece=piece))
+            elif style is Style.BSD:
+                pairs = zip(algorithms, digests, strict=True)
+                lines += [write_bsd(result.path, name, digest, piece=piece, end=end) for name, digest in pairs]
+            else:
+                found = dict(zip(algorithms, digests, strict=True))
+                lines.append(write_json(result.path, result.size_bytes, found, piece=piece))
+        return b"".join(lines)
+
+    return write_pieces
+
+
+def write_object(kind: str, fields: Mapping[str, object], path: bytes | None = None) -> bytes:
+    """Write any other object of ``--json``; fields that are None are left out."""
+    named = path_fields(path) if path is not None else {}
+    whole = {"type": kind, "schema": 1, **named, **{key: value for key, value in fields.items() if value is not None}}
+    return json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def write_named(path: bytes, what: str = "", *, end: bytes = b"\n") -> bytes:
+    """Write a name, escaped as in a line of digests, and what is said of it."""
+    lead, name = escape(path) if end == b"\n" else (b"", path)
+    return lead + name + what.encode() + end
+
+
+def write_audited(event: Audited) -> bytes:
+    """Write what became of a file, in the words of hashdeep; a name behind another is escaped like it."""
+    lead, name = escape(event.path + (event.origin or b""))
+    if lead:
+        name, origin = (escape(path)[1] for path in (event.path, event.origin or b""))
+    else:
+        name, origin = event.path, event.origin or b""
+    return lead + name + b": " + _SAID[event.state, event.origin is not None] + origin + b"\n"
+
+
+_SAID = {
+    (State.MATCHED, False): b"Ok",
+    (State.MOVED, True): b"Moved from ",
+    (State.NEW, False): b"No match",
+    (State.NEW, True): b"Copy of ",
+    (State.MISSING, False): b"Known file not used",
+    (State.UNREADABLE, False): b"Not read",
+}

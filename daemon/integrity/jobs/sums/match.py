@@ -1,0 +1,26 @@
+"""Tell files whose content is known from others, by digest alone, as ``md5deep -m`` and ``-x`` do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from integrity.hashing.summing import FileSum, sum_files
+from integrity.jobs.sums.known import KnownFiles
+
+
+def match(
+    known: KnownFiles, paths: Iterable[bytes], *, wants_known: bool, jobs: int | None = None
+) -> Iterator[FileSum]:
+    """
+    Yield the files that are known, or those that are not, and all that could not be read.
+
+    Args:
+        known: complete.
+        paths: of the files to look at.
+        wants_known: which of the two.
+        jobs: threads; None for one per processor.
+    """
+    algorithms = known.algorithms
+    for result in sum_files(paths, algorithms, jobs=jobs):
+        if result.error is not None or bool(known.find_same(result, algorithms)) == wants_known:
+            yield result
