@@ -113,7 +113,7 @@ def test_folder_and_file_with_each_tool(integrity: Box, folder: Path) -> None:
     assert [*names, *names] == [row["what"] for row in rows]
     assert {"folder of 3 files, 820 B", "one file of 64.0 KiB"} == {row["group"] for row in rows}
     assert all((row["wall_s"] is None) == bool(row["note"]) for row in rows)
-    assert number(rows[0]["wall_s"]) > 0
+    assert all(number(row["wall_s"]) > 0 for row in rows if row["what"] in {"md5sum", "integrity sum"})
 
 
 def test_own_folder_is_only_read(integrity: Box, folder: Path, tmp_path: Path) -> None:
