@@ -1,15 +1,18 @@
-"""The C core by itself, under the sanitisers, as native/CMakeLists.txt builds it."""
+"""The C core by itself, without Python, as native/CMakeLists.txt builds it: under sanitizers, elsewhere, fuzzed."""
 
 from __future__ import annotations
 
 import os
+import platform
+import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from support.machine import need_programs
+from integrity.hashing.md5_native import NativeMd5
+from support.machine import need_linking, need_programs
 from support.programs import sh
 
 NATIVE = Path(__file__).parents[2] / "native"
@@ -19,31 +22,126 @@ PROGRAMS = Path(sys.executable).parent
 # Nothing is allocated but by the test, and the leak checker fails where ptrace is not allowed (containers).
 SANITIZER_ENV = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
 
+NO_WIDE = "-DMD5_NO_AVX2 -DMD5_NO_AVX512 -DMD5_NO_NEON"
+IS_X86_64 = platform.machine() == "x86_64"
 
-def build_selftest(folder: Path, c_flags: str) -> Path:
-    """Build md5_selftest with every warning as an error; return the program."""
+
+def build(folder: Path, **options: str) -> Path:
+    """Build what ``options`` of CMake ask for, with every warning as an error; return where the programs are."""
     cmake = PROGRAMS / "cmake"
-    sh(
-        *(cmake, "-S", NATIVE, "-B", folder, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={PROGRAMS / 'ninja'}"),
-        *(
-            "-DCMAKE_BUILD_TYPE=Release",
-            "-DINTEGRITY_SELFTEST=ON",
-            "-DINTEGRITY_WERROR=ON",
-            f"-DCMAKE_C_FLAGS={c_flags}",
-        ),
-    )
+    defines = {"CMAKE_BUILD_TYPE": "Release", "INTEGRITY_WERROR": "ON", "CMAKE_MAKE_PROGRAM": str(PROGRAMS / "ninja")}
+    settings = [f"-D{name}={value}" for name, value in (defines | options).items()]
+    sh(cmake, "-S", NATIVE, "-B", folder, "-G", "Ninja", *settings)
     sh(cmake, "--build", folder)
-    return folder / "md5_selftest"
+    return folder
 
 
-@pytest.mark.parametrize("c_flags", ["", "-DMD5_NO_X86_64"])
+def run(*command: str | Path) -> str:
+    """Run a program that has nothing to complain of; return what it printed."""
+    done = subprocess.run(command, env=SANITIZER_ENV, capture_output=True, text=True, errors="replace", check=False)
+    assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-8000:]}"
+    return done.stdout
+
+
+def find_paths(report: str, mask: int = 31) -> list[str]:
+    """Return the paths that md5_selftest says it used under this mask."""
+    (line,) = (line for line in report.splitlines() if line.startswith(f"mask {mask}:"))
+    return line.split()[2:]
+
+
+@pytest.mark.parametrize("c_flags", ["", f"-DMD5_NO_X86_64 {NO_WIDE}"])
 def test_core_is_right_on_every_path_under_the_sanitizers(tmp_path: Path, c_flags: str) -> None:
-    """The core compiles without a warning and passes its self-test, also with all but the portable path left out."""
+    """The core compiles without a warning and passes its self-test, also with all but the portable paths left out."""
     need_programs("cc")
-    selftest = build_selftest(tmp_path, c_flags)
+    programs = build(tmp_path, INTEGRITY_SELFTEST="ON", CMAKE_C_FLAGS=c_flags)
 
-    done = subprocess.run([selftest], env=SANITIZER_ENV, capture_output=True, text=True, check=False)
+    report = run(programs / "md5_selftest")
 
-    assert (0, "") == (done.returncode, done.stderr)
-    assert "mask 0: scalar\n" in done.stdout
-    assert c_flags == "" or "x86-64" not in done.stdout
+    assert find_paths(report, mask=0) == ["scalar"]
+    assert find_paths(report)[-1] == "scalar"
+    if c_flags:
+        assert find_paths(report) == ["interleaved", "scalar"]
+
+
+@pytest.mark.parametrize("left_out", ["MD5_NO_X86_64", "MD5_NO_AVX2", "MD5_NO_AVX512"])
+def test_core_is_right_without_one_of_its_paths(tmp_path: Path, left_out: str) -> None:
+    """Each path can be left out by itself."""
+    need_programs("cc")
+    options = {"INTEGRITY_SELFTEST": "ON", "INTEGRITY_SANITIZE": "OFF"}
+    programs = build(tmp_path, **options, CMAKE_C_FLAGS=f"-D{left_out}")
+
+    names = find_paths(run(programs / "md5_selftest"))
+
+    assert {"MD5_NO_X86_64": "scalar-x86-64", "MD5_NO_AVX2": "avx2", "MD5_NO_AVX512": "avx512"}[left_out] not in names
+
+
+@pytest.mark.parametrize(
+    ("machine", "triplet", "qemu", "package", "paths"),
+    [
+        ("aarch64", "aarch64-linux-gnu", "qemu-aarch64", "libc6-dev-arm64-cross", ["neon", "interleaved", "scalar"]),
+        ("powerpc", "powerpc-linux-gnu", "qemu-ppc", "libc6-dev-powerpc-cross", ["interleaved", "scalar"]),
+    ],
+)
+def test_core_is_right_on_another_machine(
+    tmp_path: Path, machine: str, triplet: str, qemu: str, package: str, paths: list[str]
+) -> None:
+    """The NEON path on ARM64; the portable ones there, and where words are big endian and of 32 bits."""
+    compiler = f"{triplet}-gcc"
+    need_programs(qemu)
+    need_linking(compiler, "-static", package=package)
+    programs = build(
+        tmp_path,
+        INTEGRITY_SELFTEST="ON",
+        INTEGRITY_SANITIZE="OFF",
+        CMAKE_SYSTEM_NAME="Linux",
+        CMAKE_SYSTEM_PROCESSOR=machine,
+        CMAKE_C_COMPILER=compiler,
+        CMAKE_EXE_LINKER_FLAGS="-static",
+    )
+
+    assert find_paths(run(qemu, programs / "md5_selftest")) == paths
+
+
+@pytest.mark.skipif(not IS_X86_64, reason="asks what an x86-64 build does on x86-64 processors")
+def test_core_uses_what_the_processor_has(tmp_path: Path) -> None:
+    """One program takes the AVX2 path where there is one and does without where there is none or no xsave."""
+    need_programs("cc", "qemu-x86_64")
+    linked = {"INTEGRITY_SANITIZE": "OFF", "CMAKE_EXE_LINKER_FLAGS": "-static"}
+    selftest = build(tmp_path, INTEGRITY_SELFTEST="ON", **linked) / "md5_selftest"
+    narrow = ["interleaved", "scalar-x86-64", "scalar"]
+
+    for processor in ("Nehalem", "Haswell,-avx2", "Haswell,-xsave"):
+        assert find_paths(run("qemu-x86_64", "-cpu", processor, selftest)) == narrow
+    # Emulators before 7.2 have no AVX2.
+    assert find_paths(run("qemu-x86_64", "-cpu", "Haswell", selftest)) in (["avx2", *narrow], narrow)
+
+
+def write_seeds(folder: Path, target: str) -> None:
+    """Write inputs to begin with: states, mended in each way, under each mask; lists of messages of any number."""
+    choices = random.Random(target)
+    folder.mkdir()
+    for number in range(64):
+        if target == "state":
+            lead = bytes([number % 32 * 8 + choices.randrange(8)])
+            seed = lead + NativeMd5(choices.randbytes(choices.randrange(200))).export_state()
+        else:
+            seed = choices.randbytes(1 + 2 * number * 3)
+        (folder / str(number)).write_bytes(seed)
+
+
+@pytest.mark.parametrize(("target", "runs"), [("state", 20_000), ("batch", 2_000)])
+def test_fuzzer_finds_nothing(tmp_path: Path, fuzzers: Path, target: str, runs: int) -> None:
+    """No state and no batch, however odd, breaks the core or makes it compute what the reference does not."""
+    write_seeds(tmp_path / "seeds", target)
+    limits = (f"-runs={runs}", "-max_total_time=30", "-max_len=400", "-len_control=0", "-seed=1")
+
+    run(fuzzers / f"md5_fuzz_{target}", *limits, f"-artifact_prefix={tmp_path}/", tmp_path / "seeds")
+
+
+@pytest.fixture(scope="module")
+def fuzzers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the fuzz targets."""
+    # libFuzzer brings main and calls this.
+    flags = ("-Dmain=LLVMFuzzerTestOneInput", "-fsanitize=fuzzer,address,undefined")
+    need_linking("clang", *flags, package="libclang-rt-dev")
+    return build(tmp_path_factory.mktemp("fuzz"), INTEGRITY_FUZZ="ON", CMAKE_C_COMPILER="clang")

@@ -12,6 +12,7 @@ import ctypes.util
 import functools
 import os
 import subprocess
+import tempfile
 from typing import NoReturn
 
 import pytest
@@ -55,6 +56,16 @@ def need_programs(*programs: str) -> None:
     """Skip the running test, in CI fail it, where one of ``programs`` is missing."""
     if missing := find_missing(*programs):
         _refuse(", ".join(missing))
+
+
+def need_linking(compiler: str, *flags: str, package: str) -> None:
+    """Skip the running test, in CI fail it, where ``compiler`` can't link with ``flags``: that takes ``package``."""
+    need_programs(compiler)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [compiler, "-x", "c", "-", *flags, "-o", f"{folder}/linked"]
+        done = subprocess.run(command, input=b"int main(void) { return 0; }", capture_output=True, check=False)
+    if done.returncode != 0:
+        _refuse(f"what {compiler} {' '.join(flags)} needs (Debian package {package})")
 
 
 def need_file_system(fs_type: str) -> None:

@@ -8,6 +8,7 @@ import subprocess
 from support import AnyPath
 
 DEBIAN_PACKAGES = {
+    "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu",
     "btrfs": "btrfs-progs",
     "cc": "gcc",
     "e2fsck": "e2fsprogs",
@@ -20,6 +21,10 @@ DEBIAN_PACKAGES = {
     "fincore": "util-linux-extra",
     "mkfs.xfs": "xfsprogs",
     "mount": "mount",
+    "powerpc-linux-gnu-gcc": "gcc-powerpc-linux-gnu",
+    "qemu-aarch64": "qemu-user",
+    "qemu-ppc": "qemu-user",
+    "qemu-x86_64": "qemu-user",
     "setpriv": "util-linux",
     "strace": "strace",
     "umount": "mount",
