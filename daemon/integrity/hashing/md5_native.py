@@ -82,12 +82,13 @@ def limit_path(widest: str) -> None:
 
 @contextmanager
 def only_path(widest: str) -> Iterator[None]:
-    """Use no wider path within the block, to measure or test it; the limit that held before is lifted afterwards."""
+    """Use no wider path within the block, to measure or test it; afterwards those that were in use before."""
+    in_use_before = lib.md5_features_in_use()
     limit_path(widest)
     try:
         yield
     finally:
-        limit_path(PATHS[0])
+        lib.md5_set_feature_mask(in_use_before)
 
 
 def _is_right() -> bool:
