@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, files, findings, history
+from integrity.catalog import candidates, files, findings, history, imports
 from integrity.catalog.candidates import CandidateRecord
 from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
 from integrity.config import Config, ConfiguredCopy
 from integrity.jobs.targets import find_target
-from integrity.model import Finding, FindingState
+from integrity.model import BaselineReason, Finding, FindingState
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog, Connection
@@ -31,6 +31,7 @@ class FileStory:
         history: its former baselines, newest first.
         copies: the configured copies of its root.
         block_size_bytes: what its root's files are cut into now.
+        imported_from: the manifest that its baseline was found equal to when it was taken; None if it was not imported.
     """
 
     root: bytes
@@ -41,6 +42,7 @@ class FileStory:
     history: tuple[HistoryRecord, ...]
     copies: tuple[ConfiguredCopy, ...]
     block_size_bytes: int
+    imported_from: str | None = None
 
     @property
     def is_known(self) -> bool:
@@ -66,6 +68,9 @@ def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
         former = history.history_of(connection, target.root.id, target.prefix)
         if record is not None:  # what it was under other names before it was moved here
             former += history.history_of(connection, target.root.id, record.id)
+        manifest = None
+        if record is not None and record.reason is BaselineReason.IMPORTED:
+            manifest = imports.find_import(connection, target.root.id, record.id)
         return FileStory(
             root=target.root.path,
             path=target.prefix,
@@ -75,6 +80,7 @@ def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
             history=tuple(sorted({one.id: one for one in former}.values(), key=lambda one: -one.id)),
             copies=tuple(copy for copy in config.copies if copy.of == target.root.path),
             block_size_bytes=config.settings_for(target.root.path).block_size_bytes,
+            imported_from=manifest,
         )
 
 

@@ -83,6 +83,23 @@ def scrub(context: Context, paths: Sequence[bytes], options: ScrubOptions) -> Su
     return _run_all(context, paths, Job.SCRUB, pace, lambda run: Scrubber(run, options, began_at=began_at).run())
 
 
+def run_on(context: Context, path: bytes, job: Job, work: Callable[[RootRun], None]) -> Summary:
+    """
+    Run another job on a root or a part of it; a new folder becomes a root, as in a scan.
+
+    Args:
+        context: the surroundings.
+        path: real.
+        job: what the record of the run says.
+        work: does it; not called for a root that is not itself (I3).
+
+    Raises:
+        ConfigError: the path can't be used.
+        CatalogLocked: another job works on the root.
+    """
+    return _run_all(context, (path,), job, UNLIMITED, work)
+
+
 def _run_all(
     context: Context, paths: Sequence[bytes], job: Job, pace: Pace, work: Callable[[RootRun], None]
 ) -> Summary:

@@ -1,0 +1,334 @@
+"""
+Make a manifest the baseline of files that have none, each of which is read and found equal to it first.
+
+Decides what becomes of each entry. Files are read as a scan reads them; what differs from its entry is told and left
+unrecorded, for nobody knows which of the two is right, and what is recorded already is only compared: a manifest never
+replaces a baseline (R6).
+
+I1  Each entry is counted exactly once (R8), after an interruption each that was come to.
+I2  A file is recorded only if all digests that its entries have are those of one stable version of it (R1).
+I3  Nothing outside of the target is looked at, whatever a name says.
+I4  Memory grows neither with the manifest nor with the root.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from integrity.catalog import roots
+from integrity.errors import (
+    CatalogCorrupt,
+    ConfigError,
+    DeviceFailing,
+    DeviceStalled,
+    ReadError,
+    ReadInterrupted,
+    Unstable,
+    Vanished,
+    show_path,
+)
+from integrity.files.read import ReadMode
+from integrity.hashing.algorithms import BLAKE3, MD5, Algorithm
+from integrity.hashing.digests import recording
+from integrity.hashing.engine import Failed, Partial, Result, Task
+from integrity.hashing.sums.manifest import Form
+from integrity.jobs import messages, runner
+from integrity.jobs.checkpoints import Checkpoints
+from integrity.jobs.manifests.baselines import Baselines
+from integrity.jobs.manifests.claims import Claim, ImportCounts, Told, Verdict, gather
+from integrity.jobs.manifests.kept import KEPT, known_digests
+from integrity.jobs.manifests.lookup import Refusal, look_up, say_former
+from integrity.jobs.manifests.onepass import OnePass, Order
+from integrity.jobs.manifests.places import Places
+from integrity.jobs.targets import Target
+from integrity.model import FindingKind, Job, Reading, Tally
+
+if TYPE_CHECKING:
+    from integrity.catalog.rows import FileRecord
+    from integrity.jobs.context import Context, RootRun
+    from integrity.jobs.manifests.source import ImportForm, Source
+    from integrity.jobs.report import Summary
+
+_AGAIN_AT_ONCE = 10_000
+_TRIES = 3
+_WAIT_S = 3.0
+"""Between two tries of a file that changed while it was read: three tries, less than ten seconds (R1)."""
+
+_TALLIES = {
+    Verdict.ALREADY: Tally.NOT_DUE,
+    Verdict.DIFFERING: Tally.DAMAGED,
+    Verdict.MISSING: Tally.MISSING,
+    Verdict.UNREADABLE: Tally.UNREADABLE,
+    Verdict.LEFT_OUT: Tally.SKIPPED,
+    Verdict.RECORD_DAMAGED: Tally.SKIPPED,
+}
+"""How the record of the run counts names; what is verified is new there. What is no name of the root is not in it."""
+
+_UNCOVERED = frozenset({Verdict.MISSING, Verdict.UNREADABLE, Verdict.OUTSIDE, Verdict.BAD})
+"""What was asked for and could not be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportSummary:
+    """How an import ended: as a run, entry by entry, and from where."""
+
+    run: Summary
+    counts: ImportCounts
+    manifest: str
+    kind: ImportForm
+
+
+def import_manifest(
+    context: Context, source: Source, root: bytes, base: bytes | None, tell: Callable[[Told], None]
+) -> ImportSummary:
+    """
+    Import a manifest.
+
+    Args:
+        context: the surroundings.
+        source: the manifest.
+        root: a root, a folder in one, or a new folder, which becomes one; as the user wrote it.
+        base: absolute real path of the folder that the names are relative to; None for the usual one: ``root``, or
+            for BagIt the folder of the manifest if that lies in there.
+        tell: is told of each entry that was not simply recorded or known.
+
+    Raises:
+        ConfigError: the root can't be used; nothing was done.
+        CatalogCorrupt: rows of the root are lost, so it can't be told what has a baseline.
+        Unreadable: the manifest can't be read on.
+    """
+    real = os.path.realpath(root)
+    if os.path.isfile(real):
+        raise ConfigError(f"{show_path(root)}: is a file; name the folder that the manifest's names lie in")
+    base = base or _find_base(source, real)
+    counts = ImportCounts()
+
+    def work(run: RootRun) -> None:
+        places = Places(Target(run.root, run.prefix), base, os.path.abspath(root))
+        Importer(run, source, places, counts, tell).run()
+
+    summary = runner.run_on(context, real, Job.IMPORT, work)
+    return ImportSummary(summary, counts, source.name, source.kind)
+
+
+def _find_base(source: Source, root: bytes) -> bytes:
+    folder = os.path.dirname(source.path)
+    is_inside = folder == root or folder.startswith(root.rstrip(b"/") + b"/")
+    return folder if source.form is Form.BAGIT and is_inside else root
+
+
+class Importer:
+    """
+    Import a manifest into one root, or a part of it.
+
+    Args:
+        run: what it works on.
+        source: the manifest.
+        places: what its names mean.
+        counts: is kept up to date.
+        tell: is told of each entry that was not simply recorded or known.
+    """
+
+    def __init__(
+        self, run: RootRun, source: Source, places: Places, counts: ImportCounts, tell: Callable[[Told], None]
+    ) -> None:
+        self._run = run
+        self._source = source
+        self._places = places
+        self._counts = counts
+        self._tell = tell
+        self._checkpoints = Checkpoints(run)
+        self._has_blake3 = "blake3" in run.settings.digests
+        self._baselines = Baselines(run, source.name, counts)
+        self._again: dict[bytes, Claim] = {}
+
+    def run(self) -> None:
+        """Import; what was done is kept, however it ends."""
+        self._require_rows()
+        try:
+            for page in gather(self._source.lines, self._places, self._refuse, self._is_stopped):
+                self._read(self._find_unrecorded(page))
+                if len(self._again) >= _AGAIN_AT_ONCE:
+                    self._read_again()
+            self._read_again()
+        except ReadError:
+            self._baselines.flush()
+            raise
+        self._baselines.flush()
+
+    def _is_stopped(self) -> bool:
+        return self._run.context.stop.is_set()
+
+    def _require_rows(self) -> None:
+        """Refuse to go on if rows were lost: a file that lost its row would look like one without a baseline (R9)."""
+        run = self._run
+        with run.catalog.read() as connection:
+            actual = roots.count_files(connection, run.root.id)
+            expected = roots.get_root(connection, run.root.id).file_count
+        if actual != expected:
+            raise CatalogCorrupt(
+                f"{show_path(run.root.path)}: {messages.rows_lost(expected, actual)}; see: integrity catalog check"
+            )
+
+    def _find_unrecorded(self, claims: Iterable[Claim]) -> Iterator[Claim]:
+        """Settle what can be settled without reading; give the rest."""
+        for claim in claims:
+            if self._is_stopped():
+                return
+            if claim.path in self._again:
+                self._again[claim.path].add(claim.count, claim.digests, claim.size_bytes)
+                continue
+            with self._run.catalog.read() as connection:
+                found = look_up(self._run, connection, claim.path)
+            if isinstance(found, Refusal):
+                self._settle(claim, *found)
+            elif found.record is not None:
+                self._compare_record(claim, found.record, "" if found.former is None else say_former(found.former))
+            elif (reading := self._baselines.find(claim.path)) is not None:
+                self._compare(claim, known_digests(reading.digests), reading.witness.size_bytes, "")
+            elif (difference := claim.find_difference({}, found.size_bytes)) is not None:
+                self._settle(claim, Verdict.DIFFERING, difference)
+            else:
+                claim.expected_bytes = found.size_bytes
+                yield claim
+
+    def _compare_record(self, claim: Claim, record: FileRecord, former: str) -> None:
+        if record.is_sealed:
+            self._compare(claim, known_digests(record.digests), record.witness.size_bytes, f" in its record{former}")
+            return
+        text = messages.catalog_damaged()
+        with self._run.writing() as connection:
+            self._run.open_finding(connection, FindingKind.CATALOG_DAMAGED, text, path=record.path, file_id=record.id)
+        self._settle(claim, Verdict.RECORD_DAMAGED, text)
+
+    def _compare(self, claim: Claim, digests: Mapping[Algorithm, bytes], size_bytes: int, where: str) -> None:
+        """Hold a claim against what is recorded; the file is not read."""
+        difference = claim.find_difference(digests, size_bytes)
+        if difference is not None:
+            self._settle(claim, Verdict.DIFFERING, f"is recorded already, but otherwise: {difference}{where}")
+            return
+        if not claim.digests.keys() & digests.keys():
+            self._counts.not_compared += claim.count
+        self._settle(claim, Verdict.ALREADY)
+
+    def _read(self, claims: Iterable[Claim]) -> None:
+        """Read files and judge them: those first of which the engine gives all digests that are wanted."""
+        others: list[Claim] = []
+        engine = self._run.engine(ReadMode.RECORD)
+        for result in engine.run(self._make_tasks(claims, others), tick=lambda: self._look(engine.bytes_done)):
+            self._take(result, others)
+            self._look(engine.bytes_done)
+        if others:
+            self._read_in_one_pass(others)
+
+    def _make_tasks(self, claims: Iterable[Claim], others: list[Claim]) -> Iterator[Task]:
+        block_size = self._run.settings.block_size_bytes
+        for claim in claims:
+            if claim.needs_more or not claim.digests.keys() <= KEPT:
+                others.append(claim)
+                continue
+            want = recording(blake3=self._has_blake3 or BLAKE3 in claim.digests)
+            task = Task(claim.path, claim.expected_bytes, want, block_size, claim)
+            if claim.digests.keys() == {MD5}:  # no other digest can go on where an earlier run stopped
+                with self._run.catalog.read() as connection:
+                    task = self._checkpoints.resume(connection, task)
+            yield task
+
+    def _take(self, result: Result, others: list[Claim]) -> None:
+        if isinstance(result, Partial):
+            self._checkpoints.keep(result)
+            return
+        claim = result.task.tag
+        assert isinstance(claim, Claim)
+        if isinstance(result, Failed):
+            self._failed(claim, result.error)
+            return
+        reading = self._checkpoints.complete(result).reading
+        digests = known_digests(reading.digests)
+        if claim.digests.keys() <= digests.keys():
+            self._judge(claim, reading, digests)
+        else:  # a very sparse file: a recording computes no digest of the whole of it
+            claim.needs_more = True
+            others.append(claim)
+
+    def _read_in_one_pass(self, claims: list[Claim]) -> None:
+        reader = OnePass(self._run)
+        orders = [Order(claim.path, tuple(claim.digests), claim) for claim in claims]
+        for answer in reader.read(orders, tick=lambda: self._look(reader.bytes_done)):
+            claim = answer.order.tag
+            assert isinstance(claim, Claim)
+            if answer.reading is not None:
+                self._judge(claim, answer.reading, answer.digests)
+            elif answer.error is not None:
+                self._failed(claim, answer.error)
+            self._look(reader.bytes_done)
+
+    def _judge(self, claim: Claim, reading: Reading, digests: Mapping[Algorithm, bytes]) -> None:
+        self._run.counts.bytes_read += reading.bytes_read
+        difference = claim.find_difference(digests, reading.witness.size_bytes)
+        if difference is not None:
+            self._settle(claim, Verdict.DIFFERING, difference)
+        elif reading.witness.is_racy and not claim.was_racy:
+            claim.was_racy = True
+            self._again[claim.path] = claim
+        else:
+            self._baselines.add(claim, reading)
+
+    def _failed(self, claim: Claim, error: ReadError) -> None:
+        if isinstance(error, Unstable):
+            self._again[claim.path] = claim
+        elif isinstance(error, Vanished):
+            self._settle(claim, Verdict.MISSING, "is not there any more")
+        elif not isinstance(error, ReadInterrupted):
+            if isinstance(error, DeviceFailing | DeviceStalled):
+                is_stalled = isinstance(error, DeviceStalled)
+                with self._run.writing() as connection:
+                    self._run.note_device(
+                        connection, FindingKind.DEVICE_STALLED if is_stalled else FindingKind.DEVICE_FAILING
+                    )
+            self._settle(claim, Verdict.UNREADABLE, str(error))
+
+    def _read_again(self) -> None:
+        """Read files again that changed while they were read, or were written just before (R1)."""
+        for _ in range(_TRIES - 1):
+            is_unstable = any(not claim.was_racy for claim in self._again.values())
+            granule_s = self._run.capability.granularity_ns / 1e9 + 0.02
+            if not self._again or self._run.context.pause(_WAIT_S if is_unstable else granule_s):
+                break
+            claims, self._again = self._again, {}
+            self._read(claims.values())
+        if self._is_stopped():
+            return
+        for claim in self._again.values():
+            self._run.counts.add(Tally.UNSTABLE)
+            self._run.is_incomplete = True
+            self._report(Verdict.UNREADABLE, self._absolute(claim), claim.line, messages.unstable(), claim.count)
+        self._again = {}
+
+    def _settle(self, claim: Claim, verdict: Verdict, message: str = "") -> None:
+        """Count a claim that nothing more is done for."""
+        self._run.counts.add(_TALLIES[verdict])
+        self._report(verdict, self._absolute(claim), claim.line, message, claim.count)
+
+    def _absolute(self, claim: Claim) -> bytes:
+        return self._run.root.path.rstrip(b"/") + b"/" + claim.path
+
+    def _refuse(self, verdict: Verdict, name: bytes | None, line: int, message: str) -> None:
+        self._report(verdict, name, line, message, 1)
+
+    def _report(self, verdict: Verdict, path: bytes | None, line: int, message: str, count: int) -> None:
+        self._counts.add(verdict, count)
+        self._run.is_incomplete |= verdict in _UNCOVERED
+        if verdict is Verdict.DIFFERING:
+            self._run.kinds_met.add(FindingKind.COPY_DIFFERS)  # told, and no finding: which of the two is wrong?
+        if verdict is not Verdict.ALREADY:
+            self._tell(Told(verdict, path, line, message))
+
+    def _look(self, bytes_done: int) -> None:
+        """Tell how far the import is, and write what waits if it is time."""
+        done = self._counts.entries + len(self._baselines)
+        self._run.progress("read", done, bytes_done, files=None, size=None)
+        self._baselines.flush_if_due()

@@ -1,0 +1,132 @@
+"""Open a manifest that is to be imported, and refuse what is none before anything is done for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain
+from typing import BinaryIO
+
+from integrity.errors import ConfigError, Unreadable, show_path
+from integrity.hashing.algorithms import Algorithm
+from integrity.hashing.sums.bagit import find_bagit_algorithm
+from integrity.hashing.sums.manifest import Form, Manifest
+from integrity.hashing.sums.records import BadLine, Entry
+
+STDIN = b"-"
+_BAD_AT_MOST = 100_000
+"""So many lines at the beginning that are none: it is no manifest, and reading on would only fill the memory."""
+
+
+class ImportForm(StrEnum):
+    """What a manifest may be said to be; lines of BSD are read among those of md5sum."""
+
+    AUTO = "auto"
+    MD5SUM = "md5sum"
+    HASHDEEP = "hashdeep"
+    BAGIT = "bagit"
+    JSON = "json"
+
+
+_FORMS = {
+    ImportForm.MD5SUM: Form.LINES,
+    ImportForm.HASHDEEP: Form.HASHDEEP,
+    ImportForm.BAGIT: Form.BAGIT,
+    ImportForm.JSON: Form.OBJECTS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """
+    A manifest that is open, with at least one entry.
+
+    Args:
+        path: absolute real path; ``-`` for standard input.
+        form: what it is.
+        lines: its entries and bad lines, in order; to be iterated once. Raises Unreadable.
+    """
+
+    path: bytes
+    form: Form
+    lines: Iterator[Entry | BadLine]
+
+    @property
+    def kind(self) -> ImportForm:
+        """Say what it is in the words of the command line."""
+        return next((kind for kind, form in _FORMS.items() if form is self.form), ImportForm.MD5SUM)
+
+    @property
+    def name(self) -> str:
+        """Name it for people."""
+        return "standard input" if self.path == STDIN else show_path(self.path)
+
+
+@contextmanager
+def open_source(path: bytes, form: ImportForm, algorithm: Algorithm | None) -> Iterator[Source]:
+    """
+    Open a manifest.
+
+    Args:
+        path: of it; ``-`` for standard input.
+        form: what it is said to be.
+        algorithm: the only one that is read; None for all.
+
+    Raises:
+        ConfigError: it can't be read, or nothing in it is of use.
+    """
+    if path == STDIN:
+        yield _start(sys.stdin.buffer, path, form, algorithm)
+        return
+    try:
+        stream = open(path, "rb")  # noqa: SIM115 - closed below; what the block raises is not to be explained here
+    except OSError as error:
+        raise ConfigError(f"{show_path(path)}: can't be read: {error.strerror}") from error
+    with stream:
+        yield _start(stream, os.path.realpath(path), form, algorithm)
+
+
+def _start(stream: BinaryIO, path: bytes, form: ImportForm, algorithm: Algorithm | None) -> Source:
+    """Recognise a manifest, and read up to its first entry."""
+    shown = "standard input" if path == STDIN else show_path(path)
+    name = os.path.basename(path)
+    if form is ImportForm.BAGIT and find_bagit_algorithm(name) is None:
+        name = b"manifest-%s.txt" % (b"md5" if algorithm is None else algorithm.name.encode("ascii"))
+    try:
+        manifest = Manifest(stream, name=name, wanted=() if algorithm is None else (algorithm,))
+    except OSError as error:
+        raise ConfigError(f"{shown}: can't be read: {error.strerror}") from error
+    manifest.form = _FORMS.get(form, manifest.form)
+    if manifest.form is Form.SFV:
+        raise ConfigError(
+            f"{shown}: is a list of CRC32 sums (SFV), which are too short to tell that a file is right; check the files"
+            " with: integrity sum -c"
+        )
+    lines = _read(manifest, shown)
+    bad: list[Entry | BadLine] = []
+    for line in lines:
+        if isinstance(line, Entry):
+            return Source(path, manifest.form, chain(bad, (line,), lines))
+        bad.append(line)
+        if len(bad) == _BAD_AT_MOST:
+            break
+    raise ConfigError(f"{shown}: {_say_useless(len(bad), manifest.form, algorithm)}")
+
+
+def _say_useless(bad: int, form: Form, algorithm: Algorithm | None) -> str:
+    if not bad:
+        return "holds no digests"
+    said = "" if algorithm is None else f" with a digest of {algorithm.name}"
+    return f"no line of it can be used ({bad:,} were looked at as {form.value}{said}); is it a manifest?"
+
+
+def _read(manifest: Manifest, shown: str) -> Iterator[Entry | BadLine]:
+    try:
+        yield from manifest.read()
+    except OSError as error:
+        message = f"{shown}: can't be read on: {error.strerror}; what was imported up to there is kept"
+        raise Unreadable(message, errno=error.errno or 0) from error
