@@ -1,4 +1,4 @@
-"""``integrity catalog check|backup|restore|upgrade|reseal|stats``."""
+"""``integrity catalog check|backup|restore|upgrade|reseal|stats``; ``export`` and ``import`` have their own modules."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import click
 
 from integrity.cli.asking import confirm
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.exporting import export_command
+from integrity.cli.importing import import_command
 from integrity.cli.objects import iso_time
 from integrity.cli.output import printable
 from integrity.cli.params import PATH
@@ -26,7 +28,11 @@ _EXAMPLES = 10
 
 @click.group()
 def catalog() -> None:
-    """Check, back up, restore or mend the catalog itself."""
+    """Check, back up, restore or mend the catalog itself; hand its digests on, or take others' in."""
+
+
+catalog.add_command(export_command)
+catalog.add_command(import_command)
 
 
 @catalog.command()

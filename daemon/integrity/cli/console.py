@@ -61,6 +61,16 @@ class ConsoleReport:
     def finish(self, summary: Summary) -> ExitCode:
         """Print what was kept and the summary, and return the exit code."""
         output, code = self._output, code_for_summary(summary)
+        self.show()
+        print_line = output.say if code is ExitCode.OK else output.tell
+        for line in describe_summary(summary, output):
+            print_line(line)
+        output.give("summary", summary_object(summary))
+        return code
+
+    def show(self) -> None:
+        """Print what was kept."""
+        output = self._output
         self._progress.close()
         self._print_notes()
         for finding in self._findings:
@@ -72,11 +82,6 @@ class ConsoleReport:
                 f"and {self._finding_count - len(self._findings):,} more; list them all with: integrity findings"
             )
             output.tell()
-        print_line = output.say if code is ExitCode.OK else output.tell
-        for line in describe_summary(summary, output):
-            print_line(line)
-        output.give("summary", summary_object(summary))
-        return code
 
     def _print_notes(self) -> None:
         for kind, notes in self._notes.items():

@@ -60,6 +60,8 @@ def _describe(story: FileStory, output: Output) -> Iterator[str]:
         yield "  is not recorded (any more)"
     else:
         yield from _describe_record(story.record)
+    if story.imported_from is not None:
+        yield f"  manifest    it was equal to what {printable(story.imported_from)} says of it"
     if story.candidate is not None:
         yield f"  waiting     {_describe_candidate(story.candidate)}"
     yield from _describe_history(story)
@@ -195,6 +197,7 @@ def _record_fields(story: FileStory, record: FileRecord) -> JsonObject:
         "version": record.version,
         "recorded_at": iso_time(record.recorded_at),
         "reason": record.reason.value,
+        "imported_from": story.imported_from,
         "verified_at": iso_time(record.verified_at),
         "read_how": record.read_how.value if record.read_how else None,
         "is_suspect": record.is_suspect,

@@ -117,11 +117,17 @@ def _state(finding: Finding) -> str:
     return finding.state.value
 
 
+def describe_outcome(outcome: Outcome, output: Output) -> str:
+    """Write how a run ended."""
+    words, color = _OUTCOMES[outcome]
+    return output.style(words, color)
+
+
 def describe_summary(summary: Summary, output: Output) -> Iterator[str]:
     """Write a run's end: how it ended, what became of each name, what was read, what is open."""
-    words, color = _OUTCOMES[summary.outcome]
     counts = summary.counts
-    yield f"{summary.job.value}: {output.style(words, color)}, after {format_duration(summary.duration_s)}"
+    outcome = describe_outcome(summary.outcome, output)
+    yield f"{summary.job.value}: {outcome}, after {format_duration(summary.duration_s)}"
     yield f"  {count(counts.known, 'file')}{_tallies(counts)}"
     rate = f", {format_size(counts.bytes_read / summary.duration_s)} a second" if summary.duration_s >= 0.1 else ""
     yield f"  {format_size(counts.bytes_read)} read{rate}"
