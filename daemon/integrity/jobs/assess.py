@@ -1,9 +1,9 @@
 """
 From a reading of a recorded file to what follows: intact, changed, damaged, or first to be confirmed.
 
-The verdict is the table's (``verdict.py``); here it gets its evidence and its consequences. Nothing replaces a
-baseline here: changes are staged, and settled when the whole run is known (R5), or kept as candidates while a finding
-is open (R6).
+The verdict is the table's (``verdict.py``), on the evidence that ``evidence.py`` finds; here it gets its consequences.
+Nothing replaces a baseline here: changes are staged, and settled when the whole run is known (R5), or kept as
+candidates while a finding is open (R6).
 
 I1  Each file is counted once, whatever is done with it (R8).
 I2  Rot and silent rewrites are told only after the confirming re-reads (R3).
@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from integrity.catalog import boots, candidates, files, findings, recording
+from integrity.catalog import candidates, files, findings, recording
 from integrity.catalog.candidates import CandidateState
 from integrity.catalog.files import FileRecord, Verified
 from integrity.catalog.seal import Sealer
@@ -23,7 +23,8 @@ from integrity.files.span import can_vouch
 from integrity.hashing.engine import Done
 from integrity.jobs import messages
 from integrity.jobs.confirm import Outcome, Rereader, Suspicion
-from integrity.jobs.contents import Difference, as_record, block_ranges, compare_content, is_candidate, keeps_prefix
+from integrity.jobs.contents import Difference, as_record, block_ranges, compare_content, is_candidate
+from integrity.jobs.evidence import Evidence
 from integrity.jobs.idset import IdSet
 from integrity.jobs.replaced import Replaced
 from integrity.jobs.report import NoteKind
@@ -39,14 +40,10 @@ from integrity.model import (
     Witness,
 )
 from integrity.verdict import (
-    Circumstances,
     Confirmation,
-    Content,
     Judgement,
     Verdict,
-    compare_witness,
     finding_of,
-    judge,
 )
 
 if TYPE_CHECKING:
@@ -85,12 +82,11 @@ class Assessor:
     def __init__(self, run: RootRun, *, from_disk: bool, replaced: Replaced) -> None:
         self._run = run
         self._from_disk = from_disk
-        self._replaced = replaced
+        self._evidence = Evidence(run, replaced)
         self._rereader = Rereader(run)
         self._suspicions: list[Suspicion] = []
         self._verified: list[Verified] = []
         self._refreshed: dict[FileId, Witness] = {}
-        self._unclean: dict[int | None, bool] = {}
         self.answered = IdSet()
         self._incomplete: list[FileRecord] = []
         with run.catalog.read() as connection:
@@ -130,7 +126,7 @@ class Assessor:
                     latest = as_record(record, known)
                     if latest is not record:
                         difference = self._compare(connection, latest, done, ())
-                judgement = self._judge(connection, latest, done)
+                judgement = self._evidence.judge(connection, latest, done)
         if difference.is_catalog_damaged:
             self.catalog_damaged(record)
         elif difference.is_same:
@@ -149,40 +145,6 @@ class Assessor:
         if not bad_before:
             return difference
         return replace(difference, is_same=False, bad_blocks=bad_before + difference.bad_blocks)
-
-    def _judge(self, connection: Connection, record: FileRecord, done: Done) -> Judgement:
-        run, reading = self._run, done.reading
-        shift = compare_witness(run.capability, record.witness, reading.witness)
-        circumstances = Circumstances(
-            policy=run.settings.policy,
-            is_baseline_racy=bool(record.witness.is_racy),
-            rewrites_in_place=run.rewrites.covers(record.path),
-            was_unclean=self._was_unclean(connection, record.boot_id),
-        )
-        if run.settings.policy is Policy.GROWING:
-            kept = keeps_prefix(connection, run.catalog.sealer, record, reading, done.probe)
-            rotated = not kept and not shift.is_inode_equal and self._was_rotated(connection, record, reading.witness)
-            circumstances = replace(circumstances, keeps_prefix=kept, was_rotated=rotated)
-        return judge(run.capability, Content.DIFFERS, shift, circumstances)
-
-    def _was_unclean(self, connection: Connection, boot_id: int | None) -> bool:
-        if boot_id not in self._unclean:
-            self._unclean[boot_id] = boots.was_unclean_since(connection, boot_id, self._run.boot_id)
-        return self._unclean[boot_id]
-
-    def _was_rotated(self, connection: Connection, record: FileRecord, seen: Witness) -> bool:
-        """
-        Say whether the file that stood here before has another name now, or the one that stands here had another.
-
-        The latter says that names were passed on (log.1 to log.2), which pushed out the oldest.
-        """
-        if self._replaced.holds(record.path, record.witness):
-            return True
-        others = files.find_by_inode(connection, self._sealer, self._run.root.id, record.witness.inode)
-        if any(other.id != record.id and other.digests.md5 == record.digests.md5 for other in others):
-            return True
-        here = files.find_by_inode(connection, self._sealer, self._run.root.id, seen.inode)
-        return any(other.id != record.id and other.witness[:2] == seen[:2] for other in here)
 
     def _intact(self, record: FileRecord, reading: Reading) -> None:
         moved = reading.witness != record.witness
@@ -207,8 +169,7 @@ class Assessor:
             )
             candidates.discard(connection, record.id)
         self.open_paths.discard(record.path)
-        for finding in ended:
-            self._run.note(NoteKind.RESOLVED, record.path, f"{finding.kind.value} {finding.id} is over: {resolution}")
+        self._run.note_over(ended)
 
     def _still_open(self, record: FileRecord, otherwise: Tally) -> None:
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from integrity.files.excludes import Excludes
 from integrity.files.read import UNLIMITED, Pace, Reader, ReadMode
 from integrity.files.walk import Skip
 from integrity.hashing.engine import STALL_S, Engine, StopSignal
-from integrity.hashing.worker import BUFFER_BYTES
+from integrity.hashing.shared import BUFFER_BYTES
 from integrity.jobs import messages
 from integrity.jobs.pace import Throttle
 from integrity.jobs.report import Note, NoteKind, Progress, Report
@@ -31,6 +31,7 @@ from integrity.model import (
     Capability,
     Certainty,
     FileId,
+    Finding,
     FindingKind,
     Job,
     RunCounts,
@@ -209,6 +210,11 @@ class RootRun:
             connection, file_id=file_id, kinds=kinds, resolution="the file is back", now=self.now()
         ):
             self.note(NoteKind.RESOLVED, path, "is back")
+
+    def note_over(self, ended: Iterable[Finding]) -> None:
+        """List the findings that this run resolved, with what ended them."""
+        for one in ended:
+            self.note(NoteKind.RESOLVED, one.path, f"{one.kind.value} {one.id} is over: {one.resolution}")
 
     def count_unrecorded(self, tally: Tally) -> None:
         """Count a name that the catalog has no record of."""

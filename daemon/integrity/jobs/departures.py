@@ -16,7 +16,7 @@ from integrity.catalog.files import FileRecord
 from integrity.files.opening import stat_beneath
 from integrity.jobs import messages
 from integrity.jobs.paging import iterate_files
-from integrity.jobs.report import NoteKind
+from integrity.jobs.targets import is_inside
 from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally
 
 if TYPE_CHECKING:
@@ -102,23 +102,22 @@ class Departures:
         with run.catalog.read() as connection:
             unsaid = findings.find_unsaid(connection, run.root.id, run.prefix, FindingKind.UNREADABLE, run.run_id)
             held = candidates.find_held_removals(connection, run.root.id)
-        over = [one for one in unsaid if not any(_is_below(one.path or b"", folder) for folder in self._unlisted)]
+        over = [one for one in unsaid if not any(is_inside(one.path or b"", folder) for folder in self._unlisted)]
         back = [file_id for file_id in held if file_id in self._seen]
         if not over and not back:
             return
         with run.writing() as connection:
             resolution = "it could be looked at again, or is gone"
-            findings.resolve_ids(connection, [one.id for one in over], resolution=resolution, now=run.now())
+            ended = findings.resolve_ids(connection, [one.id for one in over], resolution=resolution, now=run.now())
             for file_id in back:
                 candidates.discard(connection, file_id)
-        for one in over:
-            run.note(NoteKind.RESOLVED, one.path, f"{one.kind.value} {one.id} is over: {resolution}")
+        run.note_over(ended)
 
     def _out_of_sight(self, path: bytes) -> Tally | None:
         """Tell why a file may not have been met although it is there; None if it is gone."""
-        if any(_is_below(path, folder) for folder in self._unlisted):
+        if any(is_inside(path, folder) for folder in self._unlisted):
             return Tally.UNREADABLE
-        if any(_is_below(path, folder) for folder in self._covered) or self._run.excludes.covers(path):
+        if any(is_inside(path, folder) for folder in self._covered) or self._run.excludes.covers(path):
             return Tally.SKIPPED
         try:
             stat_beneath(self._run.root_fd, path)
@@ -161,7 +160,3 @@ class Departures:
         found = {record.id: self._arrivals.find_twin(record) for record in records if record.is_sealed}
         claims = [twin for twin in found.values() if twin is not None]
         return {file_id: twin for file_id, twin in found.items() if twin is not None and claims.count(twin) == 1}
-
-
-def _is_below(path: bytes, folder: bytes) -> bool:
-    return not folder or path == folder or path.startswith(folder + b"/")

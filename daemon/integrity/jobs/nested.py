@@ -17,6 +17,7 @@ from integrity.files.identity import get_fs_id
 from integrity.files.mounts import find_mounts_beneath, get_mount
 from integrity.files.opening import open_noatime
 from integrity.jobs.report import NoteKind
+from integrity.jobs.targets import is_inside
 from integrity.model import FindingKind
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def find_absent(catalog: Catalog, root: RootRecord, root_fd: int, excludes: Excl
     with catalog.transaction() as connection:
         known = find_nested(connection, root.id)
         for path in sorted(known.keys() | present.keys()):
-            if any(_is_below(path, other) for other in absent):
+            if any(is_inside(path, other) for other in absent):
                 continue
             seen = present.get(path)
             if seen is not None and known.get(path) == seen.identity:
@@ -76,7 +77,7 @@ def _why_absent(seen: _Seen | None, was_mounted: bool) -> str | None:
 def tell_absent(run: RootRun, absent: dict[bytes, str]) -> None:
     """Open a finding for each place of the run's part of the root that is absent; end those that are over."""
     concerned = {
-        path: why for path, why in absent.items() if _is_below(path, run.prefix) or _is_below(run.prefix, path)
+        path: why for path, why in absent.items() if is_inside(path, run.prefix) or is_inside(run.prefix, path)
     }
     with run.catalog.read() as connection:
         found = findings.find_findings(connection, root_id=run.root.id)
@@ -86,14 +87,13 @@ def tell_absent(run: RootRun, absent: dict[bytes, str]) -> None:
         return
     resolution = "what was recorded there is mounted again"
     with run.writing() as connection:
-        findings.resolve_ids(connection, [one.id for one in over], resolution=resolution, now=run.now())
+        ended = findings.resolve_ids(connection, [one.id for one in over], resolution=resolution, now=run.now())
         for path, why in concerned.items():
             if run.settings.presence == "sometimes":
                 run.note(NoteKind.WARNING, path, f"{why}; it is allowed to be absent, so that is no finding")
             else:
                 run.open_finding(connection, FindingKind.ROOT_SUSPENDED, _describe(why), path=path)
-    for one in over:
-        run.note(NoteKind.RESOLVED, one.path, f"{one.kind.value} {one.id} is over: {resolution}")
+    run.note_over(ended)
 
 
 def _describe(why: str) -> str:
@@ -131,7 +131,3 @@ def _find_present(root_fd: int, excludes: Excludes) -> dict[bytes, _Seen]:
 
 def _has_files(connection: Connection, root: RootRecord, path: bytes) -> bool:
     return bool(files.page_files(connection, root.id, prefix=path, limit=1))
-
-
-def _is_below(path: bytes, folder: bytes) -> bool:
-    return not folder or path == folder or path.startswith(folder + b"/")

@@ -24,6 +24,7 @@ from integrity.jobs import messages
 from integrity.jobs.arrivals import Arrival, Arrivals
 from integrity.jobs.assess import Assessor
 from integrity.jobs.checkpoints import Checkpoints
+from integrity.jobs.commits import Commits
 from integrity.jobs.comparison import Comparison
 from integrity.jobs.departures import Departures
 from integrity.jobs.idset import IdSet
@@ -35,10 +36,8 @@ from integrity.model import FileId, Tally
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
-COMMIT_S = 1.0
-_ROWS_AT_ONCE = 20_000
-_TRIES = 3
-_WAIT_S = 3.0
+TRIES = 3
+BETWEEN_TRIES_S = 3.0
 """Between two tries of a file that changed while it was read: three tries, less than ten seconds (R1)."""
 
 
@@ -80,7 +79,7 @@ class Scanner:
             seen=self._seen,
         )
         self._unstable: list[bytes] = []
-        self._flushed_at = run.context.monotonic()
+        self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
 
     def run(self) -> None:
         """Scan, and settle what was found."""
@@ -99,10 +98,10 @@ class Scanner:
         self._read_again_what_moved()
         self._read_again_what_is_racy()
         self._confirm()
-        self._flush()
+        self._commits.write()
         if not self._is_stopped():
             self._departures.account()
-            self._flush()
+            self._commits.write()
 
     @property
     def changed(self) -> IdSet:
@@ -129,16 +128,12 @@ class Scanner:
 
     def _read(self, tasks: Iterable[Task]) -> None:
         engine = self._run.engine(ReadMode.RECORD)
-
-        def look() -> None:
-            self._run.progress("record", len(self._seen), engine.bytes_done, files=None, size=None)
-            if self._is_due():
-                self._flush()
-
-        for result in engine.run(tasks, tick=look):
-            self._take(result)
-            look()
-        self._flush()
+        self._commits.read(
+            engine,
+            tasks,
+            take=self._take,
+            tell=lambda: self._run.progress("record", len(self._seen), engine.bytes_done, files=None, size=None),
+        )
 
     def _take(self, result: Result) -> None:
         if isinstance(result, Partial):
@@ -184,8 +179,8 @@ class Scanner:
 
     def _read_again_what_moved(self) -> None:
         """Try files again that changed while they were read (R1); then say that they never held still."""
-        for _ in range(_TRIES - 1):
-            if not self._unstable or self._run.context.pause(_WAIT_S):
+        for _ in range(TRIES - 1):
+            if not self._unstable or self._run.context.pause(BETWEEN_TRIES_S):
                 break
             paths, self._unstable = self._unstable, []
             self._read(self._comparison.tasks_for(paths))
@@ -220,7 +215,7 @@ class Scanner:
     def _confirm(self) -> None:
         """Confirm mismatches; what changed meanwhile is read again, as whatever it is now."""
         self.assessor.confirm()
-        for _ in range(_TRIES - 1):
+        for _ in range(TRIES - 1):
             moved = self.assessor.take_incomplete()
             if not moved:
                 return
@@ -230,18 +225,13 @@ class Scanner:
         for record in self.assessor.take_incomplete():
             self.assessor.unstable(record)
 
-    def _is_due(self) -> bool:
-        waiting = self._arrivals.waiting + self.assessor.waiting + len(self._comparison.suspects)
-        if not waiting:
-            return False
-        return waiting >= _ROWS_AT_ONCE or self._run.context.monotonic() - self._flushed_at >= COMMIT_S
+    def _waiting(self) -> int:
+        return self._arrivals.waiting + self.assessor.waiting + len(self._comparison.suspects)
 
-    def _flush(self) -> None:
-        if self._arrivals.waiting + self.assessor.waiting + len(self._comparison.suspects):
-            with self._run.writing() as connection:
-                self._arrivals.flush(connection)
-                self.assessor.flush(connection)
-                files.mark_suspects(connection, self._comparison.suspects)
-                self._checkpoints.flush(connection)
-            self._comparison.suspects.clear()
-        self._flushed_at = self._run.context.monotonic()
+    def _write(self) -> None:
+        with self._run.writing() as connection:
+            self._arrivals.flush(connection)
+            self.assessor.flush(connection)
+            files.mark_suspects(connection, self._comparison.suspects)
+            self._checkpoints.flush(connection)
+        self._comparison.suspects.clear()

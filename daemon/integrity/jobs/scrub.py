@@ -23,12 +23,12 @@ from integrity.hashing.digests import recording, verifying
 from integrity.hashing.engine import Done, Failed, Partial, Result, Task
 from integrity.jobs.assess import Assessor
 from integrity.jobs.checkpoints import Checkpoints
+from integrity.jobs.commits import Commits
 from integrity.jobs.contents import compare_blocks, prefix_probe
 from integrity.jobs.hardlinks import HardLinks
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.replaced import Replaced
-from integrity.jobs.report import NoteKind
-from integrity.jobs.scan import COMMIT_S, Scanner, ScanOptions
+from integrity.jobs.scan import BETWEEN_TRIES_S, TRIES, Scanner, ScanOptions
 from integrity.jobs.settle import settle
 from integrity.model import FindingKind, Policy, Tally
 
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 _PAGE = 1000
-_ROWS_AT_ONCE = 20_000
-_TRIES = 3
-_WAIT_S = 3.0
 _DEVICE_KINDS = frozenset({FindingKind.DEVICE_FAILING, FindingKind.DEVICE_STALLED})
 
 
@@ -116,7 +113,7 @@ class Scrubber:
         self._links = HardLinks(run)
         self._unstable: list[FileRecord] = []
         self._by_itself: list[FileRecord] = []
-        self._flushed_at = run.context.monotonic()
+        self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
         self._done_files = 0
         self._summary = WorkSummary(0, 0)
 
@@ -131,7 +128,7 @@ class Scrubber:
         self._read(self._task(record) for record in self._by_itself)
         self._assessor.confirm()
         self._read_again()
-        self._flush()
+        self._commits.write()
         self._count_rest()
         self._end_device_findings()
         if not self._run.context.stop.is_set():
@@ -211,17 +208,15 @@ class Scrubber:
 
     def _read(self, tasks: Iterable[Task]) -> None:
         engine = self._run.engine(ReadMode.DISK, stop=self._limit)
-
-        def look() -> None:
-            total = self._summary
-            self._run.progress("scrub", self._done_files, engine.bytes_done, files=total.files, size=total.bytes)
-            if self._is_due():
-                self._flush()
-
-        for result in engine.run(tasks, tick=look):
-            self._take(result)
-            look()
-        self._flush()
+        total = self._summary
+        self._commits.read(
+            engine,
+            tasks,
+            take=self._take,
+            tell=lambda: self._run.progress(
+                "scrub", self._done_files, engine.bytes_done, files=total.files, size=total.bytes
+            ),
+        )
 
     def _take(self, result: Result) -> None:
         record = result.task.tag
@@ -278,9 +273,9 @@ class Scrubber:
 
     def _read_again(self) -> None:
         """Read again what changed while it was read (R1), and changes whose first reading lacked digests."""
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             again = self._unstable + self._assessor.take_incomplete()
-            if not again or (self._unstable and self._run.context.pause(_WAIT_S)):
+            if not again or (self._unstable and self._run.context.pause(BETWEEN_TRIES_S)):
                 break
             self._unstable = []
             self._read(replace(self._task(record), want=self._want, resume=None) for record in again)
@@ -299,8 +294,7 @@ class Scrubber:
             ended = findings.resolve_findings(
                 connection, root_id=run.root.id, kinds=_DEVICE_KINDS, resolution=resolution, now=run.now()
             )
-        for finding in ended:
-            run.note(NoteKind.RESOLVED, None, f"{finding.kind.value} {finding.id} is over: {resolution}")
+        run.note_over(ended)
 
     def _count_rest(self) -> None:
         """Count what was not reached: limits, or a stop."""
@@ -312,19 +306,11 @@ class Scrubber:
                 known = roots.count_files(connection, run.root.id)
         run.counts.add(Tally.NOT_DUE, known - len(self._assessor.answered))
 
-    def _is_due(self) -> bool:
-        waiting = self._waiting()
-        if not waiting:
-            return False
-        return waiting >= _ROWS_AT_ONCE or self._run.context.monotonic() - self._flushed_at >= COMMIT_S
-
     def _waiting(self) -> int:
         return self._assessor.waiting + self._checkpoints.waiting + self._recordings.waiting
 
-    def _flush(self) -> None:
-        if self._waiting():
-            with self._run.writing() as connection:
-                self._assessor.flush(connection)
-                self._checkpoints.flush(connection)
-                self._recordings.flush(connection)
-        self._flushed_at = self._run.context.monotonic()
+    def _write(self) -> None:
+        with self._run.writing() as connection:
+            self._assessor.flush(connection)
+            self._checkpoints.flush(connection)
+            self._recordings.flush(connection)

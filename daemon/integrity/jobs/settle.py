@@ -88,10 +88,9 @@ def _tell_held(run: RootRun) -> None:
 
 def _end_wave(run: RootRun, connection: Connection) -> None:
     resolution, kinds = "all that was held back is as it was recorded", {FindingKind.MASS_CHANGE}
-    for one in findings.resolve_findings(
-        connection, root_id=run.root.id, kinds=kinds, resolution=resolution, now=run.now()
-    ):
-        run.note(NoteKind.RESOLVED, None, f"{one.kind.value} {one.id} is over: {resolution}")
+    run.note_over(
+        findings.resolve_findings(connection, root_id=run.root.id, kinds=kinds, resolution=resolution, now=run.now())
+    )
 
 
 def promote_all(run: RootRun, state: CandidateState) -> None:

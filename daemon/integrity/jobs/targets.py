@@ -140,12 +140,13 @@ def _without_overlap(targets: Sequence[Target]) -> list[Target]:
     kept: list[Target] = []
     for target in sorted(targets, key=lambda one: len(one.prefix)):
         parts = [one.prefix for one in kept if one.root.id == target.root.id]
-        if not any(_is_inside(target.prefix, part) for part in parts):
+        if not any(is_inside(target.prefix, part) for part in parts):
             kept.append(target)
     return sorted(kept, key=targets.index)
 
 
-def _is_inside(path: bytes, folder: bytes) -> bool:
+def is_inside(path: bytes, folder: bytes) -> bool:
+    """Say whether a path of a root is that of a folder (empty: the root itself) or lies below it."""
     return not folder or path == folder or path.startswith(folder + b"/")
 
 
