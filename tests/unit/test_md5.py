@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import array
 import hashlib
-import os
-import shutil
-import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import integrity
-from integrity._native import ffi, lib
 from integrity.errors import NativeError
-from integrity.hashing import Md5, native_status
 from integrity.hashing.md5_native import NativeMd5
 from integrity.hashing.md5_standin import StandinMd5
 
@@ -39,15 +31,6 @@ def md5(request: pytest.FixtureRequest) -> AnyMd5:
     """Stand for either implementation."""
     implementation: AnyMd5 = request.param
     return implementation
-
-
-@pytest.fixture(params=range(lib.MD5_FEATURES_ALL + 1))
-def feature_mask(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Let the C core use only some of what the machine has."""
-    mask: int = request.param
-    lib.md5_set_feature_mask(mask)
-    yield mask
-    lib.md5_set_feature_mask(lib.MD5_FEATURES_ALL)
 
 
 def reference(data: bytes | bytearray) -> str:
@@ -159,26 +142,6 @@ def test_reset_forgets_all_bytes(md5: AnyMd5) -> None:
 
 
 # What the C core does besides.
-
-
-def test_every_path_gives_the_same_digest(feature_mask: int) -> None:
-    """The mask decides on which path the blocks are compressed, and nothing else."""
-    path = ffi.string(lib.md5_path_name()).decode()
-
-    assert ("scalar-x86-64" if feature_mask & lib.md5_features() else "scalar") == path
-    assert (True, path) == native_status()
-    for size_bytes in range(len(MESSAGE) + 1):
-        assert reference(MESSAGE[:size_bytes]) == NativeMd5(MESSAGE[:size_bytes]).hexdigest()
-
-
-def test_stream_goes_on_over_a_change_of_path(feature_mask: int) -> None:
-    """A state that was saved on one machine is taken up on another with other features."""
-    state = NativeMd5(MESSAGE[:500]).export_state()
-    lib.md5_set_feature_mask(lib.MD5_FEATURES_ALL)
-    stream = NativeMd5.import_state(state)
-    stream.update(MESSAGE[500:])
-
-    assert reference(MESSAGE) == stream.hexdigest()
 
 
 def test_state_is_taken_up_at_every_byte() -> None:
@@ -300,13 +263,7 @@ def test_interpreter_lock_is_released_while_hashing() -> None:
         sys.setswitchinterval(interval_s)
 
 
-# Which of the two is used.
-
-
-def test_c_core_is_used_where_it_can_be() -> None:
-    """In a whole installation nothing stands in."""
-    assert Md5 is NativeMd5
-    assert native_status().is_native
+# What only the stand-in does.
 
 
 def test_standin_refuses_to_save_or_take_up_a_state() -> None:
@@ -315,45 +272,3 @@ def test_standin_refuses_to_save_or_take_up_a_state() -> None:
         StandinMd5(MESSAGE).export_state()
     with pytest.raises(NativeError, match="in-file resume is off"):
         StandinMd5.import_state(NativeMd5(MESSAGE).export_state())
-
-
-REPORT = """
-from integrity.hashing import Md5, native_status
-print(Md5.__name__, Md5(b"abc").hexdigest(), native_status().is_native, native_status().path)
-"""
-
-
-def run_report(*options: str, **environment: str) -> str:
-    """Import integrity.hashing in a process of its own; return what is in use there."""
-    done = subprocess.run(
-        [sys.executable, *options, "-c", REPORT],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
-
-
-def test_standin_serves_where_the_c_core_is_switched_off() -> None:
-    """INTEGRITY_NATIVE=off changes who computes, says so, and changes no digest."""
-    assert "StandinMd5 900150983cd24fb0d6963f7d28e17f72 False switched off by INTEGRITY_NATIVE=off\n" == run_report(
-        INTEGRITY_NATIVE="off"
-    )
-
-
-def test_standin_serves_where_the_extension_is_broken(tmp_path: Path) -> None:
-    """An extension that the loader refuses (cut, or of another machine) is named as the reason."""
-    package = tmp_path / "integrity"
-    shutil.copytree(
-        Path(integrity.__file__).parent, package, ignore=shutil.ignore_patterns("*.so", "__pycache__", "migrations")
-    )
-    (package / "_native.abi3.so").write_bytes(b"\x7fELF and no more")
-
-    # Without site, or an editable installation would put its own extension in front.
-    report = run_report("-S", PYTHONPATH=str(tmp_path))
-
-    assert report.startswith("StandinMd5 900150983cd24fb0d6963f7d28e17f72 False the extension cannot be loaded: "), (
-        report
-    )
-    assert str(package / "_native.abi3.so") in report

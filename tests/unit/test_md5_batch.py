@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import array
 import hashlib
 import random
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from integrity._native import lib
 from integrity.hashing import md5_native, md5_standin
-from integrity.hashing.md5_native import NativeMd5
+from integrity.hashing.md5_native import NativeMd5, digest_arena, list_paths, only_path
 from integrity.hashing.md5_standin import StandinMd5
 
 DigestMany = Callable[..., list[bytes]]
@@ -28,19 +32,23 @@ def digest_many(request: pytest.FixtureRequest) -> DigestMany:
     return implementation
 
 
-@pytest.fixture(params=[0, lib.MD5_FEATURES_ALL])
-def mask(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Let the core use some features only."""
-    lib.md5_set_feature_mask(request.param)
-    yield request.param
-    lib.md5_set_feature_mask(lib.MD5_FEATURES_ALL)
+@pytest.fixture(params=list_paths())
+def path(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Let the core use no wider path, for each that this machine has."""
+    with only_path(request.param):
+        yield request.param
 
 
-def expect(messages: list[bytes]) -> list[bytes]:
+def expect(messages: Sequence[bytes]) -> list[bytes]:
     return [hashlib.md5(message).digest() for message in messages]
 
 
-def test_every_length_alone_and_beside_another(mask: int) -> None:
+def cut_messages(lengths: Sequence[int]) -> list[bytes]:
+    """Cut messages of these lengths, no two alike, so that none can be taken for another."""
+    return [MESSAGE[number * 13 % 251 :][:length] for number, length in enumerate(lengths)]
+
+
+def test_every_length_alone_and_beside_another(path: str) -> None:
     """All lengths up to 1100 are right, alone, beside a shorter and beside a longer message."""
     for length in range(1101):
         message = MESSAGE[:length]
@@ -48,15 +56,94 @@ def test_every_length_alone_and_beside_another(mask: int) -> None:
             assert expect(messages) == md5_native.digest_many(messages)
 
 
+def test_every_length_in_one_batch(path: str) -> None:
+    """All lengths up to 300 and those around the borders of blocks, in one call, the long ones first and last."""
+    lengths = [*range(301), *BORDERS]
+    for order in (lengths, lengths[::-1], sorted(lengths, key=lambda length: length % 64)):
+        messages = cut_messages(order)
+
+        assert expect(messages) == md5_native.digest_many(messages)
+
+
+@pytest.mark.parametrize("huge_at", [0, 1, 40, 99])
+def test_one_huge_message_among_small_ones(path: str, huge_at: int) -> None:
+    """Wherever it stands, and whether it is one message or a stream's."""
+    messages = cut_messages(range(100))
+    messages[huge_at] = MESSAGE * 60
+    stream = NativeMd5(b"abc")
+
+    assert expect(messages) == md5_native.digest_many(messages)
+    assert expect(messages[:huge_at]) == md5_native.digest_many(messages[:huge_at], beside=[(stream, MESSAGE * 60)])
+    assert expect([b"abc" + MESSAGE * 60]) == [stream.digest()]
+
+
 def test_every_count(digest_many: DigestMany) -> None:
-    """Any number of messages from none to 40, of uneven lengths, comes out in the order it went in."""
+    """Any number of messages from none to 130, of uneven lengths, comes out in the order it went in."""
     choices = random.Random(40)
-    for count in range(41):
-        for _ in range(10):
-            begins = [choices.randrange(500) for _ in range(count)]
-            messages = [MESSAGE[begin : begin + choices.choice(BORDERS)] for begin in begins]
+    for count in range(131):
+        for _ in range(3):
+            messages = cut_messages(choices.choices(BORDERS, k=count))
 
             assert expect(messages) == digest_many(messages)
+
+
+def test_every_count_on_every_path(path: str) -> None:
+    """The lanes that stay empty do not matter, for messages in one piece and for messages where they are."""
+    for count in range(131):
+        messages = cut_messages([55 + number % 19 for number in range(count)])
+        expected = expect(messages)
+
+        assert expected == md5_native.digest_many(messages)
+        assert expected == md5_native.digest_many([memoryview(message) for message in messages])
+
+
+@given(lengths=st.lists(st.integers(0, 300) | st.sampled_from(BORDERS) | st.integers(0, 4500), max_size=140))
+def test_unequal_lengths_on_every_path(lengths: list[int]) -> None:
+    """Whatever lies beside what, every path gives what hashlib gives, copied into one piece or not."""
+    messages = cut_messages(lengths)
+    expected = expect(messages)
+    for path in list_paths():
+        with only_path(path):
+            assert expected == md5_native.digest_many(messages)
+            assert expected == md5_native.digest_many([bytearray(message) for message in messages])
+
+
+@settings(max_examples=50)
+@given(
+    mask=st.integers(0, lib.MD5_FEATURES_ALL),
+    lengths=st.lists(st.integers(0, 400), max_size=70),
+    streams=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 3000)), max_size=70),
+)
+def test_streams_beside_messages_under_every_mask(
+    mask: int, lengths: list[int], streams: list[tuple[int, int]]
+) -> None:
+    """Any number of streams, empty updates among them; they can be saved afterwards and go on elsewhere."""
+    messages = cut_messages(lengths)
+    beside = [(NativeMd5(MESSAGE[:before]), MESSAGE[before:][:more]) for before, more in streams]
+    lib.md5_set_feature_mask(mask)
+    try:
+        digests = md5_native.digest_many(messages, beside=beside)
+    finally:
+        lib.md5_set_feature_mask(lib.MD5_FEATURES_ALL)
+
+    assert expect(messages) == digests
+    resumed = [NativeMd5.import_state(stream.export_state()) for stream, _ in beside]
+    assert expect([MESSAGE[: sum(one)] for one in streams]) == [stream.digest() for stream in resumed]
+
+
+def test_paths_may_change_while_others_compute() -> None:
+    """A limit set in one thread changes no digest that another one is computing."""
+    messages = cut_messages([random.Random(2).randrange(3000) for _ in range(200)])
+    expected = expect(messages)
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        running = [pool.submit(md5_native.digest_many, messages) for _ in range(100)]
+        mask = 0
+        while not all(one.done() for one in running):
+            lib.md5_set_feature_mask(mask % (lib.MD5_FEATURES_ALL + 1))
+            mask += 7
+    lib.md5_set_feature_mask(lib.MD5_FEATURES_ALL)
+
+    assert all(one.result() == expected for one in running)
 
 
 @given(
@@ -94,6 +181,95 @@ def test_any_buffer_is_a_message(digest_many: DigestMany) -> None:
     memory = memoryview(bytearray(MESSAGE))
 
     assert expect([MESSAGE[5:70], b"", MESSAGE]) == digest_many([memory[5:70], memory[9:9], memory])
+
+
+class OddBytes(bytes):
+    """Says that it is longer than it is."""
+
+    def __len__(self) -> int:
+        return super().__len__() + 100
+
+
+@pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, OddBytes, lambda data: array.array("B", data)])
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 129])
+def test_messages_may_be_of_any_type(digest_many: DigestMany, wrap: Callable[[bytes], bytes], count: int) -> None:
+    """All of one type or only the first or the last; bytes of a class of their own count by what is in them."""
+    messages = cut_messages([number % 150 for number in range(count)])
+    expected = expect(messages)
+
+    assert expected == digest_many([wrap(message) for message in messages])
+    assert expected == digest_many([wrap(messages[0]), *messages[1:]])
+    assert expected == digest_many([*messages[:-1], wrap(messages[-1])])
+    assert expected == digest_many(tuple(messages))
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_short_and_long_messages_on_the_average(digest_many: DigestMany, more: int) -> None:
+    """On either side of the length from which on messages are no longer copied into one piece."""
+    lengths = [*[2048] * 8, 0, 4096, 2048 + more]
+
+    assert expect(cut_messages(lengths)) == digest_many(cut_messages(lengths))
+
+
+def test_words_count_by_their_bytes(digest_many: DigestMany) -> None:
+    """A buffer of larger items is a message of all its bytes."""
+    words = array.array("I", range(100))
+
+    assert expect([words.tobytes(), b"a"]) == digest_many([words, b"a"])
+
+
+def test_buffer_with_gaps_is_refused(digest_many: DigestMany) -> None:
+    """A view with a step has no one address."""
+    with pytest.raises((BufferError, ValueError)):
+        digest_many([b"a", memoryview(MESSAGE)[::2]])
+
+
+@pytest.mark.parametrize("size_bytes", [1, 3, 55, 56, 63, 64, 65, 300, 1024, 4096, 6000])
+def test_arena_is_cut_into_messages(path: str, size_bytes: int) -> None:
+    """Messages of one length from one piece of memory; the last one may be shorter, and may be the only one."""
+    for total in (0, 1, size_bytes - 1, size_bytes, size_bytes + 1, min(70 * size_bytes, 5000) + size_bytes // 2):
+        arena = MESSAGE[:total]
+        expected = b"".join(expect([arena[at : at + size_bytes] for at in range(0, len(arena), size_bytes)]))
+
+        assert expected == digest_arena(arena, size_bytes)
+        assert expected == digest_arena(memoryview(bytearray(arena)), size_bytes)
+
+
+# Between two pages that nobody may read: messages of all lengths that end with the page, and that begin with it.
+ISLAND = """
+import ctypes, hashlib, mmap, sys
+from integrity.hashing.md5_native import NativeMd5, digest_arena, digest_many, list_paths, only_path
+
+page = mmap.PAGESIZE
+sea = mmap.mmap(-1, 3 * page)
+for at in range(page, 2 * page):
+    sea[at] = at * 7 % 251
+address = ctypes.addressof(ctypes.c_char.from_buffer(sea))
+protect = ctypes.CDLL(None, use_errno=True).mprotect
+for number in (0, 2):
+    assert protect(ctypes.c_void_p(address + number * page), ctypes.c_size_t(page), 0) == 0, ctypes.get_errno()
+island = memoryview(sea)[page : 2 * page]
+messages = [island[page - length :] for length in range(301)] + [island[:length] for length in range(301)]
+expected = [hashlib.md5(message).digest() for message in messages]
+for path in list_paths():
+    with only_path(path):
+        assert digest_many(messages) == expected, path
+        assert [NativeMd5(message).digest() for message in messages] == expected, path
+        streams = [(NativeMd5(message[:70]), message[70:]) for message in messages]
+        digest_many([], beside=streams)
+        assert [stream.digest() for stream, _ in streams] == expected, path
+        for size in (1, 64, 65, 300, 1023):
+            cut = [hashlib.md5(island[at : at + size]).digest() for at in range(0, page, size)]
+            assert digest_arena(island, size) == b"".join(cut), (path, size)
+    print(path)
+"""
+
+
+def test_no_path_reads_beyond_a_message() -> None:
+    """Not one byte behind the last or before the first: there may be no memory. In a process that may die of it."""
+    done = subprocess.run([sys.executable, "-c", ISLAND], capture_output=True, text=True, check=False)
+
+    assert (0, "", list_paths()) == (done.returncode, done.stderr, done.stdout.split())
 
 
 def test_text_is_refused(digest_many: DigestMany) -> None:
