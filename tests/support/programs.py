@@ -9,13 +9,16 @@ from support import AnyPath
 
 DEBIAN_PACKAGES = {
     "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu",
+    "b3sum": "b3sum",
     "btrfs": "btrfs-progs",
     "cc": "gcc",
     "e2fsck": "e2fsprogs",
     "fallocate": "util-linux",
     "fusermount3": "fuse3",
     "git": "git",
+    "hashdeep": "hashdeep",
     "losetup": "mount",
+    "md5deep": "hashdeep",
     "mkfs.btrfs": "btrfs-progs",
     "mkfs.ext4": "e2fsprogs",
     "fincore": "util-linux-extra",
@@ -30,6 +33,7 @@ DEBIAN_PACKAGES = {
     "umount": "mount",
     "unshare": "util-linux",
     "xfs_io": "xfsprogs",
+    "xxhsum": "xxhash",
 }
 """Where the programs that the tests call come from, on Debian."""
 

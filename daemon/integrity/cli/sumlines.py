@@ -15,6 +15,7 @@ from integrity.hashing.sums.hashdeep import write_hashdeep
 from integrity.hashing.sums.objects import path_fields, write_json
 from integrity.hashing.sums.records import Piece
 from integrity.jobs.sums.audit import Audited, State
+from integrity.jobs.sums.check import Verdict
 
 Write = Callable[[FileSum], bytes]
 
@@ -68,10 +69,16 @@ def write_object(kind: str, fields: Mapping[str, object], path: bytes | None = N
     return json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def write_named(path: bytes, what: str = "", *, end: bytes = b"\n") -> bytes:
-    """Write a name, escaped as in a line of digests, and what is said of it."""
-    lead, name = escape(path) if end == b"\n" else (b"", path)
-    return lead + name + what.encode() + end
+def write_checked(path: bytes, verdict: Verdict) -> bytes:
+    """Write what a check says of a file, as coreutils 9.1 does: here only an end of line makes it escape a name."""
+    lead, name = escape(path) if b"\n" in path else (b"", path)
+    return lead + name + _VERDICTS[verdict] + b"\n"
+
+
+def write_name(path: bytes, *, end: bytes = b"\n") -> bytes:
+    """Write a name, escaped as in a line of digests unless ``end`` is NUL."""
+    lead, name = (b"", path) if end == b"\0" else escape(path)
+    return lead + name + end
 
 
 def write_audited(event: Audited) -> bytes:
@@ -83,6 +90,8 @@ def write_audited(event: Audited) -> bytes:
         name, origin = event.path, event.origin or b""
     return lead + name + b": " + _SAID[event.state, event.origin is not None] + origin + b"\n"
 
+
+_VERDICTS = {Verdict.OK: b": OK", Verdict.FAILED: b": FAILED", Verdict.UNREADABLE: b": FAILED open or read"}
 
 _SAID = {
     (State.MATCHED, False): b"Ok",

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from integrity.cli.output import Lines, Output
 from integrity.cli.quoting import quote_name
-from integrity.cli.sumlines import Style, make_writer, write_audited, write_named, write_object
+from integrity.cli.sumlines import Style, make_writer, write_audited, write_checked, write_name, write_object
 from integrity.cli.sumoptions import SumOptions
 from integrity.hashing.algorithms import CHOICES, MD5, SHA256, XXH3, Algorithm
 from integrity.hashing.summing import STDIN, sum_files
@@ -90,7 +90,9 @@ class SumRun:
         if style is Style.HASHDEEP:
             self._lines.put(_write_header(algorithms))
         counts: Counter[str] = Counter()
-        for result in sum_files(self._find_files(), algorithms, piece_bytes=options.piece_bytes, jobs=options.jobs):
+        for result in sum_files(
+            self._find_files(), algorithms, piece_bytes=options.piece_bytes, jobs=options.jobs, idle=self._lines.flush
+        ):
             counts["unreadable" if result.error is not None else "files"] += 1
             counts["bytes_read"] += result.size_bytes
             if result.error is not None:
@@ -125,8 +127,12 @@ class SumRun:
         try:
             with self._open(name) as stream:
                 manifest = Manifest(stream, name=name, wanted=self._wanted, is_zero=options.is_zero)
-                for event in check(manifest, name=name, is_stdin=name == STDIN, jobs=options.jobs):
+                for event in check(
+                    manifest, name=name, is_stdin=name == STDIN, jobs=options.jobs, idle=self._lines.flush
+                ):
                     self._tell_checked(event, told, label, is_counted=tally.add(event))
+        except BrokenPipeError:
+            raise  # of our output, not of the manifest
         except OSError as error:
             self._is_good = False
             self._complain(f"{label}: {_explain(error)}")
@@ -150,7 +156,7 @@ class SumRun:
             fields = {"ok": is_ok, "verdict": event.verdict.value, "message": message}
             self._lines.put(write_object("check", fields, event.path))
         elif told != "status" and not (told == "quiet" and event.verdict is Verdict.OK):
-            self._lines.put(write_named(event.path, _VERDICTS[event.verdict]))
+            self._lines.put(write_checked(event.path, event.verdict))
 
     def _tell_tally(self, tally: Tally, told: str | None, label: str) -> None:
         """Print the end of a manifest, in the words and the order of md5sum."""
@@ -207,7 +213,9 @@ class SumRun:
     def _match(self, known: KnownFiles) -> None:
         wants_known = bool(self._options.matches)
         count = 0
-        for result in match(known, self._find_files(), wants_known=wants_known, jobs=self._options.jobs):
+        for result in match(
+            known, self._find_files(), wants_known=wants_known, jobs=self._options.jobs, idle=self._lines.flush
+        ):
             if result.error is not None:
                 self._fail_to_read(result.path, result.error)
                 continue
@@ -215,12 +223,12 @@ class SumRun:
             if self._output.is_json:
                 self._lines.put(write_object("match", {"known": wants_known}, result.path))
             else:
-                self._lines.put(write_named(result.path, end=self._end))
+                self._lines.put(write_name(result.path, end=self._end))
         self._summarise("match", {"files": count})
 
     def _audit(self, known: KnownFiles) -> None:
         counts: Counter[State] = Counter()
-        for event in audit(known, self._find_files(), jobs=self._options.jobs):
+        for event in audit(known, self._find_files(), jobs=self._options.jobs, idle=self._lines.flush):
             counts[event.state] += 1
             self._tell_audited(event)
         passed = self._is_good and counts.total() == counts[State.MATCHED]
@@ -241,8 +249,6 @@ class SumRun:
         elif event.state is not State.MATCHED or self._output.verbosity:
             self._lines.put(write_audited(event))
 
-
-_VERDICTS = {Verdict.OK: ": OK", Verdict.FAILED: ": FAILED", Verdict.UNREADABLE: ": FAILED open or read"}
 
 _COUNTED = (
     (State.MATCHED, "Files matched"),

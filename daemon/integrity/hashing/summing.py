@@ -8,13 +8,15 @@ how results come back into order; what is printed of them is for others.
 I1  Every request is answered once, in the order of the requests, by digests or by an error.
 I2  At most ``_IN_FLIGHT`` batches a thread are under way, so memory does not grow with the number of files (but with
     the number of pieces of one file).
-I3  A large file is nobody's second: it gets a batch of its own, so that threads share out large files one by one.
+I3  What may take long (a large file, a FIFO, standard input) gets a batch of its own: threads share out large files one
+    by one, and no result waits for the file behind it.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,6 +37,8 @@ _BATCH_FILES = 64
 _IN_FLIGHT = 4
 _LARGE_BYTES = 4 << 20
 """From here on a file costs a thread more than a whole batch of small ones."""
+
+_AT_ONCE_S = 0.05
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY
 _LONGEST_PATH = 4095
@@ -69,12 +73,17 @@ class Request(NamedTuple):
     algorithms: tuple[Algorithm, ...]
 
 
+def _do_nothing() -> None:
+    pass
+
+
 def sum_files(
     paths: Iterable[bytes],
     algorithms: Sequence[Algorithm],
     *,
     piece_bytes: int | None = None,
     jobs: int | None = None,
+    idle: Callable[[], None] = _do_nothing,
 ) -> Iterator[FileSum]:
     """
     Digest files, all with the same algorithms.
@@ -84,13 +93,18 @@ def sum_files(
         algorithms: computed side by side, in one pass.
         piece_bytes: size of the pieces to be digested one by one; None for whole files.
         jobs: threads; None for one per processor.
+        idle: called in the caller's thread when the next result does not come at once.
     """
     chosen = tuple(algorithms)
-    return sum_each((Request(path, chosen) for path in paths), piece_bytes=piece_bytes, jobs=jobs)
+    return sum_each((Request(path, chosen) for path in paths), piece_bytes=piece_bytes, jobs=jobs, idle=idle)
 
 
 def sum_each(
-    requests: Iterable[Request], *, piece_bytes: int | None = None, jobs: int | None = None
+    requests: Iterable[Request],
+    *,
+    piece_bytes: int | None = None,
+    jobs: int | None = None,
+    idle: Callable[[], None] = _do_nothing,
 ) -> Iterator[FileSum]:
     """Digest files, each with algorithms of its own; otherwise as ``sum_files``."""
     crew = _Crew(jobs or len(os.sched_getaffinity(0)), piece_bytes)
@@ -100,9 +114,9 @@ def sum_each(
             crew.give(batch)
             waiting.append(batch)
             if len(waiting) >= crew.jobs * _IN_FLIGHT:
-                yield from waiting.popleft().wait()
+                yield from waiting.popleft().wait(idle)
         while waiting:
-            yield from waiting.popleft().wait()
+            yield from waiting.popleft().wait(idle)
     finally:
         crew.end()
 
@@ -123,19 +137,21 @@ class _Batch:
         """Let the results be taken."""
         self._is_done.set()
 
-    def wait(self) -> Iterator[FileSum]:
+    def wait(self, idle: Callable[[], None]) -> Iterator[FileSum]:
         """
-        Yield the results when they are there.
+        Yield the results when they are there; call ``idle`` if that takes a while.
 
         Raises:
             BaseException: what the thread died of.
         """
-        self._is_done.wait()
+        if not self._is_done.wait(_AT_ONCE_S):
+            idle()
+            self._is_done.wait()
         if self.failure is not None:
             raise self.failure
         for result in self.results:
             if isinstance(result, _Batch):
-                yield from result.wait()
+                yield from result.wait(idle)
             else:
                 yield result
 
@@ -179,8 +195,10 @@ class _Crew:
         is_alone = len(batch.paths) == 1
         results: list[FileSum | _Batch] = []
         for path in batch.paths:
-            result = summer.sum(path, constructors, None if is_alone else _LARGE_BYTES)
-            results.append(self._set_apart(path, batch.algorithms) if result is None else result)
+            if not is_alone and _may_take_long(path):
+                results.append(self._set_apart(path, batch.algorithms))
+            else:
+                results.append(summer.sum(path, constructors))
         return results
 
     def _set_apart(self, path: bytes, algorithms: tuple[Algorithm, ...]) -> _Batch:
@@ -204,19 +222,13 @@ class _Summer:
         self._piece_bytes = piece_bytes
         self._is_over = is_over
 
-    def sum(self, path: bytes, constructors: _Constructors, limit_bytes: int | None) -> FileSum | None:
-        """Digest a file, whatever it is; None if it has more than ``limit_bytes``, and then nothing was read."""
+    def sum(self, path: bytes, constructors: _Constructors) -> FileSum:
+        """Digest a file, whatever it is."""
         try:
             if path == STDIN:
                 return self._read(0, path, constructors)
             fd = _open(path)
             try:
-                size = os.fstat(fd).st_size
-                if limit_bytes is not None and size > limit_bytes:
-                    return None
-                if size > _BUFFER_BYTES:
-                    with suppress(OSError):  # only a hint
-                        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
                 return self._read(fd, path, constructors)
             finally:
                 os.close(fd)
@@ -237,6 +249,9 @@ class _Summer:
             count = os.readv(fd, (self._buffer[:rest],))
             if not count:
                 break
+            if count == len(self._buffer) and not position:
+                with suppress(OSError):  # only a hint, and not for a pipe
+                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
             data = self._buffer[:count]
             for hasher in hashers:
                 hasher.update(data)
@@ -258,6 +273,17 @@ def _open(path: bytes) -> int:
         return open_beneath(folder, path.lstrip(b"/"), _FLAGS)
     finally:
         os.close(folder)
+
+
+def _may_take_long(path: bytes) -> bool:
+    """Tell whether others should not have to wait for this file. Before opening it: a FIFO would wait for a writer."""
+    if path == STDIN:
+        return True
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return status.st_size > _LARGE_BYTES or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode))
 
 
 def _into_batches(requests: Iterable[Request]) -> Iterator[_Batch]:

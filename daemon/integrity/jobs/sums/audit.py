@@ -8,7 +8,7 @@ neither, and what is known under its name is not missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -43,7 +43,9 @@ class Audited(NamedTuple):
     error: OSError | None = None
 
 
-def audit(known: KnownFiles, paths: Iterable[bytes], *, jobs: int | None = None) -> Iterator[Audited]:
+def audit(
+    known: KnownFiles, paths: Iterable[bytes], *, jobs: int | None = None, idle: Callable[[], None] = lambda: None
+) -> Iterator[Audited]:
     """
     Yield what became of each file: those that match or can't be read as they are found, then the others, in order.
 
@@ -53,13 +55,14 @@ def audit(known: KnownFiles, paths: Iterable[bytes], *, jobs: int | None = None)
         known: complete.
         paths: of the files to look at.
         jobs: threads; None for one per processor.
+        idle: called when the next file takes a while.
     """
     algorithms = known.algorithms
     used: set[KnownFile] = set()
     seen: set[bytes] = set()
     unreadable: set[bytes] = set()
     others: list[tuple[bytes, list[KnownFile]]] = []
-    for result in sum_files(paths, algorithms, jobs=jobs):
+    for result in sum_files(paths, algorithms, jobs=jobs, idle=idle):
         key = known.make_key(result.path)
         if key in seen:
             continue  # named twice

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -89,7 +89,12 @@ def resolve(manifest: Manifest, name: bytes, path: bytes) -> bytes:
 
 
 def check(
-    manifest: Manifest, *, name: bytes, is_stdin: bool = False, jobs: int | None = None
+    manifest: Manifest,
+    *,
+    name: bytes,
+    is_stdin: bool = False,
+    jobs: int | None = None,
+    idle: Callable[[], None] = lambda: None,
 ) -> Iterator[Checked | BadLine]:
     """
     Check all files of a manifest; what is told of its lines comes in their order.
@@ -99,12 +104,13 @@ def check(
         name: of its file.
         is_stdin: it comes from standard input, so that no line can mean that.
         jobs: threads; None for one per processor.
+        idle: called when the next file takes a while.
 
     Raises:
         OSError: the manifest can't be read on; all before that was told.
     """
     lines = _Lines(manifest, name, is_stdin=is_stdin)
-    for result in sum_each(lines.find_requests(), jobs=jobs):
+    for result in sum_each(lines.find_requests(), jobs=jobs, idle=idle):
         yield from lines.answer(result)
     yield from lines.take_bad_lines()
     if lines.failure is not None:

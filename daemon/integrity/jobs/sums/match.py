@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from integrity.hashing.summing import FileSum, sum_files
 from integrity.jobs.sums.known import KnownFiles
 
 
 def match(
-    known: KnownFiles, paths: Iterable[bytes], *, wants_known: bool, jobs: int | None = None
+    known: KnownFiles,
+    paths: Iterable[bytes],
+    *,
+    wants_known: bool,
+    jobs: int | None = None,
+    idle: Callable[[], None] = lambda: None,
 ) -> Iterator[FileSum]:
     """
     Yield the files that are known, or those that are not, and all that could not be read.
@@ -19,8 +24,9 @@ def match(
         paths: of the files to look at.
         wants_known: which of the two.
         jobs: threads; None for one per processor.
+        idle: called when the next file takes a while.
     """
     algorithms = known.algorithms
-    for result in sum_files(paths, algorithms, jobs=jobs):
+    for result in sum_files(paths, algorithms, jobs=jobs, idle=idle):
         if result.error is not None or bool(known.find_same(result, algorithms)) == wants_known:
             yield result
