@@ -35,9 +35,11 @@ ffibuilder.cdef(
     #define FILE_BATCH_READ ...
     typedef struct {
         uint64_t status; uint64_t size_bytes; int64_t mtime_ns; int64_t ctime_ns; uint64_t inode; uint64_t offset;
+        uint8_t md5[16];
     } file_batch_record;
     size_t file_batch_read(int root_fd, const char *paths, size_t paths_bytes, size_t count, uint64_t limit_bytes,
                            uint8_t *arena, size_t arena_bytes, file_batch_record *records);
+    int file_batch_digest(const uint8_t *arena, file_batch_record *records, size_t count);
 
     #define FOLDER_BATCH_LISTED ...
     #define FOLDER_BATCH_NOT_MINE ...

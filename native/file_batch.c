@@ -8,6 +8,8 @@
 
 #include "file_batch.h"
 
+#include "md5_batch.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -27,6 +29,8 @@
 #define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
 #define STAT_BLOCK_BYTES 512U
 #define WINDOW_PAGES 256U
+#define MOST_ORDERED 512U /* files at a time */
+#define SIZE_CLASSES 64U
 #define MOST_SECONDS 9223372035 /* about the year 2262: so many fit into 64 bits of nanoseconds, both ways */
 
 struct open_terms { /* struct open_how of openat2(2) */
@@ -102,18 +106,40 @@ static int is_mapped_file_resident(int fd, const struct stat *stat, size_t page_
     return left == 0;
 }
 
-static int is_resident(int fd, const struct stat *stat)
+/* What is known of the pages of an open file. Without ${is_known} nothing is: an older kernel, or a filter that refuses. */
+struct pages {
+    int is_known;
+    uint64_t cached;
+};
+
+/* Bring what is dirty to the disk; a file whose pages are known to be clean needs no call for that. */
+static int write_back(int fd, struct pages *pages)
+{
+    struct cache_range range = {0, 0}; /* to the end */
+    struct cache_counts counts;
+
+    pages->cached = 0;
+    pages->is_known = syscall(CALL_CACHESTAT, fd, &range, &counts, 0U) == 0;
+    if (pages->is_known) {
+        pages->cached = counts.cached;
+        if (counts.dirty == 0 && counts.in_writeback == 0)
+            return 0;
+    } else if (errno != ENOSYS && errno != EPERM) {
+        return -1; /* EPERM is how older filters of containers refuse a call that they don't know */
+    }
+    return sync_file_range(fd, 0, 0,
+                           SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+}
+
+static int is_resident(int fd, const struct stat *stat, const struct pages *pages)
 {
     const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    struct cache_range range = {0, (uint64_t)stat->st_size};
-    struct cache_counts counts;
 
     if (stat->st_size == 0)
         return 1;
-    if (syscall(CALL_CACHESTAT, fd, &range, &counts, 0U) == 0)
-        return counts.cached >= count_pages(range.length, page_bytes);
-    /* EPERM is how older filters of containers refuse a call that they don't know. */
-    return (errno == ENOSYS || errno == EPERM) && is_mapped_file_resident(fd, stat, page_bytes);
+    if (pages->is_known)
+        return pages->cached >= count_pages((uint64_t)stat->st_size, page_bytes);
+    return is_mapped_file_resident(fd, stat, page_bytes);
 }
 
 static int fits_in_ns(const struct timespec *time)
@@ -136,22 +162,9 @@ static int is_plain(const struct stat *stat, uint64_t limit_bytes)
 
 static int is_same_version(const struct stat *one, const struct stat *other)
 {
-    return one->st_size == other->st_size && one->st_ino == other->st_ino &&
+    return one->st_size == other->st_size && one->st_dev == other->st_dev && one->st_ino == other->st_ino &&
            one->st_mtim.tv_sec == other->st_mtim.tv_sec && one->st_mtim.tv_nsec == other->st_mtim.tv_nsec &&
            one->st_ctim.tv_sec == other->st_ctim.tv_sec && one->st_ctim.tv_nsec == other->st_ctim.tv_nsec;
-}
-
-/* Stat what stands at the path now, without following a link on the way there, either. */
-static int stat_beneath(int root_fd, const char *path, struct stat *stat)
-{
-    const int fd = open_beneath(root_fd, path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
-    int result;
-
-    if (fd < 0)
-        return -1;
-    result = fstat(fd, stat);
-    close(fd);
-    return result;
 }
 
 static int read_whole(int fd, uint8_t *to, size_t size_bytes)
@@ -172,17 +185,19 @@ static int read_whole(int fd, uint8_t *to, size_t size_bytes)
 static int read_open(int fd, int root_fd, const char *path, uint64_t limit_bytes, uint8_t *to, size_t room_bytes,
                      file_batch_record *record)
 {
-    struct stat before, after, there;
+    struct pages pages;
+    struct stat before, after;
 
-    if (sync_file_range(fd, 0, 0,
-                        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) != 0 ||
-        fstat(fd, &before) != 0 || !is_plain(&before, limit_bytes))
+    if (write_back(fd, &pages) != 0 || fstat(fd, &before) != 0 || !is_plain(&before, limit_bytes))
         return -1;
     if ((uint64_t)before.st_size > room_bytes)
         return 1;
-    if (!is_resident(fd, &before) || read_whole(fd, to, (size_t)before.st_size) != 0 || fstat(fd, &after) != 0 ||
-        !is_same_version(&before, &after) || stat_beneath(root_fd, path, &there) != 0 || !S_ISREG(there.st_mode) ||
-        !is_same_version(&before, &there))
+    /*
+     * One stat tells two things: the path still leads to the file that was read, and this has not changed. Should a
+     * folder on the way have become a link meanwhile, it is still that file.
+     */
+    if (!is_resident(fd, &before, &pages) || read_whole(fd, to, (size_t)before.st_size) != 0 ||
+        fstatat(root_fd, path, &after, AT_SYMLINK_NOFOLLOW) != 0 || !is_same_version(&before, &after))
         return -1;
     record->size_bytes = (uint64_t)before.st_size;
     record->mtime_ns = in_ns(&before.st_mtim);
@@ -238,4 +253,74 @@ size_t file_batch_read(int root_fd, const char *paths, size_t paths_bytes, size_
         done++;
     }
     return done;
+}
+
+/* How many bits a size has: what it is ordered by. */
+static size_t find_class(uint64_t size_bytes)
+{
+    size_t bits = 0;
+
+    for (; size_bytes != 0; size_bytes >>= 1)
+        bits++;
+    return bits;
+}
+
+/*
+ * Write the indexes of the files that were read to ${order}, the longest first or nearly so, for a long one is what all
+ * others wait for at the end. Return how many they are.
+ */
+static size_t put_in_order(const file_batch_record *records, size_t count, size_t order[MOST_ORDERED])
+{
+    size_t ends[SIZE_CLASSES + 1] = {0};
+    size_t ordered = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (records[i].status == FILE_BATCH_READ) {
+            ends[find_class(records[i].size_bytes)]++;
+            ordered++;
+        }
+    for (size_t i = SIZE_CLASSES; i-- > 0;)
+        ends[i] += ends[i + 1];
+    for (size_t i = count; i-- > 0;)
+        if (records[i].status == FILE_BATCH_READ)
+            order[--ends[find_class(records[i].size_bytes)]] = i;
+    return ordered;
+}
+
+struct files {
+    const uint8_t *arena;
+    file_batch_record *records;
+    const size_t *next;
+    const size_t *end;
+};
+
+static int take_file(void *source, md5_message *message, uint8_t **digest)
+{
+    struct files *const files = source;
+    file_batch_record *record;
+
+    if (files->next == files->end)
+        return 0;
+    record = files->records + *files->next++;
+    message->stream = NULL;
+    message->data = files->arena + record->offset;
+    message->size_bytes = (size_t)record->size_bytes;
+    *digest = record->md5;
+    return 1;
+}
+
+int file_batch_digest(const uint8_t *arena, file_batch_record *records, size_t count)
+{
+    size_t order[MOST_ORDERED];
+
+    while (count != 0) {
+        const size_t part = count < MOST_ORDERED ? count : MOST_ORDERED;
+        struct files files = {arena, records, order, order + put_in_order(records, part, order)};
+
+        if (md5_batch_from(take_file, &files) != 0)
+            return -1;
+        records += part;
+        count -= part;
+    }
+    return 0;
 }

@@ -20,7 +20,7 @@
 /* Where contents begin in the arena: a multiple of this, a cache line. */
 #define FILE_BATCH_ALIGNMENT 64U
 
-/* One file, all in native byte order and without padding: 48 bytes. */
+/* One file, all in native byte order and without padding: 64 bytes. */
 typedef struct {
     uint64_t status;
     uint64_t size_bytes;
@@ -28,6 +28,7 @@ typedef struct {
     int64_t ctime_ns;
     uint64_t inode;
     uint64_t offset; /* of the content in the arena */
+    uint8_t md5[16]; /* zeros until file_batch_digest */
 } file_batch_record;
 
 /*
@@ -45,5 +46,11 @@ typedef struct {
  */
 size_t file_batch_read(int root_fd, const char *paths, size_t paths_bytes, size_t count, uint64_t limit_bytes,
                        uint8_t *arena, size_t arena_bytes, file_batch_record *records);
+
+/*
+ * Write the MD5 of the content of each file that was read into its record; ${arena} must be as file_batch_read left it.
+ * Refuse (-1) as md5_init does.
+ */
+int file_batch_digest(const uint8_t *arena, file_batch_record *records, size_t count);
 
 #endif

@@ -23,8 +23,11 @@ from integrity.files.read import Reader
 from integrity.files.residency import drop_clean_pages, page_bytes, resident_bytes
 from integrity.hashing.cached import CachedFiles
 from integrity.hashing.digests import Want, recording
+from integrity.hashing.ledger import Delivery
+from integrity.hashing.shared import Shared
 from integrity.hashing.tasks import Done, Failed, Result, Task
-from integrity.hashing.worker import Batch, Delivery, Shared, Worker
+from integrity.hashing.todo import Batch, Todo
+from integrity.hashing.worker import Worker
 from support.loopfs import LoopFS
 from support.privileges import as_nobody
 from support.reading import let_age, reading
@@ -47,15 +50,15 @@ def answer(reader: Reader, tasks: list[Task], *, is_short: bool, stop: Event | N
     assert batch_reader is not None
     cached = CachedFiles(batch_reader) if is_short else None
     deliveries: SimpleQueue[Delivery] = SimpleQueue()
-    worker = Worker(Shared(reader, cached, ErrorBudget(), stop or Event(), lambda: 0.0, None, None, deliveries))
-    todo: SimpleQueue[Batch | None] = SimpleQueue()
+    todo = Todo(1)
     todo.put(Batch(0, tasks))
-    todo.put(None)
-    worker.work(todo)
+    todo.end()
+    Worker(Shared(reader, cached, ErrorBudget(), stop or Event(), lambda: 0.0, None, None, todo, deliveries)).work()
 
-    delivery = deliveries.get_nowait()
-    assert (True, None, deliveries.empty()) == (delivery.is_end, delivery.error, True)
-    return list(delivery.results)
+    delivered = [deliveries.get_nowait() for _ in range(deliveries.qsize())]
+    assert [None] * len(delivered) == [delivery.error for delivery in delivered]
+    assert 1 == sum(delivery.ended for delivery in delivered)
+    return [result for delivery in delivered for result in delivery.results]
 
 
 def comparable(results: list[Result]) -> dict[bytes, object]:

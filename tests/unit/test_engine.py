@@ -18,7 +18,7 @@ from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import ReadMode
 from integrity.hashing.digests import Want, recording
 from integrity.hashing.engine import Done, Engine, Failed, Partial, Result, Resume, Task
-from integrity.hashing.worker import BUFFER_BYTES
+from integrity.hashing.shared import BUFFER_BYTES
 from integrity.model import Digests, ReadHow
 from support.expected import expect_blocks
 from support.faultfs import FaultFS, Rule
@@ -205,7 +205,7 @@ class TestMemory:
         with reading(tmp_path) as reader:
             results = Engine(reader, jobs=2, is_serial=is_serial).run(endless())
             for given, _ in enumerate(islice(results, 5000)):
-                assert taken - given <= (2 * 4 + 1) * 64
+                assert taken - given <= (2 * 4 + 1) * 256
             results.close()
         assert 0 == count_readers()
 

@@ -16,14 +16,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity._native import ffi, lib
+from integrity.errors import NativeError
 from integrity.files.racy import RacyWindow
 from integrity.model import Witness
 
 if TYPE_CHECKING:
     from integrity._native import CData
 
-_RECORD = struct.Struct("=QQqqqQ")
-"""``file_batch_record`` of native/file_batch.h: status, size, mtime, ctime, inode (folded), offset."""
+_RECORD = struct.Struct("=QQqqqQ16s")
+"""``file_batch_record`` of native/file_batch.h: status, size, mtime, ctime, inode (folded), offset, MD5."""
 
 _READ = lib.FILE_BATCH_READ
 
@@ -31,6 +32,7 @@ _new = ffi.new
 _buffer = ffi.buffer
 _from_buffer = ffi.from_buffer
 _file_batch_read = lib.file_batch_read
+_file_batch_digest = lib.file_batch_digest
 
 
 class CachedFile(NamedTuple):
@@ -38,6 +40,7 @@ class CachedFile(NamedTuple):
 
     witness: Witness
     data: memoryview
+    md5: bytes | None
 
 
 class BatchReader:
@@ -47,7 +50,9 @@ class BatchReader:
         self._root_fd = root_fd
         self._begin_window = begin_window
 
-    def read(self, paths: Sequence[bytes], limit_bytes: int, arena: memoryview) -> list[CachedFile | None]:
+    def read(
+        self, paths: Sequence[bytes], limit_bytes: int, arena: memoryview, *, md5: bool = False
+    ) -> list[CachedFile | None]:
         """
         Read files until the arena is full.
 
@@ -55,6 +60,7 @@ class BatchReader:
             paths: relative to the root; at least one.
             limit_bytes: larger files are left alone.
             arena: writable.
+            md5: digest them, all side by side.
 
         Returns:
             One entry for each of the first so many paths, at least one: None for a file to be read the long way.
@@ -65,20 +71,24 @@ class BatchReader:
             return [None] * count
         records = _new("file_batch_record[]", count)
         window = self._begin_window()
-        done = _file_batch_read(
-            self._root_fd, joined, len(joined), count, limit_bytes, _from_buffer(arena), len(arena), records
-        )
-        return _decode(records, done, window, arena)
+        to = _from_buffer(arena)
+        done = _file_batch_read(self._root_fd, joined, len(joined), count, limit_bytes, to, len(arena), records)
+        in_doubt = window.end()
+        if md5 and _file_batch_digest(to, records, done) != 0:
+            raise NativeError("cannot compute MD5: the C core fails its self-test; set INTEGRITY_NATIVE=off")
+        return _decode(records, done, in_doubt, arena, has_md5=md5)
 
 
-def _decode(records: CData, count: int, window: RacyWindow, arena: memoryview) -> list[CachedFile | None]:
+def _decode(
+    records: CData, count: int, in_doubt: tuple[int, int], arena: memoryview, *, has_md5: bool
+) -> list[CachedFile | None]:
     files: list[CachedFile | None] = []
-    since_ns, until_ns = window.end()
-    for status, size, mtime_ns, ctime_ns, inode, offset in islice(_RECORD.iter_unpack(_buffer(records)), count):
+    since_ns, until_ns = in_doubt
+    for status, size, mtime_ns, ctime_ns, inode, offset, digest in islice(_RECORD.iter_unpack(_buffer(records)), count):
         if status != _READ:
             files.append(None)
             continue
         is_racy = since_ns <= mtime_ns <= until_ns or since_ns <= ctime_ns <= until_ns
         witness = Witness(size, mtime_ns, ctime_ns, inode, is_racy)
-        files.append(CachedFile(witness, arena[offset : offset + size]))
+        files.append(CachedFile(witness, arena[offset : offset + size], digest if has_md5 else None))
     return files

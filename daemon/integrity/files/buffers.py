@@ -26,21 +26,32 @@ class Buffers:
     next is read. Whoever holds a slice must be done with it before it is that buffer's turn again.
     """
 
-    def __init__(self, size_bytes: int = 8 << 20, count: int = 2) -> None:
+    def __init__(self, size_bytes: int = 8 << 20, count: int = 2, memory: memoryview | None = None) -> None:
         """
         Map and touch the memory.
 
         Args:
             size_bytes: of each; a multiple of the page size.
             count: at least 1.
+            memory: to use instead; begins with a page and is large enough.
         """
         if size_bytes <= 0 or size_bytes % mmap.PAGESIZE or count < 1:
             raise ValueError(f"{count} buffers of {size_bytes} bytes: take whole pages, and at least one")
         self.size_bytes = size_bytes
         self.count = count
-        memory = _map(size_bytes * count)
-        self._views = [memory[index * size_bytes :][:size_bytes] for index in range(count)]
+        self._memory = _map(size_bytes * count) if memory is None else memory
+        self._views = [self._memory[index * size_bytes :][:size_bytes] for index in range(count)]
         self._next = 0
+
+    def cut(self, size_bytes: int) -> list[Buffers]:
+        """
+        Cut the same memory into rings of one smaller buffer each, for files that are read side by side.
+
+        A page is left out between two: memory whose addresses differ by a large power of two shares few places in the
+        processor's caches. What the rings hold and what this one holds overwrite each other.
+        """
+        starts = range(0, len(self._memory) - size_bytes + 1, size_bytes + mmap.PAGESIZE)
+        return [Buffers(size_bytes, 1, self._memory[start:]) for start in starts]
 
     def acquire(self) -> memoryview:
         """Return the next buffer of the ring, whole and writable."""
@@ -55,6 +66,7 @@ class Buffers:
     def close(self) -> None:
         """Free the memory; what somebody still holds a slice of goes with that slice. May be called twice."""
         self._views.clear()
+        self._memory = memoryview(b"")
 
     def __enter__(self) -> Buffers:
         return self

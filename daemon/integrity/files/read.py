@@ -115,13 +115,18 @@ class Reader:
                 raise _explain(path, "bring to the disk", error) from error
             raise
 
+    @property
+    def reads_memory(self) -> bool:
+        """Say whether what lies in memory may be read from there."""
+        return self._terms.mode is ReadMode.RECORD
+
     def lies_in_memory(self, path: bytes) -> bool:
         """
         Say whether all of a file would be read from memory, so that its disk need not be waited for.
 
         Never so for a reader that is to see the disk; and not where it can't be told.
         """
-        if self._terms.mode is not ReadMode.RECORD:
+        if not self.reads_memory:
             return False
         try:
             fd = _open_quietly(self._root_fd, path)
@@ -143,7 +148,7 @@ class Reader:
         Raises:
             ImportError: the extension cannot be loaded.
         """
-        if self._terms.mode is not ReadMode.RECORD:
+        if not self.reads_memory:
             return None
         from integrity.files.batch import BatchReader  # here, because all the rest works without the extension
 

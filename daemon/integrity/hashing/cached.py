@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from integrity.files.batch import BatchReader, CachedFile
-from integrity.hashing.digests import digest_probe, digest_whole_many
+from integrity.hashing.digests import digest_probe, digest_whole
 from integrity.hashing.tasks import Done, Task
 from integrity.model import ReadHow, Reading
 
@@ -34,26 +34,24 @@ class CachedFiles:
         """
         limit_bytes = min(len(arena), min(task.block_size_bytes for task in tasks))
         paths = [task.path for task in tasks]
+        wants_md5 = any(task.want.md5 for task in tasks)
         done: list[Done] = []
         left: list[Task] = []
         position = 0
         while position < len(tasks):
-            files = self._reader.read(paths[position:], limit_bytes, arena)
-            found = [(task, file) for task, file in zip(tasks[position:], files, strict=False) if file is not None]
-            done += _digest(found)
-            left += [task for task, file in zip(tasks[position:], files, strict=False) if file is None]
+            files = self._reader.read(paths[position:], limit_bytes, arena, md5=wants_md5)
+            for task, file in zip(tasks[position:], files, strict=False):
+                if file is None:
+                    left.append(task)
+                else:
+                    done.append(_digest(task, file))
             position += len(files)
         return done, left
 
 
-def _digest(found: Sequence[tuple[Task, CachedFile]]) -> list[Done]:
-    digests = digest_whole_many([file.data for _, file in found], [task.want for task, _ in found])
-    return [
-        Done(
-            task,
-            Reading(file.witness, digest, None, ReadHow.CACHE_POSSIBLE, file.witness.size_bytes),
-            0,
-            None if task.probe is None else digest_probe(task.probe, file.data),
-        )
-        for (task, file), digest in zip(found, digests, strict=True)
-    ]
+def _digest(task: Task, file: CachedFile) -> Done:
+    """Digest a file whose MD5 is known already."""
+    witness, data, md5 = file
+    digests = digest_whole(data, task.want, md5=md5)
+    reading = Reading(witness, digests, None, ReadHow.CACHE_POSSIBLE, witness.size_bytes)
+    return Done(task, reading, 0, None if task.probe is None else digest_probe(task.probe, data))

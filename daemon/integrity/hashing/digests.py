@@ -11,10 +11,11 @@ I3  ``feed`` gives what the two give; the C core then computes the MD5 of the fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import repeat
+from typing import NamedTuple
 
 from blake3 import blake3
 from xxhash import xxh3_128, xxh3_128_digest
@@ -75,17 +76,15 @@ def is_very_sparse(size_bytes: int, hole_bytes: int) -> bool:
     return hole_bytes > SPARSE_HOLES_BYTES and hole_bytes * 2 > size_bytes
 
 
-def digest_whole(data: memoryview, want: Want) -> Digests:
-    """Digest a file that is in memory as one piece: the short way for small files."""
-    return _digest_whole(data, want, Md5(data).digest() if want.md5 else None)
-
-
-def digest_whole_many(contents: Sequence[memoryview], wants: Sequence[Want]) -> list[Digests]:
-    """Digest files that are in memory at the same time, each as one piece."""
-    md5s = iter(digest_many([data for data, want in zip(contents, wants, strict=True) if want.md5]))
-    return [
-        _digest_whole(data, want, next(md5s) if want.md5 else None) for data, want in zip(contents, wants, strict=True)
-    ]
+def digest_whole(data: memoryview, want: Want, *, md5: bytes | None = None) -> Digests:
+    """Digest a file that is in memory as one piece: the short way for small files. ``md5`` is its MD5, if known."""
+    if want.md5 and md5 is None:
+        md5 = Md5(data).digest()
+    return Digests(
+        md5=md5 if want.md5 else None,
+        xxh3_128=xxh3_128_digest(data) if want.xxh3_128 else None,
+        blake3=blake3(data).digest() if want.blake3 else None,
+    )
 
 
 def digest_probe(probe: ByteRange, data: memoryview) -> bytes | None:
@@ -93,14 +92,6 @@ def digest_probe(probe: ByteRange, data: memoryview) -> bytes | None:
     hasher = ProbeHasher(probe)
     hasher.feed(Segment(0, len(data), data))
     return hasher.digest()
-
-
-def _digest_whole(data: memoryview, want: Want, md5: bytes | None) -> Digests:
-    return Digests(
-        md5=md5,
-        xxh3_128=xxh3_128_digest(data) if want.xxh3_128 else None,
-        blake3=blake3(data).digest() if want.blake3 else None,
-    )
 
 
 class FileHasher:
@@ -142,14 +133,25 @@ class FileHasher:
 
     def feed(self, segment: Segment) -> None:
         """Feed all digests, in one thread."""
+        feed_side_by_side(((self, segment),))
+
+    def feed_all_but_md5(self, segment: Segment) -> Md5Work | None:
+        """
+        Feed all digests but the MD5s.
+
+        Returns:
+            What is left to do for these; None if there is nothing left, for a hole is no work for the lanes.
+        """
         if segment.data is None or self._md5 is None or self._blocks is None:
             self.chain(segment)
             self.cut_blocks(segment)
-            return
+            return None
         self._chain_others(segment.data)
         if self._probe is not None:
             self._probe.feed(segment)
-        self._blocks.feed(segment.data, beside=self._md5)
+        work = self._blocks.feed_all_but_md5(segment.data)
+        work.streams.insert(0, (self._md5, segment.data))
+        return work
 
     def chain(self, segment: Segment) -> None:
         """Feed the digests of the whole file."""
@@ -224,6 +226,24 @@ def _pieces(segment: Segment) -> Iterator[memoryview]:
         yield _ZEROS[:rest]
 
 
+class Md5Work(NamedTuple):
+    """MD5s that can be computed side by side: streams with what is to be appended, whole messages, and who waits."""
+
+    streams: list[tuple[Md5, memoryview]]
+    messages: list[memoryview]
+    finish: Callable[[list[bytes]], None]  # takes the digests of the messages
+
+
+def feed_side_by_side(fed: Sequence[tuple[FileHasher, Segment]]) -> None:
+    """Feed a segment to each of several files' digests, in one thread; all their MD5s are computed side by side."""
+    works = [work for hasher, segment in fed if (work := hasher.feed_all_but_md5(segment)) is not None]
+    streams = [stream for work in works for stream in work.streams]
+    md5s = digest_many([message for work in works for message in work.messages], beside=streams)
+    for work in works:
+        work.finish(md5s[: len(work.messages)])
+        del md5s[: len(work.messages)]
+
+
 class ProbeHasher:
     """Digest one range of a file with XXH3-128 while its segments go by, in order."""
 
@@ -267,34 +287,27 @@ class _BlockCutter:
     def count(self) -> int:
         return len(self._xxh3s)
 
-    def feed(self, data: memoryview, beside: Md5 | None = None) -> None:
-        """Take the next bytes; append them to ``beside`` as well, if that is given."""
+    def feed(self, data: memoryview) -> None:
+        """Take the next bytes."""
+        work = self.feed_all_but_md5(data)
+        work.finish(digest_many(work.messages, beside=work.streams))
+
+    def feed_all_but_md5(self, data: memoryview) -> Md5Work:
+        """Take the next bytes, all but for their MD5; only what begins behind the open block has to wait for that."""
         head = data[: min(self._size - self._open, len(data)) if self._open else 0]  # goes to the open block
         whole = (len(data) - len(head)) // self._size
         blocks = [data[at : at + self._size] for at in range(len(head), len(head) + whole * self._size, self._size)]
         rest = data[len(head) + whole * self._size :]  # opens the next one
         is_full = self._open + len(head) == self._size
-        streams = [] if beside is None else [(beside, data)]
-        if self._wants_md5:
-            self._feed_md5(head, blocks, rest, streams, is_full=is_full)
-        else:
-            digest_many((), beside=streams)
         self._feed_xxh3(head, blocks, rest, is_full=is_full)
         self._open = (self._open + len(data)) % self._size
+        if not self._wants_md5:
+            return Md5Work([], [], _nothing)
+        return Md5Work([(self._md5, head or rest)], blocks, partial(self._finish_md5, rest=rest if is_full else None))
 
-    def _feed_md5(
-        self,
-        head: memoryview,
-        blocks: list[memoryview],
-        rest: memoryview,
-        streams: list[tuple[Md5, memoryview]],
-        *,
-        is_full: bool,
-    ) -> None:
-        """Do in one call all that can be done side by side: only what begins behind the open block has to wait."""
-        streams.append((self._md5, head or rest))
-        md5s = digest_many(blocks, beside=streams)
-        if is_full:
+    def _finish_md5(self, md5s: list[bytes], rest: memoryview | None) -> None:
+        """Take the digests of whole blocks; with ``rest`` the open block has become full before them."""
+        if rest is not None:
             self._md5s.append(self._md5.digest())
             self._md5.reset()
             self._md5.update(rest)
@@ -342,6 +355,10 @@ class _BlockCutter:
         self._xxh3s.clear()
         self._md5s.clear()
         return blocks
+
+
+def _nothing(_: list[bytes]) -> None:
+    """Wait for no MD5."""
 
 
 @lru_cache(maxsize=16)

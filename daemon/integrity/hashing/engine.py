@@ -1,13 +1,15 @@
 """
 Many files through few threads: read each as one stable version, digest it, hand the result to one consumer.
 
-Decides how work is spread: small files in batches, each by one thread; a large file by one reading thread with its
-digests in a pool beside it, so that even a single large file keeps two cores busy. On a rotational disk only one thread
-reads at a time, in the order of the tasks; hashing goes on beside it (R4), and what lies in memory is read by anybody.
-Leaves to others what to read, in which order, and what the results mean; how one batch is read is in ``worker``.
+Decides how work is spread: small files in batches, each by one thread; large ones that lie in memory several at a time
+by one thread; any other large file by one reading thread with its digests in a pool beside it, so that even a single
+one keeps two cores busy. On a rotational disk only one thread reads at a time, in the order of the tasks; hashing goes
+on beside it (R4), and what lies in memory is read by anybody. Leaves to others what to read, in which order, and what
+the results mean; how a batch is read is in ``worker`` and ``beside``.
 
 I1  Every task that was taken is answered exactly once by ``Done`` or ``Failed``, unless ``run`` is closed early.
-I2  At most ``_IN_FLIGHT`` batches a thread wait at any moment, so memory does not grow with the tree.
+I2  At most ``_IN_FLIGHT`` batches and ``SIDE_BY_SIDE`` large files a thread wait at any moment, so memory does not grow
+    with the tree.
 I3  ``Partial`` results of one file come in order, before its last answer.
 """
 
@@ -18,16 +20,20 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from integrity.errors import DeviceStalled
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import Reader
+from integrity.hashing.ledger import Delivery
 from integrity.hashing.md5 import native_status
+from integrity.hashing.shared import BUFFER_BYTES, Shared
 from integrity.hashing.tasks import Done, Failed, Partial, Result, Resume, StopSignal, Task
+from integrity.hashing.todo import SIDE_BY_SIDE, Batch, Todo
 from integrity.hashing.turn import Turn
-from integrity.hashing.worker import BUFFER_BYTES, Batch, Delivery, Shared, Worker
+from integrity.hashing.worker import Worker
 
 if TYPE_CHECKING:
     from integrity.hashing.cached import CachedFiles
@@ -36,9 +42,9 @@ __all__ = ["STALL_S", "Done", "Engine", "Failed", "Partial", "Result", "Resume",
 
 STALL_S = 300.0
 
-_BATCH_FILES = 64
-_BATCH_BYTES = BUFFER_BYTES
-"""One arena's worth, so that a batch is one call."""
+_SMALL_BYTES = 64 << 10
+_FILES = 64
+_MOST_FILES = 256
 
 _IN_FLIGHT = 4
 _LOOK_INTERVAL_S = 1.0
@@ -81,7 +87,7 @@ class Engine:
     @property
     def bytes_done(self) -> int:
         """Count what was read so far, holes included."""
-        return sum(worker.bytes_done for worker in self._workers)
+        return sum(worker.ledger.bytes_done for worker in self._workers)
 
     def run(self, tasks: Iterable[Task], *, tick: Callable[[], None] = lambda: None) -> Iterator[Result]:
         """
@@ -92,7 +98,7 @@ class Engine:
         results closes the iterator. ``tick`` is called in the caller's thread, about once a second, while nothing is
         ready: a large file takes its time.
         """
-        batches = _into_batches(tasks)
+        batches = _into_batches(tasks, self._reader, self._jobs)
         first = None if self._stop.is_set() else next(batches, None)
         if first is None:
             return  # most scans find nothing to read: no threads then, and no buffers
@@ -102,19 +108,17 @@ class Engine:
         self._workers.extend(crew.workers)
         try:
             crew.give(first)
-            waiting = 1
             while True:
-                while waiting < self._jobs * _IN_FLIGHT and not self._stop.is_set():
+                while crew.has_room and not self._stop.is_set():
                     batch = next(batches, None)
                     if batch is None:
                         break
                     crew.give(batch)
-                    waiting += 1
-                if not waiting:
+                if crew.has_room or self._stop.is_set():
+                    crew.give_no_more()
+                if not crew.is_waiting:
                     return
-                delivery = crew.get(tick)
-                waiting -= delivery.is_end
-                yield from delivery.results
+                yield from crew.get(tick).results
         finally:
             crew.end()
 
@@ -136,7 +140,8 @@ class _Crew:
         self._stall_s = stall_s
         self._look_at = monotonic() + _LOOK_INTERVAL_S
         self._is_over = threading.Event()
-        self._todo: SimpleQueue[Batch | None] = SimpleQueue()
+        self._todo = Todo(jobs)
+        self._most_room = self._small_room, self._large_room = jobs * _IN_FLIGHT, jobs * SIDE_BY_SIDE
         self._deliveries: SimpleQueue[Delivery] = SimpleQueue()
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="hash") if jobs > 1 else None
         shared = Shared(
@@ -147,22 +152,44 @@ class _Crew:
             monotonic,
             Turn() if is_serial else None,
             self._pool,
+            self._todo,
             self._deliveries,
         )
         self.workers = [Worker(shared) for _ in range(jobs)]
         self._threads = {
-            worker: threading.Thread(target=worker.work, args=(self._todo,), name=f"read-{number}", daemon=True)
+            worker: threading.Thread(target=worker.work, name=f"read-{number}", daemon=True)
             for number, worker in enumerate(self.workers)
         }
         for thread in self._threads.values():
             thread.start()
 
+    @property
+    def has_room(self) -> bool:
+        """Say whether more may be given: batches of both kinds."""
+        return self._small_room > 0 and self._large_room > 0
+
+    @property
+    def is_waiting(self) -> bool:
+        """Say whether something that was given is not answered yet."""
+        return (self._small_room, self._large_room) != self._most_room
+
     def give(self, batch: Batch) -> None:
         """Have a batch answered."""
+        self._make_room(-1, is_large=batch.turn is None)
         if self._threads:
             self._todo.put(batch)
         else:
             self._refuse(batch)
+
+    def give_no_more(self) -> None:
+        """Say that no more will be given; may be said again."""
+        self._todo.end()
+
+    def _make_room(self, count: int, *, is_large: bool) -> None:
+        if is_large:
+            self._large_room += count
+        else:
+            self._small_room += count
 
     def get(self, tick: Callable[[], None]) -> Delivery:
         """
@@ -183,14 +210,14 @@ class _Crew:
                 continue
             if delivery.error is not None:
                 raise delivery.error
+            self._make_room(delivery.ended, is_large=delivery.is_large)
             return delivery
 
     def end(self) -> None:
         """Let the threads end, after the batches that they have begun, and wait for those that do not hang."""
         self._is_over.set()
-        self._take_back()
-        for _ in self._threads:
-            self._todo.put(None)
+        self._todo.take_back()
+        self._todo.end()
         for thread in list(self._threads.values()):
             while thread in self._threads.values() and thread.is_alive():
                 thread.join(min(_LOOK_INTERVAL_S, self._stall_s))
@@ -204,24 +231,14 @@ class _Crew:
             if worker.abandon_if_stalled(now, self._stall_s):
                 del self._threads[worker]
         if not self._threads:
-            for batch in self._take_back():
+            for batch in self._todo.take_back():
                 self._refuse(batch)
-
-    def _take_back(self) -> list[Batch]:
-        """Take back the batches that no thread has begun."""
-        batches: list[Batch] = []
-        while True:
-            try:
-                batch = self._todo.get_nowait()
-            except Empty:
-                return batches
-            if batch is not None:
-                batches.append(batch)
 
     def _refuse(self, batch: Batch) -> None:
         """Answer for a batch when there is no thread left."""
         error = "not read: the device hangs"
-        self._deliveries.put(Delivery([Failed(task, DeviceStalled(error)) for task in batch.tasks], is_end=True))
+        failed = [Failed(task, DeviceStalled(error)) for task in batch.tasks]
+        self._deliveries.put(Delivery(failed, ended=1, is_large=batch.turn is None))
 
 
 class _Either:
@@ -244,20 +261,52 @@ def _find_short_way(reader: Reader) -> CachedFiles | None:
     return None if batch_reader is None else CachedFiles(batch_reader)
 
 
-def _into_batches(tasks: Iterable[Task]) -> Iterator[Batch]:
-    """Group small files; a large one stands alone. Keep the order."""
-    number = 0
-    batch: list[Task] = []
-    size = 0
+def _into_batches(tasks: Iterable[Task], reader: Reader, jobs: int) -> Iterator[Batch]:
+    """
+    Group small files; a large one stands alone.
+
+    Where files are read from the disk, the order is kept. Where they may lie in memory, more of them go into a batch,
+    and those of much the same size together: their digests are computed side by side, and none has long to wait for
+    another. The first batches are small all the same, so that few files keep all threads busy, too.
+    """
+    may_be_cached = reader.reads_memory and native_status().is_native
+    turns = count()
+    small, medium = _Group(), _Group()
     for task in tasks:
-        is_large = task.size_bytes > BUFFER_BYTES
-        if batch and (is_large or len(batch) == _BATCH_FILES or size + task.size_bytes > _BATCH_BYTES):
-            yield Batch(number, batch)
-            number, batch, size = number + 1, [], 0
-        batch.append(task)
-        size += task.size_bytes
-        if is_large:
-            yield Batch(number, batch)
-            number, batch, size = number + 1, [], 0
-    if batch:
-        yield Batch(number, batch)
+        if task.size_bytes > (min(task.block_size_bytes, BUFFER_BYTES) if may_be_cached else BUFFER_BYTES):
+            is_free = may_be_cached and reader.lies_in_memory(task.path)
+            if not is_free and small.tasks:
+                yield Batch(next(turns), small.take())
+            yield Batch(None if is_free else next(turns), [task])
+            continue
+        group = medium if may_be_cached and task.size_bytes > _SMALL_BYTES else small
+        if group.is_full_with(task):
+            yield Batch(next(turns), group.take())
+            small.most_files = _MOST_FILES if may_be_cached and small.taken > jobs else _FILES
+        group.add(task)
+    for group in (small, medium):
+        if group.tasks:
+            yield Batch(next(turns), group.take())
+
+
+class _Group:
+    """Small files that are to be read together."""
+
+    def __init__(self) -> None:
+        self._size_bytes = 0
+        self.most_files = _FILES
+        self.taken = 0
+        self.tasks: list[Task] = []
+
+    def is_full_with(self, task: Task) -> bool:
+        """Say whether one more would be too many, or too much for one arena."""
+        return len(self.tasks) >= self.most_files or self._size_bytes + task.size_bytes > BUFFER_BYTES
+
+    def add(self, task: Task) -> None:
+        self.tasks.append(task)
+        self._size_bytes += task.size_bytes
+
+    def take(self) -> list[Task]:
+        tasks, self.tasks, self._size_bytes = self.tasks, [], 0
+        self.taken += 1
+        return tasks

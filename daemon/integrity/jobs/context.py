@@ -23,7 +23,7 @@ from integrity.files.excludes import Excludes
 from integrity.files.read import UNLIMITED, Pace, Reader, ReadMode
 from integrity.files.walk import Skip
 from integrity.hashing.engine import STALL_S, Engine, StopSignal
-from integrity.hashing.worker import BUFFER_BYTES
+from integrity.hashing.shared import BUFFER_BYTES
 from integrity.jobs import messages
 from integrity.jobs.pace import Throttle
 from integrity.jobs.report import Note, NoteKind, Progress, Report

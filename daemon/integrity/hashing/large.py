@@ -1,0 +1,100 @@
+"""
+One large file on its way: read segment by segment, and kept at a block's border when it is time or the run ends.
+
+Decides where a reading begins, when its state is worth to be kept, and what the digests of a whole file are. Who feeds
+them, and what goes beside it, is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import NamedTuple
+
+from integrity.errors import ReadInterrupted
+from integrity.files.buffers import Buffers
+from integrity.files.read import OpenFile, Segment
+from integrity.files.stamps import witness_of
+from integrity.hashing.digests import FileHasher, is_very_sparse, without_chain
+from integrity.hashing.ledger import Ledger
+from integrity.hashing.shared import Shared
+from integrity.hashing.tasks import Done, Partial, Task
+from integrity.model import Reading
+
+PARTIAL_BLOCKS = 1024
+PARTIAL_INTERVAL_S = 30.0
+
+
+class Fed(NamedTuple):
+    """A segment, and the digests that it is to be fed to."""
+
+    hasher: FileHasher
+    segment: Segment
+
+
+def read_large(
+    shared: Shared, ledger: Ledger, task: Task, file: OpenFile, buffers: Buffers, settle: Callable[[], None]
+) -> Generator[Fed, None, Done]:
+    """
+    Read an open file to its end; give each segment to be fed, and return the answer when all has been.
+
+    Args:
+        shared: of the run.
+        ledger: of the thread; partial answers are added to it.
+        task: what is wanted of the file.
+        file: stays the caller's to close.
+        buffers: to read into. What was given may be fed while the next segment is read if there are two.
+        settle: waits until all that was given has been fed.
+
+    Raises:
+        ReadError: as ``OpenFile`` does.
+        ReadInterrupted: the run ends; what was read so far was added to the ledger if it can be kept.
+    """
+    hasher, start = _make_hasher(task, file)
+    saved_at = shared.monotonic()
+    segments = file.segments(buffers, start)
+    while (segment := _read(segments, ledger)) is not None:
+        settle()
+        is_over = ledger.is_abandoned or shared.stop.is_set()
+        is_due = hasher.blocks_done >= PARTIAL_BLOCKS or shared.monotonic() - saved_at > PARTIAL_INTERVAL_S
+        if (is_over or is_due) and _can_be_kept(task, file, hasher, segment.offset):
+            saved_at = shared.monotonic()
+            ledger.add(_make_partial(task, file, hasher, segment.offset))
+        if is_over:
+            raise ReadInterrupted("interrupted; what was read is kept")
+        ledger.bytes_done += segment.length
+        if not file.bad_ranges:  # digests of a file with holes torn into it mean nothing: read on only to map them
+            yield Fed(hasher, segment)
+    settle()
+    with ledger.busy():
+        witness = file.finish()
+    digests = hasher.digests()
+    first, blocks = hasher.take_blocks()
+    return Done(task, Reading(witness, digests, blocks, file.how, file.bytes_read), first, hasher.probe())
+
+
+def _read(segments: Iterator[Segment], ledger: Ledger) -> Segment | None:
+    with ledger.busy():
+        return next(segments, None)
+
+
+def _can_be_kept(task: Task, file: OpenFile, hasher: FileHasher, offset: int) -> bool:
+    return bool(hasher.blocks_done) and offset % task.block_size_bytes == 0 and not file.bad_ranges
+
+
+def _make_partial(task: Task, file: OpenFile, hasher: FileHasher, offset: int) -> Partial:
+    first, blocks = hasher.take_blocks()
+    assert blocks is not None
+    return Partial(task, offset, first, blocks, hasher.md5_state(), witness_of(file.stat))
+
+
+def _make_hasher(task: Task, file: OpenFile) -> tuple[FileHasher, int]:
+    """Find where to start: at the resume point if the file is still the one that was read up to there."""
+    want, resume, start, md5_state = task.want, task.resume, 0, None
+    if resume is not None and resume.witness[:4] == witness_of(file.stat)[:4]:
+        start, md5_state = resume.offset, resume.md5_state
+    if is_very_sparse(file.size_bytes, file.size_bytes - file.stat.st_blocks * 512):
+        want = without_chain(want)
+    hasher = FileHasher(
+        want, file.size_bytes, task.block_size_bytes, start=start, md5_state=md5_state, probe=task.probe
+    )
+    return hasher, start

@@ -1,0 +1,51 @@
+"""What the reading threads of one run share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.errors import DeviceFailing, ReadInterrupted
+from integrity.files.errorbudget import ErrorBudget
+from integrity.files.read import Reader
+from integrity.hashing.ledger import Delivery
+from integrity.hashing.tasks import Failed, StopSignal, Task
+from integrity.hashing.todo import Todo
+from integrity.hashing.turn import Turn
+
+if TYPE_CHECKING:
+    from integrity.hashing.cached import CachedFiles
+
+BUFFER_BYTES = 8 << 20
+"""Read at once: what a disk needs for its full rate, and what dd is usually given."""
+
+
+class Shared(NamedTuple):
+    """
+    What is the same for all threads.
+
+    Attributes:
+        cached: the short way for small files, if there is one.
+        turn: whose turn it is to read from the disk; None where all may.
+        pool: threads for what is hashed beside the reading; None if nothing is.
+    """
+
+    reader: Reader
+    cached: CachedFiles | None
+    budget: ErrorBudget
+    stop: StopSignal
+    monotonic: Callable[[], float]
+    turn: Turn | None
+    pool: ThreadPoolExecutor | None
+    todo: Todo
+    deliveries: SimpleQueue[Delivery]
+
+    def find_obstacle(self, task: Task) -> Failed | None:
+        """Answer for a task that is not to be begun."""
+        if self.stop.is_set():
+            return Failed(task, ReadInterrupted("interrupted"))
+        if self.budget.is_spent:
+            return Failed(task, DeviceFailing("not read: the device had too many read errors and is left alone"))
+        return None
