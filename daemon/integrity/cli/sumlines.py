@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
@@ -12,7 +11,7 @@ from integrity.hashing.sums.bsd import write_bsd
 from integrity.hashing.sums.escapes import escape
 from integrity.hashing.sums.gnu import write_gnu
 from integrity.hashing.sums.hashdeep import write_hashdeep
-from integrity.hashing.sums.objects import path_fields, write_json
+from integrity.hashing.sums.objects import encode_object, path_fields, write_json
 from integrity.hashing.sums.records import Piece
 from integrity.jobs.sums.audit import Audited, State
 from integrity.jobs.sums.check import Verdict
@@ -43,6 +42,9 @@ def make_writer(
         mark: of the mode, for GNU.
     """
 
+    def write_whole(result: FileSum) -> bytes:
+        return write_gnu(result.path, algorithms[0], result.pieces[0][2][0], end=end, mark=mark)
+
     def write_pieces(result: FileSum) -> bytes:
         lines: list[bytes] = []
         for offset, length, digests in result.pieces:
@@ -59,14 +61,14 @@ def make_writer(
                 lines.append(write_json(result.path, result.size_bytes, found, piece=piece))
         return b"".join(lines)
 
-    return write_pieces
+    return write_whole if style is Style.GNU and not has_pieces else write_pieces
 
 
 def write_object(kind: str, fields: Mapping[str, object], path: bytes | None = None) -> bytes:
     """Write any other object of ``--json``; fields that are None are left out."""
     named = path_fields(path) if path is not None else {}
     whole = {"type": kind, "schema": 1, **named, **{key: value for key, value in fields.items() if value is not None}}
-    return json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return encode_object(whole)
 
 
 def write_checked(path: bytes, verdict: Verdict) -> bytes:

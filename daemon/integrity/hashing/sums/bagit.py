@@ -8,6 +8,7 @@ that the manifest lies in.
 from __future__ import annotations
 
 import re
+from binascii import hexlify
 
 from integrity.hashing.algorithms import BY_NAME, Algorithm
 from integrity.hashing.sums.records import is_name, parse_hex
@@ -27,7 +28,7 @@ def find_bagit_algorithm(name: bytes) -> Algorithm | None:
 def write_bagit(path: bytes, digest: bytes) -> bytes:
     """Write one line; ``path`` is relative to the bag, ``digest`` raw."""
     escaped = _find_special(lambda match: b"%%%02X" % match[0][0], path)
-    return digest.hex().encode("ascii") + b"  " + escaped + b"\n"
+    return hexlify(digest) + b"  " + escaped + b"\n"
 
 
 def read_bagit(line: bytes, algorithm: Algorithm) -> tuple[bytes, bytes] | None:

@@ -7,6 +7,7 @@ OpenSSL's ``SHA2-256(name)= hex`` is read as well.
 from __future__ import annotations
 
 import re
+from binascii import hexlify
 from collections.abc import Sequence
 
 from integrity.hashing.algorithms import ALGORITHMS, SHA256, SHA512, Algorithm
@@ -32,8 +33,8 @@ def write_bsd(
         end: of the line; with NUL nothing is escaped.
     """
     lead, name = (b"", path) if end == b"\0" else escape(path)
-    digits = digest.hex().encode("ascii")
-    return lead + algorithm.tag + b" (" + name + piece_suffix(piece) + b") = " + digits + end
+    whole_name = name if piece is None else name + piece_suffix(piece)
+    return lead + algorithm.tag + b" (" + whole_name + b") = " + hexlify(digest) + end
 
 
 def read_bsd(line: bytes, wanted: Sequence[Algorithm] = ()) -> tuple[bytes, Algorithm, bytes] | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 
-_needs_escape = re.compile(rb"[\\\n\r]").search
 _ESCAPES = {b"\\": b"\\\\", b"\n": b"\\n", b"\r": b"\\r"}
 _NAMES = {escape: byte for byte, escape in _ESCAPES.items()}
 _find_special = re.compile(rb"[\\\n\r]").sub
@@ -24,7 +23,7 @@ def escape(path: bytes) -> tuple[bytes, bytes]:
     Returns:
         What stands at the beginning of the line (a backslash or nothing), and the name to write.
     """
-    if _needs_escape(path) is None:
+    if b"\\" not in path and b"\n" not in path and b"\r" not in path:
         return b"", path
     return b"\\", _find_special(lambda match: _ESCAPES[match[0]], path)
 

@@ -9,6 +9,7 @@ not in the same file, so that nobody can change names by a space.
 from __future__ import annotations
 
 import re
+from binascii import hexlify
 from collections.abc import Sequence
 
 from integrity.hashing.algorithms import BLAKE3, CRC32, MD5, SHA1, SHA256, SHA512, XXH3, XXH64, XXH128, Algorithm
@@ -44,8 +45,8 @@ def write_gnu(
         mark: ``*`` for binary mode.
     """
     lead, name = (b"", path) if end == b"\0" else escape(path)
-    digits = digest.hex().encode("ascii")
-    return lead + algorithm.bare_prefix + digits + b" " + mark + name + piece_suffix(piece) + end
+    suffix = end if piece is None else piece_suffix(piece) + end
+    return lead + algorithm.bare_prefix + hexlify(digest) + b" " + mark + name + suffix
 
 
 class GnuReader:

@@ -11,6 +11,7 @@ A path that ends in ``offset 0-9`` may be a piece: hashdeep writes no difference
 from __future__ import annotations
 
 import re
+from binascii import hexlify
 from collections.abc import Sequence
 
 from integrity.hashing.algorithms import BY_NAME, Algorithm
@@ -52,7 +53,7 @@ def write_hashdeep(path: bytes, size_bytes: int, digests: Sequence[bytes], *, pi
         piece: the part of the file that was digested; None for the whole.
     """
     lead, name = escape(path) if _has_line_end(path) else (b"", path)
-    fields = [b"%d" % size_bytes, *(digest.hex().encode("ascii") for digest in digests), name + piece_suffix(piece)]
+    fields = [b"%d" % size_bytes, *map(hexlify, digests), name + piece_suffix(piece)]
     return lead + b",".join(fields) + b"\n"
 
 

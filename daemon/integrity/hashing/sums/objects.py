@@ -15,6 +15,9 @@ from collections.abc import Mapping, Sequence
 from integrity.hashing.algorithms import ALGORITHMS, Algorithm
 from integrity.hashing.sums.records import IGNORED, Digests, Ignored, Piece, is_name, parse_hex
 
+# Made once: json.dumps would make one for each line.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 
 def write_json(path: bytes, size_bytes: int | None, digests: Digests, *, piece: Piece | None = None) -> bytes:
     """
@@ -32,7 +35,12 @@ def write_json(path: bytes, size_bytes: int | None, digests: Digests, *, piece: 
     if piece is not None:
         fields["offset"], fields["length"] = piece
     fields.update((algorithm.name, digest.hex()) for algorithm, digest in digests.items())
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return encode_object(fields)
+
+
+def encode_object(fields: Mapping[str, object]) -> bytes:
+    """Write an object as a line."""
+    return _encode(fields).encode() + b"\n"
 
 
 def path_fields(path: bytes) -> Mapping[str, str]:

@@ -70,7 +70,7 @@ def is_name(path: bytes) -> bool:
 
 
 def piece_suffix(piece: Piece | None) -> bytes:
-    """Write which part of a file is meant, behind its name, as md5deep and hashdeep do."""
+    """Write which part of a file is meant, behind its name, as md5deep and hashdeep do; nothing for the whole."""
     if piece is None:
         return b""
     return b" offset %d-%d" % (piece.offset, piece.offset + max(piece.length - 1, 0))
