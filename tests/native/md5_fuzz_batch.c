@@ -10,8 +10,8 @@
 #include <string.h>
 
 #define IS_STREAM 1U
-#define IS_LONG 2U      /* the length counts blocks, not bytes */
-#define BEFORE_SHIFT 2  /* what the stream has seen: 0 to 63 bytes, and a block more for an odd length */
+#define IS_LONG 2U     /* the length counts blocks, up to 31, not bytes */
+#define BEFORE_SHIFT 2 /* what the stream has seen: 0 to 63 bytes, and a block more for an odd length */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
@@ -27,7 +27,7 @@ static void make_job(job *made, const uint8_t code[2], size_t seed)
 {
     made->is_stream = (code[0] & IS_STREAM) != 0;
     made->before_bytes = made->is_stream ? (code[0] >> BEFORE_SHIFT) + (size_t)(code[1] % 2) * 64 : 0;
-    made->size_bytes = (code[0] & IS_LONG) != 0 ? (size_t)code[1] * 64 + code[0] : code[1];
+    made->size_bytes = (code[0] & IS_LONG) != 0 ? (size_t)(code[1] % 32) * 64 + code[0] : code[1];
     made->bytes = make_message(made->before_bytes + made->size_bytes, seed);
     if (made->is_stream) {
         REQUIRE(md5_init(&made->context) == 0);

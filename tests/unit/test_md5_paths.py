@@ -22,7 +22,7 @@ from integrity.hashing import Md5, native_status
 from integrity.hashing.md5_native import PATHS, NativeMd5, get_path, limit_path, list_paths, only_path
 
 MESSAGE = bytes(i * 7 % 251 for i in range(1100))
-NATIVE = Path(__file__).parents[2] / "native"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(params=range(lib.MD5_FEATURES_ALL + 1))
@@ -107,7 +107,7 @@ def test_digest_does_not_depend_on_where_it_is_computed(pieces: list[tuple[int, 
 
 def test_paths_are_those_of_the_header() -> None:
     """Each feature of native/md5.h is one bit, and has a path that can be named."""
-    header = (NATIVE / "md5.h").read_text(encoding="ascii")
+    header = (ROOT / "native/md5.h").read_text(encoding="ascii")
     declared = {name: int(bit) for name, bit in re.findall(r"^#define MD5_FEATURE_(\w+) (\d+)U$", header, re.MULTILINE)}
     (all_bits,) = re.findall(r"^#define MD5_FEATURES_ALL (\d+)U$", header, re.MULTILINE)
 
@@ -115,6 +115,14 @@ def test_paths_are_those_of_the_header() -> None:
     assert sum(declared.values()) == int(all_bits) == lib.MD5_FEATURES_ALL
     assert declared == {name: getattr(lib, f"MD5_FEATURE_{name}") for name in declared}
     assert expect_paths(lib.MD5_FEATURES_ALL) == list(PATHS)
+
+
+def test_settings_that_are_written_about_exist() -> None:
+    """Whatever INTEGRITY_NATIVE is said to be set to, in the README or in the program, is a path or `off`."""
+    texts = [ROOT / "README.md", ROOT / "CHANGELOG.md", *Path(integrity.__file__).parent.rglob("*.py")]
+    settings = {name for text in texts for name in re.findall(r"INTEGRITY_NATIVE=([\w-]+)", text.read_text("utf-8"))}
+
+    assert {"off", "avx2"} <= settings <= {"off", *PATHS}
 
 
 def test_each_path_can_be_the_widest() -> None:
