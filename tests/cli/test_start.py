@@ -33,7 +33,7 @@ PINNED = [
 ]
 GROUPS = {
     "root": {"list", "release", "rebind", "pause", "resume"},
-    "catalog": {"check", "backup", "restore", "upgrade", "reseal", "stats"},
+    "catalog": {"check", "backup", "restore", "upgrade", "reseal", "stats", "export", "import"},
     "config": {"check", "show", "sample"},
 }
 

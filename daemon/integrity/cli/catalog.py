@@ -28,7 +28,7 @@ _EXAMPLES = 10
 
 @click.group()
 def catalog() -> None:
-    """Check, back up, restore or mend the catalog itself; hand its digests on, or take others' in."""
+    """Check, back up, restore or mend the catalog itself."""
 
 
 catalog.add_command(export_command)

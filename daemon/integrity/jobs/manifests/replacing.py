@@ -31,8 +31,8 @@ class Replacement:
     def __init__(self, path: bytes) -> None:
         self._path = os.path.realpath(path)
         self._folder = os.path.dirname(self._path)
-        # Not made of the name, which may be as long as names can be.
-        self._temporary = os.path.join(self._folder, b".integrity-" + secrets.token_hex(8).encode("ascii"))
+        # Not made of the name, which may be as long as names can be; no scan records a file that is called so.
+        self._temporary = os.path.join(self._folder, b".export.integrity-" + secrets.token_hex(8).encode("ascii"))
         try:
             mode = _find_mode(self._path)
             self._fd = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
