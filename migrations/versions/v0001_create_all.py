@@ -393,9 +393,6 @@ def _create_file() -> None:
         sqlite_strict=True,
     )
     op.create_index("file_inode", "file", ["inode"])
-    op.create_index(
-        "file_unverified_content", "file", ["size_bytes", "md5"], sqlite_where=sa.text("verified_at IS NULL")
-    )
 
 
 def _create_finding() -> None:

@@ -37,9 +37,10 @@ def see(box: CatalogBox, *, is_whole: bool = True) -> list[Listing]:
 
 def split(box: CatalogBox, listings: list[Listing]) -> tuple[set[FileId], set[bytes]]:
     with box.catalog.read() as c:
-        ids, rest = split_unchanged(c, box.root.id, listings)
+        ids, other, unknown = split_unchanged(c, box.root.id, listings)
+        assert not any(files.find_known(c, box.root.id, listing.folder) for listing in unknown)
     assert len(ids) == len(set(ids))
-    return set(ids), {listing.folder for listing in rest}
+    return set(ids), {listing.folder for listing in (*other, *unknown)}
 
 
 @pytest.mark.parametrize("is_whole", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert
 
 from integrity.catalog.hot import Hot
 from integrity.catalog.tables import folder
@@ -13,7 +14,15 @@ _FIND = Hot(
     "root",
     "at",
 )
-_ADD = Hot(sa.insert(folder).values(root_id=sa.bindparam("root"), path=sa.bindparam("at")), "root", "at")
+_NEW = insert(folder).values(root_id=sa.bindparam("root"), path=sa.bindparam("at"))
+_ENSURE = Hot(
+    # What is there already is returned only if it is "changed".
+    _NEW.on_conflict_do_update(index_elements=["root_id", "path"], set_={"path": _NEW.excluded.path}).returning(
+        folder.c.id
+    ),
+    "root",
+    "at",
+)
 
 
 def get_folder_id(c: sa.Connection, root_id: RootId, path: bytes) -> FolderId | None:
@@ -24,9 +33,4 @@ def get_folder_id(c: sa.Connection, root_id: RootId, path: bytes) -> FolderId | 
 
 def ensure_folder(c: sa.Connection, root_id: RootId, path: bytes) -> FolderId:
     """Get the number of a folder, giving it one if it has none."""
-    found = get_folder_id(c, root_id, path)
-    if found is not None:
-        return found
-    added = _ADD.run(c, root_id, path).lastrowid
-    assert added is not None
-    return FolderId(added)
+    return FolderId(_ENSURE.run(c, root_id, path).fetchone()[0])

@@ -150,9 +150,6 @@ file = sa.Table(
     sqlite_strict=True,
 )
 sa.Index("file_inode", file.c.inode)  # a renamed file is found again by it
-# Moved files are looked for among the new ones only, and those have not been verified yet: a full index of digests
-# would cost each row 35 bytes for good.
-sa.Index("file_unverified_content", file.c.size_bytes, file.c.md5, sqlite_where=file.c.verified_at.is_(None))
 
 block_run = sa.Table(
     "block_run",

@@ -42,6 +42,10 @@ _LYING_HOLES = frozenset({"zfs"})
 """OpenZFS has reported fresh data as holes (openzfs/zfs#15526), and its writes are not brought out by a write-back."""
 
 
+_LITTLE = 16
+"""So small a part of a file may be missing from memory: systems drop a few pages of what is in use, too."""
+
+
 class Segment(NamedTuple):
     """
     A piece of a file, in the order of the file.
@@ -122,7 +126,7 @@ class Reader:
 
     def lies_in_memory(self, path: bytes) -> bool:
         """
-        Say whether all of a file would be read from memory, so that its disk need not be waited for.
+        Say whether a file would be read from memory, all or nearly all of it, so that nobody waits for its disk.
 
         Never so for a reader that is to see the disk; and not where it can't be told.
         """
@@ -134,7 +138,7 @@ class Reader:
             return False  # opening it for good will say why
         try:
             size = os.fstat(fd).st_size
-            return (resident_bytes(fd, size) or 0) >= size
+            return (resident_bytes(fd, size) or 0) >= size - size // _LITTLE
         finally:
             os.close(fd)
 

@@ -8,7 +8,7 @@ on beside it (R4), and what lies in memory is read by anybody. Leaves to others 
 the results mean; how a batch is read is in ``worker`` and ``beside``.
 
 I1  Every task that was taken is answered exactly once by ``Done`` or ``Failed``, unless ``run`` is closed early.
-I2  At most ``_IN_FLIGHT`` batches and ``SIDE_BY_SIDE`` large files a thread wait at any moment, so memory does not grow
+I2  At most ``_IN_FLIGHT`` batches and ``MOST_LARGE`` large files a thread wait at any moment, so memory does not grow
     with the tree.
 I3  ``Partial`` results of one file come in order, before its last answer.
 """
@@ -31,7 +31,7 @@ from integrity.hashing.ledger import Delivery
 from integrity.hashing.md5 import native_status
 from integrity.hashing.shared import BUFFER_BYTES, Shared
 from integrity.hashing.tasks import Done, Failed, Partial, Result, Resume, StopSignal, Task
-from integrity.hashing.todo import SIDE_BY_SIDE, Batch, Todo
+from integrity.hashing.todo import MOST_LARGE, Batch, Todo
 from integrity.hashing.turn import Turn
 from integrity.hashing.worker import Worker
 
@@ -95,8 +95,8 @@ class Engine:
 
         Tasks are taken from the iterable as there is room for them. When ``stop`` is set no more are taken; those under
         way end soon, large ones with a ``Partial`` and an ``ReadInterrupted`` failure. Whoever does not want all
-        results closes the iterator. ``tick`` is called in the caller's thread, about once a second, while nothing is
-        ready: a large file takes its time.
+        results closes the iterator. ``tick`` is called in the caller's thread between results, now and then, and about
+        once a second while nothing is ready: a large file takes its time.
         """
         batches = _into_batches(tasks, self._reader, self._jobs)
         first = None if self._stop.is_set() else next(batches, None)
@@ -119,6 +119,7 @@ class Engine:
                 if not crew.is_waiting:
                     return
                 yield from crew.get(tick).results
+                tick()
         finally:
             crew.end()
 
@@ -141,7 +142,7 @@ class _Crew:
         self._look_at = monotonic() + _LOOK_INTERVAL_S
         self._is_over = threading.Event()
         self._todo = Todo(jobs)
-        self._most_room = self._small_room, self._large_room = jobs * _IN_FLIGHT, jobs * SIDE_BY_SIDE
+        self._most_room = self._small_room, self._large_room = jobs * _IN_FLIGHT, jobs * MOST_LARGE
         self._deliveries: SimpleQueue[Delivery] = SimpleQueue()
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="hash") if jobs > 1 else None
         shared = Shared(

@@ -53,7 +53,6 @@ class Commits:
 
         for result in engine.run(tasks, tick=look):
             take(result)
-            look()
         self.write()
 
     def write(self) -> None:

@@ -32,7 +32,7 @@ from integrity.jobs.contents import prefix_probe
 from integrity.jobs.departures import Departures
 from integrity.jobs.idset import IdSet
 from integrity.jobs.replaced import Replaced
-from integrity.jobs.unchanged import gather, split_unchanged
+from integrity.jobs.unchanged import Split, gather, split_unchanged
 from integrity.model import FileId, FindingKind, Policy, Tally, Witness
 from integrity.verdict import compare_witness
 
@@ -140,17 +140,21 @@ class Comparison:
 
     def _compare_all(self, connection: Connection, listings: list[Listing]) -> list[Task]:
         """Compare folders: together those that are unchanged, and the others file by file."""
-        ids: list[FileId] = []
+        split = Split([], listings, [])
         if not self._is_full and not self._assessor.missing_paths:
-            ids, listings = split_unchanged(connection, self._run.root.id, listings)
-        self._seen.update(ids)
+            split = split_unchanged(connection, self._run.root.id, listings)
+        self._seen.update(split.unchanged)
         if not self._is_prelude:
-            self._run.counts.not_due += len(ids)
-        return [task for listing in listings for task in self._compare(connection, listing)]
+            self._run.counts.not_due += len(split.unchanged)
+        tasks: list[Task] = []
+        for listing in split.other:
+            tasks += self._compare(connection, listing, self._find_known(connection, listing))
+        for listing in split.unknown:
+            tasks += self._compare(connection, listing, {})
+        return tasks
 
-    def _compare(self, connection: Connection, listing: Listing) -> list[Task]:
+    def _compare(self, connection: Connection, listing: Listing, known: dict[bytes, KnownFile]) -> list[Task]:
         """Sort the files of one folder into unchanged, suspect, to be read, and unknown."""
-        known = self._find_known(connection, listing)
         prefix = listing.folder + b"/" if listing.folder else b""
         missing_paths = self._assessor.missing_paths
         inodes_are_stable = self._run.capability.has_stable_inodes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files
 from integrity.catalog.files import PlainRow
@@ -46,26 +46,28 @@ def gather(listings: Iterable[Listing]) -> Iterator[list[Listing]]:
         yield group
 
 
-def split_unchanged(
-    connection: Connection, root_id: RootId, listings: Sequence[Listing]
-) -> tuple[list[FileId], list[Listing]]:
+class Split(NamedTuple):
+    """What became of some listings."""
+
+    unchanged: list[FileId]  # the files of those in which all is as recorded
+    other: list[Listing]  # to be looked at file by file
+    unknown: list[Listing]  # whole folders of which nothing is recorded
+
+
+def split_unchanged(connection: Connection, root_id: RootId, listings: Sequence[Listing]) -> Split:
     """
-    Tell folders in which all is as recorded from the others.
+    Tell folders in which all is as recorded from the others, and from those of which nothing is.
 
     A folder is unchanged if exactly the recorded files were seen in it, with the recorded size, times and inode, and
     there is nothing else to be decided about any of them: none is racy, none frozen. Of a part of a folder the same is
     said of the names that were seen.
-
-    Returns:
-        The files of the unchanged listings, and the listings to be looked at file by file.
     """
     whole = sorted((listing for listing in listings if listing.is_whole), key=_folder_of)
     rows = files.find_plain(connection, root_id, list(map(_folder_of, whole)))
     if len(whole) == len(listings) and _is_same(whole, rows):
-        return list(map(_id_of, rows)), []
+        return Split(list(map(_id_of, rows)), [], [])
     known = {path: list(group) for path, group in groupby(rows, _path_of)}
-    ids: list[FileId] = []
-    rest: list[Listing] = []
+    split = Split([], [], [])
     for listing in listings:
         if listing.is_whole:
             recorded = known.get(listing.folder, [])
@@ -73,10 +75,12 @@ def split_unchanged(
             names = [seen.name for seen in listing.files]
             recorded = files.find_plain_names(connection, root_id, listing.folder, names)
         if _is_same([listing], recorded):
-            ids += map(_id_of, recorded)
+            split.unchanged.extend(map(_id_of, recorded))
+        elif listing.is_whole and not recorded:
+            split.unknown.append(listing)
         else:
-            rest.append(listing)
-    return ids, rest
+            split.other.append(listing)
+    return split
 
 
 def _is_same(listings: Sequence[Listing], rows: Sequence[PlainRow]) -> bool:
