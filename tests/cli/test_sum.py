@@ -262,6 +262,11 @@ def test_audit(integrity: Box, tree: Path) -> None:
         b"./empty: Known file not used",
         b"integrity sum: Audit failed",
     ]
+    (tree / "sub").rename(tree / "other")
+    moves = {
+        each["origin"]: each["path"] for each in integrity.json("sum", "--audit", known, "-r", tree) if "origin" in each
+    }
+    assert f"{tree}/other/b" == moves["./sub/b"]
     states = [each.get("state") for each in integrity.json("sum", "--audit", known, "-r", tree, expect=1)]
     assert "missing" in states
 

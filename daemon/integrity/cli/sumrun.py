@@ -18,6 +18,7 @@ from integrity.hashing.summing import STDIN, sum_files
 from integrity.hashing.sums.hashdeep import write_hashdeep_header
 from integrity.hashing.sums.lines import Stream
 from integrity.hashing.sums.manifest import Manifest
+from integrity.hashing.sums.objects import path_fields
 from integrity.hashing.sums.records import BadLine
 from integrity.jobs.sums.audit import Audited, State, audit
 from integrity.jobs.sums.check import Checked, Tally, Verdict, check
@@ -244,8 +245,8 @@ class SumRun:
         if event.error is not None:
             self._complain(f"{quote_name(event.path)}: {_explain(event.error)}")
         if self._output.is_json:
-            origin = event.origin.decode("utf-8", "backslashreplace") if event.origin is not None else None
-            self._lines.put(write_object("audit", {"state": event.state.value, "origin": origin}, event.path))
+            origin = path_fields(event.origin, "origin") if event.origin is not None else {}
+            self._lines.put(write_object("audit", {"state": event.state.value, **origin}, event.path))
         elif event.state is not State.MATCHED or self._output.verbosity:
             self._lines.put(write_audited(event))
 

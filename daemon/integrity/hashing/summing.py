@@ -181,14 +181,15 @@ class _Crew:
             self._todo.put(None)
 
     def _work(self) -> None:
-        with Buffers(_BUFFER_BYTES, 1) as buffers:
-            summer = _Summer(buffers.acquire(), self._piece_bytes, self._is_over)
-            while (batch := self._todo.get()) is not None:
-                try:
-                    batch.results = self._answer(batch, summer)
-                except BaseException as failure:  # noqa: BLE001 - raised in the thread that waits for the results
-                    batch.failure = failure
-                batch.finish()
+        summer: _Summer | None = None
+        while (batch := self._todo.get()) is not None:
+            try:
+                if summer is None:
+                    summer = _Summer(Buffers(_BUFFER_BYTES, 1).acquire(), self._piece_bytes, self._is_over)
+                batch.results = self._answer(batch, summer)
+            except BaseException as failure:  # noqa: BLE001 - raised in the thread that waits for the results
+                batch.failure = failure
+            batch.finish()
 
     def _answer(self, batch: _Batch, summer: _Summer) -> list[FileSum | _Batch]:
         constructors = [algorithm.find_constructor() for algorithm in batch.algorithms]

@@ -43,13 +43,13 @@ def encode_object(fields: Mapping[str, object]) -> bytes:
     return _encode(fields).encode() + b"\n"
 
 
-def path_fields(path: bytes) -> Mapping[str, str]:
+def path_fields(path: bytes, name: str = "path") -> Mapping[str, str]:
     """Write a path as text, and beside it in base64 if it is not UTF-8."""
     try:
-        return {"path": path.decode("utf-8")}
+        return {name: path.decode("utf-8")}
     except UnicodeDecodeError:
         encoded = base64.b64encode(path).decode("ascii")
-        return {"path": path.decode("utf-8", "backslashreplace"), "path_b64": encoded}
+        return {name: path.decode("utf-8", "backslashreplace"), f"{name}_b64": encoded}
 
 
 def read_json(line: bytes, wanted: Sequence[Algorithm] = ()) -> tuple[bytes, int | None, Digests] | Ignored | None:
