@@ -7,5 +7,6 @@ Cheap to import, and nothing but the standard library and the C core is needed f
 from __future__ import annotations
 
 from integrity.hashing.md5 import Md5, NativeStatus, native_status
+from integrity.hashing.streams import HashingReader, HashingWriter, md5_file, md5_many
 
-__all__ = ["Md5", "NativeStatus", "native_status"]
+__all__ = ["HashingReader", "HashingWriter", "Md5", "NativeStatus", "md5_file", "md5_many", "native_status"]
