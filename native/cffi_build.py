@@ -40,6 +40,8 @@ ffibuilder.cdef(
     size_t file_batch_read(int root_fd, const char *paths, size_t paths_bytes, size_t count, uint64_t limit_bytes,
                            uint8_t *arena, size_t arena_bytes, file_batch_record *records);
     int file_batch_digest(const uint8_t *arena, file_batch_record *records, size_t count);
+    size_t load_batch_read(const char *paths, size_t paths_bytes, size_t count, uint64_t limit_bytes, uint8_t *arena,
+                           size_t arena_bytes, file_batch_record *records);
 
     #define FOLDER_BATCH_LISTED ...
     #define FOLDER_BATCH_NOT_MINE ...

@@ -66,6 +66,16 @@ class _Lib:
     def md5_batch_joined(self, data: CData | bytes, sizes_bytes: CData, count: int, digests: CData) -> int: ...
     def md5_batch(self, messages: CData, count: int, digests: CData) -> int: ...
     FILE_BATCH_READ: int
+    def load_batch_read(
+        self,
+        paths: bytes,
+        paths_bytes: int,
+        count: int,
+        limit_bytes: int,
+        arena: CData,
+        arena_bytes: int,
+        records: CData,
+    ) -> int: ...
     def file_batch_digest(self, arena: CData, records: CData, count: int) -> int: ...
     def file_batch_read(
         self,
