@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from support.bitrot import NoPlainBytesError, flip_at, get_positions, rot
+from support.bitrot import NoPlainBytesError, NotOursError, Position, allow_damage, flip_at, get_positions, rot
 from support.churn import churn
 from support.crashdisk import CrashDisk
 from support.faultfs import FaultFS, Rule
@@ -116,6 +116,42 @@ def test_bit_can_be_flipped_while_the_file_system_is_not_mounted(ext4: LoopFS) -
 
     ext4.mount()
     assert bytes([data[5000] ^ 1 << 7]) == read(path, 5000, 1)
+
+
+def test_image_that_no_test_made_is_not_damaged(tmp_path: Path) -> None:
+    """A bit is flipped in a test's own disk only: a file of any other kind is left alone."""
+    foreign = tmp_path / "disk.img"
+    foreign.write_bytes(b"somebody's disk")
+
+    with pytest.raises(NotOursError, match=r"disk\.img' is no image of a LoopFS .* nothing was written"):
+        flip_at(Position(os.fsencode(foreign), 3))
+
+    assert b"somebody's disk" == foreign.read_bytes()
+
+
+@pytest.mark.root
+def test_disk_that_no_test_made_is_not_damaged(tmp_path: Path) -> None:
+    """A file on a loop device of somebody else can't be made to rot, mounted as it may be."""
+    image, folder = tmp_path / "disk.img", tmp_path / "mnt"
+    folder.mkdir()
+    with image.open("xb") as file:
+        file.truncate(64 << 20)
+    sh("mkfs.ext4", "-q", "-F", image)
+    with other_disk(image, folder):
+        data = put_synced(os.fsencode(folder / "file"))
+        with pytest.raises(NotOursError, match="nothing was written"):
+            rot(folder / "file", 5000)
+        assert 0 == drop_cache(folder / "file")
+        assert data == read(os.fsencode(folder / "file"), 0, SIZE_BYTES)
+
+
+def test_device_is_not_damaged(ext4: LoopFS) -> None:
+    """Nothing is written to a block device, not even to one that a test has made, nor to one passed off as an image."""
+    with pytest.raises(NotOursError, match="is no image of a LoopFS"):
+        flip_at(Position(ext4.device, 0))
+    allow_damage(ext4.device)
+    with pytest.raises(NotOursError, match="is a device"):
+        flip_at(Position(ext4.device, 0))
 
 
 def test_hole_can_not_rot(ext4: LoopFS) -> None:

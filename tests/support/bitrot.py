@@ -6,7 +6,8 @@ tree maps), sysfs gives the image behind the loop device, and one byte is writte
 does not notice: ``drop_cache`` first, or read with O_DIRECT, to see it.
 
 Files should be of random content and at least 4 KiB: inline, compressed, unwritten and hole extents have no plain bytes
-on the device and are refused.
+on the device and are refused. So is every disk that is not a test's own: only images that ``LoopFS`` and ``make_image``
+have named (``allow_damage``) are ever written to, and no block device, whatever lies behind it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import errno
 import fcntl
 import mmap
 import os
+import stat
 import struct
 from typing import NamedTuple
 
@@ -50,6 +52,12 @@ _CACHESTAT_SYSCALL = 451  # Linux 6.5, the same number on every architecture
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
+_images_of_tests: set[bytes] = set()
+
+
+class NotOursError(AssertionError):
+    """Say that a disk was not made by a test: nothing was written to it."""
+
 
 class NoPlainBytesError(AssertionError):
     """Say that a byte of a file does not lie on the device as it is, so that it can't be damaged there."""
@@ -67,7 +75,7 @@ class Extent(NamedTuple):
 class Position(NamedTuple):
     """Where one byte of a file really lies."""
 
-    image: bytes  # a backing file or a block device
+    image: bytes  # the file behind a loop device; of any other disk the device, which is never written to
     offset: int
 
 
@@ -85,9 +93,9 @@ class Identity(NamedTuple):
 
 def identity(path: AnyPath) -> Identity:
     """Return what lstat says of ``path``."""
-    stat = os.lstat(path)
+    seen = os.lstat(path)
     return Identity(
-        stat.st_ino, stat.st_size, stat.st_mode, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_blocks, stat.st_nlink
+        seen.st_ino, seen.st_size, seen.st_mode, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_blocks, seen.st_nlink
     )
 
 
@@ -179,10 +187,27 @@ def get_positions(path: AnyPath, offset: int) -> list[Position]:
     raise NoPlainBytesError(f"{path!r}: byte {offset} is in a hole or past the end")
 
 
+def allow_damage(image: AnyPath) -> None:
+    """Note that a test has made ``image``, or a disk of it: it may be damaged from now on, by this process."""
+    _images_of_tests.add(os.path.realpath(os.fsencode(image)))
+
+
 def flip_at(position: Position, bit: int = 0) -> None:
-    """Flip one bit of an image or a device; the file system in it need not be mounted."""
+    """
+    Flip one bit of an image; the file system in it need not be mounted.
+
+    Raises:
+        NotOursError: no test has made this image, or it is a device.
+    """
+    if os.path.realpath(position.image) not in _images_of_tests:
+        raise NotOursError(
+            f"{os.fsdecode(position.image)!r} is no image of a LoopFS of this test run: nothing was written;"
+            " damage files on a LoopFS, a FlakyDisk or a CrashDisk only"
+        )
     fd = os.open(position.image, os.O_RDWR)
     try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise NotOursError(f"{os.fsdecode(position.image)!r} is a device, not an image: nothing was written")
         old = os.pread(fd, 1, position.offset)[0]
         os.pwrite(fd, bytes([old ^ (1 << bit)]), position.offset)
         os.fsync(fd)
@@ -199,6 +224,9 @@ def flip_bit(path: AnyPath, offset: int = 0, bit: int = 0, *, mirrors: int | Non
         offset: of the byte in the file.
         bit: 0 to 7.
         mirrors: in how many of the mirrors (btrfs DUP and RAID1); None for all.
+
+    Raises:
+        NotOursError: it lies on another disk.
     """
     for position in get_positions(path, offset)[:mirrors]:
         flip_at(position, bit)

@@ -16,6 +16,7 @@ from types import TracebackType
 from support import AnyPath
 from support.bitrot import (
     Identity,
+    allow_damage,
     cached_bytes,
     drop_cache,
     find_extents,
@@ -60,6 +61,7 @@ def make_image(image: AnyPath, fs_type: str, *, size_bytes: int = 0, mkfs: Seque
     with open(image, "xb") as file:
         file.truncate(size_bytes or _SIZES_BYTES[fs_type])
     sh(*_MKFS[fs_type], *mkfs, image)
+    allow_damage(image)
 
 
 def unmount(point: AnyPath) -> None:
@@ -161,6 +163,7 @@ class LoopFS:
         """Mount the image, with ``options`` in place of the usual ones; the loop device frees itself at umount."""
         wanted = self.options if options is None else options
         sh("mount", "-t", self.fs_type, "-o", ",".join(filter(None, ("loop", wanted))), self.image, self.mnt)
+        allow_damage(self.image)
 
     def umount(self) -> None:
         """Unmount; the mount point is then an empty folder, as when a disk is not mounted."""
