@@ -211,14 +211,31 @@ def test_closed_pipe_is_quiet(integrity: Box) -> None:
     assert (141, b"") == (done.returncode, done.stderr)
 
 
-def test_full_disk_behind_stdout_is_told(integrity: Box) -> None:
-    """Output that could not be written is no success."""
-    with open("/dev/full", "wb") as full:
-        done = subprocess.run(
-            make_command("config", "sample"), env=integrity.environment, stdout=full, stderr=subprocess.PIPE
-        )
+@pytest.mark.parametrize("redirection", [">/dev/full", ">&-"])
+@pytest.mark.parametrize(
+    "words",
+    ["config sample", "status", "--json status", "status --nagios", "findings", "--version", "--help", "scan --help"],
+)
+def test_output_that_can_not_be_written_is_no_success(words: str, redirection: str, integrity: Box) -> None:
+    """A full disk behind stdout, or a stdout that is closed, is told, whatever was to be printed."""
+    folder = integrity.home / "data"
+    folder.mkdir(parents=True)
+    integrity.run("scan", folder, expect=0)
+    done = integrity.redirect(make_command(*words.split()), redirection, folder)
+    reason = {">/dev/full": "No space left on device", ">&-": "Bad file descriptor"}[redirection]
 
-    assert (3, b"integrity: can't write the output: No space left on device\n") == (done.returncode, done.stderr)
+    assert (3, f"integrity: can't write the output: {reason}\n".encode()) == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_closed_streams_disturb_no_job(redirection: str, integrity: Box) -> None:
+    """Files of the job are not taken for the streams whose descriptors were free; what has nothing to say ends well."""
+    folder = integrity.home / "data"
+    folder.mkdir(parents=True)
+    (folder / "file").write_bytes(b"content")
+
+    assert 0 == integrity.redirect(make_command("-q", "scan", folder), redirection, folder).returncode
+    assert 1 == integrity.summary("scrub", folder, expect=0)["files_verified"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -322,8 +322,8 @@ def test_finished_files_are_told_while_the_next_is_read(integrity: Box, tree: Pa
     assert process.returncode == 130
 
 
-def test_closed_pipe_and_full_disk(integrity: Box, tree: Path) -> None:
-    """As for all commands: a reader that leaves is no error, a full disk is."""
+def test_closed_pipe_is_quiet(integrity: Box, tree: Path) -> None:
+    """As for all commands: a reader that leaves is no error."""
     (tree / "sums").write_text(f"{ABC}  a\n")
     read_end, write_end = os.pipe()
     os.close(read_end)
@@ -333,12 +333,32 @@ def test_closed_pipe_and_full_disk(integrity: Box, tree: Path) -> None:
         )
         assert (141, b"") == (closed.returncode, closed.stderr)
     os.close(write_end)
-    with open("/dev/full", "wb") as full:
-        filled = subprocess.run(
-            make_command("sum", "a"), env=integrity.environment, cwd=tree, stdout=full, stderr=subprocess.PIPE
-        )
 
-    assert (3, b"integrity: can't write the output: No space left on device\n") == (filled.returncode, filled.stderr)
+
+@pytest.mark.parametrize(
+    ("redirection", "reason"), [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")]
+)
+@pytest.mark.parametrize("words", ["sum a", "--json sum a", "sum -c sums", "sum --match sums a", "sum --hashdeep a"])
+def test_output_that_can_not_be_written_is_an_error(
+    words: str, redirection: str, reason: str, integrity: Box, tree: Path
+) -> None:
+    """A full disk and a closed stdout end it with the words and the exit code of ``md5sum``."""
+    (tree / "sums").write_text(f"{ABC}  a\n")
+    ours = integrity.redirect(make_command(*words.split()), redirection, tree)
+    peer = integrity.redirect(["md5sum", "a"], redirection, tree)
+
+    assert (peer.returncode, f"integrity sum: write error: {reason}\n".encode()) == (ours.returncode, ours.stderr)
+
+
+def test_closed_streams_that_are_not_needed_are_not_missed(integrity: Box, tree: Path) -> None:
+    """Nothing to print, or to read, or to complain of: then it does not matter what is closed."""
+    (tree / "sums").write_text(f"{ABC}  a\n")
+    silent = integrity.redirect(make_command("sum", "-c", "--status", "sums"), "<&- >&- 2>&-", tree)
+    reading = integrity.redirect(make_command("sum", "a", "-"), "<&-", tree)
+
+    assert (0, b"", b"") == (silent.returncode, silent.stdout, silent.stderr)
+    assert (1, f"{ABC}  a\n".encode()) == (reading.returncode, reading.stdout)
+    assert b"integrity sum: -: Bad file descriptor\n" == reading.stderr
 
 
 @pytest.mark.root

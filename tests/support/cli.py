@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -199,3 +199,16 @@ class Box:
     def summary(self, *args: AnyPath, expect: int | None = None) -> JsonObject:
         """Run with ``--json`` and return the last summary."""
         return self.run("--json", *args, expect=expect).summary
+
+    def redirect(
+        self, command: Sequence[AnyPath], redirection: str, cwd: AnyPath
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run any command as a shell does with ``redirection`` behind it: ``>&-`` closes its stdout."""
+        return subprocess.run(
+            ["sh", "-c", f'exec "$@" {redirection}', "sh", *command],
+            env=self.environment,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+        )

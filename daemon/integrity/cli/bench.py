@@ -122,7 +122,7 @@ def _draw(output: Output, path: bytes, tables: Sequence[Sequence[Row]]) -> None:
     try:
         draw_plot(path, tables)
     except OSError as error:
-        raise OutputError(f"can't write the plot {show_path(path)}: {error.strerror}") from error
+        raise OutputError(error, f"the plot {show_path(path)}") from error
     output.say(f"drawn: {show_path(path)}")
 
 

@@ -18,7 +18,16 @@ from typing import NamedTuple
 import click
 
 from integrity.cli.exitcodes import TABLE, ExitCode, code_for_error
-from integrity.cli.output import Output, OutputError, abandon_stdout, close_streams, set_up_logging, set_up_streams
+from integrity.cli.output import (
+    Output,
+    OutputError,
+    abandon_stdout,
+    close_streams,
+    open_missing_streams,
+    print_line,
+    set_up_logging,
+    set_up_streams,
+)
 from integrity.cli.session import Session
 from integrity.errors import AppError
 
@@ -95,7 +104,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     from integrity import __version__
     from integrity.cli.words import describe_core
 
-    click.echo(f"integrity {__version__}\nhash core: {describe_core()}")
+    print_line(f"integrity {__version__}\nhash core: {describe_core()}")
     ctx.exit()
 
 
@@ -158,6 +167,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # The process is ours. A command makes records by the hundred thousand and hardly any cycles: looked for as often as
     # is usual, they cost a tenth of a scan. In the end they are not looked for at all, for the process ends as well.
     gc.set_threshold(100_000)
+    open_missing_streams()
     code = _main(sys.argv[1:])
     gc.freeze()
     return code
@@ -200,6 +210,8 @@ def _run(arguments: list[str], session: Session) -> int:
     except (BrokenPipeError, OutputError):
         raise
     except Exception as error:  # noqa: BLE001 - the top: a bug is one line for the user, not a page
+        if isinstance(error, OSError):
+            close_streams()  # click prints help itself: what it could not write still waits, and fails again here
         if session.output.verbosity:
             traceback.print_exc()
         text = f"this is a bug in integrity: {type(error).__name__}: {error}; run again with -v to see where"

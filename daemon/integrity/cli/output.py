@@ -26,7 +26,17 @@ _LONGEST_WAIT_S = 0.1
 
 
 class OutputError(Exception):
-    """Say that stdout can't be written to, for another reason than that its reader has gone."""
+    """
+    Say that output can't be written, for another reason than that its reader has gone.
+
+    Args:
+        what: of the output, where it is not stdout.
+        error: why not.
+    """
+
+    def __init__(self, error: OSError, what: str = "the output") -> None:
+        self.reason = os.strerror(error.errno) if error.errno else str(error)
+        super().__init__(f"can't write {what}: {self.reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +64,13 @@ class Output:
     def tell(self, text: str = "") -> None:
         """Print what must be known: a problem, or what was asked for."""
         if not self.is_json:
-            _print(text, has_color=self._has_color(sys.stdout))
+            print_line(text, has_color=self._has_color(sys.stdout))
 
     def give(self, kind: str, fields: JsonObject) -> None:
         """Print a JSON object, with ``--json`` only."""
         if self.is_json:
             # Flushed one by one: who reads a pipe sees a finding when it is met, not when a buffer is full.
-            _print(json.dumps({"type": kind, "schema": 1, **fields}, ensure_ascii=False, separators=(",", ":")))
+            print_line(json.dumps({"type": kind, "schema": 1, **fields}, ensure_ascii=False, separators=(",", ":")))
 
     def warn(self, text: str) -> None:
         """Print a warning on stderr."""
@@ -86,7 +96,7 @@ class Output:
         return self.color == "always"
 
 
-def _print(text: str, *, has_color: bool = False) -> None:
+def print_line(text: str, *, has_color: bool = False) -> None:
     """
     Write one line to stdout at once.
 
@@ -99,7 +109,7 @@ def _print(text: str, *, has_color: bool = False) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise OutputError(f"can't write the output: {error.strerror}") from error
+        raise OutputError(error) from error
 
 
 class Lines:
@@ -131,12 +141,13 @@ class Lines:
         """
         data, self._lines, self._size = b"".join(self._lines), [], 0
         try:
-            sys.stdout.buffer.write(data)
+            if data:  # without a buffer (PYTHONUNBUFFERED) even to write nothing fails on a full disk
+                sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise OutputError(f"can't write the output: {error.strerror}") from error
+            raise OutputError(error) from error
         self._written_at = time.monotonic()
 
     def __enter__(self) -> Lines:
@@ -149,6 +160,19 @@ class Lines:
 def printable(text: str) -> str:
     """Keep control characters out of one line of text: messages hold names, and names hold anything."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def open_missing_streams() -> None:
+    """
+    Put something in the place of standard streams that the process was started without (``>&-``), for Python has none.
+
+    Left free, their descriptors would be given to the next files to be opened. A read-only stdout and a write-only
+    stdin fail as closed ones do, with EBADF; what goes to stderr is lost.
+    """
+    for name, flags, mode in (("stdin", os.O_WRONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")):
+        if getattr(sys, name) is None:
+            # In this order each one gets the number that is missing: the lowest that is free.
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode, encoding="utf-8", closefd=False))
 
 
 def set_up_streams(*, is_json: bool) -> None:
@@ -177,7 +201,7 @@ def close_streams() -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise OutputError(f"can't write the output: {error.strerror}") from error
+        raise OutputError(error) from error
 
 
 def abandon_stdout() -> None:

@@ -11,7 +11,7 @@ import click
 
 from integrity.cli.exitcodes import ExitCode, code_for_kinds
 from integrity.cli.objects import iso_time
-from integrity.cli.output import JsonObject, Output, printable
+from integrity.cli.output import JsonObject, Output, print_line, printable
 from integrity.cli.params import PATH
 from integrity.cli.paths import path_fields
 from integrity.cli.running import real_path
@@ -43,7 +43,7 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool) -> int:
         found = _find(session, paths)
     except AppError as error:
         text = "; ".join(printable(line) for line in str(error).split("\n"))
-        click.echo(f"INTEGRITY UNKNOWN: {text}")
+        print_line(f"INTEGRITY UNKNOWN: {text}")
         return _NAGIOS_UNKNOWN
     return _print_nagios(found)
 
@@ -249,5 +249,5 @@ def _print_nagios(found: Status) -> int:
     parts += [f"oldest verification {format_duration(age)} ago"] if age is not None else []
     figures = f"findings={open_kinds.total()} overdue={overdue} files={files} oldest={0 if age is None else age}s"
     # A bar in the text would begin the figures.
-    click.echo(f"INTEGRITY {word}: {', '.join(parts).replace('|', '!')} | {figures}")
+    print_line(f"INTEGRITY {word}: {', '.join(parts).replace('|', '!')} | {figures}")
     return number

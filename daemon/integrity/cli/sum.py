@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.output import OutputError, abandon_stdout
 from integrity.cli.params import PATH, SIZE
 from integrity.cli.session import Session
 from integrity.cli.sumoptions import SumOptions
@@ -102,5 +103,10 @@ def sum_command(
     options.validate()
     from integrity.cli.sumrun import SumRun
 
-    with SumRun(session.output, options) as run:
-        return ExitCode.OK if run.run() else ExitCode.PROBLEM
+    try:
+        with SumRun(session.output, options) as run:
+            return ExitCode.OK if run.run() else ExitCode.PROBLEM
+    except OutputError as error:
+        abandon_stdout()
+        session.output.complain("sum", f"write error: {error.reason}")
+        return ExitCode.PROBLEM
