@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from integrity.errors import ConfigError
 from integrity.jobs.bench.allocation import HASHLIB, OURS, measure_allocation
-from integrity.jobs.bench.costs import Cost, Ended, measure, measure_short, pick_median, run_program
+from integrity.jobs.bench.costs import Cost, Ended, measure, pick_median, repeat_short, run_program
 from integrity.jobs.bench.reading import hash_file
 from integrity.jobs.bench.rows import Row, Table, by_cpu, compare
+from integrity.jobs.bench.turns import Contender, Turn, measure_in_turn
 from integrity.jobs.bench.workspace import Settings, describe_file, is_cacheable, open_workspace
 
 BURN = "import time\nwhile time.process_time() < 0.2: pass"
@@ -46,6 +48,36 @@ def test_ratio_is_how_many_times_as_fast() -> None:
 
     assert [1, 2, None, None] == [row.ratio for row in compare(rows, "peer")]
     assert [1, 0.25, None, None] == [row.ratio for row in compare(rows, "peer", by_cpu)]
+
+
+def test_contenders_take_turns() -> None:
+    """All have their first run before any has its second; who can't run, or failed, stands aside."""
+    calls: list[str] = []
+
+    def enter(what: str, *turns: Turn) -> Contender:
+        coming = iter(turns)
+
+        def run() -> Turn:
+            calls.append(what)
+            return next(coming)
+
+        return Contender(make_row(what, None), run)
+
+    contenders = [
+        enter("a", Turn(Cost(3, 1, 0)), Turn(Cost(9, 0, 0)), Turn(Cost(4, 2, 0), note="loud")),
+        Contender(replace(make_row("missing", None), note="not installed"), None),
+        enter("broken", Turn(Cost(1, 0, 0)), Turn(None, note="failed")),
+        enter("b", *(Turn(Cost(wall_s, 0, 0), create=Cost(9 - wall_s, 0, 0)) for wall_s in (1, 3, 2))),
+    ]
+    rows = measure_in_turn(contenders, 3)
+
+    assert ["a", "broken", "b", "a", "broken", "b", "a", "b"] == calls
+    assert [
+        ("a", Cost(4, 2, 0), None, "loud"),
+        ("missing", None, None, "not installed"),
+        ("broken", None, None, "failed"),
+        ("b", Cost(2, 0, 0), Cost(7, 0, 0), ""),
+    ] == [(row.what, row.cost, row.create, row.note) for row in rows]
 
 
 def test_figures_follow_from_cost_and_size() -> None:
@@ -91,9 +123,11 @@ def test_short_work_is_measured_by_repeating() -> None:
     """The figure is that of one execution, however often it was done."""
     calls: list[None] = []
 
-    cost = measure_short(lambda: calls.append(None), runs=3)
+    once = repeat_short(lambda: calls.append(None))
+    before = len(calls)
+    cost = once()
 
-    assert len(calls) > 3000
+    assert len(calls) - before > 1000
     assert 0 < cost.wall_s < 0.01 / 1000
 
 
@@ -117,7 +151,7 @@ def test_memory_of_an_object_does_not_depend_on_the_message() -> None:
 
 
 def test_file_is_hashed_whole(tmp_path: Path) -> None:
-    """All of the file goes through the hasher, in order, and once a run."""
+    """All of the file goes through the hasher, in order."""
     content = os.urandom((2 << 20) + 77)
     (tmp_path / "x").write_bytes(content)
     made = []
@@ -126,10 +160,11 @@ def test_file_is_hashed_whole(tmp_path: Path) -> None:
         made.append(hashlib.sha256())
         return made[-1]
 
-    cost = hash_file(os.fsencode(tmp_path / "x"), make, runs=2)
+    turn = hash_file(os.fsencode(tmp_path / "x"), make)
 
-    assert [hashlib.sha256(content).digest()] * 2 == [each.digest() for each in made]
-    assert cost.wall_s > 0
+    assert [hashlib.sha256(content).digest()] == [each.digest() for each in made]
+    assert turn.cost is not None
+    assert turn.cost.wall_s > 0
 
 
 def test_files_are_made_when_needed_and_removed(tmp_path: Path) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from blake3 import blake3
 from xxhash import xxh3_128, xxh64
 
 from integrity.hashing import Md5
-from integrity.jobs.bench.programs import MD5SUM, Program, coreutil, make_row
+from integrity.jobs.bench.programs import MD5SUM, Program, coreutil, enter_program
 from integrity.jobs.bench.reading import Hasher, hash_file
 from integrity.jobs.bench.rows import Row, Table, by_cpu, compare
+from integrity.jobs.bench.turns import Contender, measure_in_turn
 from integrity.jobs.bench.workspace import Workspace, describe_file
 
 
@@ -37,10 +39,10 @@ def measure_algorithms(workspace: Workspace) -> list[Row]:
     """Hash a file with each; the ratio is that of CPU seconds to MD5's, as some programs use several processors."""
     settings, path, size_bytes = workspace.settings, workspace.quarter_file, workspace.quarter_bytes
     group = describe_file(size_bytes)
-    rows: list[Row] = []
+    contenders: list[Contender] = []
     for name, make, program in _ALGORITHMS:
-        cost = hash_file(path, make, settings.runs)
-        rows.append(Row(table=Table.ALGORITHMS, group=group, what=name, size_bytes=size_bytes, cost=cost))
+        row = Row(table=Table.ALGORITHMS, group=group, what=name, size_bytes=size_bytes)
+        contenders.append(Contender(row, partial(hash_file, path, make)))
         command: list[bytes | str] = [*program.command, path]
-        rows.append(make_row(Table.ALGORITHMS, group, program, command, size_bytes, settings.runs))
-    return compare(rows, "MD5", by_cpu)
+        contenders.append(enter_program(Table.ALGORITHMS, group, program, command, size_bytes))
+    return compare(measure_in_turn(contenders, settings.runs), "MD5", by_cpu)

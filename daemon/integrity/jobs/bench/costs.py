@@ -68,17 +68,19 @@ def measure(work: Callable[[], object]) -> Cost:
     return Cost(ended - began, after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime)
 
 
-def measure_short(work: Callable[[], object], runs: int) -> Cost:
+def repeat_short(work: Callable[[], object]) -> Callable[[], Cost]:
     """
-    Do short work often, and give what one execution took in the median of ``runs`` such rounds.
+    Find out how often short work must be done to be measured, and give what does it so often.
 
-    The loop and the call are counted as well: some 50 nanoseconds.
+    Returns:
+        What measures one such round, and gives the cost of one execution. The loop and the call are counted as well:
+        some 50 nanoseconds.
     """
     count = 1
     while (wall_s := _measure_loop(work, count).wall_s) < _LEAST_S:
         # The first times are slow ones: what they promise is not believed for more than a factor of ten.
         count *= max(2, min(10, int(_LEAST_S / wall_s) + 1))
-    return pick_median([_measure_loop(work, count).per(count) for _ in range(runs)])
+    return lambda: _measure_loop(work, count).per(count)
 
 
 def run_program(command: Sequence[bytes | str], environment: Mapping[str, str] | None = None) -> Ended:

@@ -7,9 +7,10 @@ from functools import partial
 
 from integrity.hashing import Md5, native_status
 from integrity.hashing.md5_standin import StandinMd5
-from integrity.jobs.bench.programs import MD5SUM, OPENSSL_MD5, make_row
+from integrity.jobs.bench.programs import MD5SUM, OPENSSL_MD5, enter_program
 from integrity.jobs.bench.reading import hash_file
 from integrity.jobs.bench.rows import Row, Table, compare
+from integrity.jobs.bench.turns import Contender, measure_in_turn
 from integrity.jobs.bench.workspace import Workspace, describe_file
 
 
@@ -23,19 +24,15 @@ def measure_large(workspace: Workspace) -> list[Row]:
         ("hashlib", partial(hashlib.md5, usedforsecurity=False), ""),
         ("integrity fallback", StandinMd5, ""),
     )
-    rows = [
-        Row(
-            table=Table.LARGE,
-            group=group,
-            what=what,
-            size_bytes=settings.size_bytes,
-            cost=hash_file(path, make, settings.runs),
-            note=note,
+    contenders = [
+        Contender(
+            Row(table=Table.LARGE, group=group, what=what, size_bytes=settings.size_bytes, note=note),
+            partial(hash_file, path, make),
         )
         for what, make, note in own
     ]
-    rows += [
-        make_row(Table.LARGE, group, program, [*program.command, path], settings.size_bytes, settings.runs)
+    contenders += [
+        enter_program(Table.LARGE, group, program, [*program.command, path], settings.size_bytes)
         for program in (MD5SUM, OPENSSL_MD5)
     ]
-    return compare(rows, MD5SUM.name)
+    return compare(measure_in_turn(contenders, settings.runs), MD5SUM.name)

@@ -8,9 +8,9 @@ from functools import partial
 
 from integrity.hashing import native_status
 from integrity.jobs.bench.allocation import CONSTRUCTORS, HASHLIB, OURS, measure_allocation
-from integrity.jobs.bench.costs import measure_short
 from integrity.jobs.bench.reading import Hasher
 from integrity.jobs.bench.rows import Row, Table, compare
+from integrity.jobs.bench.turns import enter_short, measure_in_turn
 from integrity.jobs.bench.workspace import Workspace
 
 _MESSAGES_BYTES = (16, 64, 1024)
@@ -22,18 +22,21 @@ def measure_objects(workspace: Workspace) -> list[Row]:
     rows: list[Row] = []
     for size_bytes in _MESSAGES_BYTES:
         message = os.urandom(size_bytes)
-        rows += [
-            Row(
-                table=Table.OBJECTS,
-                group=f"{size_bytes:,} bytes",
-                what=what,
-                size_bytes=size_bytes,
-                cost=measure_short(partial(_digest, make, message), workspace.settings.runs),
-                allocated_bytes=measure_allocation(what, size_bytes),
-                note=f"not the C core: {native.path}" if what == OURS and not native.is_native else "",
+        contenders = [
+            enter_short(
+                Row(
+                    table=Table.OBJECTS,
+                    group=f"{size_bytes:,} bytes",
+                    what=what,
+                    size_bytes=size_bytes,
+                    allocated_bytes=measure_allocation(what, size_bytes),
+                    note=f"not the C core: {native.path}" if what == OURS and not native.is_native else "",
+                ),
+                partial(_digest, make, message),
             )
             for what, make in CONSTRUCTORS.items()
         ]
+        rows += measure_in_turn(contenders, workspace.settings.runs)
     return compare(rows, HASHLIB)
 
 

@@ -6,10 +6,12 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
-from integrity.jobs.bench.costs import Ended, pick_median, run_program
+from integrity.jobs.bench.costs import run_program
 from integrity.jobs.bench.rows import Row, Table
+from integrity.jobs.bench.turns import Contender, Turn
 
 _UNREADABLE = 1
 """What all of them exit with after a file that they could not read, having gone on with the others."""
@@ -48,22 +50,21 @@ MD5DEEP = Program("md5deep", ("md5deep",), "hashdeep")
 INTEGRITY_SUM = Program("integrity sum", (sys.executable, "-P", "-m", "integrity", "sum"), "")
 
 
-def make_row(
-    table: Table, group: str, program: Program, command: Sequence[bytes | str], size_bytes: int, runs: int
-) -> Row:
-    """Run a command of a program several times and make its row, or one that says why it has no figures."""
-    row = Row(table=table, group=group, what=program.name, size_bytes=size_bytes)
-    if not program.is_installed:
-        return replace(row, note=f"not installed (Debian package {program.package})")
-    environment = _environment()
-    ends: list[Ended] = []
-    for _ in range(runs):
-        ended = run_program(command, environment)
-        if ended.code not in {0, _UNREADABLE}:
-            return replace(row, note=f"failed with exit code {ended.code}: {ended.complaint}")
-        ends.append(ended)
-    note = f"exit code {ends[-1].code}: {ends[-1].complaint}" if ends[-1].code else ""
-    return replace(row, cost=pick_median([ended.cost for ended in ends]), note=note)
+def enter_program(
+    table: Table, group: str, program: Program, command: Sequence[bytes | str], size_bytes: int
+) -> Contender:
+    """Let a command of a program compete, if it is installed."""
+    is_installed = program.is_installed
+    note = "" if is_installed else f"not installed (Debian package {program.package})"
+    row = Row(table=table, group=group, what=program.name, size_bytes=size_bytes, note=note)
+    return Contender(row, partial(_run, command) if is_installed else None)
+
+
+def _run(command: Sequence[bytes | str]) -> Turn:
+    ended = run_program(command, _environment())
+    if ended.code not in {0, _UNREADABLE}:
+        return Turn(None, note=f"failed with exit code {ended.code}: {ended.complaint}")
+    return Turn(ended.cost, note=f"exit code {ended.code}: {ended.complaint}" if ended.code else "")
 
 
 def _environment() -> dict[str, str]:

@@ -8,8 +8,9 @@ import os
 from collections.abc import Callable
 from functools import partial
 
-from integrity.jobs.bench.costs import Cost, measure_short
+from integrity.jobs.bench.costs import repeat_short
 from integrity.jobs.bench.rows import Row, Table, compare
+from integrity.jobs.bench.turns import Contender, Turn, measure_in_turn
 from integrity.jobs.bench.workspace import Workspace
 
 _MESSAGE_BYTES = 1_000_000
@@ -20,19 +21,19 @@ _SHAKE_BYTES = 32  # a digest as long as one asks for; this is what others of it
 
 def measure_python(workspace: Workspace) -> list[Row]:
     """Measure each algorithm twice."""
-    message, runs = os.urandom(_MESSAGE_BYTES), workspace.settings.runs
+    message = os.urandom(_MESSAGE_BYTES)
     names = sorted(hashlib.algorithms_available)
-    rows = [_measure_plain(name, message, runs) for name in names]
-    rows += [_measure_hmac(name, message, runs) for name in names]
-    return compare(rows, "md5")
+    contenders = [_enter_plain(name, message) for name in names]
+    contenders += [_enter_hmac(name, message) for name in names]
+    return compare(measure_in_turn(contenders, workspace.settings.runs), "md5")
 
 
-def _measure_plain(name: str, message: bytes, runs: int) -> Row:
+def _enter_plain(name: str, message: bytes) -> Contender:
     create = partial(hashlib.new, name, usedforsecurity=False)
     try:
         has_fixed_size = create().digest_size > 0
     except ValueError as error:  # OpenSSL knows its name and refuses it: switched off by the system's configuration
-        return _make_row("plain", name, note=f"not to be had here: {error}")
+        return _leave_out("plain", name, f"not to be had here: {error}")
     digest_arguments = () if has_fixed_size else (_SHAKE_BYTES,)
 
     def work() -> None:
@@ -40,32 +41,34 @@ def _measure_plain(name: str, message: bytes, runs: int) -> Row:
         stream.update(message)
         stream.digest(*digest_arguments)
 
-    return _measure("plain", name, create, work, runs)
+    return _enter("plain", name, create, work)
 
 
-def _measure_hmac(name: str, message: bytes, runs: int) -> Row:
+def _enter_hmac(name: str, message: bytes) -> Contender:
     create = partial(hmac.new, _KEY, digestmod=name)
     try:
         if hashlib.new(name, usedforsecurity=False).digest_size == 0:
-            return _make_row("HMAC", name, note="has no HMAC: its digest has no size of its own")
+            return _leave_out("HMAC", name, "has no HMAC: its digest has no size of its own")
         create()
     except ValueError as error:
-        return _make_row("HMAC", name, note=f"not to be had here: {error}")
+        return _leave_out("HMAC", name, f"not to be had here: {error}")
 
     def work() -> None:
         stream = create()
         stream.update(message)
         stream.digest()
 
-    return _measure("HMAC", name, create, work, runs)
+    return _enter("HMAC", name, create, work)
 
 
-def _measure(group: str, name: str, create: Callable[[], object], work: Callable[[], None], runs: int) -> Row:
-    created = measure_short(create, runs).per(1 / _OBJECTS)
-    return _make_row(group, name, cost=measure_short(work, runs), create=created)
+def _enter(group: str, name: str, create: Callable[[], object], work: Callable[[], None]) -> Contender:
+    create_one, hash_one = repeat_short(create), repeat_short(work)
+    return Contender(_make_row(group, name), lambda: Turn(hash_one(), create=create_one().per(1 / _OBJECTS)))
 
 
-def _make_row(group: str, name: str, *, cost: Cost | None = None, create: Cost | None = None, note: str = "") -> Row:
-    return Row(
-        table=Table.PYTHON, group=group, what=name, size_bytes=_MESSAGE_BYTES, cost=cost, create=create, note=note
-    )
+def _leave_out(group: str, name: str, why: str) -> Contender:
+    return Contender(_make_row(group, name, why), None)
+
+
+def _make_row(group: str, name: str, note: str = "") -> Row:
+    return Row(table=Table.PYTHON, group=group, what=name, size_bytes=_MESSAGE_BYTES, note=note)

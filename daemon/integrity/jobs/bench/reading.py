@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from integrity.files.buffers import Buffers
-from integrity.jobs.bench.costs import Cost, measure, pick_median
+from integrity.jobs.bench.costs import measure
+from integrity.jobs.bench.turns import Turn
 
 _CHUNK_BYTES = 1 << 20
 
@@ -21,11 +22,11 @@ class Hasher(Protocol):
         """Return the digest of all of them."""
 
 
-def hash_file(path: bytes, make: Callable[[], Hasher], runs: int) -> Cost:
-    """Read a file and hash it, in turn, and give the median run."""
+def hash_file(path: bytes, make: Callable[[], Hasher]) -> Turn:
+    """Read a file and hash it, piece by piece."""
     with Buffers(_CHUNK_BYTES, count=1) as buffers:
         buffer = buffers.acquire()
-        return pick_median([measure(lambda: _read(path, make(), buffer)) for _ in range(runs)])
+        return Turn(measure(lambda: _read(path, make(), buffer)))
 
 
 def _read(path: bytes, hasher: Hasher, buffer: memoryview) -> bytes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from integrity.config import format_size
-from integrity.jobs.bench.programs import INTEGRITY_SUM, MD5DEEP, MD5SUM, OPENSSL_MD5, Program, make_row
+from integrity.jobs.bench.programs import INTEGRITY_SUM, MD5DEEP, MD5SUM, OPENSSL_MD5, Program, enter_program
 from integrity.jobs.bench.rows import Row, Table, compare
+from integrity.jobs.bench.turns import measure_in_turn
 from integrity.jobs.bench.workspace import Workspace, describe_file
 
 
@@ -19,14 +20,14 @@ def measure_tools(workspace: Workspace) -> list[Row]:
         (OPENSSL_MD5, ["find", tree.path, "-type", "f", "-exec", *OPENSSL_MD5.command, "{}", "+"]),
         (INTEGRITY_SUM, [*INTEGRITY_SUM.command, "-r", tree.path]),
     )
-    rows = [
-        make_row(Table.TOOLS, group, program, command, tree.size_bytes, settings.runs)
-        for program, command in folder_commands
+    on_folder = [
+        enter_program(Table.TOOLS, group, program, command, tree.size_bytes) for program, command in folder_commands
     ]
+    rows = measure_in_turn(on_folder, settings.runs)
     group = describe_file(settings.size_bytes)
     path = workspace.large_file
-    rows += [
-        make_row(Table.TOOLS, group, program, [*program.command, path], settings.size_bytes, settings.runs)
+    on_file = [
+        enter_program(Table.TOOLS, group, program, [*program.command, path], settings.size_bytes)
         for program in (MD5SUM, MD5DEEP, OPENSSL_MD5, INTEGRITY_SUM)
     ]
-    return compare(rows, MD5SUM.name)
+    return compare([*rows, *measure_in_turn(on_file, settings.runs)], MD5SUM.name)
