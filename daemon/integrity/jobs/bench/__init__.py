@@ -1,7 +1,7 @@
 """
 What hashing costs on this machine: one module per table, all of them measured in the same way.
 
-``tables.measure_table`` makes the rows of one table, ``rows`` says what a row is, ``plot`` draws rows. ``costs`` decides
-how time is taken, ``turns`` in which order, ``allocation`` how memory is measured, ``programs`` which other tools are
-asked and ``workspace`` which files are hashed. Nothing here needs a catalog or a configuration, and nothing stays behind.
+``tables`` makes the rows of any table, ``rows`` says what a row is, ``plot`` draws rows. ``costs`` decides how time is
+taken, ``turns`` in which order, ``allocation`` how memory is measured, ``programs`` which other tools are asked and
+``workspace`` which files are hashed. Nothing here needs a catalog or a configuration, and nothing stays behind.
 """
