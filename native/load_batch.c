@@ -1,5 +1,5 @@
 /*
- * Open, stat, read and close, and nothing else: four system calls a file.
+ * Stat, open, read and close, and nothing else: four system calls a file.
  */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
@@ -11,40 +11,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Not to wait for a writer, should it be a FIFO. */
+/* Should it have become a FIFO since it was looked at: not to wait for a writer. */
 #define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
 
 /*
- * Read the open file into ${to}, of which ${room_bytes} are left. Return 0 if it was read, 1 if it needs more room, -1
- * if it is the caller's.
+ * Read the file into ${to}, of which ${room_bytes} are left. Return 0 if it was read, 1 if it needs more room, -1 if it is
+ * the caller's. It is looked at before it is opened, for others notice that a FIFO or a tape is opened.
  */
-static int load_open(int fd, uint64_t limit_bytes, uint8_t *to, size_t room_bytes, file_batch_record *record)
-{
-    struct stat stat;
-    ssize_t count;
-
-    if (fstat(fd, &stat) != 0 || !S_ISREG(stat.st_mode) || stat.st_size < 0)
-        return -1;
-    record->size_bytes = (uint64_t)stat.st_size;
-    if (record->size_bytes > limit_bytes)
-        return -1;
-    /* One byte more than there should be: a regular file that gives less has ended. */
-    if (record->size_bytes >= room_bytes)
-        return 1;
-    count = read(fd, to, (size_t)record->size_bytes + 1);
-    return count >= 0 && (uint64_t)count == record->size_bytes ? 0 : -1;
-}
-
 static int load(const char *path, uint64_t limit_bytes, uint8_t *to, size_t room_bytes, file_batch_record *record)
 {
-    const int fd = open(path, OPEN_FLAGS);
-    int result;
+    struct stat status;
+    ssize_t count;
+    int fd;
 
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size < 0)
+        return -1;
+    record->size_bytes = (uint64_t)status.st_size;
+    if (record->size_bytes > limit_bytes)
+        return -1;
+    if (record->size_bytes >= room_bytes)
+        return 1;
+    fd = open(path, OPEN_FLAGS);
     if (fd < 0)
         return -1;
-    result = load_open(fd, limit_bytes, to, room_bytes, record);
+    /* One byte more than there should be: a regular file that gives less has ended. */
+    count = read(fd, to, (size_t)record->size_bytes + 1);
     close(fd);
-    return result;
+    return count >= 0 && (uint64_t)count == record->size_bytes ? 0 : -1;
 }
 
 size_t load_batch_read(const char *paths, size_t paths_bytes, size_t count, uint64_t limit_bytes, uint8_t *arena,

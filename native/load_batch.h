@@ -16,8 +16,8 @@
  * by a NUL byte; all of them within ${paths_bytes}. Symbolic links are followed. Contents go into ${arena}, one record
  * for each file into ${records}; of the times and the inode there nothing is said.
  *
- * A file is read if it opens, is regular, and ends where its size says. Of a regular file that is too large the record
- * has the size, too.
+ * A file is read if it is regular, opens, and ends where its size says; what is not regular is not opened. Of a regular
+ * file that is too large the record has the size, too.
  *
  * Return how many files have a record now, from the first on. It is less than ${count} if the next one does not fit into
  * the rest of the arena: call again with the others. The first always gets a record.

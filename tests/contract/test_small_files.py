@@ -24,9 +24,9 @@ from integrity.files.residency import drop_clean_pages, page_bytes, resident_byt
 from integrity.hashing.cached import CachedFiles
 from integrity.hashing.digests import Want, recording
 from integrity.hashing.ledger import Delivery
-from integrity.hashing.shared import Shared
+from integrity.hashing.shared import SIDE_BY_SIDE, Batch, Shared
 from integrity.hashing.tasks import Done, Failed, Result, Task
-from integrity.hashing.todo import Batch, Todo
+from integrity.hashing.todo import Todo
 from integrity.hashing.worker import Worker
 from support.loopfs import LoopFS
 from support.privileges import as_nobody
@@ -50,7 +50,7 @@ def answer(reader: Reader, tasks: list[Task], *, is_short: bool, stop: Event | N
     assert batch_reader is not None
     cached = CachedFiles(batch_reader) if is_short else None
     deliveries: SimpleQueue[Delivery] = SimpleQueue()
-    todo = Todo(1)
+    todo: Todo[Batch] = Todo(1, SIDE_BY_SIDE)
     todo.put(Batch(0, tasks))
     todo.end()
     Worker(Shared(reader, cached, ErrorBudget(), stop or Event(), lambda: 0.0, None, None, todo, deliveries)).work()

@@ -8,27 +8,30 @@ to do with each other and fill the lanes. Files on a disk are not read like this
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from integrity.errors import ReadError
 from integrity.files.buffers import Buffers
 from integrity.hashing.digests import feed_side_by_side
 from integrity.hashing.large import Fed, read_large
 from integrity.hashing.ledger import Ledger
-from integrity.hashing.shared import Shared
+from integrity.hashing.lockstep import choose_due
+from integrity.hashing.shared import Batch, Shared
 from integrity.hashing.tasks import Done, Failed, Task
-from integrity.hashing.todo import Batch
 
 SHARE_BYTES = 512 << 10
 """Read at once of each file: part of a block of the usual size, so that no segment reaches over a block's border."""
 
 
-class _Reading(NamedTuple):
+@dataclass(slots=True, eq=False)
+class _Reading:
     """A file under way, with its buffer."""
 
     task: Task
     buffers: Buffers
     segments: Generator[Fed, None, Done]
+    left_bytes: int  # as far as known
+    credit: float = 0
 
 
 class SideBySide:
@@ -45,7 +48,7 @@ class SideBySide:
         try:
             while batches or readings:
                 readings += [self._begin(batch) for batch in batches]
-                readings = self._go_on(readings)
+                self._go_on(readings)
                 batches = self._shared.todo.take_more(len(self._free))
         finally:
             for reading in readings:
@@ -55,29 +58,31 @@ class SideBySide:
         (task,) = batch.tasks
         self._ledger.begin(batch.tasks, is_large=True)
         buffers = self._free.pop()
-        return _Reading(task, buffers, self._read(task, buffers))
+        return _Reading(task, buffers, self._read(task, buffers), task.size_bytes)
 
     def _read(self, task: Task, buffers: Buffers) -> Generator[Fed, None, Done]:
+        obstacle = self._shared.find_obstacle(task)
+        if obstacle is not None:
+            raise obstacle.error
         with self._ledger.busy():
             opened = self._shared.reader.open(task.path)
         with opened as file:
             return (yield from read_large(self._shared, self._ledger, task, file, buffers, _is_fed))
 
-    def _go_on(self, readings: list[_Reading]) -> list[_Reading]:
-        """Read a piece of each file and digest them all; answer for those that are over, return the others."""
-        left: list[_Reading] = []
+    def _go_on(self, readings: list[_Reading]) -> None:
+        """Read a piece of each file that is due and digest them all; answer for those that are over."""
         fed: list[Fed] = []
-        for reading in readings:
-            step = self._shared.find_obstacle(reading.task) or _step(reading)
+        for reading in choose_due(readings):
+            step = _step(reading)
             if isinstance(step, Fed):
-                left.append(reading)
+                reading.left_bytes -= step.segment.length
                 fed.append(step)
             else:
+                readings.remove(reading)
                 self._free.append(reading.buffers)
                 self._ledger.add(step)
                 self._ledger.send(ended=1)
         feed_side_by_side(fed)
-        return left
 
 
 def _step(reading: _Reading) -> Fed | Done | Failed:

@@ -8,7 +8,7 @@ on beside it (R4), and what lies in memory is read by anybody. Leaves to others 
 the results mean; how a batch is read is in ``worker`` and ``beside``.
 
 I1  Every task that was taken is answered exactly once by ``Done`` or ``Failed``, unless ``run`` is closed early.
-I2  At most ``_IN_FLIGHT`` batches and ``MOST_LARGE`` large files a thread wait at any moment, so memory does not grow
+I2  At most ``_IN_FLIGHT`` batches and some hundred large files wait at any moment, so memory does not grow
     with the tree.
 I3  ``Partial`` results of one file come in order, before its last answer.
 """
@@ -29,9 +29,9 @@ from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import Reader
 from integrity.hashing.ledger import Delivery
 from integrity.hashing.md5 import native_status
-from integrity.hashing.shared import BUFFER_BYTES, Shared
+from integrity.hashing.shared import BUFFER_BYTES, SIDE_BY_SIDE, Batch, Shared
 from integrity.hashing.tasks import Done, Failed, Partial, Result, Resume, StopSignal, Task
-from integrity.hashing.todo import MOST_LARGE, Batch, Todo
+from integrity.hashing.todo import Todo
 from integrity.hashing.turn import Turn
 from integrity.hashing.worker import Worker
 
@@ -141,8 +141,8 @@ class _Crew:
         self._stall_s = stall_s
         self._look_at = monotonic() + _LOOK_INTERVAL_S
         self._is_over = threading.Event()
-        self._todo = Todo(jobs)
-        self._most_room = self._small_room, self._large_room = jobs * _IN_FLIGHT, jobs * MOST_LARGE
+        self._todo: Todo[Batch] = Todo(jobs, SIDE_BY_SIDE)
+        self._most_room = self._small_room, self._large_room = jobs * _IN_FLIGHT, self._todo.most_large
         self._deliveries: SimpleQueue[Delivery] = SimpleQueue()
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="hash") if jobs > 1 else None
         shared = Shared(
@@ -177,10 +177,12 @@ class _Crew:
     def give(self, batch: Batch) -> None:
         """Have a batch answered."""
         self._make_room(-1, is_large=batch.turn is None)
-        if self._threads:
-            self._todo.put(batch)
-        else:
+        if not self._threads:
             self._refuse(batch)
+        elif batch.turn is None:
+            self._todo.put_large(batch, batch.tasks[0].size_bytes)
+        else:
+            self._todo.put(batch)
 
     def give_no_more(self) -> None:
         """Say that no more will be given; may be said again."""

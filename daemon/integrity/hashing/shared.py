@@ -22,6 +22,23 @@ BUFFER_BYTES = 8 << 20
 """Read at once: what a disk needs for its full rate, and what dd is usually given."""
 
 
+SIDE_BY_SIDE = 31
+"""Large files for one thread at a time. With their blocks that is what the widest lanes hold."""
+
+
+class Batch(NamedTuple):
+    """
+    Tasks for one thread.
+
+    Attributes:
+        turn: the batches that have one are read one after the other where only one thread may read, in this order,
+            from 0 on; None for one large file that lies in memory, which any thread may read at any time (R4).
+    """
+
+    turn: int | None
+    tasks: list[Task]
+
+
 class Shared(NamedTuple):
     """
     What is the same for all threads.
@@ -39,7 +56,7 @@ class Shared(NamedTuple):
     monotonic: Callable[[], float]
     turn: Turn | None
     pool: ThreadPoolExecutor | None
-    todo: Todo
+    todo: Todo[Batch]
     deliveries: SimpleQueue[Delivery]
 
     def find_obstacle(self, task: Task) -> Failed | None:

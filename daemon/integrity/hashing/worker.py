@@ -19,9 +19,8 @@ from integrity.hashing.digests import digest_probe, digest_whole
 from integrity.hashing.large import Fed, read_large
 from integrity.hashing.ledger import AbandonedError, Delivery, Ledger
 from integrity.hashing.md5 import native_status
-from integrity.hashing.shared import BUFFER_BYTES, Shared
+from integrity.hashing.shared import BUFFER_BYTES, Batch, Shared
 from integrity.hashing.tasks import Done, Failed, Result, Task
-from integrity.hashing.todo import Batch
 from integrity.model import Reading, Witness
 
 

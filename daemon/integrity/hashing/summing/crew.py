@@ -1,0 +1,175 @@
+"""
+The threads that digest files for ``sum``: who reads which file how.
+
+Small files are loaded and digested a batch at a time by the C core; large ones side by side, if their MD5 is wanted and
+no disk has to jump between them; anything else one by one. What may take long (a large file, a FIFO, standard input) is
+put off: it becomes a batch of its own, so that threads share out large files and no result waits for the file behind
+it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from integrity.files.buffers import Buffers
+from integrity.hashing.algorithms import MD5, Algorithm, Hasher
+from integrity.hashing.md5 import native_status
+from integrity.hashing.summing.batches import Batch, Kind
+from integrity.hashing.summing.beside import SIDE_BY_SIDE, SideBySide
+from integrity.hashing.summing.disks import Disks
+from integrity.hashing.summing.records import FileSum
+from integrity.hashing.summing.single import Constructors, Summer, open_any
+from integrity.hashing.todo import Todo
+
+if TYPE_CHECKING:
+    from integrity.files.load import LoadedFile
+
+_BUFFER_BYTES = 8 << 20
+_LARGE_BYTES = 1 << 20
+"""From here on a file costs a thread more than a whole batch of small ones."""
+
+
+class Crew:
+    """
+    The threads of one call: daemons, as one that waits for a FIFO or a terminal must not keep the program alive.
+
+    Args:
+        jobs: how many at most.
+        piece_bytes: size of the pieces to be digested one by one; None for whole files.
+    """
+
+    def __init__(self, jobs: int, piece_bytes: int | None) -> None:
+        self.jobs = jobs
+        self._piece_bytes = piece_bytes
+        self._todo: Todo[Batch] = Todo(jobs, SIDE_BY_SIDE)
+        self._disks = Disks()
+        self._is_over = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def give(self, batch: Batch) -> None:
+        """Have a batch answered; threads are started as they may be needed."""
+        self._todo.press(False)
+        self._todo.put(batch)
+        wanted = min(self.jobs, len(self._threads) + len(batch.paths))
+        while len(self._threads) < wanted:
+            thread = threading.Thread(target=self._work, name=f"sum-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def press(self) -> None:
+        """Say that whoever gives batches waits for one of those that were given."""
+        self._todo.press(True)
+
+    def end(self) -> None:
+        """Let the threads end; one that is reading does so after its next buffer."""
+        self._is_over.set()
+        self._todo.take_back()
+        self._todo.end()
+
+    def _work(self) -> None:
+        worker: _Worker | None = None
+        while batches := self._todo.take():
+            try:
+                worker = worker or _Worker(self._todo, self._disks, self._piece_bytes, self._is_over)
+                worker.answer(batches)
+            except BaseException as failure:  # noqa: BLE001 - raised in the thread that waits for the results
+                for batch in batches:
+                    batch.fail(failure)
+            self._todo.rest()
+
+
+class _Worker:
+    """One thread with its memory."""
+
+    def __init__(self, todo: Todo[Batch], disks: Disks, piece_bytes: int | None, is_over: threading.Event) -> None:
+        self._todo = todo
+        self._disks = disks
+        self._is_whole = piece_bytes is None
+        self._buffers = Buffers(_BUFFER_BYTES, 2)
+        self._arena = self._buffers.acquire()
+        self._summer = Summer(self._arena[:_LARGE_BYTES], piece_bytes, is_over)
+        self._beside = SideBySide(todo, self._buffers, is_over)
+
+    def answer(self, batches: Sequence[Batch]) -> None:
+        """Answer what was taken: one batch, or large files to be read side by side."""
+        first = batches[0]
+        if first.kind is Kind.BESIDE:
+            self._beside.answer(batches)
+            return
+        constructors = [algorithm.find_constructor() for algorithm in first.algorithms]
+        if first.kind is Kind.ALONE:
+            first.finish([self._summer.sum(path, constructors) for path in first.paths])
+        elif self._is_whole and native_status().is_native:
+            first.finish(self._load(first, constructors))
+        else:
+            first.finish([self._sum(path, first, constructors) for path in first.paths])
+
+    def _load(self, batch: Batch, constructors: Constructors) -> list[FileSum | Batch]:
+        """Answer many files at a time; those that can't be loaded one by one, as the memory is used for that, too."""
+        from integrity.files.load import load_files  # needs the extension
+
+        paths, results = batch.paths, list[FileSum | Batch | None]()
+        while len(results) < len(paths):
+            left = paths[len(results) :]
+            files = load_files(left, _LARGE_BYTES, self._arena, md5=MD5 in batch.algorithms)
+            results += [
+                None if file.data is None else _digest(path, file, batch.algorithms, constructors)
+                for path, file in zip(left, files, strict=False)
+            ]
+        return [
+            self._sum(path, batch, constructors) if result is None else result
+            for path, result in zip(paths, results, strict=True)
+        ]
+
+    def _sum(self, path: bytes, batch: Batch, constructors: Constructors) -> FileSum | Batch:
+        """Answer one file, or put it off. Before opening it: a FIFO would wait for a writer."""
+        try:
+            status = os.stat(path)
+        except OSError:
+            return self._summer.sum(path, constructors)
+        is_regular = stat.S_ISREG(status.st_mode)
+        if is_regular and status.st_size > _LARGE_BYTES:
+            kind = Kind.BESIDE if MD5 in batch.algorithms and self._can_be_beside(path) else Kind.ALONE
+        elif is_regular or stat.S_ISDIR(status.st_mode):
+            return self._summer.sum(path, constructors)
+        else:
+            kind = Kind.ALONE
+        later = Batch((path,), batch.algorithms, kind)
+        if kind is Kind.BESIDE:
+            self._todo.put_large(later, status.st_size)
+        else:
+            self._todo.put(later)
+        return later
+
+    def _can_be_beside(self, path: bytes) -> bool:
+        if not self._is_whole or not native_status().is_native:
+            return False
+        try:
+            fd = open_any(path)
+        except OSError:
+            return False  # whoever reads it by itself says why
+        try:
+            return self._disks.can_jump(fd)
+        finally:
+            os.close(fd)
+
+
+def _digest(path: bytes, file: LoadedFile, algorithms: Sequence[Algorithm], constructors: Constructors) -> FileSum:
+    size, data, md5 = file
+    digests = tuple(
+        [
+            md5 if algorithm is MD5 else _digest_one(data, make)
+            for algorithm, make in zip(algorithms, constructors, strict=True)
+        ]
+    )
+    return FileSum(path, size, ((0, size, digests),), None)
+
+
+def _digest_one(data: memoryview | None, make: Callable[[], Hasher]) -> bytes:
+    hasher = make()
+    hasher.update(data or b"")
+    return hasher.digest()

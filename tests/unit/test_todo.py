@@ -1,0 +1,109 @@
+"""Who does which part of what there is to do, and how files that are read side by side keep step."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from integrity.hashing.lockstep import choose_due
+from integrity.hashing.todo import Todo
+
+
+def test_small_things_are_handed_out_in_order_one_by_one() -> None:
+    """Each once, and nothing when all is done."""
+    todo: Todo[str] = Todo(2, 4)
+    for item in "abc":
+        todo.put(item)
+    todo.end()
+
+    assert [["a"], ["b"], ["c"], [], []] == [todo.take() for _ in range(5)]
+
+
+def test_large_files_wait_until_there_are_many() -> None:
+    """Small things go first; the largest files first when their time has come."""
+    todo: Todo[int] = Todo(1, 4)
+    for size in range(15):
+        todo.put_large(size, size)
+    todo.put(-1)
+    assert [-1] == todo.take()
+    todo.rest()
+    todo.put(-2)
+    todo.put_large(15, 15)
+
+    assert [15, 14, 13, 12] == todo.take()
+    assert [11, 10] == todo.take_more(2)
+
+
+def test_large_files_are_shared_when_nobody_gives_more() -> None:
+    """Whoever waits for answers does not wait for more files to come: each idle thread gets its part."""
+    todo: Todo[int] = Todo(2, 10)
+    for size in range(8):
+        todo.put_large(size, size)
+    todo.press(True)
+
+    assert [7, 6, 5, 4] == todo.take()
+    assert [3, 2, 1, 0] == todo.take()
+    todo.press(False)
+    todo.put_large(1, 1)
+    todo.end()
+    assert [1] == todo.take()
+
+
+def test_what_is_taken_back_is_not_handed_out() -> None:
+    """Both kinds."""
+    todo: Todo[str] = Todo(1, 4)
+    todo.put("a")
+    todo.put_large("b", 5)
+
+    assert ["a", "b"] == todo.take_back()
+    todo.end()
+    assert [] == todo.take()
+
+
+def test_waiting_threads_are_woken() -> None:
+    """By something to do, by pressing, and by the end."""
+    todo: Todo[int] = Todo(3, 4)
+    taken: list[list[int]] = []
+    threads = [threading.Thread(target=lambda: taken.append(todo.take())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    todo.put(1)
+    todo.put_large(2, 2)
+    todo.press(True)
+    todo.end()
+    for thread in threads:
+        thread.join(10)
+
+    assert [[], [1], [2]] == sorted(taken)
+
+
+@dataclass
+class Chain:
+    """A file of so many pieces."""
+
+    left_bytes: int
+    credit: float = 0
+
+
+@given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=12))
+def test_files_end_at_about_the_same_time(sizes: list[int]) -> None:
+    """The longest goes on in each step, nobody is ever done long before it, and none is left behind."""
+    files = [Chain(size) for size in sizes]
+    for _ in range(max(sizes)):
+        due = choose_due([file for file in files if file.left_bytes])
+        assert max(file.left_bytes for file in files) == max(file.left_bytes for file in due)
+        for file in due:
+            file.left_bytes -= 1
+
+    assert {0} == {file.left_bytes for file in files}
+
+
+def test_a_file_that_has_grown_goes_on() -> None:
+    """Nothing is known to be left of it, so it is asked in each step."""
+    grown, other = Chain(-5), Chain(10)
+
+    assert [grown, other] == choose_due([grown, other])
+    assert [grown] == choose_due([grown])
