@@ -379,6 +379,31 @@ def test_damaged_row_is_neither_deleted_nor_sealed_anew_by_jobs(box: CatalogBox)
     assert box.check_tally().actual_rows == 0
 
 
+def test_many_files_are_recorded_as_few_are(box: CatalogBox) -> None:
+    """However many files and folders are recorded together, each has its own place, number, digests and seal."""
+    old = {b"%d/old" % folder: make_reading(b"%d" % folder) for folder in range(0, 130, 3)}
+    old_ids = box.record_all(old)
+    readings = {b"%d/%d" % (number % 130, number): make_reading(number, inode=number) for number in range(257)}
+    ids = box.record_all(readings)
+
+    assert list(range(ids[0], ids[0] + 257)) == ids
+    for (path, reading), file_id in zip((old | readings).items(), old_ids + ids, strict=True):
+        record = box.find(path)
+        assert record is not None
+        assert (file_id, path, True) == (record.id, record.path, record.is_sealed)
+        assert (reading.witness, reading.digests) == (record.witness, record.digests)
+    assert box.check_tally().is_right
+
+
+def test_name_is_recorded_once(box: CatalogBox) -> None:
+    """A name that is recorded already is refused, and with it all that was to be recorded together."""
+    box.record(b"d/7")
+    with pytest.raises(CatalogError):
+        box.record_all({b"d/%d" % number: make_reading(number) for number in range(150)})
+
+    assert box.check_tally().actual_rows == 1
+
+
 def test_folder_has_one_number(box: CatalogBox) -> None:
     """A folder gets its number once, and one that was never asked for has none."""
     with box.catalog.transaction() as c:

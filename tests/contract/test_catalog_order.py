@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.catalog import folders, imports
+from integrity.catalog import imports
 from integrity.catalog.files import NewFile, find_file, record_files
 from integrity.catalog.inorder import Position, page_in_order
 from integrity.catalog.roots import remove_root
@@ -76,7 +76,7 @@ def test_imported_files_know_their_manifest(box: CatalogBox) -> None:
     ids: dict[bytes, FileId] = {}
     for name, manifest in ((b"a", "one.md5"), (b"b", None), (b"c", "two.md5")):
         with box.catalog.transaction() as c:
-            row = NewFile(folders.ensure_folder(c, box.root.id, b""), b"", name, make_reading(name))
+            row = NewFile(name, make_reading(name))
             because = BaselineReason.IMPORTED if manifest else BaselineReason.RECORDED
             (ids[name],) = record_files(c, box.sealer, box.root, [row], now=NOW, boot_id=box.boot_id, because=because)
             if manifest:

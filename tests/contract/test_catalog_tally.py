@@ -42,16 +42,15 @@ class Walk:
         blocks = make_blocks(seed, count) if count else None
         return make_reading(seed, blocks=blocks, size_bytes=count * MIB or 5, inode=self.count)
 
-    def place(self, c: sa.Connection) -> tuple[folders.FolderId, bytes, bytes]:
+    def place(self) -> tuple[bytes, bytes]:
         self.count += 1
-        path = self.rng.choice(FOLDERS)
-        return folders.ensure_folder(c, self.box.root.id, path), path, b"%d" % self.count
+        return self.rng.choice(FOLDERS), b"%d" % self.count
 
     def one(self) -> FileId:
         return self.rng.choice(self.ids)
 
     def record(self, c: sa.Connection) -> None:
-        rows = [NewFile(*self.place(c), self.reading()) for _ in range(self.rng.randrange(1, 4))]
+        rows = [NewFile(join_path(*self.place()), self.reading()) for _ in range(self.rng.randrange(1, 4))]
         box = self.box
         self.ids += files.record_files(c, box.sealer, box.root, rows, now=NOW + self.count, boot_id=box.boot_id)
 
@@ -74,7 +73,9 @@ class Walk:
         self.ids = [file_id for file_id in self.ids if file_id not in gone]
 
     def move(self, c: sa.Connection) -> None:
-        files.move_file(c, self.box.sealer, self.box.root, self.one(), *self.place(c), now=NOW)
+        folder_path, name = self.place()
+        folder_id = folders.ensure_folder(c, self.box.root.id, folder_path)
+        files.move_file(c, self.box.sealer, self.box.root, self.one(), folder_id, folder_path, name, now=NOW)
 
     def merge(self, c: sa.Connection) -> None:
         old = files.get_file(c, self.box.sealer, self.one())

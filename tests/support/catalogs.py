@@ -11,9 +11,8 @@ import sqlite3
 from contextlib import closing
 from types import TracebackType
 
-from integrity.catalog import boots, files, folders, roots, runs
+from integrity.catalog import boots, files, roots, runs
 from integrity.catalog.connect import Catalog
-from integrity.catalog.rows import split_path
 from integrity.model import (
     Blocks,
     Digests,
@@ -105,11 +104,7 @@ class CatalogBox:
     def record_all(self, readings: dict[bytes, Reading], *, now: int = NOW) -> list[FileId]:
         """Record files by path, in one transaction."""
         with self.catalog.transaction() as c:
-            rows = []
-            for path, reading in readings.items():
-                folder_path, name = split_path(path)
-                folder_id = folders.ensure_folder(c, self.root.id, folder_path)
-                rows.append(files.NewFile(folder_id, folder_path, name, reading))
+            rows = [files.NewFile(path, reading) for path, reading in readings.items()]
             return files.record_files(c, self.sealer, self.root, rows, now=now, boot_id=self.boot_id)
 
     def get(self, file_id: FileId) -> files.FileRecord:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert
 
-from integrity.catalog.hot import Hot
+from integrity.catalog.hot import Hot, HotInsert
 from integrity.catalog.tables import folder
 from integrity.model import FolderId, RootId
 
@@ -15,10 +17,10 @@ _FIND = Hot(
     "at",
 )
 _NEW = insert(folder).values(root_id=sa.bindparam("root"), path=sa.bindparam("at"))
-_ENSURE = Hot(
+_ENSURE = HotInsert(
     # What is there already is returned only if it is "changed".
     _NEW.on_conflict_do_update(index_elements=["root_id", "path"], set_={"path": _NEW.excluded.path}).returning(
-        folder.c.id
+        folder.c.path, folder.c.id
     ),
     "root",
     "at",
@@ -33,4 +35,9 @@ def get_folder_id(c: sa.Connection, root_id: RootId, path: bytes) -> FolderId | 
 
 def ensure_folder(c: sa.Connection, root_id: RootId, path: bytes) -> FolderId:
     """Get the number of a folder, giving it one if it has none."""
-    return FolderId(_ENSURE.run(c, root_id, path).fetchone()[0])
+    return ensure_folders(c, root_id, (path,))[path]
+
+
+def ensure_folders(c: sa.Connection, root_id: RootId, paths: Iterable[bytes]) -> dict[bytes, FolderId]:
+    """Get the numbers of folders by their paths, giving one to those that have none."""
+    return dict(_ENSURE.run_returning(c, ((root_id, path) for path in paths)))

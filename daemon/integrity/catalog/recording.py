@@ -13,14 +13,15 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from integrity.catalog.blocks import CANDIDATE_VERSION, drop_runs, save_runs
+from integrity.catalog.folders import ensure_folders
 from integrity.catalog.history import add_history
-from integrity.catalog.hot import Hot
+from integrity.catalog.hot import Hot, HotInsert
 from integrity.catalog.roots import RootRecord, adjust_tally
-from integrity.catalog.rows import FileRecord, join_path, load_record, load_records
+from integrity.catalog.rows import FileRecord, load_record, load_records, split_path
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import candidate, file, meta
 from integrity.errors import CatalogCorrupt, CatalogError, show_path
-from integrity.model import BaselineReason, Digests, FileId, FolderId, ReadHow, Reading, Witness
+from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, Witness
 
 PERSONS_WORD = frozenset({BaselineReason.ACCEPTED, BaselineReason.REPAIRED})
 """Reasons that stand above an open finding: a person has looked."""
@@ -28,7 +29,7 @@ PERSONS_WORD = frozenset({BaselineReason.ACCEPTED, BaselineReason.REPAIRED})
 _SEALED = ("size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "md5", "xxh3_128", "blake3", "block_size_bytes")
 _CONSTANT = {"version": 1, "is_suspect": 0, "is_frozen": 0}
 _INSERT_NAMES = ("id", "folder_id", "name", *_SEALED, "recorded_at", "reason", "read_how", "boot_id", "seal")
-_INSERT = Hot(
+_INSERT = HotInsert(
     sa.insert(file).values(
         {name: sa.bindparam(name) for name in _INSERT_NAMES}
         | {name: sa.literal_column(str(value)) for name, value in _CONSTANT.items()}
@@ -55,9 +56,7 @@ _DROP_CANDIDATE = Hot(sa.delete(candidate).where(candidate.c.file_id == sa.bindp
 class NewFile(NamedTuple):
     """A file to be recorded."""
 
-    folder_id: FolderId
-    folder_path: bytes  # relative to the root; empty for the root's own
-    name: bytes
+    path: bytes  # relative to the root
     reading: Reading
 
 
@@ -89,19 +88,21 @@ def record_files(
         CatalogError: (from the transaction) one of the names is recorded already.
     """
     ids = _allocate_ids(c, len(rows))
-    seals = []
+    places = [split_path(row.path) for row in rows]
+    folder_ids = ensure_folders(c, root.id, dict.fromkeys(folder_path for folder_path, _ in places))
+    seal_file, token, reason = sealer.seal_file, root.token, because.value
     values = []
-    for file_id, row in zip(ids, rows, strict=True):
-        reading, digests = row.reading, row.reading.digests
-        block_size = None if reading.blocks is None else reading.blocks.block_size_bytes
-        path = join_path(row.folder_path, row.name)
-        seal = sealer.seal_file(root.token, path, reading.witness, digests, block_size, 1)
+    seals = []
+    for file_id, (folder_path, name), (path, reading) in zip(ids, places, rows, strict=True):
+        witness, digests, blocks = reading.witness, reading.digests, reading.blocks
+        block_size = None if blocks is None else blocks.block_size_bytes
+        seal = seal_file(token, path, witness, digests, block_size, 1)
         seals.append(seal)
         values.append(
             (
-                *(file_id, row.folder_id, row.name, *reading.witness),
+                *(file_id, folder_ids[folder_path], name, *witness),
                 *(digests.md5, digests.xxh3_128, digests.blake3, block_size),
-                *(now, because.value, reading.how.value, boot_id, seal),
+                *(now, reason, reading.how.value, boot_id, seal),
             )
         )
     _INSERT.run_many(c, values)

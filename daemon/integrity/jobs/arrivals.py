@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +24,7 @@ from integrity.hashing.digests import recording
 from integrity.hashing.engine import Task
 from integrity.jobs.idset import IdSet
 from integrity.jobs.report import NoteKind
-from integrity.model import FileId, FolderId, Reading, Tally, Witness
+from integrity.model import FileId, Reading, Tally, Witness
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
@@ -50,9 +51,9 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Arrival:
-    """A new file that is being read, with all names of it that were met meanwhile."""
+    """A new file with hard links that is being read, with all names of it that were met meanwhile."""
 
-    places: list[Place]
+    paths: list[bytes]
     witness: Witness
 
 
@@ -80,35 +81,48 @@ class Arrivals:
         self._can_move = run.root.file_count > 0
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._links: OrderedDict[Witness, Arrival | Reading] = OrderedDict()
-        self._ready: list[tuple[Place, Reading]] = []
+        self._ready: list[NewFile] = []
         self._moves: list[_Move] = []
-        self._folder_ids: dict[bytes, FolderId] = {}
         with run.catalog.read() as connection:
             self._has_deleted = history.has_deleted(connection, run.root.id)
         self._new_by_content: dict[tuple[int, bytes], FileId | None] = {}
         self.racy: list[bytes] = []
 
-    def meet(self, connection: Connection, place: Place, seen: Seen) -> Task | None:
-        """Take an unknown name; give the task of reading it, unless its content is known already."""
-        witness = Witness(seen.size_bytes, seen.mtime_ns, seen.ctime_ns, seen.inode)
-        if self._can_move and self._recognise_move(connection, place, witness):
+    def meet(self, connection: Connection, folder: bytes, names: Iterable[Seen]) -> list[Task]:
+        """Take unknown names of a folder; give the tasks of reading those whose content is not known already."""
+        prefix = folder + b"/" if folder else b""
+        want, block_size = self._want, self._run.settings.block_size_bytes
+        knows_inodes = self._run.capability.has_stable_inodes
+        tasks = []
+        for seen in names:
+            name, size, mtime_ns, ctime_ns, inode, links = seen
+            path = prefix + name
+            arrival = None
+            if knows_inodes and (self._can_move or links > 1):
+                witness = Witness(size, mtime_ns, ctime_ns, inode)
+                if self._can_move and self._recognise_move(connection, Place(folder, name), witness):
+                    continue
+                if links > 1:
+                    arrival = self._meet_link(path, witness)
+                    if arrival is None:
+                        continue
+            tasks.append(Task(path, size, want, block_size, arrival))
+        return tasks
+
+    def _meet_link(self, path: bytes, witness: Witness) -> Arrival | None:
+        """Take one of several names of a file; give what is to be read, unless it was or will be under another name."""
+        known = self._links.get(witness)
+        if isinstance(known, Arrival):
+            known.paths.append(path)
             return None
-        arrival = Arrival([place], witness)
-        if seen.links > 1 and self._run.capability.has_stable_inodes:
-            known = self._links.get(witness)
-            if isinstance(known, Arrival):
-                known.places.append(place)
-                return None
-            if known is not None:
-                self._ready.append((place, replace(known, bytes_read=0)))
-                return None
-            self._links[witness] = arrival
-        return Task(place.path, seen.size_bytes, self._want, self._run.settings.block_size_bytes, arrival)
+        if known is not None:
+            self._ready.append(NewFile(path, replace(known, bytes_read=0)))
+            return None
+        arrival = self._links[witness] = Arrival([path], witness)
+        return arrival
 
     def _recognise_move(self, connection: Connection, place: Place, witness: Witness) -> bool:
         """Recognise a recorded file under another name: same inode, size and mtime, and gone from its old one."""
-        if not self._run.capability.has_stable_inodes:
-            return False
         found = files.find_by_inode(connection, self._run.catalog.sealer, self._run.root.id, witness.inode)
         moving = {move.record.id for move in self._moves}
         gone = [
@@ -137,19 +151,25 @@ class Arrivals:
         except OSError as error:
             return error.errno not in (errno.ENOENT, errno.ENOTDIR)
 
-    def done(self, arrival: Arrival, reading: Reading) -> None:
+    def done(self, task: Task, reading: Reading) -> None:
         """Take the reading of a new file, for all names of it."""
+        self._ready.append(NewFile(task.path, reading))
+        arrival = task.tag
+        if not isinstance(arrival, Arrival):
+            return
         if arrival.witness in self._links:
             self._links[arrival.witness] = reading
             self._links.move_to_end(arrival.witness)
             while len(self._links) > _LINKS_KEPT and not isinstance(next(iter(self._links.values())), Arrival):
                 self._links.popitem(last=False)
-        for number, place in enumerate(arrival.places):
-            self._ready.append((place, reading if number == 0 else replace(reading, bytes_read=0)))
+        self._ready += [NewFile(path, replace(reading, bytes_read=0)) for path in arrival.paths[1:]]
 
-    def dropped(self, arrival: Arrival) -> None:
-        """Forget a new file that could not be read."""
-        self._links.pop(arrival.witness, None)
+    def dropped(self, task: Task) -> list[bytes]:
+        """Forget a new file that could not be read; tell the names that it was met under."""
+        if not isinstance(task.tag, Arrival):
+            return [task.path]
+        self._links.pop(task.tag.witness, None)
+        return task.tag.paths
 
     @property
     def waiting(self) -> int:
@@ -160,10 +180,7 @@ class Arrivals:
         """Write what arrived: moves first, as a new file may stand where a moved one stood."""
         for move in self._moves:
             self._write_move(connection, move)
-        rows = [
-            NewFile(self._folder_id(connection, place.folder), place.folder, place.name, reading)
-            for place, reading in self._ready
-        ]
+        rows = self._ready
         if rows:
             run = self._run
             ids = files.record_files(connection, run.catalog.sealer, run.root, rows, now=run.now(), boot_id=run.boot_id)
@@ -173,38 +190,29 @@ class Arrivals:
 
     def _note_new(self, rows: list[NewFile], ids: list[FileId]) -> None:
         self._count(Tally.NEW, len(rows))
-        for row, file_id in zip(rows, ids, strict=True):
-            self._seen.add(file_id)
-            if row.reading.witness.is_racy:
-                self.racy.append(Place(row.folder_path, row.name).path)
-            if self._can_move and row.reading.digests.md5 is not None and len(self._new_by_content) < _NEW_KEPT:
-                key = (row.reading.witness.size_bytes, row.reading.digests.md5)
+        self._seen.update(ids)
+        self.racy += [path for path, reading in rows if reading.witness.is_racy]
+        for (_, reading), file_id in zip(rows, ids, strict=True) if self._can_move else ():
+            if reading.digests.md5 is not None and len(self._new_by_content) < _NEW_KEPT:
+                key = (reading.witness.size_bytes, reading.digests.md5)
                 self._new_by_content[key] = None if key in self._new_by_content else file_id
 
     def _adopt_histories(self, connection: Connection, rows: list[NewFile], ids: list[FileId]) -> None:
         """Let new files that an earlier run saw deleted elsewhere go on with that history: moved or restored since."""
         if not self._has_deleted:
             return
-        for row, file_id in zip(rows, ids, strict=True):
-            size, md5 = row.reading.witness.size_bytes, row.reading.digests.md5
+        for (path, reading), file_id in zip(rows, ids, strict=True):
+            size, md5 = reading.witness.size_bytes, reading.digests.md5
             gone = history.find_deleted(connection, self._run.root.id, size, md5) if size and md5 else []
             if len({one.file_id for one in gone}) == 1 and gone[0].file_id is not None:
                 history.adopt_history(connection, gone[0].file_id, file_id)
-                path = Place(row.folder_path, row.name).path
                 self._run.note(
                     NoteKind.MOVED, path, f"was deleted as {show_path(gone[0].path)}; its history goes on here"
                 )
 
-    def _folder_id(self, connection: Connection, path: bytes) -> FolderId:
-        if path not in self._folder_ids:
-            if len(self._folder_ids) > _LINKS_KEPT:
-                self._folder_ids.clear()
-            self._folder_ids[path] = folders.ensure_folder(connection, self._run.root.id, path)
-        return self._folder_ids[path]
-
     def _write_move(self, connection: Connection, move: _Move) -> None:
         run = self._run
-        folder_id = self._folder_id(connection, move.place.folder)
+        folder_id = folders.ensure_folder(connection, run.root.id, move.place.folder)
         files.move_file(connection, run.catalog.sealer, run.root, move.record.id, folder_id, *move.place, now=run.now())
         files.mark_suspects(connection, [move.record.id])
         run.resolve_missing(connection, move.record.id, move.place.path)

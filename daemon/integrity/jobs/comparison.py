@@ -150,7 +150,7 @@ class Comparison:
         for listing in split.other:
             tasks += self._compare(connection, listing, self._find_known(connection, listing))
         for listing in split.unknown:
-            tasks += self._compare(connection, listing, {})
+            tasks += self._unknown(connection, listing.folder, listing.files)
         return tasks
 
     def _compare(self, connection: Connection, listing: Listing, known: dict[bytes, KnownFile]) -> list[Task]:
@@ -159,29 +159,29 @@ class Comparison:
         missing_paths = self._assessor.missing_paths
         inodes_are_stable = self._run.capability.has_stable_inodes
         tasks: list[Task] = []
+        unknown: list[Seen] = []
         unchanged = 0
         for seen in listing.files:
             old = known.get(seen.name)
             if old is None:
-                task = self._unknown(connection, Place(listing.folder, seen.name), seen)
-            else:
-                self._seen.add(old.id)
-                if missing_paths and prefix + seen.name in missing_paths:
-                    self._is_back(prefix + seen.name, old)
-                if old[1:5] == seen[1:5] and not self._is_full and not old.is_racy and not old.is_frozen:
-                    unchanged += 1
+                unknown.append(seen)
+                continue
+            self._seen.add(old.id)
+            if missing_paths and prefix + seen.name in missing_paths:
+                self._is_back(prefix + seen.name, old)
+            if old[1:5] == seen[1:5] and not self._is_full and not old.is_racy and not old.is_frozen:
+                unchanged += 1
+                continue
+            if old.inode != seen.inode and inodes_are_stable:
+                if self._replaced.add(Place(listing.folder, seen.name), seen):
                     continue
-                place = Place(listing.folder, seen.name)
-                if old.inode != seen.inode and inodes_are_stable:
-                    if self._replaced.add(place, seen):
-                        continue
-                    self._arrivals.stays(old.id)
-                task = self._known(connection, seen, old)
+                self._arrivals.stays(old.id)
+            task = self._known(connection, seen, old)
             if task is not None:
                 tasks.append(task)
         if not self._is_prelude:
             self._run.counts.not_due += unchanged
-        return tasks
+        return tasks + self._unknown(connection, listing.folder, unknown)
 
     def _find_known(self, connection: Connection, listing: Listing) -> dict[bytes, KnownFile]:
         if listing.is_whole:
@@ -191,12 +191,18 @@ class Comparison:
             return {}
         return files.find_known_names(connection, folder_id, [seen.name for seen in listing.files])
 
-    def _unknown(self, connection: Connection, place: Place, seen: Seen) -> Task | None:
+    def _unknown(self, connection: Connection, folder: bytes, names: list[Seen]) -> list[Task]:
+        """Have unknown names of a folder read."""
         if self._rows_are_lost:
-            self._run.count_unrecorded(Tally.SKIPPED)
-            return None
-        task = self._arrivals.meet(connection, place, seen)
-        return None if task is None else self._checkpoints.resume(connection, task)
+            for _ in names:
+                self._run.count_unrecorded(Tally.SKIPPED)
+            return []
+        resume = self._checkpoints.resume
+        return [resume(connection, task) for task in self._arrivals.meet(connection, folder, names)]
+
+    def _unknown_one(self, connection: Connection, place: Place, seen: Seen) -> Task | None:
+        tasks = self._unknown(connection, place.folder, [seen])
+        return tasks[0] if tasks else None
 
     def _known(self, connection: Connection, seen: Seen, old: KnownFile) -> Task | None:
         """Decide over a recorded file whose witness moved, is racy, or that has an open finding."""
@@ -252,7 +258,11 @@ class Comparison:
                         self._seen.discard(old.id)
                 else:
                     seen = _as_seen(place.name, stat)
-                    task = self._unknown(connection, place, seen) if old is None else self._known(connection, seen, old)
+                    task = (
+                        self._unknown_one(connection, place, seen)
+                        if old is None
+                        else self._known(connection, seen, old)
+                    )
             if task is not None:
                 yield task
 
@@ -284,7 +294,7 @@ class Comparison:
             stat = stat_beneath(self._run.root_fd, path)
         except OSError:
             return None  # gone since: unknown and not there, so there is nothing to account for
-        return self._unknown(connection, Place(folder, name), _as_seen(name, stat))
+        return self._unknown_one(connection, Place(folder, name), _as_seen(name, stat))
 
 
 def _as_seen(name: bytes, stat: os.stat_result) -> Seen:

@@ -19,9 +19,9 @@ from integrity.catalog import files
 from integrity.catalog.files import FileRecord
 from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unstable, Vanished
 from integrity.files.read import ReadMode
-from integrity.hashing.engine import Done, Failed, Partial, Result, Task
+from integrity.hashing.engine import Done, Partial, Result, Task
 from integrity.jobs import messages
-from integrity.jobs.arrivals import Arrival, Arrivals
+from integrity.jobs.arrivals import Arrivals
 from integrity.jobs.assess import Assessor
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.commits import Commits
@@ -136,45 +136,42 @@ class Scanner:
         )
 
     def _take(self, result: Result) -> None:
-        if isinstance(result, Partial):
-            self._checkpoints.keep(result)
-        elif isinstance(result, Failed):
-            self._failed(result.task, result.error)
-        else:
+        if isinstance(result, Done):
             self._done(self._checkpoints.complete(result))
+        elif isinstance(result, Partial):
+            self._checkpoints.keep(result)
+        else:
+            self._failed(result.task, result.error)
 
     def _done(self, done: Done) -> None:
-        self._run.counts.bytes_read += done.reading.bytes_read
-        tag = done.task.tag
-        if isinstance(tag, Arrival):
-            self._arrivals.done(tag, done.reading)
+        task, reading = done.task, done.reading
+        self._run.counts.bytes_read += reading.bytes_read
+        if isinstance(task.tag, FileRecord):
+            self.assessor.take(task.tag, done)
         else:
-            assert isinstance(tag, FileRecord)
-            self.assessor.take(tag, done)
+            self._arrivals.done(task, reading)
 
     def _failed(self, task: Task, error: ReadError) -> None:
         """Account for what could not be read: later again, gone, or a finding."""
-        tag = task.tag
-        if isinstance(tag, Arrival):
-            self._arrivals.dropped(tag)
+        record = task.tag if isinstance(task.tag, FileRecord) else None
+        paths = self._arrivals.dropped(task) if record is None else [task.path]
         if isinstance(error, Unstable):
-            self._unstable += [place.path for place in tag.places] if isinstance(tag, Arrival) else [task.path]
+            self._unstable += paths
         elif isinstance(error, Vanished):
-            if isinstance(tag, FileRecord):
-                self._seen.discard(tag.id)
-        elif isinstance(tag, FileRecord):
-            self.assessor.failed(tag, error)
+            if record is not None:
+                self._seen.discard(record.id)
+        elif record is not None:
+            self.assessor.failed(record, error)
         elif not isinstance(error, ReadInterrupted):
-            self._arrival_failed(tag, error)
+            self._arrival_failed(paths, error)
 
-    def _arrival_failed(self, tag: object, error: ReadError) -> None:
-        assert isinstance(tag, Arrival)
+    def _arrival_failed(self, paths: Iterable[bytes], error: ReadError) -> None:
         is_device = isinstance(error, DeviceFailing | DeviceStalled)
         if is_device:
             self.assessor.device(error)
-        for place in tag.places:
+        for path in paths:
             if not is_device:
-                self.assessor.unreadable(place.path, error, None)
+                self.assessor.unreadable(path, error, None)
             self._run.count_unrecorded(Tally.SKIPPED if is_device else Tally.UNREADABLE)
 
     def _read_again_what_moved(self) -> None:

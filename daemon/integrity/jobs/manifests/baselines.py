@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from integrity.catalog import files, folders, imports
+from integrity.catalog import files, imports
 from integrity.catalog.files import NewFile
-from integrity.catalog.rows import split_path
 from integrity.jobs.manifests.claims import Claim, ImportCounts, Verdict
-from integrity.model import BaselineReason, FolderId, Reading, Tally
+from integrity.model import BaselineReason, Reading, Tally
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 _COMMIT_S = 1.0
 _ROWS_AT_ONCE = 20_000
-_FOLDERS_KEPT = 10_000
 
 
 class Baselines:
@@ -36,7 +34,6 @@ class Baselines:
         self._counts = counts
         self._has_blake3 = "blake3" in run.settings.digests
         self._waiting: dict[bytes, tuple[Claim, Reading]] = {}
-        self._folder_ids: dict[bytes, FolderId] = {}
         self._is_named = False
         self._written_at = run.context.monotonic()
 
@@ -73,7 +70,7 @@ class Baselines:
 
     def _record(self, connection: Connection) -> None:
         run = self._run
-        rows = [self._make_row(connection, path, reading) for path, (_, reading) in self._waiting.items()]
+        rows = [NewFile(path, reading) for path, (_, reading) in self._waiting.items()]
         ids = files.record_files(
             connection,
             run.catalog.sealer,
@@ -85,11 +82,3 @@ class Baselines:
         )
         if not self._is_named:
             imports.keep_import(connection, run.root.id, ids[0], self._manifest)
-
-    def _make_row(self, connection: Connection, path: bytes, reading: Reading) -> NewFile:
-        folder, name = split_path(path)
-        if folder not in self._folder_ids:
-            if len(self._folder_ids) >= _FOLDERS_KEPT:
-                self._folder_ids.clear()
-            self._folder_ids[folder] = folders.ensure_folder(connection, self._run.root.id, folder)
-        return NewFile(self._folder_ids[folder], folder, name, reading)
