@@ -52,6 +52,18 @@ def test_large_files_are_shared_when_nobody_gives_more() -> None:
     assert [1] == todo.take()
 
 
+def test_what_was_put_off_is_shared_with_whom_put_it_off() -> None:
+    """The thread that found large files counts as idle by then."""
+    todo: Todo[int] = Todo(2, 10)
+    todo.put(-1)
+    todo.press(True)
+    assert [-1] == todo.take()
+    todo.rest((size, size) for size in range(8))
+
+    assert [7, 6, 5, 4] == todo.take()
+    assert [3, 2, 1, 0] == todo.take()
+
+
 def test_what_is_taken_back_is_not_handed_out() -> None:
     """Both kinds."""
     todo: Todo[str] = Todo(1, 4)

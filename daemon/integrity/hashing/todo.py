@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from itertools import count
 from typing import Generic, TypeVar
@@ -95,10 +96,18 @@ class Todo(Generic[T]):
         with self._changed:
             return self._share(most, takers=self._threads if self._is_urgent else 1)
 
-    def rest(self) -> None:
-        """Say that a thread has done what it took."""
+    def rest(self, large: Iterable[tuple[T, int]] = ()) -> None:
+        """
+        Say that a thread has done what it took.
+
+        Args:
+            large: what it found and put off, with the sizes; at once, so that this thread gets its share of it.
+        """
         with self._changed:
             self._busy -= 1
+            for item, size_bytes in large:
+                heappush(self._large, (-size_bytes, next(self._numbers), item))
+            self._changed.notify_all()
 
     def take_back(self) -> list[T]:
         """Take back what no thread has begun."""

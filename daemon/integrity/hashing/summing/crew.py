@@ -79,7 +79,7 @@ class Crew:
             except BaseException as failure:  # noqa: BLE001 - raised in the thread that waits for the results
                 for batch in batches:
                     batch.fail(failure)
-            self._todo.rest()
+            self._todo.rest(worker.take_put_off() if worker else ())
 
 
 class _Worker:
@@ -93,6 +93,12 @@ class _Worker:
         self._arena = self._buffers.acquire()
         self._summer = Summer(self._arena[:_LARGE_BYTES], piece_bytes, is_over)
         self._beside = SideBySide(todo, self._buffers, is_over)
+        self._put_off: list[tuple[Batch, int]] = []
+
+    def take_put_off(self) -> list[tuple[Batch, int]]:
+        """Hand over the large files that were met, with their sizes, to be read side by side."""
+        put_off, self._put_off = self._put_off, []
+        return put_off
 
     def answer(self, batches: Sequence[Batch]) -> None:
         """Answer what was taken: one batch, or large files to be read side by side."""
@@ -140,7 +146,7 @@ class _Worker:
             kind = Kind.ALONE
         later = Batch((path,), batch.algorithms, kind)
         if kind is Kind.BESIDE:
-            self._todo.put_large(later, status.st_size)
+            self._put_off.append((later, status.st_size))
         else:
             self._todo.put(later)
         return later
