@@ -20,7 +20,8 @@ ffibuilder.cdef(
     typedef struct { ...; } md5_context;
     int md5_init(md5_context *context);
     void md5_update(md5_context *context, const uint8_t *data, size_t size_bytes);
-    void md5_final(const md5_context *context, uint8_t *digest);
+    int md5_begin(md5_context *context, const uint8_t *data, size_t size_bytes);
+    void md5_final(const md5_context *context, void *digest);
     size_t md5_export(const md5_context *context, uint8_t *state);
     int md5_import(md5_context *context, const uint8_t *state, size_t size_bytes);
     const char *md5_state_problem(const uint8_t *state, size_t size_bytes);

@@ -65,6 +65,14 @@ void md5_update(md5_context *context, const void *data, size_t size_bytes)
     memcpy(context->waiting, next, size_bytes % MD5_BLOCK_BYTES);
 }
 
+int md5_begin(md5_context *context, const void *data, size_t size_bytes)
+{
+    if (md5_init(context) != 0)
+        return -1;
+    md5_update(context, data, size_bytes);
+    return 0;
+}
+
 void md5_final(const md5_context *context, uint8_t digest[MD5_DIGEST_BYTES])
 {
     /* One bit, zeros, and the length in bits in the last 8 bytes of a block: one block more, or two. */

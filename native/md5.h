@@ -70,6 +70,9 @@ int md5_init(md5_context *context);
 /* Append ${size_bytes} bytes from ${data}, which may be NULL if there are none. */
 void md5_update(md5_context *context, const void *data, size_t size_bytes);
 
+/* Make ${context} the stream of these bytes: md5_init and md5_update in one call. Refuse (-1) as md5_init does. */
+int md5_begin(md5_context *context, const void *data, size_t size_bytes);
+
 /* Write the digest of everything so far. ${context} is left as it was and can be updated further. */
 void md5_final(const md5_context *context, uint8_t digest[MD5_DIGEST_BYTES]);
 

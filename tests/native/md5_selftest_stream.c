@@ -63,6 +63,12 @@ static void test_every_length(void)
         require_digest(&context, message, size_bytes);
         /* The digest must not have disturbed the stream. */
         require_digest(&context, message, size_bytes);
+        /* Begun with all of its bytes, or with the first half. */
+        REQUIRE(md5_begin(&context, message, size_bytes) == 0);
+        require_digest(&context, message, size_bytes);
+        REQUIRE(md5_begin(&context, message, size_bytes / 2) == 0);
+        md5_update(&context, message + size_bytes / 2, size_bytes - size_bytes / 2);
+        require_digest(&context, message, size_bytes);
         free(message);
     }
 }
@@ -73,6 +79,8 @@ static void test_null_without_bytes(void)
 
     REQUIRE(md5_init(&context) == 0);
     md5_update(&context, NULL, 0);
+    require_digest(&context, NULL, 0);
+    REQUIRE(md5_begin(&context, NULL, 0) == 0);
     require_digest(&context, NULL, 0);
 }
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from integrity._native import CData
 
-_CONTEXT = ffi.typeof("md5_context *")
-_DIGEST = ffi.typeof("uint8_t[16]")
+_CONTEXT = ffi.typeof("md5_context[1]")  # an array, for a pointer and what it points to would be two objects
+_DIGEST = ffi.typeof("char[16]")  # of char, for unpack makes bytes of them
 _DIGESTS = ffi.typeof("uint8_t[]")
 _MESSAGES = ffi.typeof("md5_message[]")
 _STATE = ffi.typeof(f"uint8_t[{lib.MD5_STATE_MAX_BYTES}]")
@@ -32,13 +32,14 @@ _MANY_DIGESTS = Struct("16s" * 64)
 _SHORT_BYTES = 2048
 """Up to this length on the average, messages are copied into one piece of memory: that costs less than a C struct."""
 
-_NO_BYTES: Final = b""
 _NO_STREAM: Final = ffi.NULL
 
 _new = ffi.new
 _from_buffer = ffi.from_buffer
 _buffer = ffi.buffer
+_unpack = ffi.unpack
 _md5_init = lib.md5_init
+_md5_begin = lib.md5_begin
 _md5_update = lib.md5_update
 _md5_final = lib.md5_final
 _md5_batch = lib.md5_batch
@@ -108,12 +109,12 @@ class NativeMd5:
     digest_size: Final = 16
     block_size: Final = 64
 
-    def __init__(self, data: Buffer = _NO_BYTES) -> None:
-        self._context = _new(_CONTEXT)
-        self.reset()
-        # Identity, not truth: an empty text or 0 must be refused as update refuses it.
-        if data is not _NO_BYTES:
-            self.update(data)
+    def __init__(self, data: Buffer = b"") -> None:
+        self._context = context = _new(_CONTEXT)
+        # One call of C instead of two: for a short message calls cost more than hashing.
+        view = data if type(data) is bytes else _from_buffer(data)
+        if _md5_begin(context, view, len(view)) != 0:
+            raise NativeError(_SELF_TEST_FAILED)
 
     def update(self, data: Buffer) -> None:
         """
@@ -137,7 +138,7 @@ class NativeMd5:
         """Return the 16 bytes for everything so far; the stream can go on."""
         digest = _new(_DIGEST)
         _md5_final(self._context, digest)
-        return _buffer(digest)[:]
+        return _unpack(digest, 16)
 
     def hexdigest(self) -> str:
         """Return the digest as 32 lower-case hexadecimal digits."""
