@@ -10,12 +10,10 @@ in one folder, for the memory bar (some minutes).
 from __future__ import annotations
 
 import argparse
-import os
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
-from measure import integrity, make_small_files, median_of, row, scratch
+from measure import find_regular_files, in_turn, integrity, make_small_files, median_of, row, scratch, warm
 
 from support.proc import measure
 
@@ -45,20 +43,12 @@ def bench_first_scan(tree: Path, catalog: Path, runs: int) -> None:
     names = catalog.with_name("names")
     names.write_bytes(b"".join(path + b"\0" for path in find_regular_files(tree)))
     md5sum = ["sh", "-c", f"xargs -0 md5sum <'{names}' >/dev/null"]
-    measure(md5sum)  # warms the cache
-    peer = median_of(runs, md5sum)
-    ours = median_of(runs, integrity(catalog, "scan", tree), before=lambda: remove(catalog))
+    warm(tree)
+    ours, peer = in_turn(runs, integrity(catalog, "scan", tree), md5sum, before=lambda: remove(catalog))
     row("first scan: wall, against xargs -0 md5sum", ours.wall_s, peer.wall_s, 1.0)
+    row("the same, with lanes", ours.wall_s, peer.wall_s, 0.25)
+    row("first scan: processor time, against md5sum", ours.cpu_s, peer.cpu_s, 1.0)
     row("first scan: peak memory", ours.peak_rss_bytes / 2**20, 150, 1.0, unit="MiB")
-
-
-def find_regular_files(tree: Path) -> Iterator[bytes]:
-    """Give the path of each regular file, no links."""
-    for folder, _, names in os.walk(os.fsencode(tree)):
-        for name in names:
-            path = os.path.join(folder, name)
-            if not os.path.islink(path):
-                yield path
 
 
 def remove(catalog: Path) -> None:

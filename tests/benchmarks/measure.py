@@ -73,6 +73,33 @@ def pick_median(costs: Sequence[Cost]) -> Cost:
     return next(cost for cost in costs if cost.wall_s == middle)
 
 
+def in_turn(runs: int, *commands: Sequence[str], before: Callable[[], None] = lambda: None) -> list[Cost]:
+    """Run each command in turn, several times, as shared machines drift; give the median of each."""
+    costs: list[list[Cost]] = [[] for _ in commands]
+    for _ in range(runs):
+        before()
+        for index, command in enumerate(commands):
+            costs[index].append(measure(command))
+    return [pick_median(each) for each in costs]
+
+
+def find_regular_files(tree: Path) -> Iterator[bytes]:
+    """Give the path of each regular file, no links."""
+    for folder, _, names in os.walk(os.fsencode(tree)):
+        for name in names:
+            path = os.path.join(folder, name)
+            if not os.path.islink(path):
+                yield path
+
+
+def warm(tree: Path) -> None:
+    """Read all files, so that they lie in memory."""
+    for path in find_regular_files(tree):
+        with open(path, "rb", buffering=0) as file:
+            while file.read(1 << 20):
+                pass
+
+
 def row(what: str, ours: float, peer: float, bar: float, *, unit: str = "s", at_least: bool = False) -> None:
     """Print one line of the table: figures of both, their ratio and the bar."""
     ratio = ours / peer
