@@ -91,7 +91,7 @@ class _Worker:
         self._is_whole = piece_bytes is None
         self._buffers = Buffers(_BUFFER_BYTES, 2)
         self._arena = self._buffers.acquire()
-        self._summer = Summer(self._arena[:_LARGE_BYTES], piece_bytes, is_over)
+        self._summer = Summer(self._arena[:_LARGE_BYTES], piece_bytes, disks, is_over)
         self._beside = SideBySide(todo, self._buffers, is_over)
         self._put_off: list[tuple[Batch, int]] = []
 
@@ -156,12 +156,12 @@ class _Worker:
             return False
         try:
             fd = open_any(path)
+            try:
+                return self._disks.can_jump(fd)
+            finally:
+                os.close(fd)
         except OSError:
             return False  # whoever reads it by itself says why
-        try:
-            return self._disks.can_jump(fd)
-        finally:
-            os.close(fd)
 
 
 def _digest(path: bytes, file: LoadedFile, algorithms: Sequence[Algorithm], constructors: Constructors) -> FileSum:

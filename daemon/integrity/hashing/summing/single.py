@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from integrity.files.opening import open_beneath
 from integrity.hashing.algorithms import Hasher
+from integrity.hashing.summing.disks import Disks
 from integrity.hashing.summing.records import STDIN, FileSum, PieceSum
 
 Constructors = Sequence[Callable[[], Hasher]]
@@ -25,12 +27,14 @@ class Summer:
     Args:
         buffer: used again and again.
         piece_bytes: size of the pieces; None for whole files.
+        disks: tell whether another thread has to be waited for.
         is_over: set when nobody needs the results any more.
     """
 
-    def __init__(self, buffer: memoryview, piece_bytes: int | None, is_over: threading.Event) -> None:
+    def __init__(self, buffer: memoryview, piece_bytes: int | None, disks: Disks, is_over: threading.Event) -> None:
         self._buffer = buffer
         self._piece_bytes = piece_bytes
+        self._disks = disks
         self._is_over = is_over
 
     def sum(self, path: bytes, constructors: Constructors) -> FileSum:
@@ -40,11 +44,17 @@ class Summer:
                 return self._read(0, path, constructors)
             fd = open_any(path)
             try:
-                return self._read(fd, path, constructors)
+                with self._wait_for_disk(fd):
+                    return self._read(fd, path, constructors)
             finally:
                 os.close(fd)
         except OSError as error:
             return FileSum(path, 0, (), error)
+
+    def _wait_for_disk(self, fd: int) -> AbstractContextManager[object]:
+        status = os.fstat(fd)
+        is_large_file = stat.S_ISREG(status.st_mode) and status.st_size > len(self._buffer)
+        return self._disks.turn(fd) if is_large_file else nullcontext()
 
     def _read(self, fd: int, path: bytes, constructors: Constructors) -> FileSum:
         """Read to the end, whatever size it was said to have: files grow, and those in /proc have none."""
