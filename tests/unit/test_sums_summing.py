@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from integrity.hashing.algorithms import MD5, SHA256, XXH3, Algorithm
-from integrity.hashing.summing import FileSum, Request, sum_each, sum_files
+from integrity.hashing.summing import FileSum, Hint, Request, sum_each, sum_files
 from support.shapes import put_deep
 
 LARGE = 5 << 20
@@ -155,3 +155,17 @@ def test_waiting_thread_does_not_keep_the_program_alive(tmp_path: Path) -> None:
         "import threading; threading.Thread(target=lambda: next(results), daemon=True).start()"
     )
     subprocess.run([sys.executable, "-c", program, tmp_path / "fifo"], check=True, timeout=30)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_files_that_were_hinted_at_stand_in_their_place(tmp_path: Path, jobs: int) -> None:
+    """Whatever was begun before it was asked for, or never is, results are those of the names, in their order."""
+    contents = [b"x" * size for size in (LARGE, 5, 0, LARGE + 1, 1, LARGE + 2, 7)]
+    paths = [put(tmp_path, str(number), data) for number, data in enumerate(contents)]
+    hints = [Hint(path, len(data)) for path, data in zip(paths, contents, strict=True)]
+    asked = [*paths[:6], paths[0]]
+
+    found = list(sum_files([*hints, Hint(b"gone", LARGE), *asked], [MD5], jobs=jobs))
+
+    assert asked == [each.path for each in found]
+    assert [[(md5(data),)] for data in [*contents[:6], contents[0]]] == [digests(each) for each in found]

@@ -44,8 +44,8 @@ def test_large_files_are_shared_when_nobody_gives_more() -> None:
         todo.put_large(size, size)
     todo.press(True)
 
-    assert [7, 6, 5, 4] == todo.take()
-    assert [3, 2, 1, 0] == todo.take()
+    assert [7, 5, 3, 1] == todo.take()
+    assert [6, 4, 2, 0] == todo.take()
     todo.press(False)
     todo.put_large(1, 1)
     todo.end()
@@ -60,8 +60,8 @@ def test_what_was_put_off_is_shared_with_whom_put_it_off() -> None:
     assert [-1] == todo.take()
     todo.rest((size, size) for size in range(8))
 
-    assert [7, 6, 5, 4] == todo.take()
-    assert [3, 2, 1, 0] == todo.take()
+    assert [7, 5, 3, 1] == todo.take()
+    assert [6, 4, 2, 0] == todo.take()
 
 
 def test_what_is_taken_back_is_not_handed_out() -> None:

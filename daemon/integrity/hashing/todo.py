@@ -132,5 +132,12 @@ class Todo(Generic[T]):
         return []
 
     def _share(self, most: int, takers: int) -> list[T]:
-        share = min(most, -(-len(self._large) // max(takers, 1)))
-        return [heappop(self._large)[2] for _ in range(share)]
+        """Take a part as large as that of each other taker, and of files as long: every second one for two."""
+        takers = max(takers, 1)
+        share = min(most, -(-len(self._large) // takers))
+        longest = [heappop(self._large) for _ in range(min(share * takers, len(self._large)))]
+        taken = longest[::takers]
+        for place, left in enumerate(longest):
+            if place % takers:
+                heappush(self._large, left)
+        return [item for _, _, item in taken]

@@ -15,16 +15,16 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import count, groupby, islice
 
 from integrity.hashing.algorithms import Algorithm
 from integrity.hashing.summing.batches import Batch, Kind
-from integrity.hashing.summing.crew import Crew
-from integrity.hashing.summing.records import STDIN, FileSum, PieceSum, Request
+from integrity.hashing.summing.crew import LARGE_BYTES, Crew
+from integrity.hashing.summing.records import STDIN, FileSum, Hint, PieceSum, Request
 
-__all__ = ["STDIN", "FileSum", "PieceSum", "Request", "sum_each", "sum_files"]
+__all__ = ["STDIN", "FileSum", "Hint", "PieceSum", "Request", "sum_each", "sum_files"]
 
 _MOST_FILES = 131_072
+_MOST_BEGUN = 1024
 _FILES = 64
 _MORE_FILES = 256
 """In a batch: the first ones are smaller, so that few files keep all threads busy, too."""
@@ -35,7 +35,7 @@ def _do_nothing() -> None:
 
 
 def sum_files(
-    paths: Iterable[bytes],
+    paths: Iterable[bytes | Hint],
     algorithms: Sequence[Algorithm],
     *,
     piece_bytes: int | None = None,
@@ -46,32 +46,49 @@ def sum_files(
     Digest files, all with the same algorithms.
 
     Args:
-        paths: taken as there is room for them, in the caller's thread.
+        paths: taken as there is room for them, in the caller's thread; with hints at those to come.
         algorithms: computed side by side, in one pass.
         piece_bytes: size of the pieces to be digested one by one; None for whole files.
         jobs: threads; None for one per processor.
         idle: called in the caller's thread when the next result does not come at once.
     """
     chosen = tuple(algorithms)
-    return sum_each((Request(path, chosen) for path in paths), piece_bytes=piece_bytes, jobs=jobs, idle=idle)
+    requests = (Request(path, chosen) if isinstance(path, bytes) else path for path in paths)
+    return _sum(requests, chosen, piece_bytes, jobs, idle)
 
 
 def sum_each(
     requests: Iterable[Request],
     *,
-    piece_bytes: int | None = None,
     jobs: int | None = None,
     idle: Callable[[], None] = _do_nothing,
 ) -> Iterator[FileSum]:
-    """Digest files, each with algorithms of its own; otherwise as ``sum_files``."""
+    """Digest whole files, each with algorithms of its own; otherwise as ``sum_files``."""
+    return _sum(requests, (), None, jobs, idle)
+
+
+def _sum(
+    requests: Iterable[Request | Hint],
+    algorithms: tuple[Algorithm, ...],
+    piece_bytes: int | None,
+    jobs: int | None,
+    idle: Callable[[], None],
+) -> Iterator[FileSum]:
     crew = Crew(jobs or len(os.sched_getaffinity(0)), piece_bytes)
+    begun: dict[bytes, Batch] = {}
     waiting: deque[Batch] = deque()
     under_way = 0
     try:
-        for batch in _into_batches(requests):
-            crew.give(batch)
-            waiting.append(batch)
-            under_way += len(batch.paths)
+        for item in _into_batches(requests, begun):
+            if isinstance(item, Hint):
+                if item.size_bytes > LARGE_BYTES and len(begun) < _MOST_BEGUN:
+                    begun[item.path] = Batch((item.path,), algorithms)
+                    crew.give(begun[item.path])
+                continue
+            if not item.is_given:
+                crew.give(item)
+            waiting.append(item)
+            under_way += len(item.paths)
             while under_way > _MOST_FILES or (waiting and waiting[0].is_done):
                 first = waiting.popleft()
                 under_way -= len(first.paths)
@@ -85,11 +102,28 @@ def sum_each(
         crew.end()
 
 
-def _into_batches(requests: Iterable[Request]) -> Iterator[Batch]:
-    """Group requests for the same algorithms, in order; standard input stands alone."""
-    numbers = count()
-    for (algorithms, is_stdin), group in groupby(requests, lambda request: (request.algorithms, request.path == STDIN)):
-        while paths := [request.path for request in islice(group, 1 if is_stdin else _FILES)]:
-            if next(numbers) > _FILES:
-                paths += [request.path for request in islice(group, _MORE_FILES - _FILES)]
-            yield Batch(paths, algorithms, Kind.ALONE if is_stdin else Kind.TOGETHER)
+def _into_batches(requests: Iterable[Request | Hint], begun: dict[bytes, Batch]) -> Iterator[Batch | Hint]:
+    """Group requests for the same algorithms, in order; standard input and what was begun stand alone."""
+    group: list[bytes] = []
+    algorithms: tuple[Algorithm, ...] = ()
+    most = _FILES
+    batches = 0
+    for request in requests:
+        if isinstance(request, Hint):
+            yield request
+            continue
+        alone = begun.pop(request.path, None) if begun else None
+        if request.path == STDIN:
+            alone = Batch((STDIN,), request.algorithms, Kind.ALONE)
+        if group and (alone is not None or len(group) == most or request.algorithms != algorithms):
+            yield Batch(group, algorithms)
+            group = []
+            batches += 1
+            most = _FILES if batches < _FILES else _MORE_FILES
+        if alone is not None:
+            yield alone
+            continue
+        algorithms = request.algorithms
+        group.append(request.path)
+    if group:
+        yield Batch(group, algorithms)

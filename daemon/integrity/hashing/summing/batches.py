@@ -28,14 +28,18 @@ class Batch:
         paths: of the files.
         algorithms: to digest them with.
         kind: how they are read.
+
+    Attributes:
+        is_given: a thread has it, or will have it.
     """
 
-    __slots__ = ("_is_done", "algorithms", "failure", "kind", "paths", "results")
+    __slots__ = ("_is_done", "algorithms", "failure", "is_given", "kind", "paths", "results")
 
     def __init__(self, paths: Sequence[bytes], algorithms: tuple[Algorithm, ...], kind: Kind = Kind.TOGETHER) -> None:
         self.paths = paths
         self.algorithms = algorithms
         self.kind = kind
+        self.is_given = False
         self.results: Sequence[FileSum | Batch] = ()
         self.failure: BaseException | None = None
         self._is_done = threading.Event()

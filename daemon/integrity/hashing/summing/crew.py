@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from integrity.files.load import LoadedFile
 
 _BUFFER_BYTES = 8 << 20
-_LARGE_BYTES = 1 << 20
+LARGE_BYTES = 1 << 20
 """From here on a file costs a thread more than a whole batch of small ones."""
 
 
@@ -52,6 +52,7 @@ class Crew:
 
     def give(self, batch: Batch) -> None:
         """Have a batch answered; threads are started as they may be needed."""
+        batch.is_given = True
         self._todo.press(False)
         self._todo.put(batch)
         wanted = min(self.jobs, len(self._threads) + len(batch.paths))
@@ -91,7 +92,7 @@ class _Worker:
         self._is_whole = piece_bytes is None
         self._buffers = Buffers(_BUFFER_BYTES, 2)
         self._arena = self._buffers.acquire()
-        self._summer = Summer(self._arena[:_LARGE_BYTES], piece_bytes, disks, is_over)
+        self._summer = Summer(self._arena[:LARGE_BYTES], piece_bytes, disks, is_over)
         self._beside = SideBySide(todo, self._buffers, is_over)
         self._put_off: list[tuple[Batch, int]] = []
 
@@ -121,7 +122,7 @@ class _Worker:
         paths, results = batch.paths, list[FileSum | Batch | None]()
         while len(results) < len(paths):
             left = paths[len(results) :]
-            files = load_files(left, _LARGE_BYTES, self._arena, md5=MD5 in batch.algorithms)
+            files = load_files(left, LARGE_BYTES, self._arena, md5=MD5 in batch.algorithms)
             results += [
                 None if file.data is None else _digest(path, file, batch.algorithms, constructors)
                 for path, file in zip(left, files, strict=False)
@@ -138,7 +139,7 @@ class _Worker:
         except OSError:
             return self._summer.sum(path, constructors)
         is_regular = stat.S_ISREG(status.st_mode)
-        if is_regular and status.st_size > _LARGE_BYTES:
+        if is_regular and status.st_size > LARGE_BYTES:
             kind = Kind.BESIDE if MD5 in batch.algorithms and self._can_be_beside(path) else Kind.ALONE
         elif is_regular or stat.S_ISDIR(status.st_mode):
             return self._summer.sum(path, constructors)

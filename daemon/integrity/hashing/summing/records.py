@@ -35,3 +35,10 @@ class Request(NamedTuple):
 
     path: bytes
     algorithms: tuple[Algorithm, ...]
+
+
+class Hint(NamedTuple):
+    """A file that will be asked for later on. A large one can be begun at once."""
+
+    path: bytes
+    size_bytes: int

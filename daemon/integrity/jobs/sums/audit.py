@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from integrity.hashing.summing import sum_files
+from integrity.hashing.summing import Hint, sum_files
 from integrity.jobs.sums.known import KnownFile, KnownFiles
 
 
@@ -44,7 +44,11 @@ class Audited(NamedTuple):
 
 
 def audit(
-    known: KnownFiles, paths: Iterable[bytes], *, jobs: int | None = None, idle: Callable[[], None] = lambda: None
+    known: KnownFiles,
+    paths: Iterable[bytes | Hint],
+    *,
+    jobs: int | None = None,
+    idle: Callable[[], None] = lambda: None,
 ) -> Iterator[Audited]:
     """
     Yield what became of each file: those that match or can't be read as they are found, then the others, in order.

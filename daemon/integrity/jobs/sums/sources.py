@@ -16,14 +16,18 @@ from integrity.errors import show_path
 from integrity.files.excludes import Excludes
 from integrity.files.opening import open_root
 from integrity.files.walk import walk
+from integrity.hashing.summing import Hint
 from integrity.model import SkipReason
+
+_LARGE = 1 << 20
+"""Of smaller files it is not worth to be told beforehand."""
 
 Complain = Callable[[bytes, str], None]
 """Takes a folder, and why not all below it could be found."""
 
 
-def find_files(names: Iterable[bytes], complain: Complain) -> Iterator[bytes]:
-    """Yield the names that are no folders, and in the place of each folder the files below it."""
+def find_files(names: Iterable[bytes], complain: Complain) -> Iterator[bytes | Hint]:
+    """Yield the names that are no folders, and in the place of each folder the files below it; and hints at these."""
     for name in names:
         if _is_folder(name):
             yield from _list_tree(name, complain)
@@ -39,19 +43,20 @@ def _is_folder(name: bytes) -> bool:
         return False
 
 
-def _list_tree(top: bytes, complain: Complain) -> list[bytes]:
-    """List the regular files below a folder, sorted."""
+def _list_tree(top: bytes, complain: Complain) -> Iterator[bytes | Hint]:
+    """Yield hints at the regular files below a folder while they are found, then the files, sorted."""
     try:
         root_fd = open_root(top)
     except OSError as error:
         complain(top, os.strerror(error.errno or 0))
-        return []
+        return
     base = top if top.endswith(b"/") else top + b"/"
     paths: list[bytes] = []
     try:
         for listing in walk(root_fd, excludes=Excludes(builtin=False), cross_mounts=True):
             prefix = base + listing.folder + b"/" if listing.folder else base
             paths += [prefix + file.name for file in listing.files]
+            yield from (Hint(prefix + file.name, file.size_bytes) for file in listing.files if file.size_bytes > _LARGE)
             for skip in listing.skips:
                 if skip.reason is SkipReason.MOUNT:
                     complain(base + skip.path, f"not entered: it is mounted a second time below {show_path(top)}")
@@ -60,4 +65,4 @@ def _list_tree(top: bytes, complain: Complain) -> list[bytes]:
     finally:
         os.close(root_fd)
     paths.sort()
-    return paths
+    yield from paths
