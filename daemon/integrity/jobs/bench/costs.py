@@ -27,6 +27,8 @@ from typing import NamedTuple
 _LEAST_S = 0.01
 """Shorter work is done again and again until it takes this long: the clocks and the scheduler are too coarse for it."""
 
+_INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 class Cost(NamedTuple):
     """What one execution of something took, in seconds."""
@@ -94,15 +96,23 @@ def run_program(command: Sequence[bytes | str], environment: Mapping[str, str] |
     """
     with tempfile.TemporaryFile() as complaints:
         began = time.perf_counter()
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=complaints,
-            process_group=0,
-        )
+        # Held back until there is somebody to kill: between fork and here an interruption would leave the child behind.
+        # It inherits that, which matters to nobody: it is in a group of its own, and is killed by SIGKILL.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTIONS)
         try:
+            process = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=complaints,
+                process_group=0,
+            )
+        except BaseException:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            raise
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             _, status, usage = os.wait4(process.pid, 0)
         except BaseException:
             with suppress(ProcessLookupError):  # it ended in this very moment
