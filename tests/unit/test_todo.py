@@ -1,14 +1,9 @@
-"""Who does which part of what there is to do, and how files that are read side by side keep step."""
+"""Who does which part of what there is to do."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from integrity.hashing.lockstep import choose_due
 from integrity.hashing.todo import Todo
 
 
@@ -90,32 +85,3 @@ def test_waiting_threads_are_woken() -> None:
         thread.join(10)
 
     assert [[], [1], [2]] == sorted(taken)
-
-
-@dataclass
-class Chain:
-    """A file of so many pieces."""
-
-    left_bytes: int
-    credit: float = 0
-
-
-@given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=12))
-def test_files_end_at_about_the_same_time(sizes: list[int]) -> None:
-    """The longest goes on in each step, nobody is ever done long before it, and none is left behind."""
-    files = [Chain(size) for size in sizes]
-    for _ in range(max(sizes)):
-        due = choose_due([file for file in files if file.left_bytes])
-        assert max(file.left_bytes for file in files) == max(file.left_bytes for file in due)
-        for file in due:
-            file.left_bytes -= 1
-
-    assert {0} == {file.left_bytes for file in files}
-
-
-def test_a_file_that_has_grown_goes_on() -> None:
-    """Nothing is known to be left of it, so it is asked in each step."""
-    grown, other = Chain(-5), Chain(10)
-
-    assert [grown, other] == choose_due([grown, other])
-    assert [grown] == choose_due([grown])

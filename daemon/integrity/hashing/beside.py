@@ -15,7 +15,6 @@ from integrity.files.buffers import Buffers
 from integrity.hashing.digests import feed_side_by_side
 from integrity.hashing.large import Fed, read_large
 from integrity.hashing.ledger import Ledger
-from integrity.hashing.lockstep import choose_due
 from integrity.hashing.shared import Batch, Shared
 from integrity.hashing.tasks import Done, Failed, Task
 
@@ -23,15 +22,13 @@ SHARE_BYTES = 512 << 10
 """Read at once of each file: part of a block of the usual size, so that no segment reaches over a block's border."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Reading:
     """A file under way, with its buffer."""
 
     task: Task
     buffers: Buffers
     segments: Generator[Fed, None, Done]
-    left_bytes: int  # as far as known
-    credit: float = 0
 
 
 class SideBySide:
@@ -58,7 +55,7 @@ class SideBySide:
         (task,) = batch.tasks
         self._ledger.begin(batch.tasks, is_large=True)
         buffers = self._free.pop()
-        return _Reading(task, buffers, self._read(task, buffers), task.size_bytes)
+        return _Reading(task, buffers, self._read(task, buffers))
 
     def _read(self, task: Task, buffers: Buffers) -> Generator[Fed, None, Done]:
         obstacle = self._shared.find_obstacle(task)
@@ -70,12 +67,11 @@ class SideBySide:
             return (yield from read_large(self._shared, self._ledger, task, file, buffers, _is_fed))
 
     def _go_on(self, readings: list[_Reading]) -> None:
-        """Read a piece of each file that is due and digest them all; answer for those that are over."""
+        """Read a piece of each file and digest them all; answer for those that are over."""
         fed: list[Fed] = []
-        for reading in choose_due(readings):
+        for reading in list(readings):
             step = _step(reading)
             if isinstance(step, Fed):
-                reading.left_bytes -= step.segment.length
                 fed.append(step)
             else:
                 readings.remove(reading)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from integrity.files.buffers import Buffers
 from integrity.hashing.algorithms import Hasher
-from integrity.hashing.lockstep import choose_due
 from integrity.hashing.md5 import Md5, digest_many
 from integrity.hashing.summing.batches import Batch
 from integrity.hashing.summing.records import FileSum
@@ -33,9 +32,7 @@ class _Reading:
     fd: int
     buffer: memoryview
     hashers: list[Hasher]
-    left_bytes: int  # as far as known: it may grow
     size_bytes: int = 0  # read so far
-    credit: float = 0
 
 
 class SideBySide:
@@ -80,12 +77,12 @@ class SideBySide:
         except OSError as error:
             batch.finish((FileSum(path, 0, (), error),))
             return
-        self._readings.append(_Reading(batch, fd, self._free.pop(), hashers, os.fstat(fd).st_size))
+        self._readings.append(_Reading(batch, fd, self._free.pop(), hashers))
 
     def _go_on(self) -> None:
-        """Read a piece of each file that is due and digest them all; answer for those that are over."""
+        """Read a piece of each file and digest them all; answer for those that are over."""
         streams: list[tuple[Md5, memoryview]] = []
-        for reading in choose_due(self._readings):
+        for reading in list(self._readings):
             data = self._read(reading)
             if data is None:
                 self._readings.remove(reading)
@@ -109,7 +106,6 @@ class SideBySide:
             return None
         if count:
             reading.size_bytes += count
-            reading.left_bytes -= count
             return reading.buffer[:count]
         digests = tuple([hasher.digest() for hasher in reading.hashers])
         reading.batch.finish((FileSum(path, reading.size_bytes, ((0, reading.size_bytes, digests),), None),))
