@@ -8,7 +8,7 @@ Decides what differs between database engines:
     busy_timeout=30 s    short writes of commands wait for a job's commit
     foreign_keys=ON      off by default in SQLite
     temp_store=FILE      a worklist of ten million files does not belong into memory
-    cache_size=32 MiB    the indexes of some million rows; the default of 2 MiB makes random inserts read the disk
+    cache_size=24 MiB    the indexes of some million rows; the default of 2 MiB makes random inserts read the disk
     journal_size_limit   gives the room of a large commit back; else the log stays as large as it ever was
 """
 
@@ -20,7 +20,7 @@ import sqlite3
 from integrity.catalog import copying, failure, tables
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, SchemaMismatch, show_path
 
-_PRAGMAS = ("foreign_keys = ON", "temp_store = FILE", "cache_size = -32768")
+_PRAGMAS = ("foreign_keys = ON", "temp_store = FILE", "cache_size = -24576")
 _WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "journal_size_limit = 67108864")
 _DAMAGE = failure.CORRUPT_CODES | {sqlite3.SQLITE_ERROR}  # ERROR: a table is not there
 
