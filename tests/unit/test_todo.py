@@ -32,6 +32,15 @@ def test_large_files_wait_until_there_are_many() -> None:
     assert [11, 10] == todo.take_more(2)
 
 
+def test_few_large_files_do_not_wait_for_ever() -> None:
+    """Nothing else comes, and nobody says that it won't: they are begun."""
+    todo: Todo[int] = Todo(1, 10)
+    for size in range(3):
+        todo.put_large(size, size)
+
+    assert [2, 1, 0] == todo.take()
+
+
 def test_large_files_are_shared_when_nobody_gives_more() -> None:
     """Whoever waits for answers does not wait for more files to come: each idle thread gets its part."""
     todo: Todo[int] = Todo(2, 10)

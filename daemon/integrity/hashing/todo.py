@@ -23,6 +23,9 @@ T = TypeVar("T")
 _ENOUGH = 16
 """So many large files are worth to be begun although more may come, when there is nothing else to do."""
 
+_PATIENCE_S = 0.05
+"""Fewer are begun as well when nothing has come for so long: an idle thread gains nothing by waiting for more."""
+
 
 class Todo(Generic[T]):
     """
@@ -81,15 +84,16 @@ class Todo(Generic[T]):
         Returns:
             One thing that was ``put``, or a share of the large files; nothing when all is done.
         """
+        is_patient = True
         with self._changed:
             while True:
-                items = self._choose()
+                items = self._choose(is_patient=is_patient)
                 if items:
                     self._busy += 1
                     return items
                 if self._is_whole:
                     return []
-                self._changed.wait()
+                is_patient = self._changed.wait(_PATIENCE_S if self._large else None)
 
     def take_more(self, most: int) -> list[T]:
         """Take a share of the large files for a thread that has room for so many beside others; without waiting."""
@@ -121,13 +125,13 @@ class Todo(Generic[T]):
     def _is_urgent(self) -> bool:
         return self._is_whole or self._is_pressing
 
-    def _choose(self) -> list[T]:
+    def _choose(self, *, is_patient: bool) -> list[T]:
         """Take large files when there are many to choose from, or nothing else: few of them leave lanes empty."""
         if len(self._large) >= 4 * self._side_by_side:
             return self._share(self._side_by_side, takers=self._threads - self._busy)
         if self._small:
             return [self._small.popleft()]
-        if self._is_urgent or len(self._large) >= _ENOUGH:
+        if self._is_urgent or not is_patient or len(self._large) >= _ENOUGH:
             return self._share(self._side_by_side, takers=self._threads - self._busy)
         return []
 
