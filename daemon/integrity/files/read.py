@@ -24,7 +24,7 @@ from integrity.files.errorbudget import ErrorBudget
 from integrity.files.holes import find_data
 from integrity.files.opening import open_beneath, stat_beneath
 from integrity.files.racy import RacyWindow
-from integrity.files.residency import resident_bytes
+from integrity.files.residency import lies_in_memory
 from integrity.files.span import UNLIMITED, Pace, ReadMode, SpanReader, Terms
 from integrity.files.stamps import witness_of
 from integrity.files.writeback import write_back
@@ -40,10 +40,6 @@ _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESPIPE})
 
 _LYING_HOLES = frozenset({"zfs"})
 """OpenZFS has reported fresh data as holes (openzfs/zfs#15526), and its writes are not brought out by a write-back."""
-
-
-_LITTLE = 16
-"""So small a part of a file may be missing from memory: systems drop a few pages of what is in use, too."""
 
 
 class Segment(NamedTuple):
@@ -137,8 +133,7 @@ class Reader:
         except OSError:
             return False  # opening it for good will say why
         try:
-            size = os.fstat(fd).st_size
-            return (resident_bytes(fd, size) or 0) >= size - size // _LITTLE
+            return lies_in_memory(fd)
         finally:
             os.close(fd)
 

@@ -17,6 +17,9 @@ from collections.abc import Iterator
 
 from integrity.model import ByteRange
 
+_LITTLE = 16
+"""So small a part of a file may be missing from memory: systems drop a few pages of what is in use, too."""
+
 _CACHESTAT = 451  # the same on every architecture but Alpha
 _PROT_NONE = 0
 _MAP_FAILED = ctypes.c_void_p(-1).value
@@ -59,6 +62,12 @@ _munmap = _libc.munmap
 _munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _mincore = _libc.mincore
 _mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+
+
+def lies_in_memory(fd: int) -> bool:
+    """Say whether an open file is in the page cache, all or nearly all of it; not where that can't be told."""
+    size = os.fstat(fd).st_size
+    return (resident_bytes(fd, size) or 0) >= size - size // _LITTLE
 
 
 def resident_bytes(fd: int, size: int, start: int = 0) -> int | None:

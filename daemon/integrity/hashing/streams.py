@@ -52,17 +52,29 @@ def md5_file(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bytes
     return md5.digest()
 
 
-class HashingReader(io.BufferedIOBase):
+class _HashingFile(io.BufferedIOBase):
+    """What both have: a file that is theirs to close, and a digest."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.md5 = Md5()
+
+    def close(self) -> None:
+        """Close the file as well; may be called twice."""
+        if not self.closed:
+            try:
+                super().close()
+            finally:
+                self._file.close()
+
+
+class HashingReader(_HashingFile):
     """
     Read from a binary file and digest what was read. Closing it closes the file.
 
     Attributes:
         md5: the digest of everything read so far, or since it was reset.
     """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.md5 = Md5()
 
     def readable(self) -> bool:
         """Say yes."""
@@ -88,30 +100,18 @@ class HashingReader(io.BufferedIOBase):
         """Read up to the end of a line, at most so many bytes."""
         return self._digest(self._file.readline(-1 if size is None else size))
 
-    def close(self) -> None:
-        """Close the file as well; may be called twice."""
-        if not self.closed:
-            try:
-                super().close()
-            finally:
-                self._file.close()
-
     def _digest(self, data: bytes) -> bytes:
         self.md5.update(data)
         return data
 
 
-class HashingWriter(io.BufferedIOBase):
+class HashingWriter(_HashingFile):
     """
     Write to a binary file and digest what was written. Closing it closes the file.
 
     Attributes:
         md5: the digest of everything written so far, or since it was reset.
     """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.md5 = Md5()
 
     def writable(self) -> bool:
         """Say yes."""
@@ -128,11 +128,3 @@ class HashingWriter(io.BufferedIOBase):
         """Hand on what the file holds back."""
         if not self.closed:
             self._file.flush()
-
-    def close(self) -> None:
-        """Close the file as well; may be called twice."""
-        if not self.closed:
-            try:
-                super().close()
-            finally:
-                self._file.close()

@@ -21,7 +21,7 @@ from integrity.hashing.summing.batches import Batch, Kind
 from integrity.hashing.summing.crew import LARGE_BYTES, Crew
 from integrity.hashing.summing.records import STDIN, FileSum, Hint, PieceSum, Request
 
-__all__ = ["STDIN", "FileSum", "Hint", "PieceSum", "Request", "sum_each", "sum_files"]
+__all__ = ["LARGE_BYTES", "STDIN", "FileSum", "Hint", "PieceSum", "Request", "sum_each", "sum_files"]
 
 _MOST_FILES = 131_072
 _MOST_BEGUN = 1024
@@ -81,7 +81,7 @@ def _sum(
     try:
         for item in _into_batches(requests, begun):
             if isinstance(item, Hint):
-                if item.size_bytes > LARGE_BYTES and len(begun) < _MOST_BEGUN:
+                if len(begun) < _MOST_BEGUN:
                     begun[item.path] = Batch((item.path,), algorithms)
                     crew.give(begun[item.path])
                 continue

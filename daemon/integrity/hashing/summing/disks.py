@@ -7,10 +7,7 @@ import threading
 from contextlib import AbstractContextManager, nullcontext
 
 from integrity.files.devices import find_device
-from integrity.files.residency import resident_bytes
-
-_LITTLE = 16
-"""So small a part of a file may be missing from memory: systems drop a few pages of what is in use, too."""
+from integrity.files.residency import lies_in_memory
 
 
 class Disks:
@@ -22,12 +19,12 @@ class Disks:
 
     def can_jump(self, fd: int) -> bool:
         """Say whether an open file lies on a disk that does not turn, or in memory, all or nearly all of it."""
-        return self._find_spindle(fd) is None or self._lies_in_memory(fd)
+        return self._find_spindle(fd) is None or lies_in_memory(fd)
 
     def turn(self, fd: int) -> AbstractContextManager[object]:
         """Give what to hold while an open file is read: a disk that turns is read by one thread at a time."""
         spindle = self._find_spindle(fd)
-        return nullcontext() if spindle is None or self._lies_in_memory(fd) else spindle
+        return nullcontext() if spindle is None or lies_in_memory(fd) else spindle
 
     def _find_spindle(self, fd: int) -> threading.Lock | None:
         device = os.fstat(fd).st_dev
@@ -35,10 +32,6 @@ class Disks:
             if device not in self._spindles:
                 self._spindles[device] = threading.Lock() if _is_rotational(fd) else None
             return self._spindles[device]
-
-    def _lies_in_memory(self, fd: int) -> bool:
-        size = os.fstat(fd).st_size
-        return (resident_bytes(fd, size) or 0) >= size - size // _LITTLE
 
 
 def _is_rotational(fd: int) -> bool:

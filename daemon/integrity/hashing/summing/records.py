@@ -38,7 +38,6 @@ class Request(NamedTuple):
 
 
 class Hint(NamedTuple):
-    """A file that will be asked for later on. A large one can be begun at once."""
+    """A large file that will be asked for later on, and can be begun at once."""
 
     path: bytes
-    size_bytes: int

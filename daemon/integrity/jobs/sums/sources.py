@@ -16,11 +16,8 @@ from integrity.errors import show_path
 from integrity.files.excludes import Excludes
 from integrity.files.opening import open_root
 from integrity.files.walk import walk
-from integrity.hashing.summing import Hint
+from integrity.hashing.summing import LARGE_BYTES, Hint
 from integrity.model import SkipReason
-
-_LARGE = 1 << 20
-"""Of smaller files it is not worth to be told beforehand."""
 
 Complain = Callable[[bytes, str], None]
 """Takes a folder, and why not all below it could be found."""
@@ -56,7 +53,7 @@ def _list_tree(top: bytes, complain: Complain) -> Iterator[bytes | Hint]:
         for listing in walk(root_fd, excludes=Excludes(builtin=False), cross_mounts=True):
             prefix = base + listing.folder + b"/" if listing.folder else base
             paths += [prefix + file.name for file in listing.files]
-            yield from (Hint(prefix + file.name, file.size_bytes) for file in listing.files if file.size_bytes > _LARGE)
+            yield from (Hint(prefix + file.name) for file in listing.files if file.size_bytes > LARGE_BYTES)
             for skip in listing.skips:
                 if skip.reason is SkipReason.MOUNT:
                     complain(base + skip.path, f"not entered: it is mounted a second time below {show_path(top)}")
