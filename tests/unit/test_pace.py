@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-
 from integrity.jobs.pace import Throttle
+from integrity.jobs.stop import Stop
 
 
 class Clock:
@@ -23,7 +22,7 @@ class Clock:
 
 def make_throttle(rate: int) -> tuple[Throttle, Clock]:
     clock = Clock()
-    return Throttle(rate, threading.Event(), monotonic=clock.monotonic, wait=clock.wait), clock
+    return Throttle(rate, Stop(), monotonic=clock.monotonic, wait=clock.wait), clock
 
 
 def test_one_large_piece_is_waited_for():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -30,9 +29,10 @@ def make_quiet_context(session: Session, catalog: Catalog) -> Context:
     from integrity.cli.console import ConsoleReport
     from integrity.cli.progress import NoProgress
     from integrity.jobs.runner import make_context
+    from integrity.jobs.stop import Stop
 
     report = ConsoleReport(session.output, NoProgress())
-    return make_context(catalog, session.config, report, jobs=None, stop=threading.Event())
+    return make_context(catalog, session.config, report, jobs=None, stop=Stop())
 
 
 def run_job(

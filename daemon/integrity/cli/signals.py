@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from integrity.jobs.stop import Stop
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[threading.Event]:
+def stop_on_signals() -> Iterator[Stop]:
     """
-    Give an event that is set by the first signal; the second ends the process as if there were no handler.
+    Give what is set by the first signal; the second ends the process as if there were no handler.
 
     The job commits what it has and ends by itself. What is ignored on purpose stays so: nohup ignores SIGHUP.
     """
-    stop = threading.Event()
+    stop = Stop()
 
     def handle(number: int, _: FrameType | None) -> None:
         if stop.is_set():

@@ -15,7 +15,7 @@ from integrity.model import Blocks, ByteRange, Reading, Witness
 
 
 class StopSignal(Protocol):
-    """What says that a run is to end; ``threading.Event`` is one. Asked from any thread."""
+    """What says that a run is to end; Asked from any thread."""
 
     def is_set(self) -> bool:
         """Say whether no more is to be begun; once it is, it stays so."""

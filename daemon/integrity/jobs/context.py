@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from integrity.hashing.shared import BUFFER_BYTES
 from integrity.jobs import messages
 from integrity.jobs.pace import Throttle
 from integrity.jobs.report import Note, NoteKind, Progress, Report
+from integrity.jobs.stop import Stop
 from integrity.model import (
     Capability,
     Certainty,
@@ -67,7 +67,7 @@ class Context:
     config: Config
     report: Report
     jobs: int | None = None
-    stop: threading.Event = field(default_factory=threading.Event)
+    stop: Stop = field(default_factory=Stop)
     clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
     wait: Callable[[float], bool] | None = None

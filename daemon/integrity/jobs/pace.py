@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from integrity.jobs.stop import Stop
+
 BURST_S = 0.25
 """So much of a second's allowance may be read at once; what was not used up is not saved for longer."""
 
@@ -24,7 +26,7 @@ class Throttle:
     def __init__(
         self,
         rate_bytes_per_s: int,
-        stop: threading.Event,
+        stop: Stop,
         *,
         monotonic: Callable[[], float] = time.monotonic,
         wait: Callable[[float], bool] | None = None,

@@ -9,7 +9,6 @@ I3  A root that is not itself is suspended, and nothing is concluded about its f
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -34,6 +33,7 @@ from integrity.jobs.paging import iterate_files
 from integrity.jobs.report import Note, NoteKind, Report, Summary
 from integrity.jobs.scan import Scanner, ScanOptions
 from integrity.jobs.scrub import Scrubber, ScrubOptions
+from integrity.jobs.stop import Stop
 from integrity.jobs.targets import Target, find_targets
 from integrity.model import (
     COVERAGE_PROBLEMS,
@@ -51,9 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def make_context(
-    catalog: Catalog, config: Config, report: Report, *, jobs: int | None, stop: threading.Event
-) -> Context:
+def make_context(catalog: Catalog, config: Config, report: Report, *, jobs: int | None, stop: Stop) -> Context:
     """Make the surroundings of a job as the real world has them."""
     return Context(catalog, config, report, jobs=jobs, stop=stop)
 
