@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from support.preload import Shims
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave no mounts behind, however the run ends."""
+    """Leave no mounts behind, however the run ends; have the program see signals, also where nohup has it ignore one."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if is_privileged():
         enter_private_mounts()
 
