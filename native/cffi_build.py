@@ -38,11 +38,12 @@ ffibuilder.cdef(
         uint64_t status; uint64_t size_bytes; int64_t mtime_ns; int64_t ctime_ns; uint64_t inode; uint64_t offset;
         uint8_t md5[16];
     } file_batch_record;
-    size_t file_batch_read(int root_fd, const char *paths, size_t paths_bytes, size_t count, uint64_t limit_bytes,
-                           uint8_t *arena, size_t arena_bytes, file_batch_record *records);
+    typedef struct { const char *text; size_t text_bytes; size_t count; } file_batch_paths;
+    size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
+                             size_t arena_bytes, file_batch_record *records);
+    size_t load_batch_read(const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena, size_t arena_bytes,
+                           file_batch_record *records);
     int file_batch_digest(const uint8_t *arena, file_batch_record *records, size_t count);
-    size_t load_batch_read(const char *paths, size_t paths_bytes, size_t count, uint64_t limit_bytes, uint8_t *arena,
-                           size_t arena_bytes, file_batch_record *records);
 
     #define FOLDER_BATCH_LISTED ...
     #define FOLDER_BATCH_NOT_MINE ...
@@ -72,5 +73,5 @@ ffibuilder.cdef(
                                folder_batch_result *result);
     """
 )
-_HEADERS = ("md5.h", "md5_batch.h", "file_batch.h", "folder_batch.h")
+_HEADERS = ("md5.h", "md5_batch.h", "file_batch.h", "stable_batch.h", "load_batch.h", "folder_batch.h")
 ffibuilder.set_source("integrity._native", "\n".join(f'#include "{header}"' for header in _HEADERS))

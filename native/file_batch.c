@@ -1,252 +1,43 @@
 /*
- * One file after the other through the fewest system calls that keep the promise of file_batch.h.
- *
- * The rules and the order are those of the reader in Python (files/read.py), which knows the reasons and the exceptions.
+ * The arena: contents one behind the other, each at the beginning of a cache line; then their MD5s.
  */
-#define _GNU_SOURCE
-#define _FILE_OFFSET_BITS 64
-
 #include "file_batch.h"
 
 #include "md5_batch.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
-/* Spelled out, because the headers of the machine that builds may be older than the kernel that runs. */
-#define CALL_OPENAT2 437
-#define CALL_CACHESTAT 451
-#define FLAG_NOWAIT 0x00000008
-#define RESOLVE_FLAGS (0x02 | 0x04 | 0x08) /* NO_MAGICLINKS, NO_SYMLINKS, BENEATH */
-#define RESOLVE_FROM_CACHE 0x20            /* Linux 5.12 */
-
-#define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
-#define STAT_BLOCK_BYTES 512U
-#define WINDOW_PAGES 256U
 #define MOST_ORDERED 512U /* files at a time */
 #define SIZE_CLASSES 64U
-#define MOST_SECONDS 9223372035 /* about the year 2262: so many fit into 64 bits of nanoseconds, both ways */
 
-struct open_terms { /* struct open_how of openat2(2) */
-    uint64_t flags;
-    uint64_t mode;
-    uint64_t resolve;
-};
-
-struct cache_range { /* struct cachestat_range of cachestat(2) */
-    uint64_t offset;
-    uint64_t length;
-};
-
-struct cache_counts { /* struct cachestat, in pages */
-    uint64_t cached;
-    uint64_t dirty;
-    uint64_t in_writeback;
-    uint64_t evicted;
-    uint64_t recently_evicted;
-};
-
-static int open_beneath(int root_fd, const char *path, uint64_t flags)
+static size_t align(size_t used)
 {
-    struct open_terms terms = {flags, 0, RESOLVE_FLAGS | RESOLVE_FROM_CACHE};
-
-    return (int)syscall(CALL_OPENAT2, root_fd, path, &terms, sizeof terms);
+    return used + (FILE_BATCH_ALIGNMENT - used % FILE_BATCH_ALIGNMENT) % FILE_BATCH_ALIGNMENT;
 }
 
-static int open_quietly(int root_fd, const char *path)
+size_t file_batch_fill(file_batch_reader read_one, const void *context, const file_batch_paths *paths,
+                       uint64_t limit_bytes, uint8_t *arena, size_t arena_bytes, file_batch_record *records)
 {
-    const int fd = open_beneath(root_fd, path, OPEN_FLAGS | O_NOATIME);
-
-    /* O_NOATIME is for the owner and root. */
-    return fd < 0 && errno == EPERM ? open_beneath(root_fd, path, OPEN_FLAGS) : fd;
-}
-
-static size_t count_pages(uint64_t size_bytes, size_t page_bytes)
-{
-    return (size_t)((size_bytes + page_bytes - 1) / page_bytes);
-}
-
-/*
- * Kernels before 6.5. The mapping allows no access, so that nothing can become a signal. mincore tells only the owner
- * and root the truth, and "all" to everybody else.
- */
-static int is_mapped_file_resident(int fd, const struct stat *stat, size_t page_bytes)
-{
-    const uint64_t size_bytes = (uint64_t)stat->st_size;
-    const uid_t user = geteuid();
-    unsigned char pages[WINDOW_PAGES];
-    size_t left = count_pages(size_bytes, page_bytes);
-    uint8_t *map, *next;
-
-    if (user != 0 && user != stat->st_uid)
-        return 0;
-    map = mmap(NULL, (size_t)size_bytes, PROT_NONE, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED)
-        return 0;
-    for (next = map; left != 0;) {
-        const size_t window = left < WINDOW_PAGES ? left : WINDOW_PAGES;
-        size_t resident = 0;
-
-        if (mincore(next, window * page_bytes, pages) != 0)
-            break;
-        while (resident < window && (pages[resident] & 1) != 0)
-            resident++;
-        if (resident < window)
-            break;
-        next += window * page_bytes;
-        left -= window;
-    }
-    munmap(map, (size_t)size_bytes);
-    return left == 0;
-}
-
-/* What is known of the pages of an open file. Without ${is_known} nothing is: an older kernel, or a filter that refuses. */
-struct pages {
-    int is_known;
-    uint64_t cached;
-};
-
-/* Bring what is dirty to the disk; a file whose pages are known to be clean needs no call for that. */
-static int write_back(int fd, struct pages *pages)
-{
-    struct cache_range range = {0, 0}; /* to the end */
-    struct cache_counts counts;
-
-    pages->cached = 0;
-    pages->is_known = syscall(CALL_CACHESTAT, fd, &range, &counts, 0U) == 0;
-    if (pages->is_known) {
-        pages->cached = counts.cached;
-        if (counts.dirty == 0 && counts.in_writeback == 0)
-            return 0;
-    } else if (errno != ENOSYS && errno != EPERM) {
-        return -1; /* EPERM is how older filters of containers refuse a call that they don't know */
-    }
-    return sync_file_range(fd, 0, 0,
-                           SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-}
-
-static int is_resident(int fd, const struct stat *stat, const struct pages *pages)
-{
-    const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-
-    if (stat->st_size == 0)
-        return 1;
-    if (pages->is_known)
-        return pages->cached >= count_pages((uint64_t)stat->st_size, page_bytes);
-    return is_mapped_file_resident(fd, stat, page_bytes);
-}
-
-static int fits_in_ns(const struct timespec *time)
-{
-    return time->tv_sec >= -MOST_SECONDS && time->tv_sec <= MOST_SECONDS;
-}
-
-static int64_t in_ns(const struct timespec *time)
-{
-    return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
-}
-
-/* Say whether ${stat} is of a file that can be read here, before anything is known of its pages. */
-static int is_plain(const struct stat *stat, uint64_t limit_bytes)
-{
-    return S_ISREG(stat->st_mode) && stat->st_size >= 0 && (uint64_t)stat->st_size <= limit_bytes &&
-           (uint64_t)stat->st_blocks * STAT_BLOCK_BYTES >= (uint64_t)stat->st_size &&
-           fits_in_ns(&stat->st_mtim) && fits_in_ns(&stat->st_ctim);
-}
-
-static int is_same_version(const struct stat *one, const struct stat *other)
-{
-    return one->st_size == other->st_size && one->st_dev == other->st_dev && one->st_ino == other->st_ino &&
-           one->st_mtim.tv_sec == other->st_mtim.tv_sec && one->st_mtim.tv_nsec == other->st_mtim.tv_nsec &&
-           one->st_ctim.tv_sec == other->st_ctim.tv_sec && one->st_ctim.tv_nsec == other->st_ctim.tv_nsec;
-}
-
-static int read_whole(int fd, uint8_t *to, size_t size_bytes)
-{
-    struct iovec piece = {to, size_bytes};
-    ssize_t count = preadv2(fd, &piece, 1, 0, FLAG_NOWAIT);
-
-    /* A file system without this flag; that everything is in memory has been asked. */
-    if (count < 0 && errno == EOPNOTSUPP)
-        count = pread(fd, to, size_bytes, 0);
-    return count >= 0 && (size_t)count == size_bytes ? 0 : -1;
-}
-
-/*
- * Read the open file into ${to}, of which ${room_bytes} are left. Return 0 if it was read, 1 if it needs more room, -1
- * if it is the caller's.
- */
-static int read_open(int fd, int root_fd, const char *path, uint64_t limit_bytes, uint8_t *to, size_t room_bytes,
-                     file_batch_record *record)
-{
-    struct pages pages;
-    struct stat before, after;
-
-    if (write_back(fd, &pages) != 0 || fstat(fd, &before) != 0 || !is_plain(&before, limit_bytes))
-        return -1;
-    if ((uint64_t)before.st_size > room_bytes)
-        return 1;
-    /*
-     * One stat tells two things: the path still leads to the file that was read, and this has not changed. Should a
-     * folder on the way have become a link meanwhile, it is still that file.
-     */
-    if (!is_resident(fd, &before, &pages) || read_whole(fd, to, (size_t)before.st_size) != 0 ||
-        fstatat(root_fd, path, &after, AT_SYMLINK_NOFOLLOW) != 0 || !is_same_version(&before, &after))
-        return -1;
-    record->size_bytes = (uint64_t)before.st_size;
-    record->mtime_ns = in_ns(&before.st_mtim);
-    record->ctime_ns = in_ns(&before.st_ctim);
-    record->inode = (uint64_t)before.st_ino;
-    return 0;
-}
-
-static int read_one(int root_fd, const char *path, uint64_t limit_bytes, uint8_t *to, size_t room_bytes,
-                    file_batch_record *record)
-{
-    int result;
-    int fd;
-
-    /* The kernel would resolve ".." as long as it stays beneath the root; the reader refuses it, and says so. */
-    if (strstr(path, "..") != NULL)
-        return -1;
-    fd = open_quietly(root_fd, path);
-    if (fd < 0)
-        return -1;
-    result = read_open(fd, root_fd, path, limit_bytes, to, room_bytes, record);
-    close(fd);
-    return result;
-}
-
-size_t file_batch_read(int root_fd, const char *paths, size_t paths_bytes, size_t count, uint64_t limit_bytes,
-                       uint8_t *arena, size_t arena_bytes, file_batch_record *records)
-{
-    const char *const end = paths + paths_bytes;
-    const char *path = paths;
+    const char *const end = paths->text + paths->text_bytes;
+    const char *path = paths->text;
     size_t used = 0;
     size_t done = 0;
 
-    while (done < count) {
+    while (done < paths->count) {
         const char *const nul = memchr(path, 0, (size_t)(end - path));
         file_batch_record *const record = records + done;
-        int result;
+        int outcome;
 
         if (nul == NULL)
             break;
         memset(record, 0, sizeof *record);
-        result = read_one(root_fd, path, limit_bytes, arena + used, arena_bytes - used, record);
-        if (result > 0 && used != 0)
+        outcome = read_one(context, path, limit_bytes, arena + used, arena_bytes - used, record);
+        if (outcome == FILE_BATCH_NO_ROOM && used != 0)
             break;
-        record->status = result == 0 ? FILE_BATCH_READ : FILE_BATCH_NOT_MINE;
+        record->status = outcome == FILE_BATCH_TAKEN ? FILE_BATCH_READ : FILE_BATCH_NOT_MINE;
         record->offset = used;
-        if (result == 0)
-            used += (size_t)record->size_bytes;
-        used += (FILE_BATCH_ALIGNMENT - used % FILE_BATCH_ALIGNMENT) % FILE_BATCH_ALIGNMENT;
+        if (outcome == FILE_BATCH_TAKEN)
+            used = align(used + (size_t)record->size_bytes);
         if (used > arena_bytes)
             used = arena_bytes;
         path = nul + 1;

@@ -1,11 +1,8 @@
 /*
- * Read many small files that lie in the page cache, each as one stable version, in one call.
+ * Many small files in one arena, whichever way each of them is read, and their MD5s.
  *
- * Decides nothing about files: whatever is out of the ordinary in any way is left to the caller, who reads it by itself
- * and finds out what it is. So there are no errors here, only files that were read and files that were not. Never waits
- * for a disk to read; waits for no lock, FIFO or terminal.
- *
- * Nothing here prints, aborts, allocates or keeps state: every buffer is the caller's. Linux only.
+ * Decides where contents lie and when the arena is full; what a file must be to be read is the reader's. Nothing here
+ * prints, aborts, allocates or keeps state: every buffer is the caller's.
  */
 #ifndef FILE_BATCH_H
 #define FILE_BATCH_H
@@ -31,24 +28,36 @@ typedef struct {
     uint8_t md5[16]; /* zeros until file_batch_digest */
 } file_batch_record;
 
-/*
- * Read files of at most ${limit_bytes} beneath ${root_fd}, whose paths stand in ${paths} one after the other, ${count} of
- * them, each closed by a NUL byte; all of them within ${paths_bytes}. Contents go into ${arena}, one record for each
- * file into ${records}.
- *
- * A file is read if: it opens beneath the root without a symbolic link on the way and without its folders having to be
- * looked up on the disk; it is regular, without holes, and all of it is in memory; none of its size, mtime, ctime and
- * inode moves while it is read, neither on the descriptor nor at the path. What is dirty is written back before the
- * first stat; the atime does not move, as far as the system lets us.
- *
- * Return how many files have a record now, from the first on. It is less than ${count} if the next one does not fit into
- * the rest of the arena: call again with the others. The first always gets a record.
- */
-size_t file_batch_read(int root_fd, const char *paths, size_t paths_bytes, size_t count, uint64_t limit_bytes,
-                       uint8_t *arena, size_t arena_bytes, file_batch_record *records);
+/* Paths that stand one after the other, each closed by a NUL byte. */
+typedef struct {
+    const char *text;
+    size_t text_bytes;
+    size_t count;
+} file_batch_paths;
+
+/* What a reader made of a file. */
+#define FILE_BATCH_TAKEN 0     /* it was read */
+#define FILE_BATCH_NO_ROOM 1   /* it needs more room than there is left */
+#define FILE_BATCH_LEAVE (-1)  /* it is the caller's */
 
 /*
- * Write the MD5 of the content of each file that was read into its record; ${arena} must be as file_batch_read left it.
+ * Read one file of at most ${limit_bytes} into ${to}, of which ${room_bytes} are left, and fill in its record, all zeros
+ * so far, but for the status, the offset and the MD5.
+ */
+typedef int (*file_batch_reader)(const void *context, const char *path, uint64_t limit_bytes, uint8_t *to,
+                                 size_t room_bytes, file_batch_record *record);
+
+/*
+ * Have files read into ${arena}, one record for each into ${records}.
+ *
+ * Return how many files have a record now, from the first on. It is less than there are paths if the next one does not
+ * fit into the rest of the arena: call again with the others. The first always gets a record.
+ */
+size_t file_batch_fill(file_batch_reader read_one, const void *context, const file_batch_paths *paths,
+                       uint64_t limit_bytes, uint8_t *arena, size_t arena_bytes, file_batch_record *records);
+
+/*
+ * Write the MD5 of the content of each file that was read into its record; ${arena} must be as file_batch_fill left it.
  * Refuse (-1) as md5_init does.
  */
 int file_batch_digest(const uint8_t *arena, file_batch_record *records, size_t count);

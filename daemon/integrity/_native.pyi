@@ -36,7 +36,9 @@ class CBuffer(Buffer):
 class _FFI:
     NULL: CData
     def new(
-        self, ctype: CType | str, init: int | list[tuple[CData, CData, int]] | list[tuple[int, int]] = ...
+        self,
+        ctype: CType | str,
+        init: int | tuple[CData, int, int] | list[tuple[CData, CData, int]] | list[tuple[int, int]] = ...,
     ) -> CData: ...
     def typeof(self, declaration: str) -> CType: ...
     @overload
@@ -68,28 +70,13 @@ class _Lib:
     def md5_batch_joined(self, data: CData | bytes, sizes_bytes: CData, count: int, digests: CData) -> int: ...
     def md5_batch(self, messages: CData, count: int, digests: CData) -> int: ...
     FILE_BATCH_READ: int
+    def stable_batch_read(
+        self, root_fd: int, paths: CData, limit_bytes: int, arena: CData, arena_bytes: int, records: CData
+    ) -> int: ...
     def load_batch_read(
-        self,
-        paths: bytes,
-        paths_bytes: int,
-        count: int,
-        limit_bytes: int,
-        arena: CData,
-        arena_bytes: int,
-        records: CData,
+        self, paths: CData, limit_bytes: int, arena: CData, arena_bytes: int, records: CData
     ) -> int: ...
     def file_batch_digest(self, arena: CData, records: CData, count: int) -> int: ...
-    def file_batch_read(
-        self,
-        root_fd: int,
-        paths: bytes,
-        paths_bytes: int,
-        count: int,
-        limit_bytes: int,
-        arena: CData,
-        arena_bytes: int,
-        records: CData,
-    ) -> int: ...
     FOLDER_BATCH_LISTED: int
     FOLDER_BATCH_NOT_MINE: int
     FOLDER_BATCH_TOO_LARGE: int

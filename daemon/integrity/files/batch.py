@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity._native import ffi, lib
-from integrity.errors import NativeError
+from integrity.files.packed import digest, pack
 from integrity.files.racy import RacyWindow
 from integrity.model import Witness
 
@@ -27,12 +27,6 @@ _RECORD = struct.Struct("=QQqqqQ16s")
 """``file_batch_record`` of native/file_batch.h: status, size, mtime, ctime, inode (folded), offset, MD5."""
 
 _READ = lib.FILE_BATCH_READ
-
-_new = ffi.new
-_buffer = ffi.buffer
-_from_buffer = ffi.from_buffer
-_file_batch_read = lib.file_batch_read
-_file_batch_digest = lib.file_batch_digest
 
 
 class CachedFile(NamedTuple):
@@ -65,18 +59,16 @@ class BatchReader:
         Returns:
             One entry for each of the first so many paths, at least one: None for a file to be read the long way.
         """
-        count = len(paths)
-        joined = b"\0".join(paths) + b"\0"
-        if joined.count(b"\0") != count:  # a NUL byte inside a path: no such file, and all behind it would be mistaken
-            return [None] * count
-        records = _new("file_batch_record[]", count)
+        packed = pack(paths)
+        if packed is None:
+            return [None] * len(paths)
         window = self._begin_window()
-        to = _from_buffer(arena)
-        done = _file_batch_read(self._root_fd, joined, len(joined), count, limit_bytes, to, len(arena), records)
+        to = ffi.from_buffer(arena)
+        done = lib.stable_batch_read(self._root_fd, packed.paths, limit_bytes, to, len(arena), packed.records)
         in_doubt = window.end()
-        if md5 and _file_batch_digest(to, records, done) != 0:
-            raise NativeError("cannot compute MD5: the C core fails its self-test; set INTEGRITY_NATIVE=off")
-        return _decode(records, done, in_doubt, arena, has_md5=md5)
+        if md5:
+            digest(to, packed, done)
+        return _decode(packed.records, done, in_doubt, arena, has_md5=md5)
 
 
 def _decode(
@@ -84,11 +76,11 @@ def _decode(
 ) -> list[CachedFile | None]:
     files: list[CachedFile | None] = []
     since_ns, until_ns = in_doubt
-    for status, size, mtime_ns, ctime_ns, inode, offset, digest in islice(_RECORD.iter_unpack(_buffer(records)), count):
+    for status, size, mtime_ns, ctime_ns, inode, offset, md5 in islice(_RECORD.iter_unpack(ffi.buffer(records)), count):
         if status != _READ:
             files.append(None)
             continue
         is_racy = since_ns <= mtime_ns <= until_ns or since_ns <= ctime_ns <= until_ns
         witness = Witness(size, mtime_ns, ctime_ns, inode, is_racy)
-        files.append(CachedFile(witness, arena[offset : offset + size], digest if has_md5 else None))
+        files.append(CachedFile(witness, arena[offset : offset + size], md5 if has_md5 else None))
     return files

@@ -13,16 +13,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from integrity._native import ffi, lib
-from integrity.errors import NativeError
+from integrity.files.packed import digest, pack
 
 _RECORD = struct.Struct("=QQ24xQ16s")
 """``file_batch_record`` of native/file_batch.h: status, size, offset, MD5."""
 
 _READ = lib.FILE_BATCH_READ
-
-_new = ffi.new
-_buffer = ffi.buffer
-_from_buffer = ffi.from_buffer
 
 
 class LoadedFile(NamedTuple):
@@ -56,16 +52,14 @@ def load_files(paths: Sequence[bytes], limit_bytes: int, arena: memoryview, *, m
     Raises:
         NativeError: the C core fails its self-test.
     """
-    count = len(paths)
-    joined = b"\0".join(paths) + b"\0"
-    if joined.count(b"\0") != count:  # a NUL byte inside a path: no such file, and all behind it would be mistaken
-        return [LoadedFile(0, None, b"")] * count
-    records = _new("file_batch_record[]", count)
-    to = _from_buffer(arena)
-    done = lib.load_batch_read(joined, len(joined), count, limit_bytes, to, len(arena), records)
-    if md5 and lib.file_batch_digest(to, records, done) != 0:
-        raise NativeError("cannot compute MD5: the C core fails its self-test; set INTEGRITY_NATIVE=off")
+    packed = pack(paths)
+    if packed is None:
+        return [LoadedFile(0, None, b"")] * len(paths)
+    to = ffi.from_buffer(arena)
+    done = lib.load_batch_read(packed.paths, limit_bytes, to, len(arena), packed.records)
+    if md5:
+        digest(to, packed, done)
     return [
-        LoadedFile(size, arena[offset : offset + size] if status == _READ else None, digest)
-        for status, size, offset, digest in islice(_RECORD.iter_unpack(_buffer(records)), done)
+        LoadedFile(size, arena[offset : offset + size] if status == _READ else None, md5_digest)
+        for status, size, offset, md5_digest in islice(_RECORD.iter_unpack(ffi.buffer(packed.records)), done)
     ]

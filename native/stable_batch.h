@@ -1,0 +1,24 @@
+/*
+ * Read many small files that lie in the page cache, each as one stable version, in one call.
+ *
+ * Decides nothing about files: whatever is out of the ordinary in any way is left to the caller, who reads it by itself
+ * and finds out what it is. So there are no errors here, only files that were read and files that were not. Never waits
+ * for a disk to read; waits for no lock, FIFO or terminal. Linux only.
+ */
+#ifndef STABLE_BATCH_H
+#define STABLE_BATCH_H
+
+#include "file_batch.h"
+
+/*
+ * Read files of at most ${limit_bytes} beneath ${root_fd} as file_batch_fill does.
+ *
+ * A file is read if: it opens beneath the root without a symbolic link on the way and without its folders having to be
+ * looked up on the disk; it is regular, without holes, and all of it is in memory; none of its size, mtime, ctime and
+ * inode moves while it is read, neither on the descriptor nor at the path. What is dirty is written back before the
+ * first stat; the atime does not move, as far as the system lets us.
+ */
+size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
+                         size_t arena_bytes, file_batch_record *records);
+
+#endif
