@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -15,15 +16,15 @@ from alembic.script import ScriptDirectory
 from integrity.catalog import maintenance, tables
 from integrity.catalog.connect import Catalog
 from integrity.catalog.upgrade import run_migrations, shipped_scripts, upgrade
-from integrity.errors import CatalogError
+from integrity.errors import CatalogError, SchemaMismatch
 from support.catalogs import MIB, NOW, CatalogBox, make_blocks, make_reading
 
 BAD_STEP = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "{next_revision}"
+down_revision = "{head}"
 
 
 def upgrade():
@@ -41,6 +42,7 @@ def shipped() -> ScriptDirectory:
 
 
 REVISIONS = sorted(script.revision for script in shipped().walk_revisions())
+NEXT = f"{int(tables.SCHEMA_REVISION) + 1:04}"
 
 
 def schema(db: sqlite3.Connection) -> dict[str, str]:
@@ -98,13 +100,46 @@ def test_upgrade_from_every_revision_keeps_the_rows(tmp_path: Path, revision: st
         assert db.execute("PRAGMA foreign_keys").fetchone() == (1,)
 
 
-def with_a_second_step(folder: Path, last: str) -> str:
+def take_back_to_0001(path: bytes) -> None:
+    """Make of a catalog what the first version would have written, and prove it by what that version's step makes."""
+    with (
+        closing(sqlite3.connect(path.decode(), isolation_level=None)) as db,
+        closing(sqlite3.connect(":memory:", isolation_level=None)) as first,
+    ):
+        run_migrations(first, to="0001")
+        for table in schema(db).keys() - schema(first).keys():
+            db.execute(f"DROP TABLE IF EXISTS {table}")
+        db.execute("UPDATE alembic_version SET version_num = '0001'")
+        assert schema(first) == schema(db)
+
+
+def test_catalog_of_the_first_version_is_upgraded_by_who_writes(filled: CatalogBox) -> None:
+    """Its rows keep their seals, new ones can be written beside them, and a copy of it as it was is kept."""
+    filled.catalog.close()
+    take_back_to_0001(filled.path)
+    with pytest.raises(SchemaMismatch, match="catalog upgrade"):
+        Catalog.open(filled.path, writes=False)
+
+    with filled.reopen() as catalog:
+        filled.record(b"new")
+        assert maintenance.check(catalog).is_right
+        with catalog.transaction() as c:
+            values = {"schedule": "scrub", "root_id": filled.root.id, "due_at": None, "started_at": NOW}
+            c.execute(tables.schedule_run.insert().values(values))
+            assert c.execute(tables.schedule_run.select()).one().finished_at is None
+        assert filled.check_tally().is_right
+    copies = [name for name in os.listdir(os.path.dirname(filled.path)) if b".before-0002-" in name]
+    assert len(copies) == 1
+
+
+def with_one_more_step(folder: Path, last: str) -> str:
     """Copy the shipped steps and add one."""
     shipped_folder = Path(shipped_scripts())
     (folder / "versions").mkdir(parents=True)
     for script in [shipped_folder / "env.py", *sorted((shipped_folder / "versions").glob("*.py"))]:
         (folder / script.relative_to(shipped_folder)).write_bytes(script.read_bytes())
-    (folder / "versions" / "v0002_bad.py").write_text(BAD_STEP.format(last=last))
+    bad_step = BAD_STEP.format(last=last, head=tables.SCHEMA_REVISION, next_revision=NEXT)
+    (folder / "versions" / f"v{NEXT}_bad.py").write_text(bad_step)
     return str(folder)
 
 
@@ -116,13 +151,13 @@ def test_failing_step_leaves_nothing_behind(filled: CatalogBox, tmp_path: Path, 
     """Neither a half-made table nor a lost row nor another version: the catalog goes on as it was."""
     before = dump(filled.path)
     filled.catalog.close()
-    scripts = with_a_second_step(tmp_path / "scripts", last)
+    scripts = with_one_more_step(tmp_path / "scripts", last)
     with closing(sqlite3.connect(filled.path.decode(), isolation_level=None)) as db:
         with pytest.raises(CatalogError, match="was undone"):
-            upgrade(filled.path, db, to="0002", scripts=scripts, clock=lambda: NOW)
+            upgrade(filled.path, db, to=NEXT, scripts=scripts, clock=lambda: NOW)
         assert not db.in_transaction
     assert dump(filled.path) == before
-    assert dump(filled.path + b".before-0002-20251121T044000Z") == before
+    assert dump(filled.path + f".before-{NEXT}-20251121T044000Z".encode()) == before
     with filled.reopen() as catalog:
         assert maintenance.check(catalog).is_right
 
@@ -130,9 +165,9 @@ def test_failing_step_leaves_nothing_behind(filled: CatalogBox, tmp_path: Path, 
 def test_good_step_rebuilds_a_table_without_losing_what_points_to_it(filled: CatalogBox, tmp_path: Path) -> None:
     """SQLite can only copy a table to change it; the rows that point to it stay."""
     filled.catalog.close()
-    scripts = with_a_second_step(tmp_path / "scripts", "UPDATE folder SET half_done = 1")
+    scripts = with_one_more_step(tmp_path / "scripts", "UPDATE folder SET half_done = 1")
     with closing(sqlite3.connect(filled.path.decode(), isolation_level=None)) as db:
-        upgrade(filled.path, db, to="0002", scripts=scripts, clock=lambda: NOW)
+        upgrade(filled.path, db, to=NEXT, scripts=scripts, clock=lambda: NOW)
         assert db.execute("SELECT count(*), sum(half_done) FROM folder").fetchone() == (2, 2)
         assert db.execute("SELECT count(*) FROM file JOIN folder ON folder.id = folder_id").fetchone() == (6,)
-        assert db.execute("SELECT version_num FROM alembic_version").fetchone() == ("0002",)
+        assert db.execute("SELECT version_num FROM alembic_version").fetchone() == (NEXT,)

@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_REVISION = "0001"
+SCHEMA_REVISION = "0002"
 """The newest migration; what this program reads and writes."""
 
 APPLICATION_ID = 0x696E7467
@@ -308,6 +308,77 @@ checkpoint_run = sa.Table(
     _blob("xxh3_128", "as in block_run"),
     _blob("seal", "as in block_run", length=16),
     sa.PrimaryKeyConstraint("checkpoint_id", "run"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+schedule_run = sa.Table(
+    "schedule_run",
+    metadata,
+    _id("id", "number of the entry"),
+    _text("schedule", "which schedule: scan, scrub, compare, ..."),
+    _int("root_id", "the root that it was for; null: for all. It may be gone", null=True),
+    _int("due_at", "when it should have begun; null: asked for, not scheduled", null=True),
+    _int("started_at", "when it began"),
+    _int("finished_at", "when it ended; null: it works, or died", null=True),
+    _text("outcome", "how it ended; null: it works, or died", null=True),
+    sqlite_strict=True,
+)
+sa.Index("schedule_run_last", schedule_run.c.schedule, schedule_run.c.root_id, schedule_run.c.started_at)
+
+alert = sa.Table(
+    "alert",
+    metadata,
+    _id("id", "number of the message"),
+    _text("kind", "AlertKind"),
+    _text("message_id", "Message-ID of its mails: the same however often it is sent"),
+    _text("subject", "one line for people"),
+    _text("body", "the message as plain text"),
+    _text("html", "the message as HTML"),
+    _text("facts", "the message for programs, JSON"),
+    _int("created_at", "when it was written; the Date of its mails"),
+    sa.UniqueConstraint("message_id"),
+    sqlite_strict=True,
+)
+
+delivery = sa.Table(
+    "delivery",
+    metadata,
+    _int("alert_id", "the message", sa.ForeignKey("alert.id")),
+    _text("channel", "name of the channel that it shall go through"),
+    _int("attempts", "how often sending it failed"),
+    _int("next_try_at", "not to be tried before"),
+    _int("sent_at", "when the channel took it; null: not yet", null=True),
+    _text("last_error", "why the last attempt failed, for people", null=True),
+    sa.PrimaryKeyConstraint("alert_id", "channel"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+told = sa.Table(
+    "told",
+    metadata,
+    # No foreign key: the finding of a forgotten root is gone before its end was told.
+    sa.Column("finding_id", _INTEGER, primary_key=True, autoincrement=False, comment="the finding that was told"),
+    _text("certainty", "its certainty as told", null=True),
+    _text("blocks", "its blocks as told"),
+    _text("ranges", "its ranges as told"),
+    _int("first_told_at", "when it was told first"),
+    _int("swallowed_by", "device_failing finding that was told in its place; null: told itself", null=True),
+    sqlite_strict=True,
+)
+
+channel = sa.Table(
+    "channel",
+    metadata,
+    _text("name", "name of the channel"),
+    _int("first_seen_at", "when it was first configured"),
+    _int("good_at", "when it last worked; null: never", null=True),
+    _int("failing_since", "first failure since it last worked; null: it works", null=True),
+    _int("is_permanent", "1: the failure will not pass by itself"),
+    _text("last_error", "why it failed last, for people; null: it works", null=True),
+    _int("told_at", "when the failure was told through others; null: not yet", null=True),
+    sa.PrimaryKeyConstraint("name"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
