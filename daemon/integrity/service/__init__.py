@@ -1,0 +1,1 @@
+"""The program as a service: what runs by itself, and when."""
