@@ -18,6 +18,7 @@ Every message names the path, the operation and the remedy: the command line pri
     │   ├── DeviceFailing       its device had too many errors and is left alone
     │   ├── DeviceStalled       a read did not come back
     │   └── ReadInterrupted     the job was asked to stop before the file was read
+    ├── ChannelError            an alert could not be sent
     ├── RootSuspended           a root is not itself: unmounted, replaced, emptied (R5)
     └── NativeError             the C core refused (a saved state that is damaged, say)
 """
@@ -95,6 +96,20 @@ class ReadInterrupted(ReadError):
 
 class RootSuspended(AppError):
     """Say that a root is not itself (R5), so nothing about its files can be concluded."""
+
+
+class ChannelError(AppError):
+    """
+    Say that a channel did not take an alert.
+
+    Args:
+        message: what happened and, where there is something to do, what.
+        is_permanent: it will not pass by itself: a wrong password, an address that nobody has.
+    """
+
+    def __init__(self, message: str, *, is_permanent: bool = False) -> None:
+        super().__init__(message)
+        self.is_permanent = is_permanent
 
 
 class NativeError(AppError):

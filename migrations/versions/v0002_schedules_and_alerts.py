@@ -41,6 +41,12 @@ def _create_alert() -> None:
         sa.Column("body", sa.Text(), nullable=False, comment="the message as plain text"),
         sa.Column("html", sa.Text(), nullable=False, comment="the message as HTML"),
         sa.Column("facts", sa.Text(), nullable=False, comment="the message for programs, JSON"),
+        sa.Column(
+            "incidents",
+            sa.Text(),
+            nullable=False,
+            comment="numbers of the findings that it is about, with blanks between them",
+        ),
         sa.Column("created_at", _INTEGER, nullable=False, comment="when it was written; the Date of its mails"),
         sa.UniqueConstraint("message_id"),
         sqlite_strict=True,
@@ -56,6 +62,7 @@ def _create_channel() -> None:
         sa.Column(
             "failing_since", _INTEGER, nullable=True, comment="first failure since it last worked; null: it works"
         ),
+        sa.Column("failed_at", _INTEGER, nullable=True, comment="last failure; null: it works"),
         sa.Column("is_permanent", _INTEGER, nullable=False, comment="1: the failure will not pass by itself"),
         sa.Column("last_error", sa.Text(), nullable=True, comment="why it failed last, for people; null: it works"),
         sa.Column(
