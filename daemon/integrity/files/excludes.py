@@ -128,8 +128,8 @@ class Excludes:
             return True
         return self._has_globs and any(name[0] == _DOT or name in _FILES for name in names)
 
-    def covers(self, path: bytes) -> bool:
-        """Tell whether a file is left out, by itself or because it lies in a folder that is."""
+    def covers(self, path: bytes, *, is_folder: bool = False) -> bool:
+        """Tell whether a file (or folder) is left out, by itself or because it lies in a folder that is."""
         end = path.find(b"/")
         start = 0
         while end >= 0:
@@ -137,7 +137,7 @@ class Excludes:
                 return True
             start = end + 1
             end = path.find(b"/", start)
-        return self.matches(path, path[start:], False)
+        return self.matches(path, path[start:], is_folder)
 
     def _ask_user(self, path: bytes, is_folder: bool) -> bool | None:
         # pathspec's expressions use "." and "$", which treat a line feed in a name as an end; names hold no NUL byte,

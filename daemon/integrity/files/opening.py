@@ -110,14 +110,14 @@ def open_noatime(root_fd: int, path: bytes, flags: int) -> int:
     return open_beneath(root_fd, path, flags)
 
 
-def stat_beneath(root_fd: int, path: bytes) -> os.stat_result:
+def stat_beneath(root_fd: int, path: bytes, *, stay_on_mount: bool = False) -> os.stat_result:
     """
     Say what lstat(2) says of a name in a root, without following a symbolic link on the way to it, either.
 
     Raises:
-        OSError: with ``path`` as its filename.
+        OSError: with ``path`` as its filename; EXDEV if it lies on another mount than the root, and is not to.
     """
-    fd = open_beneath(root_fd, path, os.O_PATH)
+    fd = open_beneath(root_fd, path, os.O_PATH | STAY_ON_MOUNT if stay_on_mount else os.O_PATH)
     try:
         return os.fstat(fd)
     except OSError as error:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, folders, roots
@@ -109,19 +109,34 @@ class Comparison:
             self._run.progress("scan", len(self._seen), self._run.counts.bytes_read, files=None, size=None)
 
     def _listings(self) -> Iterator[Listing]:
+        for part in self._run.parts:
+            if part:
+                yield from self._list_part(part)
+            else:
+                yield from self._walk(b"")
+
+    def _list_part(self, part: bytes) -> Iterator[Listing]:
+        """List a folder with what lies below it, or one file, unless it is gone or left out."""
         run = self._run
-        if run.prefix:
-            try:
-                stat = stat_beneath(run.root_fd, run.prefix)
-            except OSError:
-                return  # gone, or it can't be looked at: the departures find out which
-            if S_ISREG(stat.st_mode):
-                folder, _, name = run.prefix.rpartition(b"/")
+        try:
+            stat = stat_beneath(run.root_fd, part, stay_on_mount=bool(run.hints) and not run.settings.cross_mounts)
+        except OSError:
+            return  # gone, or it can't be looked at: the departures find out which
+        is_folder = S_ISDIR(stat.st_mode)
+        if run.hints and run.excludes.covers(part, is_folder=is_folder):
+            return  # what a person names is looked at, what an event names only if a walk would come there
+        if S_ISREG(stat.st_mode):
+            folder, _, name = part.rpartition(b"/")
+            if (stat.st_dev, stat.st_ino) not in _catalog_files(run.catalog.path):
                 yield Listing(folder, [_as_seen(name, stat)], False, True, [], None)
-                return
+        elif is_folder:
+            yield from self._walk(part)
+
+    def _walk(self, start: bytes) -> Iterator[Listing]:
+        run = self._run
         yield from walk_tree(
             run.root_fd,
-            run.prefix,
+            start,
             excludes=run.excludes,
             cross_mounts=run.settings.cross_mounts,
             leave_out=_catalog_files(run.catalog.path),

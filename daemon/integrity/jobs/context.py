@@ -90,6 +90,7 @@ class RootRun:
     Args:
         prefix: the part of the root that was asked for; empty for all of it.
         boot_id: the catalog's number of the running boot.
+        hints: names in the root that something happened to: only these are looked at, and what lies below them.
         root_fd: the open folder of the root: it goes on seeing the root if something is mounted over it.
         counts: what was covered so far.
         kinds_met: of all findings that this run met, new or still open.
@@ -112,6 +113,7 @@ class RootRun:
     excludes: Excludes
     rewrites: Excludes
     pace: Pace = UNLIMITED
+    hints: tuple[bytes, ...] = ()
     counts: RunCounts = field(default_factory=RunCounts)
     kinds_met: set[FindingKind] = field(default_factory=set)
     is_incomplete: bool = False
@@ -126,6 +128,16 @@ class RootRun:
         return self.context.catalog
 
     def now(self) -> int:
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        """Name what of the root the run is about: folders with all below them, or files; empty for all of it."""
+        return self.hints or (self.prefix,)
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether the run is about all of the root."""
+        return not (self.prefix or self.hints)
+
         """Tell the time in whole seconds UTC."""
         return self.context.now()
 

@@ -67,11 +67,11 @@ class Departures:
     def leave_rest(self) -> None:
         """Count the recorded files that a run which was stopped did not come to: they are not due (R8)."""
         run = self._run
-        known = sum(1 for _ in iterate_files(run)) if run.prefix else self._count_rows()
+        known = sum(1 for _ in iterate_files(run)) if not run.is_whole else self._count_rows()
         run.counts.add(Tally.NOT_DUE, known - (run.counts.known - run.unrecorded))
 
     def _account_unmet(self) -> int:
-        if not self._run.prefix and len(self._seen) == self._count_rows():
+        if self._run.is_whole and len(self._seen) == self._count_rows():
             return 0
         unmet = 0
         gone: array[int] = array("q")
@@ -100,7 +100,11 @@ class Departures:
         """
         run = self._run
         with run.catalog.read() as connection:
-            unsaid = findings.find_unsaid(connection, run.root.id, run.prefix, FindingKind.UNREADABLE, run.run_id)
+            unsaid = [
+                one
+                for part in run.parts
+                for one in findings.find_unsaid(connection, run.root.id, part, FindingKind.UNREADABLE, run.run_id)
+            ]
             held = candidates.find_held_removals(connection, run.root.id)
         over = [one for one in unsaid if not any(is_inside(one.path or b"", folder) for folder in self._unlisted)]
         back = [file_id for file_id in held if file_id in self._seen]

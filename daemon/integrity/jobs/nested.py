@@ -77,7 +77,9 @@ def _why_absent(seen: _Seen | None, was_mounted: bool) -> str | None:
 def tell_absent(run: RootRun, absent: dict[bytes, str]) -> None:
     """Open a finding for each place of the run's part of the root that is absent; end those that are over."""
     concerned = {
-        path: why for path, why in absent.items() if is_inside(path, run.prefix) or is_inside(run.prefix, path)
+        path: why
+        for path, why in absent.items()
+        if any(is_inside(path, part) or is_inside(part, path) for part in run.parts)
     }
     with run.catalog.read() as connection:
         found = findings.find_findings(connection, root_id=run.root.id)

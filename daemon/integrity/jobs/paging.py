@@ -15,11 +15,16 @@ _PAGE = 2000
 
 
 def iterate_files(run: RootRun) -> Iterator[tuple[FileId, bytes]]:
-    """Give id and path of each recorded file below the run's prefix, by id."""
+    """Give id and path of each recorded file in the run's parts of the root, by id within each."""
+    for part in run.parts:
+        yield from _iterate_part(run, part)
+
+
+def _iterate_part(run: RootRun, part: bytes) -> Iterator[tuple[FileId, bytes]]:
     after = FileId(0)
     while True:
         with run.catalog.read() as connection:
-            page = files.page_files(connection, run.root.id, prefix=run.prefix, after=after, limit=_PAGE)
+            page = files.page_files(connection, run.root.id, prefix=part, after=after, limit=_PAGE)
         if not page:
             return
         for file_id, path, _ in page:

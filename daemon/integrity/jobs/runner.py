@@ -34,7 +34,7 @@ from integrity.jobs.report import Note, NoteKind, Report, Summary
 from integrity.jobs.scan import Scanner, ScanOptions
 from integrity.jobs.scrub import Scrubber, ScrubOptions
 from integrity.jobs.stop import Stop
-from integrity.jobs.targets import Target, find_targets
+from integrity.jobs.targets import Target, find_targets, is_inside
 from integrity.model import (
     COVERAGE_PROBLEMS,
     INTEGRITY_PROBLEMS,
@@ -70,6 +70,36 @@ def scan(context: Context, paths: Sequence[bytes], options: ScanOptions) -> Summ
         CatalogLocked: another job works on one of the roots.
     """
     return _run_all(context, paths, Job.SCAN, UNLIMITED, lambda run: Scanner(run, options).run())
+
+
+def scan_hints(context: Context, root: bytes, hints: Sequence[bytes]) -> Summary:
+    """
+    Look only at what something happened to.
+
+    Args:
+        context: the surroundings.
+        root: the path of a recorded root.
+        hints: names in it, relative, at least one; folders stand for all that lies below them.
+
+    Raises:
+        CatalogLocked: another job works on the root.
+    """
+    kept = tuple(_without_inner(hints))
+
+    def work(run: RootRun) -> None:
+        run.hints = kept
+        Scanner(run, ScanOptions()).run()
+
+    return _run_all(context, (root,), Job.SCAN, UNLIMITED, work)
+
+
+def _without_inner(names: Sequence[bytes]) -> Iterator[bytes]:
+    """Leave out names that lie below another one."""
+    last: bytes | None = None
+    for name in sorted(set(names), key=lambda name: name.split(b"/")):
+        if last is None or not is_inside(name, last):
+            last = name
+            yield name
 
 
 def scrub(context: Context, paths: Sequence[bytes], options: ScrubOptions) -> Summary:

@@ -286,7 +286,7 @@ class Scrubber:
     def _end_device_findings(self) -> None:
         """End what was said of the device, once all of the root could be read without an error."""
         run = self._run
-        is_whole = self._options.is_everything and not run.prefix and not self._limit.is_set()
+        is_whole = self._options.is_everything and run.is_whole and not self._limit.is_set()
         if not is_whole or run.budget.errors or run.kinds_met & _DEVICE_KINDS:
             return
         resolution = "all of the root was read without an error"
@@ -299,7 +299,7 @@ class Scrubber:
     def _count_rest(self) -> None:
         """Count what was not reached: limits, or a stop."""
         run = self._run
-        if run.prefix:
+        if not run.is_whole:
             known = sum(1 for _ in iterate_files(run))
         else:
             with run.catalog.read() as connection:

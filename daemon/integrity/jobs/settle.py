@@ -38,7 +38,7 @@ def settle(run: RootRun, looked_at: int) -> None:
     with run.catalog.read() as connection:
         changed, removed = candidates.count_staged(connection, run.root.id)
         is_held = _is_held(connection, run)
-        is_wave = _is_wave(connection, run, Wave(changed, removed, max(looked_at, run.looked_at)))
+        is_wave = _is_wave(connection, run, Wave(changed, removed, _weigh_against(run, looked_at)))
     if changed + removed and (is_held or is_wave):
         with run.writing() as connection:
             candidates.hold(connection, run.root.id)
@@ -46,6 +46,11 @@ def settle(run: RootRun, looked_at: int) -> None:
         promote_all(run, CandidateState.STAGED)
     if is_held or is_wave:
         _tell_held(run)
+
+
+def _weigh_against(run: RootRun, looked_at: int) -> int:
+    """Count the files that the run's changes are a part of; who was told where to look saw hardly anything else."""
+    return run.root.file_count if run.hints else max(looked_at, run.looked_at)
 
 
 def _drop_refuted(run: RootRun) -> None:
@@ -80,7 +85,7 @@ def _tell_held(run: RootRun) -> None:
         changed, removed = candidates.count_candidates(connection, run.root.id, CandidateState.HELD)
         if not changed + removed:
             _end_wave(run, connection)
-        elif candidates.has_held(connection, run.root.id, run.prefix):
+        elif any(candidates.has_held(connection, run.root.id, part) for part in run.parts):
             looked_at = max(run.looked_at, run.root.file_count)
             text = messages.mass_change(changed, removed, looked_at)
             run.open_finding(connection, FindingKind.MASS_CHANGE, text)
