@@ -30,11 +30,13 @@ PINNED = [
     "catalog",
     "bench",
     "config",
+    "service",
 ]
 GROUPS = {
     "root": {"list", "release", "rebind", "pause", "resume"},
     "catalog": {"check", "backup", "restore", "upgrade", "reseal", "stats", "export", "import"},
     "config": {"check", "show", "sample"},
+    "service": {"install", "uninstall", "show"},
 }
 
 

@@ -57,6 +57,7 @@ COMMANDS = {
     "catalog": Entry("catalog", "catalog", "Check, back up, restore or mend the catalog itself."),
     "bench": Entry("bench", "bench", "Measure what hashing costs on this machine."),
     "config": Entry("config", "config", "Check or show the configuration, or print a sample."),
+    "service": Entry("service", "service", "Install, uninstall or show the units of the service."),
 }
 
 

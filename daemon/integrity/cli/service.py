@@ -1,0 +1,150 @@
+"""``integrity service install|uninstall|show``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.params import PATH
+from integrity.cli.paths import path_fields
+from integrity.cli.session import Session
+from integrity.errors import ConfigError, show_path
+
+if TYPE_CHECKING:
+    from integrity.service.manager import Step
+    from integrity.service.units import Change, Scope
+
+_user = click.option("--user", "is_user", is_flag=True, help="Of your own service, not the system's.")
+_root = click.option(
+    "--root", "root_folder", type=PATH, metavar="DIR", help="Below DIR instead of /, and tell systemd nothing."
+)
+
+
+@click.group()
+def service() -> None:
+    """Install, uninstall or show the units of the service."""
+
+
+@service.command()
+@_user
+@_root
+@click.option("--now", is_flag=True, help="Start it, too: now, and with the machine (--user: with your session).")
+@click.option("--force", is_flag=True, help="Replace files that were edited; they are kept beside the new ones.")
+@click.pass_obj
+def install(session: Session, is_user: bool, root_folder: bytes | None, now: bool, force: bool) -> int:
+    """
+    Write the unit of the service, and what belongs to it.
+
+    The system's runs as the user `integrity`, who can read all files and change none but its own. Run it again after an
+    upgrade. What you edited is not replaced without --force: add a drop-in (systemctl edit integrity) instead.
+    """
+    from integrity.service import manager, units
+
+    scope = _choose(is_user, root_folder)
+    if now and root_folder is not None:
+        raise ConfigError("--now and --root exclude each other: below another folder nothing can be started")
+    program = units.find_program()
+    files = units.make_units(scope, program, root_folder or b"/")
+    for change in units.install(files, replaces_edited=force):
+        _tell(session, change)
+    for danger in units.find_dangers(program) if scope is units.Scope.SYSTEM else ():
+        session.output.warn(danger)
+    steps, starting = manager.steps_to_install(scope, files), manager.steps_to_start(scope)
+    if root_folder is not None:
+        return ExitCode.OK
+    if not manager.is_running(scope):
+        _say_steps(session, "systemd does not run here, so nothing was started. Where it does:", [*steps, *starting])
+        return ExitCode.OK
+    manager.take([*steps, *starting] if now else steps)
+    if now:
+        session.output.say("started; see how it does:  integrity status")
+    else:
+        _say_steps(session, "To start it, now and whenever it should run:", starting)
+    if is_user:
+        session.output.say("It runs while you are logged in; to have it run always:  loginctl enable-linger")
+    return ExitCode.OK
+
+
+@service.command()
+@_user
+@_root
+@click.pass_obj
+def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int:
+    """Stop the service and remove its files; the catalog, the config and the user `integrity` stay."""
+    from integrity.service import manager, units
+
+    scope = _choose(is_user, root_folder)
+    files = units.make_units(scope, b"/integrity", root_folder or b"/")
+    is_managed = root_folder is None and manager.is_running(scope)
+    if is_managed and units.find_state(files[0]) is not units.State.ABSENT:
+        manager.take(manager.steps_to_stop(scope))
+    changes = units.uninstall(files)
+    for change in changes:
+        _tell(session, change)
+    if is_managed:
+        manager.take(manager.steps_to_forget(scope))
+    if not changes:
+        session.output.say("no service is installed")
+    drop_ins = units.drop_in_folder(files)
+    for place in (drop_ins, *(_kept(session) if root_folder is None else ())):
+        if place is not None and os.path.lexists(place):
+            session.output.say(f"kept: {show_path(place)}")
+            session.output.give("unit", path_fields("path", place) | {"action": "kept"})
+    return ExitCode.OK
+
+
+@service.command()
+@_user
+@click.pass_obj
+def show(session: Session, is_user: bool) -> int:
+    """Print the files that `install` would write."""
+    from integrity.service import units
+
+    scope = units.Scope.USER if is_user else units.Scope.SYSTEM
+    for unit in units.make_units(scope, units.find_program()):
+        text = unit.content.decode()
+        session.output.tell(f"# {show_path(unit.path)}\n{text}")
+        session.output.give("unit", path_fields("path", unit.path) | {"text": text})
+    return ExitCode.OK
+
+
+def _choose(is_user: bool, root_folder: bytes | None) -> Scope:
+    """Find out whose service is meant, and refuse what can't work before anything is done."""
+    from integrity.service.units import Scope
+
+    if root_folder is None and not is_user and os.geteuid() != 0:
+        raise ConfigError("only root can install or remove the system's service: use sudo, or --user for your own")
+    if root_folder is None and is_user and os.geteuid() == 0:
+        raise ConfigError("root's service is the system's: leave --user out, or run it as the user whose it is to be")
+    return Scope.USER if is_user else Scope.SYSTEM
+
+
+def _tell(session: Session, change: Change) -> None:
+    words = f"{show_path(change.path)}: {change.action.value.replace('_', ' ')}"
+    session.output.say(words + (f"; the edited one is now {show_path(change.aside)}" if change.aside else ""))
+    fields = path_fields("path", change.path) | {"action": change.action.value}
+    session.output.give("unit", fields | (path_fields("aside", change.aside) if change.aside else {}))
+
+
+def _say_steps(session: Session, words: str, steps: list[Step]) -> None:
+    session.output.say("\n".join([words, *(f"  {step}" for step in steps)]))
+    for step in steps:
+        session.output.give("next_step", {"command": str(step)})
+
+
+def _kept(session: Session) -> list[bytes]:
+    """List what an uninstalled service leaves behind, also where its config can't be read any more."""
+    from integrity.config import default_catalog_path, default_config_path
+
+    return [_catalog_path(session, default_catalog_path), session.config_path or default_config_path()]
+
+
+def _catalog_path(session: Session, default: Callable[[], bytes]) -> bytes:
+    try:
+        return session.catalog_path
+    except ConfigError:  # which is not this command's business
+        return default()

@@ -1,0 +1,299 @@
+"""
+The files that make the program a service of systemd: what stands in them, where they go, whether somebody edited them.
+
+Touches files only; whether systemd runs, and what it is told, is for ``manager``. Each file that is written carries a
+checksum of itself in its head. So one of an older version is told from one that somebody edited (or masked), and the
+latter is never replaced without leave, nor thrown away with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from importlib import resources
+from typing import NamedTuple
+
+from integrity.errors import AppError, ConfigError, show_path
+
+UNIT = "integrity.service"
+_PACKAGE = "integrity.systemd"
+_CHECKSUM = b"# Checksum of what follows: "
+_HEAD = b"# Written by `integrity service install`, which neither replaces nor removes what was edited here.%s\n"
+_DROP_IN = b"\n# Rather add a drop-in: systemctl edit %s"
+_UNQUOTABLE = frozenset("'\"\\")  # systemd takes no program with one of these in its path
+
+
+class Scope(StrEnum):
+    """Whose service it is."""
+
+    SYSTEM = "system"  # of a user of its own, started with the machine
+    USER = "user"  # of the user who installs it, started with his session
+
+
+class State(StrEnum):
+    """What stands in the place of a file now."""
+
+    ABSENT = "absent"
+    CURRENT = "current"  # exactly what would be written
+    OLDER = "older"  # as another version, or another place of the program, had it written
+    EDITED = "edited"  # by somebody else, or masked
+
+
+class Action(StrEnum):
+    """What became of a file."""
+
+    WRITTEN = "written"
+    UNCHANGED = "unchanged"
+    REMOVED = "removed"
+    KEPT_ASIDE = "kept_aside"  # somebody's edits, under another name
+
+
+class UnitFile(NamedTuple):
+    """A file: its absolute path, and what belongs into it."""
+
+    path: bytes
+    content: bytes
+
+
+class Change(NamedTuple):
+    """What was done to the file at ``path``; ``aside`` is where the edited one is now."""
+
+    path: bytes
+    action: Action
+    aside: bytes = b""
+
+
+def find_program() -> bytes:
+    """
+    Return the absolute path of the ``integrity`` that belongs to the running interpreter.
+
+    Raises:
+        ConfigError: there is none, as when the package was not installed.
+    """
+    places = [
+        os.path.dirname(sys.executable),
+        sysconfig.get_path("scripts"),
+        sysconfig.get_path("scripts", "posix_user"),
+    ]
+    for place in places:
+        program = os.path.join(os.path.abspath(place), "integrity")
+        if os.access(program, os.X_OK):
+            return os.fsencode(program)
+    raise ConfigError(f"no program `integrity` beside {sys.executable}: install the package there, with pip, say")
+
+
+def make_units(scope: Scope, program: bytes, root: bytes = b"/") -> tuple[UnitFile, ...]:
+    """
+    Make the files of a service.
+
+    Args:
+        scope: whose.
+        program: absolute path of what the unit starts.
+        root: the folder below which the paths lie; what stands in the files is meant for a system that has it as ``/``.
+
+    Raises:
+        ConfigError: systemd can't start a program with such a path.
+    """
+    sources = {
+        Scope.SYSTEM: {
+            "integrity.service": b"/etc/systemd/system/integrity.service",
+            "integrity.sysusers.conf": b"/etc/sysusers.d/integrity.conf",
+            "integrity.tmpfiles.conf": b"/etc/tmpfiles.d/integrity.conf",
+        },
+        Scope.USER: {"integrity-user.service": _user_config_folder() + b"/systemd/user/integrity.service"},
+    }
+    return tuple(
+        UnitFile(os.path.join(os.path.abspath(root), place.lstrip(b"/")), _render(name, scope, program))
+        for name, place in sources[scope].items()
+    )
+
+
+def find_state(unit: UnitFile) -> State:
+    """
+    Tell what stands in the place of a file.
+
+    Raises:
+        ConfigError: it can't be read.
+    """
+    try:
+        if not os.path.lexists(unit.path):
+            return State.ABSENT
+        with open(unit.path, "rb") as file:
+            content = file.read()
+    except OSError as error:
+        raise ConfigError(f"{show_path(unit.path)}: can't be read: {error.strerror}; look what stands there") from error
+    if content == unit.content:
+        return State.CURRENT
+    head, found, rest = content.partition(_CHECKSUM)
+    checksum, _, body = rest.partition(b"\n")
+    return State.OLDER if found and head.startswith(b"#") and checksum == _checksum(body) else State.EDITED
+
+
+def install(units: Sequence[UnitFile], *, replaces_edited: bool = False) -> list[Change]:
+    """
+    Write the files; those that are there already are left alone.
+
+    Args:
+        units: the files.
+        replaces_edited: write also what was edited; that is kept beside it.
+
+    Raises:
+        ConfigError: one was edited; nothing was done.
+        AppError: one can't be written.
+    """
+    states = [find_state(unit) for unit in units]
+    edited = [show_path(unit.path) for unit, state in zip(units, states, strict=True) if state is State.EDITED]
+    if edited and not replaces_edited:
+        raise ConfigError(
+            f"{', '.join(edited)}: edited, or not written by integrity, so nothing was done; put your changes into a"
+            f" drop-in (systemctl edit {UNIT}) and say --force, which keeps the edited file beside the new one"
+        )
+    changes = []
+    for unit, state in zip(units, states, strict=True):
+        if state is State.CURRENT:
+            changes.append(Change(unit.path, Action.UNCHANGED))
+            continue
+        with _explaining(unit.path, "written"):
+            aside = _put_aside(unit.path) if state is State.EDITED else b""
+            _write(unit)
+        changes.append(Change(unit.path, Action.WRITTEN, aside))
+    return changes
+
+
+def uninstall(units: Sequence[UnitFile]) -> list[Change]:
+    """
+    Remove the files, and the links by which the unit is enabled; what was edited is kept under another name.
+
+    Returns:
+        What was done, without files that were not there.
+
+    Raises:
+        AppError: one can't be removed.
+    """
+    changes = []
+    for unit in units:
+        state = find_state(unit)
+        with _explaining(unit.path, "removed"):
+            if state is State.EDITED:
+                changes.append(Change(unit.path, Action.KEPT_ASIDE, _put_aside(unit.path)))
+            elif state is not State.ABSENT:
+                os.unlink(unit.path)
+                changes.append(Change(unit.path, Action.REMOVED))
+            for link in _find_links(unit.path):
+                os.unlink(link)
+                changes.append(Change(link, Action.REMOVED))
+    return changes
+
+
+def drop_in_folder(units: Sequence[UnitFile]) -> bytes | None:
+    """Return the folder of the unit's drop-ins, if it exists."""
+    folder = units[0].path + b".d"
+    return folder if os.path.isdir(folder) else None
+
+
+def find_dangers(program: bytes) -> list[str]:
+    """Say who, besides root, could have a service that reads every file run something else; for people."""
+    dangers = []
+    for place in _walk_up(program):
+        status = os.stat(place)
+        if status.st_uid == 0 and (not status.st_mode & stat.S_IWOTH or status.st_mode & stat.S_ISVTX):
+            continue
+        who = f"user {status.st_uid}" if status.st_uid else "everybody"
+        dangers.append(
+            f"{show_path(place)}: {who} can change what the service runs, and the service can read every file of this"
+            " machine; install integrity where only root can write"
+        )
+    return dangers
+
+
+def _walk_up(program: bytes) -> Iterator[bytes]:
+    """Yield a program, where its links lead, and every folder above these, once each."""
+    seen = set()
+    for place in (program, os.path.realpath(program), os.path.realpath(os.fsencode(sys.executable))):
+        while place not in seen:
+            seen.add(place)
+            yield place
+            place = os.path.dirname(place)
+
+
+def _user_config_folder() -> bytes:
+    folder = os.environb.get(b"XDG_CONFIG_HOME", b"")
+    return folder if folder.startswith(b"/") else os.path.expanduser(b"~") + b"/.config"
+
+
+def _render(name: str, scope: Scope, program: bytes) -> bytes:
+    """Fill in one template and put its head before it."""
+    template = resources.files(_PACKAGE).joinpath(name).read_bytes()
+    body = template.replace(b"@PROGRAM@", _quote(program))
+    is_unit = name.endswith(".service")
+    drop_in = _DROP_IN % (b"--user integrity" if scope is Scope.USER else b"integrity") if is_unit else b""
+    return _HEAD % drop_in + _CHECKSUM + _checksum(body) + b"\n" + body
+
+
+def _quote(program: bytes) -> bytes:
+    """Write a path as ExecStart= takes it (systemd.service(5), "Command lines")."""
+    try:
+        text = program.decode("utf-8")
+    except UnicodeDecodeError:
+        text = "\n"
+    if not text.isprintable() or _UNQUOTABLE & set(text):
+        raise ConfigError(
+            f"{show_path(program)}: systemd starts no program with quotes, backslashes or unprintable characters in its"
+            " path; install integrity elsewhere"
+        )
+    quoted = program.replace(b"%", b"%%")
+    return quoted if text.replace("/", "").replace("-", "").replace(".", "").isalnum() else b'"' + quoted + b'"'
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=16).hexdigest().encode()
+
+
+@contextmanager
+def _explaining(path: bytes, done: str) -> Iterator[None]:
+    """Say which file it was that something could not be done to."""
+    try:
+        yield
+    except OSError as error:
+        raise AppError(f"{show_path(path)}: can't be {done}: {error.strerror}; mend that and run it again") from error
+
+
+def _write(unit: UnitFile) -> None:
+    """Put a file in its place, whole or not at all."""
+    os.makedirs(os.path.dirname(unit.path), exist_ok=True)
+    partial = unit.path + b".new-" + secrets.token_hex(4).encode()
+    try:
+        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        with open(fd, "wb") as file:
+            file.write(unit.content)
+            os.fchmod(fd, 0o644)  # whatever the umask: other programs read it as other users
+            file.flush()
+            os.fsync(fd)
+        os.rename(partial, unit.path)
+    finally:
+        if os.path.lexists(partial):
+            os.unlink(partial)
+
+
+def _put_aside(path: bytes) -> bytes:
+    """Rename an edited file to a name that systemd does not look at, and return that."""
+    aside, number = path + b".edited", 1
+    while os.path.lexists(aside):
+        number += 1
+        aside = path + b".edited-%d" % number
+    os.rename(path, aside)
+    return aside
+
+
+def _find_links(path: bytes) -> list[bytes]:
+    """List the links that enable a unit: those that systemctl would remove if it ran."""
+    folder, name = os.path.split(path)
+    wants = (os.path.join(folder, target + b".wants", name) for target in (b"multi-user.target", b"default.target"))
+    return [link for link in wants if os.path.islink(link)]

@@ -1,0 +1,227 @@
+"""``integrity service``: what it writes where, what it leaves alone, and what it says to do next."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.cli import Box
+from support.privileges import as_nobody, run_as_nobody
+
+UNIT = "etc/systemd/system/integrity.service"
+SYSUSERS = "etc/sysusers.d/integrity.conf"
+TMPFILES = "etc/tmpfiles.d/integrity.conf"
+PROGRAM = Path(sys.executable).with_name("integrity")
+
+pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason=f"the package is not installed: there is no {PROGRAM}")
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Path:
+    """The root folder of a system that is being made."""
+    folder = tmp_path / "system"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def nobodys(tmp_path: Path) -> Iterator[Box]:
+    """Give a home to a user who is not root."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        with as_nobody():
+            box = Box(Path(folder) / "home")
+            assert box.environment
+        yield box
+
+
+def find_files(folder: Path) -> set[str]:
+    """Return the files and links below a folder."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_symlink() or path.is_file()}
+
+
+def test_install_writes_three_files(integrity: Box, system: Path) -> None:
+    """The unit, its user and its folders, readable by all whatever the umask, with the program's own path."""
+    before = os.umask(0o077)
+    try:
+        done = integrity.run("service", "install", "--root", system, expect=0)
+    finally:
+        os.umask(before)
+
+    assert {UNIT, SYSUSERS, TMPFILES} == find_files(system)
+    assert all(0o644 == stat.S_IMODE((system / name).stat().st_mode) for name in find_files(system))
+    assert f"\nExecStart={PROGRAM} daemon\n" in (system / UNIT).read_text()
+    assert "\nUser=integrity\n" in (system / UNIT).read_text()
+    assert "@" not in (system / UNIT).read_text().replace("@system-service", "").replace("@privileged @resources", "")
+    assert "\nu integrity " in (system / SYSUSERS).read_text()
+    assert 3 == done.stdout.count(": written")
+
+
+def test_installing_again_changes_nothing(integrity: Box, system: Path) -> None:
+    """Files that are as they would be written are left alone: not even their times move."""
+    integrity.run("service", "install", "--root", system, expect=0)
+    before = {name: (system / name).stat() for name in find_files(system)}
+    actions = [one["action"] for one in integrity.json("service", "install", "--root", system, expect=0)]
+
+    assert ["unchanged"] * 3 == actions
+    assert before == {name: (system / name).stat() for name in find_files(system)}
+
+
+def test_older_version_is_replaced(integrity: Box, system: Path) -> None:
+    """What was written by another version, whose checksum is right, is brought up to date without a question."""
+    integrity.run("service", "install", "--root", system, expect=0)
+    unit = system / UNIT
+    current = unit.read_text()
+    head, _, body = current.partition("# Checksum of what follows: ")
+    older = body.partition("\n")[2].replace("WatchdogSec=5min", "WatchdogSec=1min").encode()
+    program = "import hashlib, sys; print(hashlib.blake2b(sys.stdin.buffer.read(), digest_size=16).hexdigest())"
+    checksum = subprocess.run([sys.executable, "-c", program], input=older, capture_output=True, check=True).stdout
+    unit.write_bytes(head.encode() + b"# Checksum of what follows: " + checksum.strip() + b"\n" + older)
+    integrity.run("service", "install", "--root", system, expect=0)
+
+    assert current == unit.read_text()
+    assert {UNIT, SYSUSERS, TMPFILES} == find_files(system)
+
+
+@pytest.mark.parametrize("name", [UNIT, SYSUSERS, TMPFILES])
+def test_edited_file_is_not_replaced(integrity: Box, system: Path, name: str) -> None:
+    """Nothing is written at all, the message names the file and the better way, and --force keeps the edits."""
+    integrity.run("service", "install", "--root", system, expect=0)
+    (system / (UNIT if name != UNIT else SYSUSERS)).unlink()
+    edited = (system / name).read_text() + "# mine\n"
+    (system / name).write_text(edited)
+    before = find_files(system)
+    refused = integrity.run("service", "install", "--root", system, expect=2)
+
+    assert str(system / name) in refused.stderr
+    assert "systemctl edit" in refused.stderr
+    assert before == find_files(system)
+    assert edited == (system / name).read_text()
+
+    forced = integrity.run("service", "install", "--force", "--root", system, expect=0)
+    assert f"{system / name}.edited" in forced.stdout
+    assert edited == (system / f"{name}.edited").read_text()
+    assert "# mine" not in (system / name).read_text()
+
+
+def test_foreign_and_masked_units_are_not_replaced(integrity: Box, system: Path) -> None:
+    """A unit that somebody else wrote, and one that was masked, count as edited."""
+    (system / UNIT).parent.mkdir(parents=True)
+    (system / UNIT).write_text("[Service]\nExecStart=/usr/local/bin/own\n")
+    integrity.run("service", "install", "--root", system, expect=2)
+    (system / UNIT).unlink()
+    (system / UNIT).symlink_to("/dev/null")
+    integrity.run("service", "install", "--root", system, expect=2)
+
+    assert "/dev/null" == os.readlink(system / UNIT)
+    assert {UNIT} == find_files(system)
+
+
+def test_second_edit_does_not_push_out_the_first(integrity: Box, system: Path) -> None:
+    """Each edited file is kept under a name of its own."""
+    for text in ("first", "second"):
+        integrity.run("service", "install", "--force", "--root", system, expect=0)
+        (system / UNIT).write_text(text)
+    integrity.run("service", "install", "--force", "--root", system, expect=0)
+
+    assert "first" == (system / f"{UNIT}.edited").read_text()
+    assert "second" == (system / f"{UNIT}.edited-2").read_text()
+
+
+def test_uninstall_removes_what_install_wrote(integrity: Box, system: Path) -> None:
+    """Also the link that enabled it; drop-ins and edited files are kept, and named."""
+    integrity.run("service", "install", "--root", system, expect=0)
+    wants = system / "etc/systemd/system/multi-user.target.wants"
+    wants.mkdir()
+    (wants / "integrity.service").symlink_to("/etc/systemd/system/integrity.service")
+    (system / f"{UNIT}.d").mkdir()
+    (system / f"{UNIT}.d/nice.conf").write_text("[Service]\nNice=19\n")
+    (system / TMPFILES).write_text("# mine\n")
+    done = integrity.run("service", "uninstall", "--root", system, expect=0)
+
+    assert {f"{UNIT}.d/nice.conf", f"{TMPFILES}.edited"} == find_files(system)
+    assert f"kept: {system / UNIT}.d" in done.stdout
+    assert f"{TMPFILES}.edited" in done.stdout
+    assert "no service is installed" in integrity.run("service", "uninstall", "--root", system, expect=0).stdout
+
+
+def test_show_prints_what_would_be_written(integrity: Box, system: Path) -> None:
+    """To the byte; nothing is written, and no root is needed."""
+    integrity.run("service", "install", "--root", system, expect=0)
+    shown = {str(one["path"]).lstrip("/"): one["text"] for one in integrity.json("service", "show", expect=0)}
+    text = integrity.run("service", "show", expect=0).stdout
+
+    assert {name: (system / name).read_text() for name in find_files(system)} == shown
+    assert "# /etc/systemd/system/integrity.service\n" in text
+    assert f"ExecStart={PROGRAM} daemon" in text
+
+
+def test_show_user_is_the_users_own_unit(integrity: Box) -> None:
+    """It lies in the user's folder, starts with the session, and has neither a user nor a sandbox."""
+    (unit,) = integrity.json("service", "show", "--user", expect=0)
+
+    assert str(integrity.home / ".config/systemd/user/integrity.service") == unit["path"]
+    assert "WantedBy=default.target" in str(unit["text"])
+    assert not [line for line in str(unit["text"]).splitlines() if line.startswith(("User=", "NoNewPriv", "Protect"))]
+
+
+def test_user_installs_and_uninstalls_his_own(nobodys: Box) -> None:
+    """Without root; where no manager of his runs, the commands for later are named. The catalog stays and is named."""
+    unit = nobodys.home / ".config/systemd/user/integrity.service"
+    installed = run_as_nobody(nobodys, "service", "install", "--user")
+    assert (0, "") == (installed.code, installed.stderr)
+    assert unit.exists()
+    assert "systemctl --user enable integrity.service" in installed.stdout
+    with as_nobody():
+        nobodys.catalog.write_bytes(b"a catalog")
+    removed = run_as_nobody(nobodys, "service", "uninstall", "--user")
+
+    assert 0 == removed.code
+    assert not unit.exists()
+    assert f"kept: {nobodys.catalog}" in removed.stdout
+    assert b"a catalog" == nobodys.catalog.read_bytes()
+
+
+def test_user_can_not_install_the_systems(nobodys: Box) -> None:
+    """He is told about sudo and --user, and nothing is done."""
+    for command in ("install", "uninstall"):
+        refused = run_as_nobody(nobodys, "service", command)
+        assert 2 == refused.code
+        assert "sudo" in refused.stderr
+        assert "--user" in refused.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_root_has_no_service_of_his_own(integrity: Box) -> None:
+    """What root is at home with is the system's."""
+    assert "--user" in integrity.run("service", "install", "--user", expect=2).stderr
+
+
+def test_now_is_refused_below_another_folder(integrity: Box, system: Path) -> None:
+    """Nothing can be started there, and nothing is written."""
+    integrity.run("service", "install", "--now", "--root", system, expect=2)
+
+    assert set() == find_files(system)
+
+
+def test_folder_that_can_not_be_written(integrity: Box, system: Path) -> None:
+    """The file and the reason are named, and no stump stays."""
+    (system / "etc").mkdir()
+    (system / "etc/systemd").write_text("in the way")
+    failed = integrity.run("service", "install", "--root", system)
+
+    assert 0 != failed.code
+    assert str(system / UNIT) in failed.stderr
+    assert {"etc/systemd"} == find_files(system)
+
+
+def test_quiet_installing_is_silent(integrity: Box, system: Path) -> None:
+    """With -q only what is wrong is said."""
+    assert "" == integrity.run("-q", "service", "install", "--root", system, expect=0).stdout
