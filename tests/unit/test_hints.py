@@ -1,0 +1,115 @@
+"""Names that events told of are handed out once they are quiet, and never lost."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from integrity.service.hints import Hints
+
+ROOT = b"/root"
+SETTLE_S = 10.0
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def make(most_names: int = 100) -> tuple[Hints, Clock]:
+    clock = Clock()
+    return Hints(lambda _: SETTLE_S, monotonic=clock, most_names=most_names), clock
+
+
+def test_name_is_handed_out_once_and_when_it_is_quiet():
+    """Each new event puts it off."""
+    hints, clock = make()
+    assert hints.take(ROOT) is None
+    hints.add(ROOT, b"a")
+    clock.now_s += 9
+    hints.add(ROOT, b"a")
+    hints.add(ROOT, b"b")
+    clock.now_s += 9
+    assert hints.take(ROOT) is None
+    hints.add(ROOT, b"b")
+    clock.now_s += 1
+    assert hints.take(ROOT) == (b"a",)
+    assert hints.take(ROOT) is None
+    clock.now_s += 9
+    assert hints.take(ROOT) == (b"b",)
+
+
+def test_too_many_names_stand_for_the_root():
+    """So does the root's own name, and what the watcher missed."""
+    for fill in (
+        lambda hints: [hints.add(ROOT, b"%d" % number) for number in range(101)],
+        lambda hints: hints.add(ROOT, b""),
+        lambda hints: hints.add_whole(ROOT),
+    ):
+        hints, clock = make()
+        fill(hints)
+        hints.add(ROOT, b"more")
+        assert hints.take(ROOT) is None
+        clock.now_s += SETTLE_S
+        assert hints.take(ROOT) == ()
+        assert hints.take(ROOT) is None
+
+
+def test_restless_root_is_looked_at_all_the_same():
+    """Something happens every second, and yet the root's turn comes."""
+    hints, clock = make()
+    hints.add_whole(ROOT)
+    taken = []
+    for _ in range(250):
+        clock.now_s += 1
+        hints.add(ROOT, b"log")
+        if hints.take(ROOT) == ():
+            taken.append(clock.now_s)
+            hints.add_whole(ROOT)
+    assert 2 == len(taken)
+
+
+def test_what_was_given_back_is_handed_out_again():
+    """Names as names, the whole as the whole."""
+    hints, clock = make()
+    hints.give_back(ROOT, (b"a", b"b"))
+    clock.now_s += SETTLE_S
+    assert hints.take(ROOT) == (b"a", b"b")
+    hints.give_back(ROOT, ())
+    clock.now_s += SETTLE_S
+    assert hints.take(ROOT) == ()
+
+
+def test_roots_that_are_gone_are_forgotten():
+    """Nothing is handed out for them, also not later."""
+    hints, clock = make()
+    hints.add(ROOT, b"a")
+    hints.add(b"/other", b"a")
+    hints.keep_only(frozenset({b"/other"}))
+    clock.now_s += SETTLE_S
+    assert hints.take(ROOT) is None
+    assert hints.take(b"/other") == (b"a",)
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.floats(0, 30)), max_size=60))
+def test_nothing_is_lost(events: list[tuple[int, float]]):
+    """Whatever came is handed out, as a name or with the root, after its last event."""
+    hints, clock = make(most_names=6)
+    due: dict[bytes, float] = {}
+    for number, wait_s in [*events, (0, 3 * SETTLE_S)]:
+        clock.now_s += wait_s
+        taken = hints.take(ROOT)
+        if taken is not None:
+            for name in taken or tuple(due):
+                due.pop(name)
+        name = b"%d" % number
+        hints.add(ROOT, name)
+        due[name] = clock.now_s
+    clock.now_s += SETTLE_S
+    taken = hints.take(ROOT)
+    assert taken == () or set(taken or ()) == set(due)
