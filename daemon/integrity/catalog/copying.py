@@ -113,9 +113,9 @@ def backup_name(path: bytes, now: int) -> bytes:
 
 
 def own_names(path: bytes) -> re.Pattern[bytes]:
-    """Match the names of all files that stand beside the catalog ``path`` because of it: log, locks, backups."""
+    """Match the names of all files that stand beside the catalog ``path`` because of it: log, locks, backups, ..."""
     stem, suffix = (re.escape(part) for part in os.path.splitext(os.path.basename(path)))
-    tail = rb"(-wal|-shm|-journal|\.root-\d+\.lock|\.restoring|\.damaged-.*|\.partial)*"
+    tail = rb"(-wal|-shm|-journal|\.root-\d+\.lock|\.control|\.restoring|\.damaged-.*|\.partial)*"
     return re.compile(stem + rb"(-\d{8}T\d{6}Z)?" + suffix + tail)
 
 

@@ -61,6 +61,7 @@ class Context:
         monotonic: seconds, for durations.
         wait: waits that many seconds; returns True at once when the job was asked to stop.
         boot_uuid: of the running kernel.
+        may_add_roots: whether a named folder that lies in no root becomes one.
     """
 
     catalog: Catalog
@@ -72,6 +73,7 @@ class Context:
     monotonic: Callable[[], float] = time.monotonic
     wait: Callable[[float], bool] | None = None
     boot_uuid: str = field(default_factory=read_boot_uuid)
+    may_add_roots: bool = True
 
     def now(self) -> int:
         """Tell the time in whole seconds UTC."""

@@ -134,7 +134,7 @@ def _run_all(
     """Run a job on each target, one after the other, and sum up."""
     started_at, began_at = context.now(), context.monotonic()
     configured = [root.path for root in context.config.roots]
-    targets = find_targets(context.catalog, paths, configured, now=started_at)
+    targets = find_targets(context.catalog, paths, configured, now=started_at, may_add=context.may_add_roots)
     counts = RunCounts()
     has_problem = is_incomplete = False
     for target in targets:

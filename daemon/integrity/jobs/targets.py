@@ -56,7 +56,9 @@ def find_target(connection: Connection, path: bytes) -> Target:
     return target
 
 
-def find_targets(catalog: Catalog, paths: Sequence[bytes], configured: Sequence[bytes], *, now: int) -> list[Target]:
+def find_targets(
+    catalog: Catalog, paths: Sequence[bytes], configured: Sequence[bytes], *, now: int, may_add: bool = True
+) -> list[Target]:
     """
     Find the targets of a scan or scrub; folders never seen before become roots.
 
@@ -65,6 +67,7 @@ def find_targets(catalog: Catalog, paths: Sequence[bytes], configured: Sequence[
         paths: as given; without any: all roots, those of the config among them.
         configured: absolute paths of the config's roots.
         now: seconds UTC.
+        may_add: False refuses a PATH that lies in no root.
 
     Raises:
         ConfigError: a PATH can't be used; nothing was done for any of them.
@@ -76,6 +79,8 @@ def find_targets(catalog: Catalog, paths: Sequence[bytes], configured: Sequence[
     if not wanted:
         raise ConfigError("no folder is recorded yet; name one: integrity scan FOLDER")
     matches = [(path, _match(roots, path) or _new_root(path)) for path in wanted]
+    if named and not may_add:
+        _refuse_new([path for path, match in matches if isinstance(match, RootIdentity)])
     _refuse_unknown(catalog, [(path, match) for path, match in matches if isinstance(match, Target)])
     _refuse_nested([identity_path for identity_path, match in matches if isinstance(match, RootIdentity)])
     targets: list[Target] = []
@@ -122,6 +127,18 @@ def _new_root(path: bytes) -> RootIdentity:
         return identify(fd, path)
     finally:
         os.close(fd)
+
+
+def _refuse_new(paths: Sequence[bytes]) -> None:
+    """Refuse folders that would become roots: who asks may not have whoever runs this read them."""
+    for path in paths:
+        raise ConfigError(refuse_new(path))
+
+
+def refuse_new(path: bytes) -> str:
+    """Say that a folder is not watched, and that not everybody may change that."""
+    name = show_path(path)
+    return f"{name}: is not watched yet; only root or the service's own user adds it, with: sudo integrity scan {name}"
 
 
 def _refuse_unknown(catalog: Catalog, matches: Sequence[tuple[bytes, Target]]) -> None:
