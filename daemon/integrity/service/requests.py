@@ -1,0 +1,161 @@
+"""What commands ask of the daemon, what it tells of itself, and what answers them: values and one protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from integrity.errors import AppError
+from integrity.jobs.report import Report, Summary
+from integrity.jobs.scan import ScanOptions
+from integrity.jobs.scrub import ScrubOptions
+from integrity.model import Job, Outcome, RunCounts
+
+if TYPE_CHECKING:
+    from integrity.jobs.context import Context
+
+Cancel = Callable[[], None]
+"""Asks that a job ends; may be called at any time, from any thread, and again."""
+
+Done = Callable[[Summary | AppError], None]
+"""Takes how a job ended, or what made it impossible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """
+    A scan or a scrub that somebody asks for.
+
+    Args:
+        job: SCAN or SCRUB.
+        paths: real, absolute ones; empty: all roots.
+        scan: how to scan; of no use to a scrub.
+        scrub: how to scrub; of no use to a scan.
+        jobs: threads of ``--jobs``; None for what suits the disk.
+        may_add_roots: whether a folder that lies in no root becomes one. The server sets it by who asks: what a client
+            says of it counts for nothing.
+    """
+
+    job: Job
+    paths: tuple[bytes, ...] = ()
+    scan: ScanOptions = field(default_factory=ScanOptions)
+    scrub: ScrubOptions = field(default_factory=ScrubOptions)
+    jobs: int | None = None
+    may_add_roots: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BusyRoot:
+    """A root that is worked on at this moment."""
+
+    root: bytes
+    job: str
+    phase: str
+    files_done: int
+    bytes_done: int
+    bytes_total: int | None
+    rate_bytes_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A job that waits for its turn. ``reason``: who or what wants it, for people."""
+
+    root: bytes
+    job: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NextRun:
+    """When the schedule does something next: seconds UTC."""
+
+    name: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class WatchState:
+    """How well a root's changes are noticed as they happen. ``blind``: what is not seen and why, for people."""
+
+    root: bytes
+    folders: int
+    blind: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonState:
+    """What the daemon is doing and is about to do."""
+
+    pid: int
+    started_at: int
+    version: str
+    busy: tuple[BusyRoot, ...] = ()
+    queued: tuple[QueuedJob, ...] = ()
+    next_runs: tuple[NextRun, ...] = ()
+    watch: tuple[WatchState, ...] = ()
+
+
+class Handler(Protocol):
+    """
+    Do what is asked for: the daemon, as the control socket sees it.
+
+    All methods are called from the server's one thread, on which every client waits: none may wait for a job or a disk.
+    """
+
+    def submit(self, request: Request, report: Report, done: Done) -> Cancel:
+        """
+        Put a request in front of the queue.
+
+        Args:
+            request: checked; its paths are real ones.
+            report: its methods are called from the job's thread, and never block.
+            done: called once, from any thread, after the last call of ``report``'s.
+
+        Returns:
+            What asks the job to stop; a job that has not begun is then done with ``interrupted``.
+
+        Raises:
+            AppError: it can't be done; ``done`` is not called then.
+        """
+
+    def state(self) -> DaemonState:
+        """Tell what the daemon is doing."""
+
+    def roots(self) -> tuple[bytes, ...]:
+        """Name the real, absolute paths of all roots, recorded or configured."""
+
+
+def run_request(context: Context, request: Request) -> Summary:
+    """
+    Run what was asked for, in this thread.
+
+    Raises:
+        AppError: as ``runner.scan`` and ``runner.scrub`` do.
+    """
+    from integrity.jobs import runner
+
+    context.may_add_roots = request.may_add_roots
+    if request.job is Job.SCAN:
+        return runner.scan(context, request.paths, request.scan)
+    return runner.scrub(context, request.paths, request.scrub)
+
+
+def interrupted(job: Job, now: int) -> Summary:
+    """Sum up a job that was cancelled before it began."""
+    return Summary(
+        job=job,
+        started_at=now,
+        finished_at=now,
+        outcome=Outcome.INTERRUPTED,
+        counts=RunCounts(),
+        duration_s=0.0,
+        has_integrity_problem=False,
+        is_incomplete=True,
+    )
+
+
+def covers(roots: tuple[bytes, ...], path: bytes) -> bool:
+    """Say whether a real path is one of these roots or lies in one."""
+    return any(path == root or path.startswith(root.rstrip(b"/") + b"/") for root in roots)

@@ -1,0 +1,254 @@
+"""The lines of the control socket: what is sent arrives, and whatever else comes is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import fields, is_dataclass, replace
+from enum import StrEnum
+from typing import get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from integrity.errors import AppError, CatalogLocked, ConfigError, Unreadable
+from integrity.jobs.report import Note, Progress, Summary
+from integrity.jobs.scan import ScanOptions
+from integrity.jobs.scrub import ScrubOptions
+from integrity.model import Finding, Job
+from integrity.service import wire
+from integrity.service.control import DaemonState, Request
+from integrity.service.wire import (
+    Accepted,
+    AskState,
+    Failure,
+    Hello,
+    Stop,
+    Submit,
+    WireError,
+    decode_answer,
+    decode_question,
+    encode,
+    to_error,
+    to_failure,
+)
+
+TEXT = st.text(st.characters(exclude_categories=()))  # lone surrogates among it: names that are no UTF-8 become those
+st.register_type_strategy(str, TEXT)
+st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
+ANSWERS = st.one_of(*map(st.from_type, (Hello, Accepted, Progress, Finding, Note, Summary, Failure, DaemonState)))
+PATHS = st.lists(st.binary(min_size=1, max_size=20).filter(lambda name: not {0, 47} & set(name) and name.strip(b".")))
+NUMBERS = st.none() | st.integers(1, 1 << 62)
+REQUESTS = st.builds(
+    Request,
+    st.sampled_from([Job.SCAN, Job.SCRUB]),
+    PATHS.map(lambda names: tuple(b"/" + name for name in names)),
+    st.builds(ScanOptions, full=st.booleans()),
+    st.builds(
+        ScrubOptions,
+        due=st.booleans(),
+        percent=st.none() | st.floats(0, 100, exclude_min=True),
+        time_limit_s=st.none() | st.floats(0, 1e9),
+        byte_limit=NUMBERS,
+        rate=NUMBERS,
+        deep=st.booleans(),
+        scan_first=st.booleans(),
+    ),
+    jobs=st.none() | st.integers(1, 256),
+    may_add_roots=st.booleans(),
+)
+QUESTIONS = st.one_of(st.builds(Submit, REQUESTS, st.booleans()), st.just(Stop()), st.just(AskState()))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def make_submit(**changes: object) -> bytes:
+    """Write a request for a scrub in which fields are changed, as a hostile client would."""
+    value = json.loads(encode(Submit(Request(Job.SCRUB, (b"/srv",)), waits=True)))
+    for place, change in changes.items():
+        *folders, name = place.split("__")
+        target = value
+        for folder in folders:
+            target = target[folder]
+        target[name] = change
+    return json.dumps(value).encode()
+
+
+@given(ANSWERS)
+def test_answer_arrives_as_it_was_sent(answer: wire.Answer) -> None:
+    """Every record that a client prints is equal to the one that the job told, names and words of any kind included."""
+    line = encode(answer)
+
+    assert line.endswith(b"\n")
+    assert 1 == line.count(b"\n")
+    assert answer == decode_answer(line)
+    assert type(answer) is type(decode_answer(line))
+
+
+@given(QUESTIONS)
+def test_question_arrives_as_it_was_sent(question: wire.Question) -> None:
+    """Paths of any bytes and all options reach the daemon as they were asked for."""
+    assert question == decode_question(encode(question))
+
+
+@given(st.binary())
+def test_any_bytes_are_a_message_or_refused(line: bytes) -> None:
+    """I1: bytes that nobody of ours wrote end in WireError and in nothing else."""
+    for decode in (decode_question, decode_answer):
+        with pytest.raises(WireError):
+            decode(line)
+
+
+@given(QUESTIONS, st.data())
+def test_damaged_question_is_a_message_or_refused(question: wire.Question, data: st.DataObject) -> None:
+    """I1: a line in which a byte changed, or that was cut, never ends in another error."""
+    line = bytearray(encode(question))
+    line[data.draw(st.integers(0, len(line) - 1))] = data.draw(st.integers(0, 255))
+    for damaged in (bytes(line), bytes(line[: data.draw(st.integers(0, len(line)))])):
+        with contextlib.suppress(WireError):
+            decode_question(damaged)
+
+
+@given(
+    st.sampled_from(
+        [
+            "waits",
+            "request",
+            "request__job",
+            "request__paths",
+            "request__scrub",
+            "request__jobs",
+            "request__scan__full",
+            "request__scrub__percent",
+            "request__scrub__rate",
+            "type",
+            "v",
+        ]
+    ),
+    JSON,
+)
+def test_field_of_another_type_is_a_message_or_refused(place: str, value: object) -> None:
+    """I1: whatever JSON stands in the place of a field, the result is a question with its types, or WireError."""
+    try:
+        question = decode_question(make_submit(**{place: value}))
+    except WireError:
+        return
+
+    assert_typed(question)
+
+
+def assert_typed(record: object) -> None:
+    """Check that the plain fields of a record are of the types that they are declared with."""
+    assert is_dataclass(record)
+    hints = get_type_hints(type(record))
+    for one in fields(record):
+        value, kind = getattr(record, one.name), hints[one.name]
+        if is_dataclass(value):
+            assert_typed(value)
+        elif kind in (bool, int, str, bytes) or (isinstance(kind, type) and issubclass(kind, StrEnum)):
+            assert type(value) is kind
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"v":1}',
+        b'{"v":2,"type":"state"}',
+        b'{"v":true,"type":"state"}',
+        b'{"v":1.0,"type":"state"}',
+        b'{"v":1,"type":["state"]}',
+        b'{"v":1,"type":"hello"}',
+        b'{"v":1,"type":"state","more":1}',
+        b'{"v":1,"type":"state","type":"stop"}',
+        b"[" * 100_000,
+        b'{"v":' + b"1" * 10_000 + b"}",
+        b'{"v":NaN}',
+        b"\xff\xfe",
+    ],
+    ids=lambda line: line[:30].decode("latin-1"),
+)
+def test_what_is_no_question_is_refused(line: bytes) -> None:
+    """Other JSON, other versions, unknown types and fields, fields that stand twice, and nesting without end."""
+    with pytest.raises(WireError):
+        decode_question(line)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"request__job": "compare"},
+        {"request__job": "import"},
+        {"request__paths": ["c3J2"]},  # "srv": relative
+        {"request__paths": ["L3Nydi8uLi9ldGM="]},  # "/srv/../etc"
+        {"request__paths": ["L3NydgA="]},  # "/srv\0"
+        {"request__paths": ["L3Nydh=="]},  # "/srv", whose last bits are not 0
+        {"request__paths": ["L3Nydg"]},
+        {"request__paths": "L3Nydg=="},
+        {"request__jobs": 0},
+        {"request__jobs": 100_000},
+        {"request__scrub__percent": 0},
+        {"request__scrub__percent": 100.5},
+        {"request__scrub__percent": 10**400},
+        {"request__scrub__rate": 0},
+        {"request__scrub__rate": -1},
+        {"request__scrub__rate": 1 << 63},
+        {"request__scrub__rate": True},
+        {"request__scrub__byte_limit": -1},
+        {"request__scrub__time_limit_s": -0.5},
+        {"request__scrub__older_than_s": 5, "request__scrub__due": True},
+        {"request__scrub__due": 1},
+        {"request__scan__unknown": 1},
+        {"waits": None},
+    ],
+    ids=str,
+)
+def test_request_that_no_command_makes_is_refused(changes: dict[str, object]) -> None:
+    """A job is never given options that the command line would not have let through."""
+    decode_question(make_submit())
+    with pytest.raises(WireError):
+        decode_question(make_submit(**changes))
+
+
+def test_infinity_is_no_number() -> None:
+    """Python's JSON would read it; a limit of infinity is none."""
+    with pytest.raises(WireError, match="Infinity is no number"):
+        decode_question(make_submit(request__scrub__time_limit_s=float("inf")))
+    with pytest.raises(WireError, match="not a finite number"):
+        decode_question(make_submit().replace(b'"time_limit_s": null', b'"time_limit_s": 1e999'))
+
+
+def test_question_is_no_answer() -> None:
+    """A client can't be made to take a request for an answer, nor a server an answer for a request."""
+    with pytest.raises(WireError, match="not expected"):
+        decode_answer(encode(Stop()))
+    with pytest.raises(WireError, match="not expected"):
+        decode_question(encode(Accepted()))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ConfigError("/srv: no"), ConfigError),
+        (CatalogLocked("/srv: a scan of it is running"), CatalogLocked),
+        (WireError("odd"), AppError),
+    ],
+)
+def test_error_arrives_as_its_kind(error: AppError, kind: type[AppError]) -> None:
+    """The client exits with the code that the job's own process would have exited with."""
+    made = to_error(to_failure(error))
+
+    assert (kind, str(error)) == (type(made), str(made))
+
+
+def test_error_that_holds_more_than_words_arrives_as_the_kind_above() -> None:
+    """What can't be made of its message alone is told as what it is one of."""
+    assert "ReadError" == to_failure(Unreadable("/srv/a: EIO", errno=5)).kind
+    assert type(to_error(replace(to_failure(AppError("odd")), kind="Unheard"))) is AppError
