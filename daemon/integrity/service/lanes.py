@@ -1,0 +1,140 @@
+"""
+One thread for each device: its roots are worked on one after the other, those of different devices side by side.
+
+Decides whose turn it is. What the jobs are is in the work that is given.
+
+I1  Work that was taken ends exactly once: ``ended`` is called with a summary or an error.
+I2  An error in one job ends that job alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING
+
+from integrity.errors import AppError
+from integrity.jobs.report import Summary
+from integrity.service.requests import interrupted
+from integrity.service.work import Urgency, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from integrity.jobs.context import Context
+
+_log = logging.getLogger(__name__)
+
+
+class Lane:
+    """
+    The thread of one device. A daemon thread: one that hangs in the kernel must not keep the service alive.
+
+    Args:
+        name: of the device, for people.
+        surroundings: opens the catalog for one job, in this thread, and closes it afterwards.
+        clock: seconds UTC.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        surroundings: Callable[[Work], AbstractContextManager[Context]],
+        *,
+        clock: Callable[[], float],
+    ) -> None:
+        self.name = name
+        self._surroundings = surroundings
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[Urgency, int, Work]] = []  # a heap
+        self._numbers = count()
+        self._current: Work | None = None
+        self._is_over = False
+        self._thread = threading.Thread(target=self._work, name=f"lane-{name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def current(self) -> Work | None:
+        """What is being done."""
+        return self._current
+
+    def waiting(self) -> list[Work]:
+        """List what waits, the most urgent first."""
+        with self._changed:
+            return [work for _, _, work in sorted(self._waiting)]
+
+    def give(self, work: Work) -> bool:
+        """
+        Take work on; what is less urgent makes room for it.
+
+        Returns:
+            False if the same already waits; it is not taken then.
+        """
+        with self._changed:
+            if any(work.is_same(other) for _, _, other in self._waiting):
+                return False
+            heappush(self._waiting, (work.urgency, next(self._numbers), work))
+            if self._current is not None and self._current.urgency > work.urgency:
+                self._current.rest.set()
+            self._changed.notify()
+        return True
+
+    def cancel(self, work: Work) -> None:
+        """End work as an interrupt would, begun or not."""
+        work.stop.set()
+        with self._changed:
+            is_waiting = any(other is work for _, _, other in self._waiting)
+            self._waiting = [entry for entry in self._waiting if entry[2] is not work]
+            heapify(self._waiting)
+        if is_waiting:
+            work.ended(interrupted(work.job, int(self._clock())))
+
+    def end(self) -> None:
+        """Have the current job stop, and take nothing more; ``join`` waits for it."""
+        with self._changed:
+            self._is_over = True
+            left, self._waiting = [work for _, _, work in self._waiting], []
+            if self._current is not None:
+                self._current.stop.set()
+            self._changed.notify()
+        for work in left:
+            work.ended(interrupted(work.job, int(self._clock())))
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the end of the thread; say whether it came."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _work(self) -> None:
+        for work in self._take():
+            result = self._do(work)
+            with self._changed:
+                self._current = None
+            work.ended(result)
+
+    def _take(self) -> Iterator[Work]:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._is_over:
+                    self._changed.wait()
+                if self._is_over:
+                    return
+                _, _, work = heappop(self._waiting)
+                self._current = work
+            yield work
+
+    def _do(self, work: Work) -> Summary | AppError:
+        try:
+            with self._surroundings(work) as context:
+                return work.run(context, work)
+        except AppError as error:
+            _log.error("job_failed job=%s root=%s: %s", work.job.value, work.root, error)
+            return error
+        except Exception as error:  # noqa: BLE001 - the top of this thread: a bug in one job must not end all others
+            _log.exception("job_bug job=%s root=%s", work.job.value, work.root)
+            return AppError(f"this is a bug in the service: {type(error).__name__}; see its log")
