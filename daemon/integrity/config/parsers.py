@@ -16,23 +16,12 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from integrity.config.times import read_schedule, read_windows
 from integrity.config.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
-_WINDOW = re.compile(r"(?:(?P<days>[a-z,-]+)\s+)?(?P<start>\d\d:\d\d)-(?P<end>\d\d:\d\d)")
-_MOMENT = re.compile(r"(?:(?P<days>[a-z,-]+)\s+)?(?P<start>\d\d:\d\d)")
-_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_CRON_FIELDS = (
-    ("minute", 0, 59, ()),
-    ("hour", 0, 23, ()),
-    ("day of the month", 1, 31, ()),
-    ("month", 1, 12, _MONTHS),
-    ("day of the week", 0, 7, _DAYS),
-)
-_SCHEDULE_HINT = 'a cron expression with day names ("30 2 * * sun"), "hourly", "daily", "weekly"'
 SMALLEST_BLOCK_BYTES = 64 * 1024
 LARGEST_BLOCK_BYTES = 64 * 1024 * 1024
 
@@ -187,52 +176,14 @@ def parse_web_url(value: object) -> str:
 def parse_schedule(value: object) -> str:
     """Take when a job runs: a word, a moment of some days, or a cron expression."""
     if not isinstance(value, str):
-        refuse(_SCHEDULE_HINT, value)
-    if value not in ("hourly", "daily", "weekly") and not _is_span(_MOMENT, value):
-        _check_cron(value, f'{_SCHEDULE_HINT} or "sun 03:00"')
+        refuse('a cron expression with day names ("30 2 * * sun"), "hourly", "daily" or "weekly"', value)
+    read_schedule(value)
     return value
 
 
 def parse_windows(value: object) -> str:
     """Take windows in which a job may run, or a cron expression at which it starts."""
-    hint = 'windows such as "01:00-06:00" or "sat,sun 00:00-08:00, 22:00-24:00", or a cron expression ("0 1 * * sun")'
     if not isinstance(value, str):
-        refuse(hint, value)
-    # A comma stands between windows and between the days of one; only the former is followed by a blank or a digit.
-    spans = re.split(r",\s+|,(?=\d)", value)
-    if not all(_is_span(_WINDOW, span) for span in spans):
-        _check_cron(value, hint)
+        refuse('windows such as "01:00-06:00", or a cron expression ("0 1 * * sun")', value)
+    read_windows(value)
     return value
-
-
-def _is_span(form: re.Pattern[str], text: str) -> bool:
-    match = form.fullmatch(text.strip())
-    if match is None or not all(_is_time(time) for name, time in match.groupdict().items() if name != "days"):
-        return False
-    return match["days"] is None or all(day in _DAYS for day in re.split(r"[,-]", match["days"]))
-
-
-def _is_time(text: str) -> bool:
-    hours, minutes = int(text[:2]), int(text[3:])
-    return (hours < 24 and minutes < 60) or (hours, minutes) == (24, 0)
-
-
-def _check_cron(text: str, hint: str) -> None:
-    fields = text.split()
-    if len(fields) != len(_CRON_FIELDS):
-        refuse(hint, text)
-    for field, (name, lowest, highest, words) in zip(fields, _CRON_FIELDS, strict=True):
-        for part in field.split(","):
-            if not _is_cron_part(part, lowest, highest, words):
-                raise ValueError(f"must be {hint}; {show(part)} is no {name} in {show(text)}")
-
-
-def _is_cron_part(part: str, lowest: int, highest: int, words: tuple[str, ...]) -> bool:
-    span, slash, step = part.partition("/")
-    if slash and not (step.isdecimal() and int(step) > 0):
-        return False
-    if span == "*":
-        return True
-    ends = span.split("-")
-    known = (end in words or (end.isdecimal() and lowest <= int(end) <= highest) for end in ends)
-    return len(ends) <= 2 and all(known)

@@ -1,0 +1,209 @@
+"""
+When work is done: the one grammar of schedules and windows.
+
+Decides what can be written and what it means as sets of local minutes, hours and days. When that is in a given time
+zone, clock changes included, is decided by ``service.windows`` and ``service.scheduler``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_LONGEST_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_DAY_MIN = 24 * 60
+_WORDS = {"hourly": "0 * * * *", "daily": "0 0 * * *", "weekly": "0 0 * * mon"}  # as systemd's calendar has them
+_SPAN = re.compile(r"(?:(?P<days>[a-z,-]+)\s+)?(?P<start>\d\d:\d\d)-(?P<end>\d\d:\d\d)")
+_MOMENT = re.compile(r"(?:(?P<days>[a-z,-]+)\s+)?(?P<start>\d\d:\d\d)")
+_SCHEDULE_HINT = 'a cron expression with day names ("30 2 * * sun"), "hourly", "daily", "weekly" or "sun 03:00"'
+_WINDOWS_HINT = (
+    'windows such as "01:00-06:00" or "sat,sun 00:00-08:00, 22:00-24:00", or a cron expression ("0 1 * * sun")'
+)
+
+
+class Span(NamedTuple):
+    """A window of some days of the week: minutes since midnight. Beyond 1440 it ends on the next day."""
+
+    days: tuple[int, ...]  # on which it begins; 0 is Monday
+    start_min: int
+    end_min: int
+
+
+class Cron(NamedTuple):
+    """
+    The moments that match five fields of numbers.
+
+    As in cron, a moment matches if its day of the month or its day of the week does where both are limited. Where every
+    hour matches, moments count real hours: none is left out or doubled when clocks change.
+    """
+
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
+    days: tuple[int, ...]
+    months: tuple[int, ...]
+    weekdays: tuple[int, ...]  # 0 is Monday
+    is_every_hour: bool
+    has_days: bool  # the days of the month are limited
+    has_weekdays: bool
+
+
+class _Field(NamedTuple):
+    name: str
+    lowest: int
+    highest: int
+    words: tuple[str, ...] = ()
+    first_word: int = 0
+
+
+_FIELDS = (
+    _Field("minute", 0, 59),
+    _Field("hour", 0, 23),
+    _Field("day of the month", 1, 31),
+    _Field("month", 1, 12, _MONTHS, 1),
+    _Field("day of the week", 0, 7, ("sun", *DAYS[:-1])),
+)
+
+
+def read_schedule(text: str) -> Cron:
+    """
+    Read a word, a moment of some days, or a cron expression.
+
+    Raises:
+        ValueError: it is none of these; the message says what is.
+    """
+    match = _MOMENT.fullmatch(text.strip())
+    if match is None:
+        return _read_cron(_WORDS.get(text, text), _SCHEDULE_HINT)
+    moment = _read_time(match["start"])
+    if moment is None or moment == _DAY_MIN:
+        _refuse(_SCHEDULE_HINT, text)
+    days = _read_days(match["days"], _SCHEDULE_HINT, text)
+    hour, minute = divmod(moment, 60)
+    every_day, every_month = tuple(range(1, 32)), tuple(range(1, 13))
+    return Cron((minute,), (hour,), every_day, every_month, days, False, False, len(days) < len(DAYS))
+
+
+def read_windows(text: str) -> tuple[Span, ...] | Cron:
+    """
+    Read windows in which a job may run, or the cron expression at which it starts.
+
+    Raises:
+        ValueError: it is none of these; the message says what is.
+    """
+    # A comma stands between windows and between the days of one; only the former is followed by a blank or a digit.
+    matches = [_SPAN.fullmatch(part.strip()) for part in re.split(r",\s+|,(?=\d)", text)]
+    if not any(matches):
+        return _read_cron(text, _WINDOWS_HINT)
+    return tuple(_read_span(match, text) for match in matches)
+
+
+def spell_windows(spans: Sequence[Span]) -> str:
+    """Write windows as the config has them."""
+    return ", ".join(_spell_span(span) for span in spans)
+
+
+def _spell_span(span: Span) -> str:
+    end = span.end_min if span.end_min <= _DAY_MIN else span.end_min - _DAY_MIN
+    days = "" if len(span.days) == len(DAYS) else ",".join(DAYS[day] for day in span.days) + " "
+    return f"{days}{_spell_time(span.start_min)}-{_spell_time(end)}"
+
+
+def _spell_time(minute: int) -> str:
+    return f"{minute // 60:02}:{minute % 60:02}"
+
+
+def _read_span(match: re.Match[str] | None, text: str) -> Span:
+    start, end = (None, None) if match is None else (_read_time(match["start"]), _read_time(match["end"]))
+    if match is None or start is None or end is None or start == _DAY_MIN:
+        _refuse(_WINDOWS_HINT, text)
+    if start == end:
+        raise ValueError(f'must be {_WINDOWS_HINT}; all day long is "00:00-24:00", not "{match[0]}"')
+    return Span(_read_days(match["days"], _WINDOWS_HINT, text), start, end if end > start else end + _DAY_MIN)
+
+
+def _read_time(text: str) -> int | None:
+    hours, minutes = int(text[:2]), int(text[3:])
+    return hours * 60 + minutes if minutes < 60 and hours * 60 + minutes <= _DAY_MIN else None
+
+
+def _read_days(text: str | None, hint: str, whole: str) -> tuple[int, ...]:
+    """Read "sat,sun" or "fri-mon"; all days for None."""
+    if text is None:
+        return tuple(range(len(DAYS)))
+    found: set[int] = set()
+    for part in text.split(","):
+        ends = part.split("-")
+        if len(ends) > 2 or not all(end in DAYS for end in ends):
+            _refuse(hint, whole)
+        first, last = DAYS.index(ends[0]), DAYS.index(ends[-1])
+        found.update((first + step) % len(DAYS) for step in range((last - first) % len(DAYS) + 1))
+    return tuple(sorted(found))
+
+
+def _read_cron(text: str, hint: str) -> Cron:
+    parts = text.split()
+    if len(parts) != len(_FIELDS):
+        _refuse(hint, text)
+    minutes, hours, days, months, weekdays = (
+        _read_field(part, field, hint, text) for part, field in zip(parts, _FIELDS, strict=True)
+    )
+    cron = Cron(
+        minutes,
+        hours,
+        days,
+        months,
+        tuple(sorted({(day - 1) % len(DAYS) for day in weekdays})),  # cron's week begins on Sunday, which is 0 and 7
+        is_every_hour=parts[1].startswith("*"),
+        has_days=not parts[2].startswith("*"),
+        has_weekdays=not parts[4].startswith("*"),
+    )
+    _require_some_day(cron, hint, text)
+    return cron
+
+
+def _read_field(text: str, field: _Field, hint: str, whole: str) -> tuple[int, ...]:
+    found: set[int] = set()
+    for part in text.split(","):
+        values = _read_part(part, field)
+        if not values:
+            raise ValueError(f'must be {hint}; "{part}" is no {field.name} in "{whole}"')
+        found.update(values)
+    return tuple(sorted(found))
+
+
+def _read_part(text: str, field: _Field) -> Sequence[int]:
+    """Read "*", "5", "1-5", "mon-fri", each with "/2" or without; nothing if it is none of these."""
+    span, slash, step = text.partition("/")
+    if slash and not (step.isascii() and step.isdecimal() and int(step) > 0):
+        return ()
+    if span == "*":
+        # Sunday once: as 7 it would be a second one to a step.
+        first, last = field.lowest, min(field.highest, 6) if field.name == "day of the week" else field.highest
+    else:
+        ends = [_read_end(end, field) for end in span.split("-")]
+        if len(ends) > 2 or ends[0] is None or ends[-1] is None:
+            return ()
+        first, last = ends[0], field.highest if slash and len(ends) == 1 else ends[-1]
+        if field.name == "day of the week" and last < first:  # "fri-mon", "mon-sun"
+            last += len(DAYS)
+    return range(first, last + 1, int(step) if slash else 1)
+
+
+def _read_end(text: str, field: _Field) -> int | None:
+    if text in field.words:
+        return field.words.index(text) + field.first_word
+    is_number = text.isascii() and text.isdecimal() and field.lowest <= int(text) <= field.highest
+    return int(text) if is_number else None
+
+
+def _require_some_day(cron: Cron, hint: str, text: str) -> None:
+    """Refuse "0 0 31 2 *", which would never come."""
+    if not cron.has_weekdays and all(_LONGEST_MONTHS[month - 1] < cron.days[0] for month in cron.months):
+        raise ValueError(f'must be {hint}; "{text}" names a day that never comes')
+
+
+def _refuse(hint: str, text: str) -> NoReturn:
+    raise ValueError(f'must be {hint}, not "{text}"')

@@ -1,0 +1,137 @@
+"""
+When windows are open, in a time zone.
+
+Decides what a window of the clock on the wall means in time that passes: one hour more in the night in which clocks are
+put back, one less in spring. A window that begins at an hour that is left out opens when the clock has been put on; one
+that touches an hour that comes twice is open as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import cached_property
+
+from integrity.config.times import Cron, Span, read_windows, spell_windows
+from integrity.service.moments import Moments, find_change
+
+_MINUTE_S = 60
+_DAY_MIN = 24 * 60
+_AHEAD_DAYS = 16
+"""Every window of the week comes within so many days, even if its first turn falls into an hour that is left out."""
+
+
+def parse_windows(text: str, zone: tzinfo) -> Windows:
+    """
+    Read windows as they stand in the config.
+
+    Raises:
+        ValueError: they are none.
+    """
+    return Windows(read_windows(text), zone)
+
+
+class Windows:
+    """
+    Windows of the week, or moments of a cron expression.
+
+    At such a moment one opens that nothing but the end of the work closes. All times are seconds UTC.
+
+    Args:
+        times: which.
+        zone: with its rules, not a mere offset.
+    """
+
+    def __init__(self, times: tuple[Span, ...] | Cron, zone: tzinfo) -> None:
+        self._spans = () if isinstance(times, Cron) else times
+        self._cron = times if isinstance(times, Cron) else None
+        self._zone = zone
+
+    @cached_property
+    def moments(self) -> Moments | None:
+        """The moments at which a cron expression opens; None for windows of the week."""
+        return None if self._cron is None else Moments(self._cron, self._zone)
+
+    @property
+    def text(self) -> str | None:
+        """The windows as the config spells them; None for a cron expression."""
+        return spell_windows(self._spans) if self._spans else None
+
+    def is_open(self, at: int) -> bool:
+        """Say whether work may be begun; with a cron expression that is so for the minute that it names."""
+        if self.moments is not None:
+            return self.moments.next_after(at - _MINUTE_S) <= at
+        return any(opens <= at < closes for opens, closes in self._around(at, 1))
+
+    def closes_at(self, at: int) -> int | None:
+        """Tell when what is open closes: ``at`` itself if nothing is open, None if it never closes by itself."""
+        if self.moments is not None:
+            return None
+        closes = next((closes for opens, closes in self._around(at, _AHEAD_DAYS) if opens <= at < closes), at)
+        return None if closes - at > (_AHEAD_DAYS - 2) * _DAY_MIN * _MINUTE_S else closes
+
+    def next_opening(self, at: int) -> int | None:
+        """Tell when one opens the next time after ``at``; None if they never close."""
+        if self.moments is not None:
+            return self.moments.next_after(at)
+        return next((opens for opens, _ in self._around(at, _AHEAD_DAYS) if opens > at), None)
+
+    def open_seconds(self, begin: int, end: int) -> int:
+        """Count the seconds of a stretch of time in which work may be done: with moments, all from the first one on."""
+        if end <= begin:
+            return 0
+        if self.moments is not None:
+            return max(0, end - self.moments.next_after(begin - 1))
+        days = self._merged(self._day(begin) - timedelta(2), self._day(end) + timedelta(1))
+        return sum(max(0, min(closes, end) - max(opens, begin)) for opens, closes in days)
+
+    def longer(self, minutes: int) -> Windows | None:
+        """Make windows that close so much later; None for a cron expression, or if one would last all day."""
+        if not self._spans or any(span.end_min - span.start_min + minutes >= _DAY_MIN for span in self._spans):
+            return None
+        return Windows(tuple(span._replace(end_min=span.end_min + minutes) for span in self._spans), self._zone)
+
+    def _day(self, at: int) -> date:
+        return datetime.fromtimestamp(at, self._zone).date()
+
+    def _around(self, at: int, days: int) -> Iterator[tuple[int, int]]:
+        """Go through the openings from before ``at`` until so many days after it."""
+        return self._merged(self._day(at) - timedelta(2), self._day(at) + timedelta(days))
+
+    def _merged(self, first: date, last: date) -> Iterator[tuple[int, int]]:
+        """Go through the stretches of time that begin on some days; what touches is one."""
+        stretches = sorted(self._stretches(first, last))
+        begun: tuple[int, int] | None = None
+        for opens, closes in stretches:
+            if begun is not None and opens <= begun[1]:
+                begun = begun[0], max(begun[1], closes)
+                continue
+            if begun is not None:
+                yield begun
+            begun = opens, closes
+        if begun is not None:
+            yield begun
+
+    def _stretches(self, first: date, last: date) -> Iterator[tuple[int, int]]:
+        for number in range((last - first).days + 1):
+            day = first + timedelta(number)
+            for span in self._spans:
+                if day.weekday() in span.days:
+                    opens = _instant(self._zone, day, span.start_min, fold=0)
+                    closes = _instant(self._zone, day, span.end_min, fold=1)
+                    if closes > opens:  # not if both lie in an hour that is left out
+                        yield opens, closes
+
+
+def _instant(zone: tzinfo, day: date, minute: int, fold: int) -> int:
+    """Tell when a clock on the wall shows a time: the first or second time (``fold``), or when it jumps over it."""
+    midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
+    wall = (midnight.replace(tzinfo=None) + timedelta(minutes=minute)).replace(tzinfo=zone, fold=fold)
+    at = _seconds(wall)
+    if datetime.fromtimestamp(at, zone).replace(tzinfo=None) == wall.replace(tzinfo=None):
+        return at
+    return find_change(zone, _seconds(wall.replace(fold=1)), _seconds(wall.replace(fold=0)))
+
+
+def _seconds(wall: datetime) -> int:
+    return round(wall.astimezone(UTC).timestamp())
