@@ -1,0 +1,349 @@
+"""What falls due is told once: after downtimes, suspends and changes of the clock, too."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from integrity.service.scheduler import Scheduler
+from integrity.service.windows import parse_windows
+
+BERLIN = ZoneInfo("Europe/Berlin")
+HOUR_S = 3600
+DAY_S = 24 * HOUR_S
+DEADLINE_S = 10.0
+
+
+def at(text: str) -> int:
+    """Turn "2026-11-21 03:00" into seconds UTC."""
+    return round(datetime.fromisoformat(text).replace(tzinfo=BERLIN).timestamp())
+
+
+class Box:
+    """A scheduler on clocks that only the test moves, and what it told."""
+
+    def __init__(self, text: str) -> None:
+        self.now = float(at(text))
+        self.steady = 500.0
+        self.told: list[str] = []
+        self.scheduler = self.restart()
+
+    def restart(self) -> Scheduler:
+        """Begin anew, as after a boot."""
+        self.scheduler = Scheduler(zone=BERLIN, clock=lambda: self.now, monotonic=lambda: self.steady)
+        return self.scheduler
+
+    def tell(self, what: str) -> None:
+        """Note what fell due, and when."""
+        moment = datetime.fromtimestamp(self.now, UTC).astimezone(BERLIN)
+        self.told.append(f"{what} {moment:%d %H:%M}")
+
+    def pass_time(self, seconds: float, *, step_s: float = 60) -> list[str]:
+        """Let time pass, with a look at each step; return what was told."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now += step_s
+            self.steady += step_s
+            self.scheduler.tick()
+        told, self.told = self.told, []
+        return told
+
+    def add(self, schedule: str, last: int | None) -> None:
+        self.scheduler.add("scan", schedule, lambda: self.tell("scan"), last_started_at=last)
+
+    def add_window(self, text: str) -> None:
+        self.scheduler.add_window(
+            "scrub", parse_windows(text, BERLIN), lambda: self.tell("open"), lambda: self.tell("close")
+        )
+
+
+def test_schedule_is_told_at_its_moments() -> None:
+    """Once each, and the next is known before."""
+    box = Box("2026-11-21 12:00")
+    box.add("daily", at("2026-11-21 00:00"))
+
+    assert [("scan", at("2026-11-22 00:00"))] == box.scheduler.next_runs()
+    assert ["scan 22 00:00", "scan 23 00:00"] == box.pass_time(2 * DAY_S)
+
+
+def test_missed_moments_are_made_up_for_once() -> None:
+    """A box that was off for a week runs what it missed once, at once, and then by the schedule again."""
+    box = Box("2026-11-21 12:00")
+    box.add("daily", at("2026-11-14 00:00"))
+
+    assert ["scan 21 12:01", "scan 22 00:00"] == box.pass_time(DAY_S)
+
+
+def test_what_never_ran_is_due() -> None:
+    """A box that is off at each moment of a schedule would otherwise never run it."""
+    box = Box("2026-11-21 12:00")
+    box.add("daily", None)
+
+    assert [("scan", int(box.now))] == box.scheduler.next_runs()
+    assert ["scan 21 12:01"] == box.pass_time(HOUR_S)
+
+
+def test_box_that_is_on_by_day_only_runs_each_day() -> None:
+    """The moment lies in the night; each morning makes up for it."""
+    box = Box("2026-11-21 08:00")
+    last: int | None = at("2026-11-20 20:00")
+    for day in range(21, 25):
+        box.restart()
+        box.add("daily", last)
+        assert [f"scan {day} 08:01"] == box.pass_time(10 * HOUR_S)
+        last = int(box.now - 10 * HOUR_S)
+        box.now += 14 * HOUR_S
+
+
+def test_run_that_was_noted_in_the_future_does_not_stop_the_schedule() -> None:
+    """The clock was wrong when it was noted, and has been set since."""
+    box = Box("2026-11-21 12:00")
+    box.add("daily", at("2030-01-01 00:00"))
+
+    assert ["scan 22 00:00"] == box.pass_time(DAY_S)
+
+
+def test_daily_run_comes_once_in_the_night_in_which_clocks_are_put_back() -> None:
+    """02:30 comes twice; and in spring, when it is left out, at 03:30."""
+    autumn = Box("2026-10-24 12:00")
+    autumn.add("02:30", at("2026-10-24 02:30"))
+    spring = Box("2026-03-28 12:00")
+    spring.add("02:30", at("2026-03-28 02:30"))
+
+    assert ["scan 25 02:30", "scan 26 02:30"] == autumn.pass_time(2 * DAY_S)
+    assert ["scan 29 03:30", "scan 30 02:30"] == spring.pass_time(2 * DAY_S)
+
+
+def test_suspend_over_several_moments_is_made_up_for_once() -> None:
+    """The clock jumps ahead; one call, at the first look after it."""
+    box = Box("2026-11-21 12:00")
+    box.add("hourly", int(box.now))
+    box.now += 30 * HOUR_S
+
+    assert ["scan 22 18:01", "scan 22 19:00"] == box.pass_time(HOUR_S)
+
+
+def test_clock_that_is_set_back_a_little_repeats_nothing() -> None:
+    """A moment that was told is not told again when it comes a second time."""
+    box = Box("2026-11-21 23:59")
+    box.add("daily", int(box.now))
+
+    assert ["scan 22 00:00"] == box.pass_time(120)
+    box.now -= 300
+    assert ["scan 23 00:00"] == box.pass_time(DAY_S + 300)
+
+
+def test_clock_that_was_far_ahead_holds_nothing_up() -> None:
+    """Set back by years it was wrong before: the schedule goes on by the right time."""
+    box = Box("2031-11-21 12:00")
+    box.add("hourly", int(box.now))
+    box.add_window("01:00-06:00")
+    box.pass_time(2 * HOUR_S)
+    box.now = at("2026-11-21 00:30")
+
+    assert ["scan 21 01:00", "open 21 01:00", "scan 21 02:00"] == box.pass_time(2 * HOUR_S)
+
+
+def test_windows_are_told_when_they_open_and_close() -> None:
+    """In the night in which clocks are put back, an hour longer."""
+    box = Box("2026-10-24 12:00")
+    box.add_window("01:00-03:00, sun 20:00-24:00")
+
+    assert [("scrub", at("2026-10-25 01:00"))] == box.scheduler.next_runs()
+    assert ["open 25 01:00", "close 25 03:00", "open 25 20:00", "close 26 00:00"] == box.pass_time(37 * HOUR_S)
+
+
+def test_window_that_is_open_at_the_start_is_told_at_once() -> None:
+    """Whoever boots at three in the morning has three hours left."""
+    box = Box("2026-11-21 03:00")
+    box.add_window("01:00-06:00")
+    box.scheduler.tick()
+
+    assert ["open 21 03:00"] == box.told
+    assert ["open 21 03:00", "close 21 06:00"] == box.pass_time(4 * HOUR_S)
+
+
+def test_sleep_from_one_window_into_the_next_closes_the_first() -> None:
+    """What was begun in the one night is not taken for the work of the other."""
+    box = Box("2026-11-21 03:00")
+    box.add_window("01:00-06:00")
+    box.scheduler.tick()
+    box.now += DAY_S
+
+    assert ["open 21 03:00", "close 22 03:01", "open 22 03:01"] == box.pass_time(60)
+
+
+def test_open_window_survives_a_reload_and_a_correction_of_the_clock() -> None:
+    """Work is not torn apart because the config was read again, or the clock was set by seconds."""
+    box = Box("2026-11-21 03:00")
+    box.add_window("01:00-06:00")
+    box.scheduler.tick()
+    box.add_window("01:00-05:00")
+    box.scheduler.tick()
+    box.now -= 30
+
+    assert ["open 21 03:00", "close 21 05:00"] == box.pass_time(3 * HOUR_S)
+
+
+def test_reload_that_closes_a_window_tells_it() -> None:
+    """The new config says that now is no time to work."""
+    box = Box("2026-11-21 03:00")
+    box.add_window("01:00-06:00")
+    box.scheduler.tick()
+    box.add_window("22:00-23:00")
+    box.scheduler.tick()
+
+    assert ["open 21 03:00", "close 21 03:00"] == box.told
+
+
+def test_window_of_moments_opens_and_makes_up_for_what_was_missed() -> None:
+    """A cron expression closes nothing."""
+    box = Box("2026-11-24 12:00")
+    windows = parse_windows("0 1 * * sun", BERLIN)
+    box.scheduler.add_window(
+        "scrub", windows, lambda: box.tell("open"), lambda: box.tell("close"), last_opened_at=at("2026-11-15 01:00")
+    )
+
+    assert ["open 24 12:01", "open 29 01:00"] == box.pass_time(7 * DAY_S)
+
+
+def test_always_open_window_opens_once() -> None:
+    """It has no closing, and no next opening."""
+    box = Box("2026-11-24 12:00")
+    box.add_window("00:00-24:00")
+
+    assert ["open 24 12:01"] == box.pass_time(3 * DAY_S)
+    assert [] == box.scheduler.next_runs()
+
+
+def test_replaced_schedule_loses_nothing_and_repeats_nothing() -> None:
+    """What is due stays due; what the new one would have told before is past."""
+    box = Box("2026-11-21 12:00")
+    box.add("daily", int(box.now))
+    box.scheduler.replace("scan", "06:00", lambda: box.tell("new"))
+    assert ["new 22 06:00"] == box.pass_time(DAY_S)
+
+    box.add("daily", None)
+    box.scheduler.replace("scan", "weekly", lambda: box.tell("newer"))
+    assert ["newer 22 12:01"] == box.pass_time(HOUR_S)
+    with pytest.raises(KeyError):
+        box.scheduler.replace("compare", "daily", lambda: None)
+
+
+def test_removed_schedule_is_not_told() -> None:
+    """A root that is gone has no schedules."""
+    box = Box("2026-11-21 12:00")
+    box.add("hourly", int(box.now))
+    box.scheduler.remove("scan")
+    box.scheduler.remove("scan")
+
+    assert [] == box.pass_time(3 * HOUR_S)
+    assert [] == box.scheduler.next_runs()
+
+
+def test_heartbeat_does_not_look_at_the_clock() -> None:
+    """Set back by a year, it still beats each minute; and nobody is told of it."""
+    box = Box("2026-11-21 12:00")
+    box.scheduler.every("heart", 60, lambda: box.tell("beat"))
+    assert 10 == len(box.pass_time(600))
+    box.now -= 365 * DAY_S
+
+    assert 10 == len(box.pass_time(600))
+    assert [] == box.scheduler.next_runs()
+
+
+def test_call_may_change_the_schedules() -> None:
+    """A reload happens where it is noticed; what it took out is not told in the same look."""
+    box = Box("2026-11-21 12:00")
+    box.scheduler.add("first", "hourly", lambda: box.scheduler.remove("second"), last_started_at=None)
+    box.scheduler.add("second", "hourly", lambda: box.tell("second"), last_started_at=None)
+
+    assert [] == box.pass_time(HOUR_S)
+
+
+def test_call_that_fails_keeps_nothing_else_from_being_told() -> None:
+    """It is not repeated before its next moment, and the others come at the next look."""
+    box = Box("2026-11-21 12:30")
+
+    def fail() -> None:
+        raise ValueError("a bug")
+
+    box.scheduler.add("first", "hourly", fail, last_started_at=None)
+    box.add("hourly", None)
+    with pytest.raises(ValueError, match="a bug"):
+        box.scheduler.tick()
+    box.scheduler.tick()
+
+    assert ["scan 21 12:30"] == box.told
+
+
+def test_real_time_passes() -> None:
+    """With the real clock: what is due comes at once, what is added while it waits wakes it, and stop is the end."""
+    scheduler = Scheduler(zone=BERLIN)
+    beats, due, opened = threading.Semaphore(0), threading.Event(), threading.Event()
+    scheduler.every("heart", 0.02, beats.release)
+    scheduler.start()
+    try:
+        assert all(beats.acquire(timeout=DEADLINE_S) for _ in range(5))
+        scheduler.remove("heart")
+        scheduler.add("scan", "daily", due.set, last_started_at=None)
+        assert due.wait(DEADLINE_S)
+        scheduler.add_window("scrub", parse_windows("00:00-24:00", BERLIN), opened.set, opened.clear)
+        assert opened.wait(DEADLINE_S)
+    finally:
+        scheduler.stop()
+    scheduler.stop()
+    due.clear()
+    scheduler.add("scan", "daily", due.set, last_started_at=None)
+
+    assert not due.is_set()
+    assert "APScheduler" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_calls_come_from_one_thread_while_others_change_the_schedules() -> None:
+    """No call is made twice at a time, and nobody waits for anybody for ever."""
+    scheduler = Scheduler(zone=BERLIN)
+    within = threading.Lock()
+    calls: list[int] = []
+
+    def call() -> None:
+        assert within.acquire(blocking=False)
+        calls.append(1)
+        within.release()
+
+    def add_many(number: int) -> None:
+        for count in range(50):
+            scheduler.every(f"{number}-{count}", 0.001, call)
+            scheduler.next_runs()
+            scheduler.remove(f"{number}-{count - 5}")
+
+    scheduler.start()
+    threads = [threading.Thread(target=add_many, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
+    scheduler.stop()
+
+    assert calls
+
+
+def test_clock_that_is_set_back_while_it_waits_does_not_hold_the_timer_up() -> None:
+    """APScheduler waits for a time of the day; one that is farther away than the longest wait is brought near again."""
+    scheduler = Scheduler(zone=BERLIN)
+    beat = threading.Semaphore(0)
+    scheduler.every("heart", 0.02, beat.release)
+    scheduler.start()
+    try:
+        assert beat.acquire(timeout=DEADLINE_S)
+        in_a_year = datetime.now(UTC) + timedelta(days=365)
+        scheduler._timer.modify_job("tick", next_run_time=in_a_year)  # as the clock of a year ago sees it
+        while beat.acquire(blocking=False):
+            pass
+        assert all(beat.acquire(timeout=DEADLINE_S) for _ in range(3))
+    finally:
+        scheduler.stop()
