@@ -93,7 +93,7 @@ def get_finding(c: sa.Connection, finding_id: FindingId) -> Finding:
 
 
 def get_findings(c: sa.Connection, ids: Iterable[FindingId]) -> list[Finding]:
-    """Get findings by their numbers, those that there are, in this order."""
+    """Get findings by their numbers, those that there are."""
     rows = (c.execute(_QUERY.where(finding.c.id.in_(chunk)).order_by(finding.c.id)) for chunk in chunked(ids))
     return [_to_finding(row) for part in rows for row in part]
 

@@ -67,8 +67,11 @@ def swallow(c: sa.Connection, now: int) -> None:
     """Take unreadable files as told by the failing device of the same root and run: one message, not thousands."""
     by = _swallower()
     query = sa.select(finding.c.id, by.label("by")).select_from(_JOINED).where(*_is_unsaid(now), by.is_not(None))
+    files: dict[int, list[FindingId]] = {}
     for row in c.execute(query).all():
-        _mark(c, [row.id], now, swallowed_by=row.by)
+        files.setdefault(row.by, []).append(row.id)
+    for device_id, ids in files.items():
+        _mark(c, ids, now, swallowed_by=device_id)
 
 
 def mark_told(c: sa.Connection, ids: Collection[FindingId], now: int) -> None:
@@ -153,9 +156,8 @@ def _swallower() -> sa.ScalarSelect[int]:
 
 def _mark(c: sa.Connection, ids: Collection[FindingId], now: int, *, swallowed_by: int | None) -> None:
     for chunk in chunked(ids):
-        first = dict(
-            c.execute(sa.select(told.c.finding_id, told.c.first_told_at).where(told.c.finding_id.in_(chunk))).tuples()
-        )
+        before = sa.select(told.c.finding_id, told.c.first_told_at).where(told.c.finding_id.in_(chunk))
+        first = {row.finding_id: row.first_told_at for row in c.execute(before)}
         c.execute(sa.delete(told).where(told.c.finding_id.in_(chunk)))
         query = sa.select(finding.c.id, finding.c.certainty, finding.c.blocks, finding.c.ranges)
         rows = [
