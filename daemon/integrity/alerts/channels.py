@@ -1,0 +1,104 @@
+"""Make the channels that are configured, try them, and say what is wrong with their configuration."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+
+from integrity.alerts import notify, sendmail
+from integrity.alerts.command import CommandChannel
+from integrity.alerts.compose import Composer
+from integrity.alerts.heartbeat import HEARTBEAT, ping
+from integrity.alerts.mail import address_of, sender_of
+from integrity.alerts.notify import AppriseChannel
+from integrity.alerts.protocol import Channel
+from integrity.alerts.sendmail import SendmailChannel
+from integrity.alerts.smtp import SmtpChannel, read_password
+from integrity.config import Config, Mail, MailTransport
+from integrity.errors import ChannelError
+
+__all__ = ["Channel", "ChannelError", "find_problems", "make_channels", "send_test"]
+
+
+def make_channels(config: Config, *, hostname: str | None = None, sendmail_program: str | None = None) -> list[Channel]:
+    """
+    Make all channels that messages leave through.
+
+    Args:
+        config: says which.
+        hostname: of this machine; None: ask the system.
+        sendmail_program: where sendmail is; None: where it is everywhere.
+    """
+    host = socket.gethostname() if hostname is None else hostname
+    channels = _make_mail_channels(config.mail, host, sendmail_program or sendmail.PROGRAM)
+    channels += [AppriseChannel(url) for url in dict.fromkeys(config.alerts.apprise)]
+    if config.alerts.command:
+        channels.append(CommandChannel(config.alerts.command))
+    return channels
+
+
+def _make_mail_channels(mail: Mail, hostname: str, program: str) -> list[Channel]:
+    if not mail.to:
+        return []
+    if _uses_sendmail(mail, program):
+        return [SendmailChannel(mail, hostname, program)]
+    return [SmtpChannel(mail, to, hostname) for to in dict.fromkeys(mail.to)]
+
+
+def _uses_sendmail(mail: Mail, program: str) -> bool:
+    if mail.transport is not MailTransport.AUTO:
+        return mail.transport is MailTransport.SENDMAIL
+    plain = Mail()
+    # Who names a server means it.
+    names_server = (mail.host, mail.port, mail.tls, mail.user) != (plain.host, plain.port, plain.tls, plain.user)
+    return not names_server and sendmail.is_usable(program)
+
+
+def send_test(
+    config: Config,
+    *,
+    channels: list[Channel] | None = None,
+    hostname: str | None = None,
+    clock: Callable[[], float] = time.time,
+) -> list[tuple[str, str | None]]:
+    """
+    Send a test message through every channel, and ping the heartbeat.
+
+    Args:
+        config: says which.
+        channels: instead of those that the config makes.
+        hostname: of this machine; None: ask the system.
+        clock: seconds UTC.
+
+    Returns:
+        The name of each channel, with what went wrong or None.
+    """
+    host = socket.gethostname() if hostname is None else hostname
+    message = Composer(host).test(int(clock()))
+    tried = make_channels(config, hostname=host) if channels is None else channels
+    results = [(channel.name, _try(partial(channel.send, message))) for channel in tried]
+    if config.alerts.heartbeat_url:
+        results.append((HEARTBEAT, _try(partial(ping, config.alerts.heartbeat_url, ""))))
+    return results
+
+
+def _try(send: Callable[[], object]) -> str | None:
+    try:
+        send()
+    except ChannelError as error:
+        return str(error)
+    return None
+
+
+def find_problems(config: Config) -> list[str]:
+    """Say what is wrong with the configured channels, as far as that can be known without sending anything."""
+    mail = config.mail
+    problems = [notify.find_problem(url) for url in config.alerts.apprise]
+    if mail.to:
+        addresses = (sender_of(mail.sender, "host"), *mail.to)
+        problems += [_try(partial(address_of, text)) for text in addresses]
+        if mail.user and not _uses_sendmail(mail, sendmail.PROGRAM):
+            problems.append(_try(partial(read_password, mail)))
+    return [problem for problem in dict.fromkeys(problems) if problem is not None]

@@ -1,0 +1,272 @@
+"""
+Write messages: subject, plain text, HTML and JSON of one and the same content.
+
+No name is trusted: each stands on one line with odd characters escaped, and is escaped again for HTML. No message is
+longer than 200 lines, whatever happened.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+
+from integrity.alerts.wording import damage, next_step, one_line, place, sort_by_gravity, sum_up, title, utc_time
+from integrity.catalog.outbox import AlertKind, ChannelState, Message
+from integrity.catalog.told import News
+from integrity.config import format_size
+from integrity.model import Finding
+from integrity.paths import absolute, path_fields
+
+MOST_LINES = 200
+_SPARE_LINES = 12  # heading, blank lines between the sections, what is left out, the last words
+_DETAILED = 20
+_MOST_FACTS = 200
+_MOST_PLACES = 1000  # blocks or ranges of one finding; the catalog has all of them
+_MOST_CHARS = 2000  # of a line: a path can have 4,096 bytes, which may become four characters each
+_HTML = """<!DOCTYPE html>
+<html><head><meta charset="utf-8"><title>{title}</title></head>
+<body style="font-family: sans-serif">
+{body}
+</body></html>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that is told: its first line, what follows it, and a command to type."""
+
+    head: str
+    path: str = ""
+    details: tuple[str, ...] = ()
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Entries under a title; empty: without one."""
+
+    title: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """What a sign of life tells."""
+
+    since: int
+    files: int
+    size_bytes: int
+    open_findings: int
+    channels: tuple[ChannelState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Composer:
+    """
+    Write messages of one machine.
+
+    Args:
+        hostname: of the machine; its first part stands in subjects.
+        make_token: what makes message ids unlike each other.
+    """
+
+    hostname: str
+    make_token: Callable[[], str] = lambda: uuid.uuid4().hex
+
+    def incident(self, news: Sequence[News], now: int) -> Message:
+        """Tell what was found, or says something new."""
+        by_id = {one.finding.id: one for one in news}
+        findings = sort_by_gravity(one.finding for one in news)
+        entries = tuple(_describe_news(by_id[finding.id]) for finding in findings)
+        return self._compose(AlertKind.INCIDENT, sum_up(findings), [Section("", entries)], findings, now)
+
+    def digest(self, still: Sequence[Finding], over: Sequence[Finding], now: int) -> Message:
+        """Tell what is still open, and what was resolved since."""
+        findings = sort_by_gravity(still)
+        sections = [
+            Section("Still open", tuple(_describe(finding) for finding in findings)),
+            Section("Resolved", tuple(_describe_end(finding) for finding in over)),
+        ]
+        parts = [f"still {sum_up(findings)}"] if findings else []
+        parts += [f"{len(over):,} resolved"] if over else []
+        kind = AlertKind.DIGEST if over else AlertKind.REMINDER
+        return self._compose(kind, "; ".join(parts), sections, [*findings, *over], now)
+
+    def all_clear(self, over: Sequence[Finding], number: int, now: int) -> Message:
+        """Tell that nothing of what was told is open any more."""
+        entries = tuple(_describe_end(finding) for finding in over)
+        subject = f"all clear: {number:,} finding{'s' if number != 1 else ''} resolved, none open"
+        return self._compose(AlertKind.ALL_CLEAR, subject, [Section("Resolved", entries)], over, now)
+
+    def alive(self, life: Alive, now: int) -> Message:
+        """Tell that the program works, so that silence is no answer."""
+        subject = f"alive: {life.files:,} files, {format_size(life.size_bytes)} verified"
+        verified = f"{life.files:,} files, {format_size(life.size_bytes)}"
+        facts = [
+            Entry(f"read again and found as recorded since {utc_time(life.since)}: {verified}"),
+            Entry(f"open findings: {life.open_findings:,}", command="integrity status"),
+        ]
+        facts += [_describe_channel(state) for state in life.channels if state.failing_since is not None]
+        return self._compose(AlertKind.ALIVE, subject, [Section("", tuple(facts))], [], now)
+
+    def channel(self, state: ChannelState, now: int) -> Message:
+        """Tell that another channel fails."""
+        sections = [Section("", (_describe_channel(state),))]
+        return self._compose(AlertKind.CHANNEL, f"alerts by {one_line(state.name)} fail", sections, [], now)
+
+    def test(self, now: int) -> Message:
+        """Write a message that tells nothing."""
+        entry = Entry("This is a test: somebody called `integrity alert test`. All that it says is that alerts arrive.")
+        return self._compose(AlertKind.TEST, "test: alerts arrive", [Section("", (entry,))], [], now)
+
+    def _compose(
+        self, kind: AlertKind, subject: str, sections: Sequence[Section], findings: Sequence[Finding], now: int
+    ) -> Message:
+        host = one_line(self.hostname.partition(".")[0])
+        shown = list(_shorten(sections))
+        heading = f"{host}: {subject}"
+        subject = _cut(f"[integrity] {heading}", 250)
+        return Message(
+            kind=kind,
+            message_id=f"<{self.make_token()}@{_domain(self.hostname)}>",
+            subject=subject,
+            body=_write_text(heading, shown),
+            html=_write_html(heading, shown),
+            facts=_write_facts(kind, self.hostname, subject, findings, now),
+            incidents=tuple(int(finding.id) for finding in findings[:_MOST_FACTS]),
+            created_at=now,
+        )
+
+
+def _describe(finding: Finding) -> Entry:
+    found = damage(finding)
+    details = (one_line(finding.message), *([f"damaged: {found}"] if found else []))
+    return Entry(f"{title(finding)}  [finding {finding.id}]", place(finding), details, next_step(finding))
+
+
+def _describe_news(news: News) -> Entry:
+    entry = _describe(news.finding)
+    details = list(entry.details)
+    if news.is_change:
+        details.insert(0, "it was told before, and has changed since")
+    if news.swallowed:
+        details.append(f"{news.swallowed:,} files that could not be read are not listed one by one")
+    return Entry(entry.head, entry.path, tuple(details), entry.command)
+
+
+def _describe_end(finding: Finding) -> Entry:
+    return Entry(f"{title(finding)}  [finding {finding.id}]: {one_line(finding.resolution or '')}", place(finding))
+
+
+def _describe_channel(state: ChannelState) -> Entry:
+    since = utc_time(state.failing_since) if state.failing_since is not None else "never"
+    details = (f"since {since}: {one_line(state.last_error or '')}", f"{state.waiting:,} messages wait for it")
+    return Entry(f"alerts by {one_line(state.name)} fail", "", details, "integrity alert test")
+
+
+def _shorten(sections: Sequence[Section]) -> Iterator[Section]:
+    """Show the first entries in full, more of them in a line each, and say how many are left out."""
+    room, shown = MOST_LINES - _SPARE_LINES, 0
+    for section in sections:
+        entries: list[Entry] = []
+        for entry in section.entries:
+            brief = entry if shown < _DETAILED else Entry(entry.head, entry.path)
+            lines = len(_text_lines(brief))
+            if lines > room:
+                break
+            room -= lines
+            shown += 1
+            entries.append(brief)
+        left_out = len(section.entries) - len(entries)
+        if left_out:
+            entries.append(Entry(f"and {left_out:,} more: integrity findings"))
+        if entries:
+            yield Section(section.title, tuple(entries))
+
+
+def _text_lines(entry: Entry) -> list[str]:
+    head = f"{entry.head}  {entry.path}" if entry.path else entry.head
+    details = [f"    {detail}" for detail in entry.details]
+    command = [f"    next:  {entry.command}"] if entry.command else []
+    return [_cut(line, _MOST_CHARS) for line in (head, *details, *command)]
+
+
+def _write_text(heading: str, sections: Sequence[Section]) -> str:
+    lines = [_cut(heading, _MOST_CHARS)]
+    for section in sections:
+        lines += ["", *([f"{section.title}:"] if section.title else [])]
+        for entry in section.entries:
+            lines += _text_lines(entry)
+    return "\n".join(lines) + "\n"
+
+
+def _write_html(heading: str, sections: Sequence[Section]) -> str:
+    parts = [f"<h3>{_safe(heading)}</h3>"]
+    for section in sections:
+        parts += [f"<h4>{_safe(section.title)}</h4>"] if section.title else []
+        parts += ["<ul>", *(_write_item(entry) for entry in section.entries), "</ul>"]
+    return _HTML.format(title=_safe(heading), body="\n".join(parts))
+
+
+def _write_item(entry: Entry) -> str:
+    lines = [f"<b>{_safe(entry.head)}</b>" + (f" <code>{_safe(entry.path)}</code>" if entry.path else "")]
+    lines += [_safe(detail) for detail in entry.details]
+    lines += [f"next: <code>{_safe(entry.command)}</code>"] if entry.command else []
+    return f"<li>{'<br>'.join(lines)}</li>"
+
+
+def _safe(text: str) -> str:
+    return escape(_cut(text, _MOST_CHARS))
+
+
+def _write_facts(kind: AlertKind, hostname: str, subject: str, findings: Sequence[Finding], now: int) -> str:
+    facts = {
+        "type": "alert",
+        "schema": 1,
+        "kind": kind.value,
+        "host": hostname,
+        "subject": subject,
+        "created_at": _iso_time(now),
+        "findings_count": len(findings),
+        "findings": [_finding_fields(finding) for finding in findings[:_MOST_FACTS]],
+    }
+    return json.dumps(facts, separators=(",", ":"))
+
+
+def _finding_fields(finding: Finding) -> dict[str, object]:
+    return {
+        "type": "finding",
+        "schema": 1,
+        "id": finding.id,
+        "kind": finding.kind.value,
+        "certainty": finding.certainty.value if finding.certainty else None,
+        **path_fields("path", absolute(finding.root, finding.path)),
+        **path_fields("root", finding.root),
+        "opened_at": _iso_time(finding.opened_at),
+        "state": finding.state.value,
+        "blocks": list(finding.blocks[:_MOST_PLACES]),
+        "block_size_bytes": finding.block_size_bytes,
+        "ranges": [list(each) for each in finding.ranges[:_MOST_PLACES]],
+        "confirmed_reads": finding.confirmed_reads,
+        "resolved_at": None if finding.resolved_at is None else _iso_time(finding.resolved_at),
+        "resolution": finding.resolution,
+        "message": finding.message,
+    }
+
+
+def _iso_time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 3] + "..."
+
+
+def _domain(hostname: str) -> str:
+    """Make of a host's name what may stand in a message id."""
+    return re.sub(r"[^A-Za-z0-9.-]", "-", hostname).strip(".-") or "localhost"

@@ -1,0 +1,134 @@
+"""
+Bring messages from the outbox out through the channels.
+
+Invariants:
+
+I1  A message leaves only if it is in the catalog, and is tried until the channel took it.
+I2  What a channel took is not sent through it again, unless the process dies between the channel's word and our
+    commit; then it comes again under the same Message-ID.
+I3  One channel's failure holds up no other channel, and one message's failure no other message.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from integrity.alerts.channels import Channel
+from integrity.alerts.compose import Composer
+from integrity.alerts.heartbeat import HEARTBEAT
+from integrity.alerts.planning import Planner
+from integrity.catalog import outbox
+from integrity.catalog.connect import Catalog
+from integrity.catalog.outbox import LONGEST_WAIT_S, DueDelivery
+from integrity.config import Config
+from integrity.errors import ChannelError
+
+_log = logging.getLogger(__name__)
+
+_SHORTEST_WAIT_S = 60
+_LONGEST_PAUSE_S = 60.0
+
+
+class Delivery:
+    """
+    Tells what there is to tell. Owned by one thread; one at a time for a catalog.
+
+    Args:
+        catalog: open for writing; the caller closes it.
+        config: says what is told, and how often.
+        channels: through which; each with a name of its own.
+        clock: seconds UTC.
+        hostname: of this machine, for subjects.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        config: Config,
+        channels: Sequence[Channel],
+        *,
+        clock: Callable[[], float] = time.time,
+        hostname: str,
+    ) -> None:
+        self._catalog = catalog
+        self._channels = tuple(channels)
+        self._clock = clock
+        self._names = [channel.name for channel in channels]
+        self._watched = [HEARTBEAT] if config.alerts.heartbeat_url else []
+        self._planner = Planner(catalog, config.alerts, Composer(hostname), self._names)
+        self._is_set_up = False
+        # Taken by a channel, but not written down yet: the catalog was locked, or its disk full.
+        self._unwritten: dict[tuple[int, str], int] = {}
+
+    def tick(self) -> float:
+        """
+        Queue what is new, send what is due.
+
+        Returns:
+            Seconds until it wants to be called again, at most 60.
+
+        Raises:
+            CatalogError: the catalog can't be used at the moment; what was sent meanwhile is remembered.
+        """
+        self._set_up()
+        self._write_down()
+        due_at = self._planner.queue_due(self._now())
+        for channel in self._channels:
+            self._send_due(channel)
+        with self._catalog.read() as c:
+            next_try_at = outbox.next_try_at(c, self._names, self._now())
+        times = [float(when) for when in (due_at, next_try_at) if when is not None]
+        return min([_LONGEST_PAUSE_S, *(max(0.0, when - self._clock()) for when in times)])
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+    def _set_up(self) -> None:
+        if self._is_set_up:
+            return
+        with self._catalog.transaction() as c:
+            outbox.set_channels(c, self._names, self._watched, self._now())
+        self._is_set_up = True
+
+    def _send_due(self, channel: Channel) -> None:
+        """Send what is due through a channel, until it fails: the rest is tried in the next round (I3)."""
+        with self._catalog.read() as c:
+            due = outbox.find_due(c, channel.name, self._now())
+        for delivery in due:
+            try:
+                channel.send(delivery.message)
+            except ChannelError as error:
+                self._postpone(channel, delivery, error)
+                return
+            self._unwritten[delivery.alert_id, channel.name] = self._now()
+            self._write_down()
+            _log.info("alert sent channel=%s kind=%s", channel.name, delivery.message.kind.value)
+
+    def _write_down(self) -> None:
+        """Write down what channels took; what can't be written is kept and not sent again (I2)."""
+        for (alert_id, name), sent_at in list(self._unwritten.items()):
+            with self._catalog.transaction() as c:
+                outbox.mark_sent(c, alert_id, name, sent_at)
+            del self._unwritten[alert_id, name]
+
+    def _postpone(self, channel: Channel, delivery: DueDelivery, error: ChannelError) -> None:
+        _log.warning("alert not sent channel=%s error=%s", channel.name, error)
+        now = self._now()
+        wait_s = LONGEST_WAIT_S if error.is_permanent else back_off_s(delivery.attempts)
+        with self._catalog.transaction() as c:
+            outbox.mark_failed(
+                c,
+                delivery.alert_id,
+                channel.name,
+                error=str(error),
+                is_permanent=error.is_permanent,
+                next_try_at=now + wait_s,
+                now=now,
+            )
+
+
+def back_off_s(attempts: int) -> int:
+    """Say how long to wait after a failure that ``attempts`` others came before: a minute, doubled up to an hour."""
+    return min(LONGEST_WAIT_S, _SHORTEST_WAIT_S << min(attempts, 10))

@@ -1,0 +1,136 @@
+"""The words of messages: what a finding is called in a subject, where the damage lies, what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from integrity.config import spell_size
+from integrity.errors import show_path
+from integrity.model import Finding, FindingKind
+from integrity.paths import absolute, shell_path
+
+_SHOWN = 5
+_PHRASES_SHOWN = 2
+
+Kind = FindingKind
+
+
+class Phrase(NamedTuple):
+    """How findings of a kind are called in a subject: one of them, several of them."""
+
+    one: str
+    many: str
+
+
+# In the order of gravity: a subject begins with the worst, and so does a mail.
+_DAMAGED = Phrase("file damaged", "files damaged")
+_DIFFERING = Phrase("copy differs", "copies differ")
+_PHRASES: dict[FindingKind, Phrase] = {
+    Kind.ROT: _DAMAGED,
+    Kind.SILENT_REWRITE: _DAMAGED,
+    Kind.SHRUNK: _DAMAGED,
+    Kind.DEVICE_FAILING: Phrase("disk failing", "disks failing"),
+    Kind.UNREADABLE: Phrase("file unreadable", "files unreadable"),
+    Kind.CHANGED: Phrase("file changed", "files changed"),
+    Kind.ROLLED_BACK: Phrase("file rolled back", "files rolled back"),
+    Kind.MISSING: Phrase("file missing", "files missing"),
+    Kind.MASS_CHANGE: Phrase("mass change held back", "mass changes held back"),
+    Kind.TRANSIENT: Phrase("wrong reading", "wrong readings"),
+    Kind.CATALOG_DAMAGED: Phrase("record damaged", "records damaged"),
+    Kind.DEVICE_STALLED: Phrase("disk hanging", "disks hanging"),
+    Kind.ROOT_SUSPENDED: Phrase("folder suspended", "folders suspended"),
+    Kind.COPY_DIFFERS: _DIFFERING,
+    Kind.COPY_MISSING: Phrase("copy missing", "copies missing"),
+    Kind.COPY_STALE: Phrase("copy stale", "copies stale"),
+    Kind.COPY_UNREADABLE: Phrase("copy unreadable", "copies unreadable"),
+    Kind.OVERDUE: Phrase("verification overdue", "verifications overdue"),
+    Kind.WATCH_BLIND: Phrase("watcher blind", "watchers blind"),
+    Kind.UNSTABLE: Phrase("file never at rest", "files never at rest"),
+}
+_GRAVITY = {kind: number for number, kind in enumerate(_PHRASES)}
+_OTHER = Phrase("finding", "findings")
+
+
+def sort_by_gravity(findings: Iterable[Finding]) -> list[Finding]:
+    """Put the damaged files first, each kind in the order of its numbers."""
+    return sorted(findings, key=lambda finding: (_GRAVITY.get(finding.kind, len(_GRAVITY)), finding.id))
+
+
+def sum_up(findings: Sequence[Finding]) -> str:
+    """Say in a line what the findings are: "2 files damaged, 1 disk failing in photos"."""
+    kinds = Counter(_PHRASES.get(finding.kind, _OTHER) for finding in sort_by_gravity(findings))
+    parts = [count(number, phrase) for phrase, number in kinds.items()]
+    more = sum(list(kinds.values())[_PHRASES_SHOWN:])
+    text = ", ".join(parts[:_PHRASES_SHOWN]) + (f", {more:,} more" if more else "")
+    return f"{text} in {_roots(findings)}"
+
+
+def count(number: int, phrase: Phrase) -> str:
+    """Write "1 file damaged", "1,234 files damaged"."""
+    return f"{number:,} {phrase.one if number == 1 else phrase.many}"
+
+
+def title(finding: Finding) -> str:
+    """Write a finding's kind, and how sure it is where that says something."""
+    return f"{finding.kind.value} ({finding.certainty.value})" if finding.certainty else finding.kind.value
+
+
+def place(finding: Finding) -> str:
+    """Write the path of what a finding is about, on one line whatever is in it."""
+    return show_path(absolute(finding.root, finding.path))
+
+
+def damage(finding: Finding) -> str | None:
+    """Say which blocks or bytes are damaged; None if the finding names none."""
+    parts = []
+    if finding.blocks:
+        size = f" (counted from 0, {spell_size(finding.block_size_bytes)} each)" if finding.block_size_bytes else ""
+        noun = "block" if len(finding.blocks) == 1 else "blocks"
+        parts.append(f"{noun} {_some(_spans(finding.blocks))}{size}")
+    if finding.ranges:
+        parts.append(f"bytes {_some([f'{first:,} to {first + length - 1:,}' for first, length in finding.ranges])}")
+    return ": ".join(parts) or None
+
+
+def next_step(finding: Finding) -> str:
+    """Write the command that says all about a finding, and what can be done."""
+    if finding.path is None:
+        return f"integrity status {shell_path(finding.root)}"
+    return f"integrity explain {shell_path(absolute(finding.root, finding.path))}"
+
+
+def one_line(text: str) -> str:
+    """Keep control characters and what can't be encoded out of a line: messages hold names, names hold anything."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def utc_time(seconds: int) -> str:
+    """Write a time for people; a mail is read in another time zone than it was written in."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _roots(findings: Sequence[Finding]) -> str:
+    names = list(dict.fromkeys(finding.root for finding in findings))
+    # The last folder's name; the root of all has none.
+    first = show_path(names[0].rstrip(b"/").rpartition(b"/")[2] or b"/")
+    more = len(names) - 1
+    return first if not more else f"{first} and {more:,} more folder{'s' if more > 1 else ''}"
+
+
+def _some(texts: Sequence[str]) -> str:
+    more = len(texts) - _SHOWN
+    return ", ".join(texts[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _spans(blocks: Sequence[int]) -> list[str]:
+    """Write block numbers with neighbours joined: 3, 7-9."""
+    spans: list[list[int]] = []
+    for block in sorted(blocks):
+        if spans and spans[-1][1] == block - 1:
+            spans[-1][1] = block
+        else:
+            spans.append([block, block])
+    return [str(first) if first == last else f"{first}-{last}" for first, last in spans]
