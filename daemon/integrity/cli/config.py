@@ -25,6 +25,7 @@ def check(session: Session) -> int:
 
     _check_patterns(session)
     read_seal_key(session.config)
+    _check_channels(session)
     place = _place(session)
     exists = os.path.exists(place)
     words = "all is well" if exists else "there is no such file, so the defaults hold"
@@ -76,3 +77,14 @@ def _check_patterns(session: Session) -> None:
                 complaints.append(f"{show_path(_place(session))}: {error}")
     if complaints:
         raise ConfigError("\n".join(dict.fromkeys(complaints)))
+
+
+def _check_channels(session: Session) -> None:
+    """Look at what alerts are sent with, without sending any."""
+    if not (session.config.mail.to or session.config.alerts.apprise):
+        return  # nothing that could be wrong, and mail and web libraries take time to load
+    from integrity.alerts.channels import find_problems
+
+    problems = find_problems(session.config)
+    if problems:
+        raise ConfigError("\n".join(f"{show_path(_place(session))}: {problem}" for problem in problems))

@@ -56,6 +56,7 @@ COMMANDS = {
     "forget": Entry("forget", "forget", "Take files or a root out of the catalog."),
     "catalog": Entry("catalog", "catalog", "Check, back up, restore or mend the catalog itself."),
     "bench": Entry("bench", "bench", "Measure what hashing costs on this machine."),
+    "alert": Entry("alert", "alert", "Send a test alert through every channel."),
     "config": Entry("config", "config", "Check or show the configuration, or print a sample."),
     "service": Entry("service", "service", "Install, uninstall or show the units of the service."),
 }

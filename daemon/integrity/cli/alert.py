@@ -1,0 +1,38 @@
+"""``integrity alert test``."""
+
+from __future__ import annotations
+
+import click
+
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.output import printable
+from integrity.cli.session import Session
+from integrity.errors import ConfigError
+
+
+@click.group()
+def alert() -> None:
+    """Try the channels that alerts go through."""
+
+
+@alert.command()
+@click.pass_obj
+def test(session: Session) -> int:
+    """
+    Send a test alert through every channel, and say what happened.
+
+    Exit 0: all took it; 2: none is configured; 3: one did not take it.
+    """
+    from integrity.alerts.channels import send_test
+
+    results = send_test(session.config)
+    if not results:
+        raise ConfigError(
+            "no alerts are configured: set `to` in [mail], or `apprise`, `command` or `heartbeat_url` in [alerts]; "
+            "a commented sample: integrity config sample"
+        )
+    for name, error in results:
+        words = "sent" if error is None else f"FAILED: {printable(error)}"
+        (session.output.say if error is None else session.output.tell)(f"{printable(name)}: {words}")
+        session.output.give("alert", {"channel": name, "sent": error is None, "error": error})
+    return ExitCode.OK if all(error is None for _, error in results) else ExitCode.INCOMPLETE
