@@ -37,7 +37,7 @@ def test_last_start_is_that_of_the_schedule_and_the_root(box: CatalogBox) -> Non
 
 
 def test_unfinished_run_counts_as_started(box: CatalogBox) -> None:
-    """It was begun, and a kill is no reason to begin it twice; a clock that was set back makes nothing older the last."""
+    """It was begun, and a kill is no reason to begin it twice; an older start does not become the last."""
     run_id = begin(box, "scan", None, NOW + 100)
     begin(box, "scan", None, NOW)
     box.reopen()
