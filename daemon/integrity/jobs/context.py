@@ -91,8 +91,8 @@ class RootRun:
 
     Args:
         prefix: the part of the root that was asked for; empty for all of it.
-        boot_id: the catalog's number of the running boot.
         hints: names in the root that something happened to: only these are looked at, and what lies below them.
+        boot_id: the catalog's number of the running boot.
         root_fd: the open folder of the root: it goes on seeing the root if something is mounted over it.
         counts: what was covered so far.
         kinds_met: of all findings that this run met, new or still open.
@@ -114,8 +114,8 @@ class RootRun:
     device: Device
     excludes: Excludes
     rewrites: Excludes
-    pace: Pace = UNLIMITED
     hints: tuple[bytes, ...] = ()
+    pace: Pace = UNLIMITED
     counts: RunCounts = field(default_factory=RunCounts)
     kinds_met: set[FindingKind] = field(default_factory=set)
     is_incomplete: bool = False
@@ -129,7 +129,6 @@ class RootRun:
         """Reach the catalog."""
         return self.context.catalog
 
-    def now(self) -> int:
     @property
     def parts(self) -> tuple[bytes, ...]:
         """Name what of the root the run is about: folders with all below them, or files; empty for all of it."""
@@ -140,6 +139,7 @@ class RootRun:
         """Say whether the run is about all of the root."""
         return not (self.prefix or self.hints)
 
+    def now(self) -> int:
         """Tell the time in whole seconds UTC."""
         return self.context.now()
 
