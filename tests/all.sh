@@ -8,7 +8,7 @@ exec </dev/null
 # What else the environment would bring into the build or the tests.
 unset PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
-packages="python3-venv python3-dev gcc libc6-dev git util-linux util-linux-extra mount strace fuse3
+packages="python3-venv python3-dev gcc libc6-dev git util-linux util-linux-extra mount strace fuse3 systemd procps
 e2fsprogs xfsprogs btrfs-progs xxhash b3sum hashdeep
 gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-powerpc-linux-gnu libc6-dev-powerpc-cross qemu-user
 clang libclang-rt-dev"
