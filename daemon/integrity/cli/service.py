@@ -48,10 +48,12 @@ def install(session: Session, is_user: bool, root_folder: bytes | None, now: boo
     if now and root_folder is not None:
         raise ConfigError("--now and --root exclude each other: below another folder nothing can be started")
     program = units.find_program()
+    if scope is units.Scope.SYSTEM and root_folder is None:
+        units.require_reachable(program)
     files = units.make_units(scope, program, root_folder or b"/")
     for change in units.install(files, replaces_edited=force):
         _tell(session, change)
-    for danger in units.find_dangers(program) if scope is units.Scope.SYSTEM else ():
+    for danger in units.find_dangers(program) if scope is units.Scope.SYSTEM and root_folder is None else ():
         session.output.warn(danger)
     steps, starting = manager.steps_to_install(scope, files), manager.steps_to_start(scope)
     if root_folder is not None:

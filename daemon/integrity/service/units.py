@@ -213,6 +213,23 @@ def find_dangers(program: bytes) -> list[str]:
     return dangers
 
 
+def require_reachable(program: bytes) -> None:
+    """
+    Refuse a program that the service's user can't start: below a closed home, say.
+
+    CAP_DAC_READ_SEARCH does not help: the unit's user has it only once the program runs.
+
+    Raises:
+        ConfigError: a folder on the way is closed to others.
+    """
+    for place in _walk_up(program):
+        if not os.stat(place).st_mode & stat.S_IXOTH:
+            raise ConfigError(
+                f"{show_path(place)}: closed to others, so the service's user can't start {show_path(program)};"
+                " install integrity elsewhere, below /opt, say, and run `service install` of that one"
+            )
+
+
 def _walk_up(program: bytes) -> Iterator[bytes]:
     """Yield a program, where its links lead, and every folder above these, once each."""
     seen = set()

@@ -1,0 +1,279 @@
+"""The units are what systemd wants, and the real program works in the sandbox that they make."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integrity.errors import ConfigError
+from integrity.service.units import Scope, find_dangers, make_units, require_reachable
+from support.loopfs import LoopFS
+from support.machine import need_programs
+from support.systemdbox import SystemdBox
+
+PROGRAM = Path(sys.executable).with_name("integrity")
+DROP_IN = "/etc/systemd/system/integrity.service.d/test.conf"
+DAY_S = 86_400
+
+
+def analyze(*arguments: str | Path, home: Path) -> subprocess.CompletedProcess[str]:
+    """Run systemd-analyze; a user's manager wants to know where his things are."""
+    need_programs("systemd-analyze")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_RUNTIME_DIR": str(home), "SYSTEMD_PAGER": ""}
+    return subprocess.run(
+        ["systemd-analyze", *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+
+
+def write_unit(folder: Path, scope: Scope, program: bytes) -> Path:
+    """Write only the unit of a service."""
+    (unit, *_) = make_units(scope, program)
+    path = folder / "integrity.service"
+    path.write_bytes(unit.content)
+    return path
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A program that may stand where integrity does."""
+    return make_program(tmp_path / "bin")
+
+
+def make_program(folder: Path) -> Path:
+    """Make a program that systemd-analyze finds."""
+    folder.mkdir(parents=True)
+    path = folder / "integrity"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(("scope", "option"), [(Scope.SYSTEM, "--system"), (Scope.USER, "--user")])
+def test_units_are_verified(scope: Scope, option: str, tmp_path: Path, program: Path) -> None:
+    """The verifier has not a word to say: it warns of unknown settings with exit code 0."""
+    done = analyze(option, "verify", write_unit(tmp_path, scope, bytes(program)), home=tmp_path)
+
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_verifier_finds_a_wrong_setting(tmp_path: Path, program: Path) -> None:
+    """The test above would see a slip of the pen."""
+    unit = write_unit(tmp_path, Scope.SYSTEM, bytes(program))
+    unit.write_text(unit.read_text().replace("ProtectHome=", "ProtectHouse="))
+
+    assert "ProtectHouse" in analyze("verify", unit, home=tmp_path).stderr
+
+
+@pytest.mark.parametrize("name", ["a b", "a%b", "a$HOME", "a;b", "aüb", "-ab", "a#b"])
+def test_program_in_a_folder_with_an_odd_name(name: str, tmp_path: Path) -> None:
+    """What systemd can start is quoted as it wants it."""
+    program = make_program(tmp_path / name)
+    done = analyze("verify", write_unit(tmp_path, Scope.SYSTEM, bytes(program)), home=tmp_path)
+
+    assert (0, "") == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("name", [b"a'b", b'a"b', b"a\\b", b"a\nb", b"a\xffb"])
+def test_program_that_systemd_can_not_start_is_refused(name: bytes) -> None:
+    """With a name that it takes in no form there would be a broken unit."""
+    with pytest.raises(ConfigError, match="install integrity elsewhere"):
+        make_units(Scope.SYSTEM, b"/opt/" + name + b"/integrity")
+
+
+def test_exposure_is_small(tmp_path: Path, program: Path) -> None:
+    """By the measure of systemd-analyze it is 2.0 or less."""
+    unit = write_unit(tmp_path, Scope.SYSTEM, bytes(program))
+    done = analyze("security", "--offline=true", "--threshold=20", "--no-pager", unit, home=tmp_path)
+
+    assert 0 == done.returncode, done.stdout
+    level = re.search(r"Overall exposure level for integrity.service: ([\d.]+)", done.stdout)
+    assert level is not None
+    assert float(level[1]) <= 2.0
+
+
+def test_program_in_a_closed_folder_is_refused(tmp_path: Path) -> None:
+    """The service's user could not start it."""
+    program = make_program(tmp_path / "closed")
+    program.parent.chmod(0o700)
+    with pytest.raises(ConfigError, match="closed to others"):
+        require_reachable(bytes(program))
+
+
+def test_program_that_others_can_change_is_warned_of(tmp_path: Path) -> None:
+    """Whoever can replace it would read every file; a folder like /tmp, where nobody can replace another's, is none."""
+    program = make_program(tmp_path / "open")
+    calm = find_dangers(bytes(program))
+    program.parent.chmod(0o777)
+    dangers = [danger for danger in find_dangers(bytes(program)) if danger not in calm]
+    program.parent.chmod(0o1777)
+
+    if os.geteuid() == 0:
+        (danger,) = dangers
+        assert danger.startswith(f"{program.parent}: everybody can change")
+        assert calm == find_dangers(bytes(program))
+    else:
+        assert any(f"{program}: user {os.getuid()}" in danger for danger in calm)
+
+
+@pytest.fixture
+def box(disk: LoopFS) -> Iterator[SystemdBox]:
+    """Boot a systemd with the service installed, and a disk at /srv/data."""
+    if not PROGRAM.exists():
+        pytest.skip(f"the package is not installed: there is no {PROGRAM}")
+    with SystemdBox({disk.folder: "/srv/data"}) as box:
+        box.let_in(PROGRAM)
+        box.let_in(Path(os.path.realpath(sys.executable)))
+        box.let_in(Path(__file__))
+        box.run(PROGRAM, "service", "install")
+        yield box
+
+
+@pytest.fixture
+def disk(ext4: LoopFS) -> LoopFS:
+    """A disk with files that only root may read, last read long ago."""
+    folder = ext4.folder / "private"
+    folder.mkdir(mode=0o700)
+    for number in range(3):
+        path = folder / f"file{number}"
+        path.write_bytes(bytes([number]) * 100_000)
+        path.chmod(0o600)
+        now = path.stat().st_mtime
+        os.utime(path, (now - 10 * DAY_S, now - 5 * DAY_S))
+    os.sync()
+    return ext4
+
+
+def run_as_service(box: SystemdBox, command: str) -> str:
+    """Have the unit run something else than the daemon, to its end, and return its log, that of earlier runs, too."""
+    box.put(DROP_IN, f"[Service]\nType=oneshot\nRestart=no\nExecStart=\nExecStart={command}\n")
+    box.run("systemctl", "daemon-reload")
+    box.run("systemctl", "start", "integrity.service", expect=None)
+    log = box.log("integrity.service")
+    assert "success" == box.show("integrity.service", "Result"), log
+    return log
+
+
+def get_owners(box: SystemdBox) -> set[str]:
+    """Tell whose the files of the catalog are."""
+    return set(box.run("find", "/var/lib/integrity", "-printf", "%u:%g\n").split())
+
+
+@pytest.mark.root
+def test_installed_service_has_its_user_and_folders(box: SystemdBox) -> None:
+    """Installing makes them, loads the unit, starts nothing, and may be done again; uninstalling keeps what matters."""
+    assert "integrity" in box.run("id", "integrity")
+    assert "750 root:integrity\n" == box.run("stat", "--format=%a %U:%G", "/etc/integrity")
+    assert "loaded" == box.show("integrity.service", "LoadState")
+    assert "inactive" == box.show("integrity.service", "ActiveState")
+    assert 3 == box.run(PROGRAM, "service", "install").count(": unchanged")
+    run_as_service(box, f"{PROGRAM} scan /srv/data")
+    box.run("systemctl", "enable", "integrity.service")
+    removed = box.run(PROGRAM, "service", "uninstall")
+
+    assert "kept: /var/lib/integrity/catalog.db" in removed
+    assert f"kept: {os.path.dirname(DROP_IN)}" in removed
+    assert "all is well" in box.run(PROGRAM, "scrub", "/srv/data")
+    assert not (box.root / "etc/systemd/system/multi-user.target.wants/integrity.service").is_symlink()
+    assert not (box.root / "etc/systemd/system/integrity.service").exists()
+
+
+@pytest.mark.root
+def test_sandbox_lets_the_program_do_its_work(box: SystemdBox, disk: LoopFS) -> None:
+    """It records and re-reads files that only root may read, past the cache, and moves no access time."""
+    files = sorted((disk.folder / "private").iterdir())
+    before = [path.stat().st_atime_ns for path in files]
+    run_as_service(box, f"{PROGRAM} scan /srv/data")
+    log = run_as_service(box, f"{PROGRAM} --json scrub /srv/data")
+    scrubbed = next(json.loads(line) for line in log.splitlines() if line.startswith('{"type":"summary"'))
+    explained = json.loads(box.run(PROGRAM, "--json", "explain", "/srv/data/private/file0"))
+
+    assert ("clean", 3, 300_000) == tuple(scrubbed[key] for key in ("outcome", "files_verified", "bytes_read"))
+    assert "direct" == explained["read_how"]
+    assert before == [path.stat().st_atime_ns for path in files]
+
+
+@pytest.mark.root
+def test_sandbox_lets_nothing_else_be_written(box: SystemdBox) -> None:
+    """Only its own folders; no device can be opened, no file changed or given away."""
+    box.run("mknod", "-m", "666", "/dev/disk0", "b", "7", "0")
+    own = " ".join(f"{folder}/integrity/own" for folder in ("/var/lib", "/var/cache", "/run"))
+    others = "/srv/data/new /srv/data/private/new /tmp/new /var/tmp/new /etc/integrity/new /root/new /usr/new"
+    script = (
+        f"touch {own} || exit 1; for path in {others}; do touch $path && exit 2; done;"
+        " chmod 777 /srv/data/private && exit 3; head -c 1 /dev/disk0 && exit 4; head -c 1 /dev/null || exit 5;"
+        " cat /proc/pressure/io >/dev/null || [ ! -e /proc/pressure ] || exit 6; exit 0"
+    )
+    box.put("/srv/script", script)
+    run_as_service(box, "/bin/sh /srv/script")
+
+    assert not [path for path in others.split() if (box.root / path.lstrip("/")).exists()]
+
+
+@pytest.mark.root
+def test_disk_that_is_mounted_later_is_seen(box: SystemdBox) -> None:
+    """The service's mounts are its own, but what the system mounts reaches them while it runs."""
+    box.run("mkdir", "/srv/late")
+    box.put("/srv/script", "echo > /run/integrity/waits; while [ ! -e /srv/late/file ]; do sleep 0.02; done")
+    box.put(DROP_IN, "[Service]\nType=exec\nRestart=no\nTimeoutSec=20\nExecStart=\nExecStart=/bin/sh /srv/script\n")
+    box.run("systemctl", "daemon-reload")
+    box.run("systemctl", "start", "integrity.service")
+    box.run("sh", "-c", "while [ ! -e /run/integrity/waits ]; do sleep 0.02; done")
+    box.run("sh", "-c", "mount -t tmpfs tmpfs /srv/late && touch /srv/late/file")
+    box.run("timeout", "20", "sh", "-c", "while systemctl -q is-active integrity.service; do sleep 0.02; done")
+
+    assert "success" == box.show("integrity.service", "Result")
+
+
+@pytest.mark.root
+def test_root_and_the_service_do_not_lock_each_other_out(box: SystemdBox) -> None:
+    """They share one catalog; whoever comes first, its files are the service's, and closed to others."""
+    assert "a new catalog" in box.run(PROGRAM, "scan", "/srv/data").lower()
+    assert {"root:root"} == get_owners(box)
+    run_as_service(box, f"{PROGRAM} scrub /srv/data")  # systemd gives it what root had made
+    assert {"integrity:integrity"} == get_owners(box)
+    box.run("sh", "-c", "echo new > /srv/data/new")
+    box.run(PROGRAM, "scan", "/srv/data")
+    box.run(PROGRAM, "catalog", "backup")
+    assert {"integrity:integrity"} == get_owners(box)
+    run_as_service(box, f"{PROGRAM} scrub /srv/data")
+    box.run(PROGRAM, "status")
+
+    assert 0o750 == stat.S_IMODE(int(box.run("stat", "--format=%a", "/var/lib/integrity"), 8))
+    modes = box.run("find", "/var/lib/integrity", "-type", "f", "-printf", "%m\n").split()
+    assert {"600"} == set(modes)
+
+
+@pytest.mark.root
+def test_root_joins_while_the_service_has_the_catalog_open(box: SystemdBox) -> None:
+    """The log, its index and the locks that root's command makes while the service runs can be used by both."""
+    run_as_service(box, f"{PROGRAM} scan /srv/data")
+    script = (
+        "import os, sqlite3, time\n"
+        "db = sqlite3.connect('/var/lib/integrity/catalog.db', timeout=20, isolation_level=None)\n"
+        "count = lambda: db.execute('select count(*) from file').fetchone()[0]\n"
+        "before = count(); open('/run/integrity/waits', 'w').close()\n"
+        "while count() == before: time.sleep(0.02)\n"
+        "db.execute('begin immediate'); db.execute('update meta set value = value'); db.execute('commit')\n"
+    )
+    box.put("/srv/script.py", script)
+    box.put(
+        DROP_IN,
+        f"[Service]\nType=exec\nRestart=no\nTimeoutSec=20\nExecStart=\nExecStart={sys.executable} /srv/script.py\n",
+    )
+    box.run("systemctl", "daemon-reload")
+    box.run("systemctl", "start", "integrity.service")
+    box.run("sh", "-c", "while [ ! -e /run/integrity/waits ]; do sleep 0.02; done; echo new > /srv/data/new")
+    box.run(PROGRAM, "scan", "/srv/data")
+    assert {"integrity:integrity"} == get_owners(box)
+    box.run("timeout", "20", "sh", "-c", "while systemctl -q is-active integrity.service; do sleep 0.02; done")
+
+    assert "success" == box.show("integrity.service", "Result"), box.log("integrity.service")
+    run_as_service(box, f"{PROGRAM} scrub /srv/data")
