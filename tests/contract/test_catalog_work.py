@@ -9,7 +9,7 @@ import pytest
 from integrity.catalog import files
 from integrity.catalog.coverage import coverage
 from integrity.catalog.files import Verified
-from integrity.catalog.worklist import WorkOrder, WorkSummary, create_worklist, page_worklist
+from integrity.catalog.worklist import WorkOrder, WorkSummary, count_larger, create_worklist, page_worklist
 from integrity.model import BaselineReason, FileId, ReadHow
 from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
 
@@ -119,6 +119,43 @@ def test_order_can_be_limited(box: CatalogBox, everything: WorkOrder) -> None:
     assert order_of(box, replace(everything, percent=51)) == [b"d/b", b"d2/c", b"e"]
     assert order_of(box, replace(everything, percent=100)) == [b"d/b", b"d2/c", b"e", b"d/a"]
     assert order_of(box, replace(everything, prefix=b"d", percent=1)) == [b"d/b"]
+
+
+def test_window_takes_what_is_due_and_more_until_it_is_enough(box: CatalogBox, everything: WorkOrder) -> None:
+    """All that is due, however much it is; then what is stalest, until the bytes are reached."""
+    ids = box.record_all({b"%d" % n: make_reading(n, inode=n, size_bytes=100) for n in range(8)})
+    for number, file_id in enumerate(ids):
+        verify(box, file_id, NOW - (20 - number) * DAY_S)
+    three_due = replace(everything, due_before_at=NOW - 17 * DAY_S)
+
+    assert order_of(box, replace(three_due, at_least_bytes=0)) == [b"0", b"1", b"2"]
+    assert order_of(box, replace(three_due, at_least_bytes=200)) == [b"0", b"1", b"2"]
+    assert order_of(box, replace(three_due, at_least_bytes=401)) == [b"0", b"1", b"2", b"3", b"4"]
+    assert order_of(box, replace(three_due, at_least_bytes=9999)) == [b"%d" % n for n in range(8)]
+    assert order_of(box, replace(everything, at_least_bytes=0)) == []
+    assert order_of(box, replace(everything, at_least_bytes=1)) == [b"0"]
+
+
+def test_file_that_takes_several_windows_leaves_room_for_others(box: CatalogBox, everything: WorkOrder) -> None:
+    """It counts as half of a window, so that as much of the others is on the list of each."""
+    box.record(b"huge", make_reading("huge", inode=1, size_bytes=10**12))
+    box.record_all({b"%02d" % n: make_reading(n, inode=2 + n, size_bytes=100) for n in range(20)})
+
+    assert order_of(box, replace(everything, at_least_bytes=1000)) == [b"huge", *(b"%02d" % n for n in range(5))]
+
+
+def test_large_files_can_be_had_apart(box: CatalogBox, everything: WorkOrder) -> None:
+    """Each file is in one of the two parts of the list, in its order."""
+    for number, size in enumerate((100, 5000, 101, 7000, 99)):
+        box.record(b"%d" % number, make_reading(number, inode=number, size_bytes=size))
+    with box.catalog.read() as c:
+        create_worklist(c, everything)
+        larger = [record.path for _, record in page_worklist(c, box.sealer, 0, larger_than=100)]
+        others = [record.path for _, record in page_worklist(c, box.sealer, 0, up_to=100)]
+        assert count_larger(c, 100) == 3
+        assert count_larger(c, 7000) == 0
+
+    assert (larger, others) == ([b"1", b"2", b"3"], [b"0", b"4"])
 
 
 def test_files_that_go_meanwhile_are_left_out(box: CatalogBox, everything: WorkOrder) -> None:

@@ -1,11 +1,11 @@
 """
 What a scrub verifies next (R7), decided once at its start and kept in a temporary table.
 
-There is no cursor that could lie: the order follows from when each file was last verified. Overdue files come first;
+There is no cursor that could lie: the order follows from when each file was last verified. What is due comes first;
 then suspects (R2), which take turns with the others by bytes, so that they get at most half of any window; then the
 files by the day of their last verification, never verified ones first, and inside a day by inode, which is roughly
 their order on the disk. When more than 5 % of a root are suspects (a ``chown -R``), they have no priority: the promise
-may not starve.
+may not starve. Large files can be had apart from the others, so that each kind gets its share of a window.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ class WorkOrder:
     now: int
     never_verified_only: bool = False
     older_than_at: int | None = None  # only what was last verified (or recorded) before
-    due_before_at: int | None = None  # what was last verified (or recorded) before is overdue and comes first
+    due_before_at: int | None = None  # what was last verified (or recorded) before is due and comes first
     percent: float | None = None  # only so much of the bytes below the prefix
+    at_least_bytes: int | None = None  # only what is due, and in the order of the list more, until it is so much
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +69,38 @@ def create_worklist(c: sa.Connection, order: WorkOrder) -> WorkSummary:
     ordered = sa.select(file.c.id, size).join(folder, file.c.folder_id == folder.c.id).where(*_conditions(order))
     c.execute(sa.insert(_worklist).from_select(["file_id", "size_bytes"], ordered.order_by(*keys)))
     if order.percent is not None:
-        _cut(c, order, order.percent)
+        _cut(c, _count_bytes(c, order) * order.percent / 100)
+    if order.at_least_bytes is not None:
+        _cut(c, order.at_least_bytes, most_of_one=order.at_least_bytes // 2, kept=_count_due(c, order))
     row = c.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_worklist.c.size_bytes), 0))).one()
     return WorkSummary(int(row[0]), int(row[1]))
 
 
-def page_worklist(c: sa.Connection, sealer: Sealer, after_seq: int, limit: int = 1000) -> list[tuple[int, FileRecord]]:
-    """List the next files (position, record) after a position; files that are gone by now are left out."""
+def count_larger(c: sa.Connection, size_bytes: int) -> int:
+    """Count the files in the list that are larger than so much."""
+    return int(c.execute(sa.select(sa.func.count()).where(_worklist.c.size_bytes > size_bytes)).scalar_one())
+
+
+def page_worklist(
+    c: sa.Connection,
+    sealer: Sealer,
+    after_seq: int,
+    limit: int = 1000,
+    *,
+    larger_than: int | None = None,
+    up_to: int | None = None,
+) -> list[tuple[int, FileRecord]]:
+    """
+    List the next files (position, record) after a position; files that are gone by now are left out.
+
+    Args:
+        c: the connection that the list was made with.
+        sealer: checks the records.
+        after_seq: the position.
+        limit: how many at most.
+        larger_than: only files of more bytes.
+        up_to: only files of no more bytes.
+    """
     query = (
         sa.select(_worklist.c.seq, *RECORD_COLUMNS)
         .select_from(_worklist.join(FILE_JOIN, _worklist.c.file_id == file.c.id))
@@ -82,6 +108,10 @@ def page_worklist(c: sa.Connection, sealer: Sealer, after_seq: int, limit: int =
         .order_by(_worklist.c.seq)
         .limit(limit)
     )
+    if larger_than is not None:
+        query = query.where(_worklist.c.size_bytes > larger_than)
+    if up_to is not None:
+        query = query.where(_worklist.c.size_bytes <= up_to)
     return [(row[0], to_record(sealer, row[1:])) for row in c.execute(query)]
 
 
@@ -121,14 +151,35 @@ def _order_keys(order: WorkOrder, *, has_priority: bool) -> tuple[sa.ColumnEleme
     return file.c.size_bytes, keys + by_disk
 
 
-def _cut(c: sa.Connection, order: WorkOrder, percent: float) -> None:
-    """Keep as many files from the start of the list as reach a share of the bytes below the prefix."""
-    everything = sa.select(sa.func.coalesce(sa.func.sum(file.c.size_bytes), 0)).select_from(
+def _count_bytes(c: sa.Connection, order: WorkOrder) -> int:
+    query = sa.select(sa.func.coalesce(sa.func.sum(file.c.size_bytes), 0)).select_from(
         file.join(folder, file.c.folder_id == folder.c.id)
     )
-    wanted = c.execute(everything.where(inside(order.root_id, order.prefix))).scalar_one() * percent / 100
-    total = sa.func.sum(_worklist.c.size_bytes).over(order_by=_worklist.c.seq).label("total")
+    return int(c.execute(query.where(inside(order.root_id, order.prefix))).scalar_one())
+
+
+def _count_due(c: sa.Connection, order: WorkOrder) -> int:
+    if order.due_before_at is None:
+        return 0
+    query = sa.select(sa.func.count()).select_from(file.join(folder, file.c.folder_id == folder.c.id))
+    return int(c.execute(query.where(*_conditions(order), _last_looked_at() < order.due_before_at)).scalar_one())
+
+
+def _cut(c: sa.Connection, wanted_bytes: float, *, most_of_one: int | None = None, kept: int = 0) -> None:
+    """
+    Keep as many files from the start of the list as reach so many bytes.
+
+    Args:
+        c: the connection that the list was made with.
+        wanted_bytes: how many.
+        most_of_one: count no file as more: one that takes several windows would keep all others out of each.
+        kept: keep so many files in any case.
+    """
+    size: sa.ColumnElement[int] = _worklist.c.size_bytes
+    if most_of_one is not None:
+        size = sa.case((size > most_of_one, most_of_one), else_=size)
+    total = sa.func.sum(size).over(order_by=_worklist.c.seq).label("total")
     sums = sa.select(_worklist.c.seq, total).subquery()
-    last = c.execute(sa.select(sa.func.min(sums.c.seq)).where(sums.c.total >= wanted)).scalar()
+    last = c.execute(sa.select(sa.func.min(sums.c.seq)).where(sums.c.total >= wanted_bytes)).scalar()
     if last is not None:
-        c.execute(sa.delete(_worklist).where(_worklist.c.seq > last))
+        c.execute(sa.delete(_worklist).where(_worklist.c.seq > max(last if wanted_bytes else 0, kept)))

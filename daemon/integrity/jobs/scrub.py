@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from integrity.catalog import findings, roots, worklist
 from integrity.catalog.files import FileRecord
 from integrity.catalog.worklist import WorkOrder, WorkSummary
-from integrity.errors import ReadError, Unreadable, Unstable, Vanished
+from integrity.errors import ReadError, ReadInterrupted, Unreadable, Unstable, Vanished
 from integrity.files.devices import physical_position
 from integrity.files.opening import open_beneath
 from integrity.files.read import ReadMode
 from integrity.hashing.digests import recording, verifying
 from integrity.hashing.engine import Done, Failed, Partial, Result, Task
 from integrity.jobs.assess import Assessor
-from integrity.jobs.checkpoints import Checkpoints
+from integrity.jobs.checkpoints import LARGE_BYTES, Checkpoints
 from integrity.jobs.commits import Commits
 from integrity.jobs.contents import compare_blocks, prefix_probe
 from integrity.jobs.hardlinks import HardLinks
@@ -49,45 +49,73 @@ class ScrubOptions:
         new: only what was recorded and never re-read.
         older_than_s: only what was not verified for so long.
         percent: so much of the recorded bytes, stalest first.
+        due_within_s: what falls due within so long, and first.
+        at_least_bytes: more than what is due, stalest first, until it is so much; everything if that is not given.
         time_limit_s: stop after so long.
         byte_limit: stop after so many bytes.
         rate: bytes a second at most.
         deep: compare the MD5 of whole files as well.
         scan_first: record new names before.
+        large_bytes: larger files have half of a limited scrub, and what the others leave. One that is begun too late is
+            read on by the next scrub, so it must be worth a checkpoint.
     """
 
     due: bool = False
     new: bool = False
     older_than_s: int | None = None
     percent: float | None = None
+    due_within_s: int = 0
+    at_least_bytes: int | None = None
     time_limit_s: float | None = None
     byte_limit: int | None = None
     rate: int | None = None
     deep: bool = False
     scan_first: bool = True
+    large_bytes: int = 4 << 30
 
     @property
     def is_everything(self) -> bool:
         """Say whether all that is recorded is to be read."""
-        return not (self.due or self.new) and self.older_than_s is None and self.percent is None
+        is_part = self.older_than_s is not None or self.percent is not None or self.at_least_bytes is not None
+        return not (self.due or self.new or is_part)
 
 
 class Limit:
-    """Say when to stop: asked to, out of time, or enough bytes read."""
+    """
+    Say when to stop: asked to, out of time, or enough bytes read.
 
-    def __init__(self, run: RootRun, options: ScrubOptions, *, began_at: float) -> None:
+    Args:
+        run: whose context and counts are looked at.
+        until: on the monotonic clock.
+        until_bytes: so many in all.
+    """
+
+    def __init__(self, run: RootRun, *, until: float | None, until_bytes: int | None) -> None:
         self._run = run
-        self._options = options
-        self._began_at = began_at
+        self._until = until
+        self._until_bytes = until_bytes
+
+    @property
+    def is_any(self) -> bool:
+        """Say whether there is one, apart from being asked to stop."""
+        return self._until is not None or self._until_bytes is not None
 
     def is_set(self) -> bool:
         """Say whether no more is to be begun."""
-        run, options = self._run, self._options
-        if run.context.stop.is_set():
+        run = self._run
+        if run.context.stop.is_set() or run.context.rest.is_set():
             return True
-        if options.time_limit_s is not None and run.context.monotonic() - self._began_at >= options.time_limit_s:
+        if self._until is not None and run.context.monotonic() >= self._until:
             return True
-        return options.byte_limit is not None and run.counts.bytes_read >= options.byte_limit
+        return self._until_bytes is not None and run.counts.bytes_read >= self._until_bytes
+
+    def half(self) -> Limit:
+        """Make one that stops half-way from here."""
+        now, done = self._run.context.monotonic(), self._run.counts.bytes_read
+        until = None if self._until is None else (now + self._until) / 2
+        return Limit(
+            self._run, until=until, until_bytes=None if self._until_bytes is None else (done + self._until_bytes) // 2
+        )
 
 
 class Scrubber:
@@ -103,7 +131,8 @@ class Scrubber:
     def __init__(self, run: RootRun, options: ScrubOptions, *, began_at: float) -> None:
         self._run = run
         self._options = options
-        self._limit = Limit(run, options, began_at=began_at)
+        until = None if options.time_limit_s is None else began_at + options.time_limit_s
+        self._limit = Limit(run, until=until, until_bytes=options.byte_limit)
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._scanner = Scanner(run, ScanOptions(), is_prelude=True) if options.scan_first else None
         replaced = Replaced() if self._scanner is None else self._scanner.replaced
@@ -115,6 +144,7 @@ class Scrubber:
         self._by_itself: list[FileRecord] = []
         self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
         self._done_files = 0
+        self._bytes_before = 0  # what earlier readings of this run have read
         self._summary = WorkSummary(0, 0)
 
     def run(self) -> None:
@@ -124,8 +154,8 @@ class Scrubber:
             self._assessor.answered = self._scanner.assessor.answered
         with self._run.catalog.transaction() as connection:
             self._summary = worklist.create_worklist(connection, self._order())
-        self._read(self._tasks())
-        self._read(self._task(record) for record in self._by_itself)
+        self._read_worklist()
+        self._read((self._task(record) for record in self._by_itself), self._limit)
         self._assessor.confirm()
         self._read_again()
         self._commits.write()
@@ -144,20 +174,41 @@ class Scrubber:
             now=now,
             never_verified_only=options.new,
             older_than_at=promised_at if options.due else older_than_at,
-            due_before_at=promised_at,
+            due_before_at=promised_at + options.due_within_s,
             percent=options.percent,
+            at_least_bytes=options.at_least_bytes,
         )
 
-    def _tasks(self) -> Iterator[Task]:
-        after = 0
-        while not self._limit.is_set():
+    def _read_worklist(self) -> None:
+        """
+        Read what is on the list.
+
+        Where there are limits and large files, these have the first half, for the others would else wait as long as
+        one of them takes; then come the others, and what these leave is for the large ones again.
+        """
+        large = max(self._options.large_bytes, LARGE_BYTES)
+        with self._run.catalog.read() as connection:
+            has_large = self._limit.is_any and worklist.count_larger(connection, large) > 0
+        if not has_large:
+            self._read(self._tasks(self._limit), self._limit)
+            return
+        half = self._limit.half()
+        self._read(self._tasks(half, larger_than=large), half)
+        self._read(self._tasks(self._limit, up_to=large), self._limit)
+        self._read(self._tasks(self._limit, larger_than=large), self._limit)
+
+    def _tasks(self, limit: Limit, *, larger_than: int | None = None, up_to: int | None = None) -> Iterator[Task]:
+        after, sealer = 0, self._run.catalog.sealer
+        while not limit.is_set():
             with self._run.catalog.read() as connection:
-                page = worklist.page_worklist(connection, self._run.catalog.sealer, after, limit=_PAGE)
+                page = worklist.page_worklist(
+                    connection, sealer, after, limit=_PAGE, larger_than=larger_than, up_to=up_to
+                )
             if not page:
                 return
             after = page[-1][0]
             for record in self._links.group(self._in_disk_order(self._usable([record for _, record in page]))):
-                if self._limit.is_set():
+                if limit.is_set():
                     return
                 yield self._task(record)
 
@@ -206,23 +257,27 @@ class Scrubber:
         """Tell who keeps the parts of a large file: they are compared, or put together for a new baseline."""
         return self._recordings if task.want == self._want else self._checkpoints
 
-    def _read(self, tasks: Iterable[Task]) -> None:
-        engine = self._run.engine(ReadMode.DISK, stop=self._limit)
+    def _read(self, tasks: Iterable[Task], limit: Limit) -> None:
+        engine = self._run.engine(ReadMode.DISK, stop=limit)
         total = self._summary
         self._commits.read(
             engine,
             tasks,
             take=self._take,
             tell=lambda: self._run.progress(
-                "scrub", self._done_files, engine.bytes_done, files=total.files, size=total.bytes
+                "scrub", self._done_files, self._bytes_before + engine.bytes_done, files=total.files, size=total.bytes
             ),
         )
+        self._bytes_before += engine.bytes_done
 
     def _take(self, result: Result) -> None:
         record = result.task.tag
         assert isinstance(record, FileRecord)
         if isinstance(result, Partial):
             self._take_part(record, result)
+            return
+        if isinstance(result, Failed) and isinstance(result.error, ReadInterrupted):
+            self._links.take(record)  # none of its names is answered: they are not due, or come again in this run
             return
         self._done_files += 1
         if isinstance(result, Failed):
@@ -278,7 +333,7 @@ class Scrubber:
             if not again or (self._unstable and self._run.context.pause(BETWEEN_TRIES_S)):
                 break
             self._unstable = []
-            self._read(replace(self._task(record), want=self._want, resume=None) for record in again)
+            self._read((replace(self._task(record), want=self._want, resume=None) for record in again), self._limit)
             self._assessor.confirm()
         for record in self._unstable + self._assessor.take_incomplete():
             self._assessor.unstable(record)
