@@ -75,7 +75,9 @@ class Received:
 class _Handler:
     """What aiosmtpd asks; it looks the methods up by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, needs_login: bool, is_tls: bool) -> None:
+        self._needs_login = needs_login
+        self._is_tls = is_tls  # from the first byte
         self.rules = Rules()
         self.received: list[Received] = []
         self.lock = threading.Lock()
@@ -90,6 +92,8 @@ class _Handler:
     async def handle_MAIL(  # noqa: N802 - its name
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
+        if self._needs_login and not session.authenticated:
+            return "530 log in first"
         failure = self._fail(self.rules.mail)
         if failure:
             return failure
@@ -114,7 +118,9 @@ class _Handler:
         assert isinstance(mail, EmailMessage)
         login = session.auth_data.login.decode() if isinstance(session.auth_data, LoginPassword) else None
         with self.lock:
-            self.received.append(Received(tuple(envelope.rcpt_tos), mail, raw, session.ssl is not None, login))
+            self.received.append(
+                Received(tuple(envelope.rcpt_tos), mail, raw, self._is_tls or session.ssl is not None, login)
+            )
         if self.rules.cuts:
             assert isinstance(server.transport, asyncio.WriteTransport)
             server.transport.abort()
@@ -140,7 +146,7 @@ class SmtpSink:
         is_implicit: bool = False,
         port: int = 0,
     ) -> None:
-        self._handler = _Handler()
+        self._handler = _Handler(needs_login=auth is not None, is_tls=tls is not None and is_implicit)
         self.port = port or free_port()
 
         def check(server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: object) -> AuthResult:
@@ -149,7 +155,7 @@ class SmtpSink:
 
         options: dict[str, Any] = {}
         if auth is not None:
-            options |= {"authenticator": check, "auth_required": True, "auth_require_tls": False}
+            options |= {"authenticator": check, "auth_require_tls": False}
         if tls is not None:
             options |= {"ssl_context": tls} if is_implicit else {"tls_context": tls, "require_starttls": True}
         self._controller = Controller(self._handler, hostname="127.0.0.1", port=self.port, **options)

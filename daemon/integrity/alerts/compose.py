@@ -52,6 +52,7 @@ class Section:
 
     title: str
     entries: tuple[Entry, ...]
+    more: int = 0  # that there is no room for anyway
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +83,13 @@ class Composer:
         """Tell what was found, or says something new."""
         by_id = {one.finding.id: one for one in news}
         findings = sort_by_gravity(one.finding for one in news)
-        entries = tuple(_describe_news(by_id[finding.id]) for finding in findings)
-        return self._compose(AlertKind.INCIDENT, sum_up(findings), [Section("", entries)], findings, now)
+        section = _list("", findings, lambda finding: _describe_news(by_id[finding.id]))
+        return self._compose(AlertKind.INCIDENT, sum_up(findings), [section], findings, now)
 
     def digest(self, still: Sequence[Finding], over: Sequence[Finding], now: int) -> Message:
         """Tell what is still open, and what was resolved since."""
         findings = sort_by_gravity(still)
-        sections = [
-            Section("Still open", tuple(_describe(finding) for finding in findings)),
-            Section("Resolved", tuple(_describe_end(finding) for finding in over)),
-        ]
+        sections = [_list("Still open", findings, _describe), _list("Resolved", over, _describe_end)]
         parts = [f"still {sum_up(findings)}"] if findings else []
         parts += [f"{len(over):,} resolved"] if over else []
         kind = AlertKind.DIGEST if over else AlertKind.REMINDER
@@ -99,9 +97,8 @@ class Composer:
 
     def all_clear(self, over: Sequence[Finding], number: int, now: int) -> Message:
         """Tell that nothing of what was told is open any more."""
-        entries = tuple(_describe_end(finding) for finding in over)
         subject = f"all clear: {number:,} finding{'s' if number != 1 else ''} resolved, none open"
-        return self._compose(AlertKind.ALL_CLEAR, subject, [Section("Resolved", entries)], over, now)
+        return self._compose(AlertKind.ALL_CLEAR, subject, [_list("Resolved", over, _describe_end)], over, now)
 
     def alive(self, life: Alive, now: int) -> Message:
         """Tell that the program works, so that silence is no answer."""
@@ -143,6 +140,12 @@ class Composer:
         )
 
 
+def _list(title: str, findings: Sequence[Finding], describe: Callable[[Finding], Entry]) -> Section:
+    return Section(
+        title, tuple(describe(finding) for finding in findings[:MOST_LINES]), max(0, len(findings) - MOST_LINES)
+    )
+
+
 def _describe(finding: Finding) -> Entry:
     found = damage(finding)
     details = (one_line(finding.message), *([f"damaged: {found}"] if found else []))
@@ -182,7 +185,7 @@ def _shorten(sections: Sequence[Section]) -> Iterator[Section]:
             room -= lines
             shown += 1
             entries.append(brief)
-        left_out = len(section.entries) - len(entries)
+        left_out = len(section.entries) - len(entries) + section.more
         if left_out:
             entries.append(Entry(f"and {left_out:,} more: integrity findings"))
         if entries:

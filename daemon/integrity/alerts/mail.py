@@ -7,16 +7,18 @@ package refuses line breaks in headers.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.policy import SMTP
-from email.utils import parseaddr
 
 from integrity.catalog.outbox import Message
 from integrity.errors import ChannelError
 
 _MOST_INCIDENTS = 50
+_ADDRESS = re.compile(r"[^<>]*<(?P<inside>[^\s<>,]+)>|(?P<bare>[^\s<>,]+)")
 
 
 def make_mail(message: Message, *, sender: str, to: Sequence[str]) -> EmailMessage:
@@ -41,6 +43,8 @@ def make_mail(message: Message, *, sender: str, to: Sequence[str]) -> EmailMessa
     # Quoted-printable: lines may be longer than the 998 bytes that SMTP allows.
     mail.set_content(message.body, cte="quoted-printable")
     mail.add_alternative(message.html, subtype="html", cte="quoted-printable")
+    # Always the same for this message; "=_" can't stand in quoted-printable, so no text can hold it (RFC 2045, 6.7).
+    mail.set_boundary(f"=_{hashlib.sha256(message.message_id.encode()).hexdigest()[:32]}")
     return mail
 
 
@@ -51,10 +55,10 @@ def address_of(text: str) -> str:
     Raises:
         ChannelError: there is none.
     """
-    address = parseaddr(text)[1]
-    if not address or any(char.isspace() for char in address):
+    found = _ADDRESS.fullmatch(text.strip())
+    if found is None:
         raise ChannelError(f"[mail] {text!r} is no address; write it as name@host", is_permanent=True)
-    return address
+    return found["inside"] or found["bare"]
 
 
 def sender_of(configured: str, hostname: str) -> str:

@@ -18,7 +18,8 @@ from integrity.catalog.tables import file, finding, told
 from integrity.model import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS, Finding, FindingId, FindingKind, FindingState
 
 _TOLD_KINDS = sorted(kind.value for kind in INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS)
-_UNRESOLVED = finding.c.state != sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
+_RESOLVED: sa.ColumnElement[str] = sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
+_UNRESOLVED = finding.c.state != _RESOLVED
 _JOINED = finding.outerjoin(told, told.c.finding_id == finding.c.id)
 
 
@@ -141,17 +142,17 @@ def _is_unsaid(now: int) -> tuple[sa.ColumnElement[bool], ...]:
 
 def _is_remindable(now: int) -> sa.ColumnElement[bool]:
     device = finding.alias()
-    by_device = sa.exists().where(device.c.id == told.c.swallowed_by, device.c.state != FindingState.RESOLVED.value)
+    by_device = sa.exists().where(device.c.id == told.c.swallowed_by, device.c.state != _RESOLVED)
     return sa.and_(told.c.finding_id.is_not(None), _UNRESOLVED, _is_wanted(now), ~by_device)
 
 
-def _swallower() -> sa.ScalarSelect[int]:
+def _swallower() -> sa.ColumnElement[int | None]:
     """Name the open device_failing finding that says enough of an unreadable file, or NULL."""
     device = finding.alias()
     of_same_run = device.c.root_id == finding.c.root_id, device.c.run_id == finding.c.run_id
-    is_failing = device.c.kind == FindingKind.DEVICE_FAILING.value, device.c.state != FindingState.RESOLVED.value
-    is_file = finding.c.kind == FindingKind.UNREADABLE.value
-    return sa.select(sa.func.min(device.c.id)).where(is_file, *of_same_run, *is_failing).scalar_subquery()
+    is_failing = device.c.kind == FindingKind.DEVICE_FAILING.value, device.c.state != _RESOLVED
+    by = sa.select(sa.func.min(device.c.id)).where(*of_same_run, *is_failing).scalar_subquery()
+    return sa.case((finding.c.kind == FindingKind.UNREADABLE.value, by), else_=None)
 
 
 def _mark(c: sa.Connection, ids: Collection[FindingId], now: int, *, swallowed_by: int | None) -> None:

@@ -1,0 +1,63 @@
+"""``alert test``, and what ``config check`` says of channels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.cli import Box
+from support.smtpsink import SmtpSink, free_port
+
+
+def mail_toml(port: int, to: str = "me@example.org") -> str:
+    return f'[mail]\nto = ["{to}"]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {port}\n'
+
+
+def test_without_channels_it_says_which_keys_to_set(integrity: Box) -> None:
+    """Exit 2: nothing was done."""
+    done = integrity.run("alert", "test", expect=2)
+
+    assert "`to` in [mail]" in done.stderr
+    assert "heartbeat_url" in done.stderr
+
+
+def test_all_channels_that_work_are_named(integrity: Box, tmp_path: Path) -> None:
+    """Exit 0, and the mail is there; -q says nothing."""
+    with SmtpSink() as sink:
+        command = f'[alerts]\ncommand = ["sh", "-c", "cat > {tmp_path}/out"]\n'
+        integrity.configure(mail_toml(sink.port) + command)
+        done = integrity.run("alert", "test", expect=0)
+        assert "" == integrity.run("-q", "alert", "test", expect=0).stdout
+
+    assert "mail:me@example.org: sent\ncommand: sent\n" == done.stdout
+    assert "test: alerts arrive" in str(sink.received[0].mail["Subject"])
+    assert '"kind":"test"' in (tmp_path / "out").read_text()
+
+
+def test_channel_that_fails_is_named_with_its_reason(integrity: Box) -> None:
+    """Exit 3, and an object for each channel with --json."""
+    with SmtpSink() as sink:
+        heartbeat = f'[alerts]\nheartbeat_url = "http://127.0.0.1:{free_port()}/x"\n'
+        integrity.configure(mail_toml(sink.port) + heartbeat)
+        good, bad = integrity.json("alert", "test", expect=3)
+
+    assert {"type": "alert", "schema": 1, "channel": "mail:me@example.org", "sent": True, "error": None} == good
+    assert ("heartbeat", False) == (bad["channel"], bad["sent"])
+    assert "refused" in str(bad["error"])
+
+
+def test_no_catalog_is_needed_or_made(integrity: Box) -> None:
+    """Mail can be set up before anything is scanned."""
+    integrity.configure(mail_toml(free_port()))
+    integrity.run("alert", "test", expect=3)
+
+    assert not integrity.catalog.exists()
+
+
+def test_config_check_finds_what_alerts_could_not_be_sent_with(integrity: Box, tmp_path: Path) -> None:
+    """All at once, with the key to mend."""
+    more = f'user = "me"\npassword_file = "{tmp_path}/missing"\n'
+    integrity.configure(mail_toml(25, "no address") + more)
+    done = integrity.run("config", "check", expect=2)
+
+    assert "'no address' is no address" in done.stderr
+    assert f"can't read the mail password in {tmp_path}/missing: No such file" in done.stderr

@@ -1,0 +1,90 @@
+"""What the tests of alerts share: a clock to set, a catalog to find things in, and somebody who delivers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from integrity.alerts.channels import Channel, make_channels
+from integrity.alerts.delivery import Delivery
+from integrity.catalog import findings
+from integrity.catalog.findings import NewFinding
+from integrity.config import Alerts, Config, Mail, MailTransport
+from integrity.model import Certainty, Finding, FindingId, FindingKind
+from support.catalogs import MIB, NOW, CatalogBox
+
+HOST = "nas.example.org"
+
+
+@dataclass
+class Clock:
+    """A clock that stands until it is set."""
+
+    now: float = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def mail_config(port: int, *to: str, alerts: Alerts | None = None) -> Config:
+    """Make a config that mails to a server on the loopback."""
+    mail = Mail(to=to or ("me@example.org",), transport=MailTransport.SMTP, host="127.0.0.1", port=port)
+    return Config(catalog=b"/unused", mail=mail, alerts=alerts or Alerts())
+
+
+class Teller:
+    """
+    A delivery with a clock of its own, on a catalog with one root, /srv/photos.
+
+    Attributes:
+        box: the catalog.
+        clock: what the delivery reads.
+        delivery: the present one.
+    """
+
+    def __init__(
+        self, box: CatalogBox, config: Config, *, clock: Clock | None = None, channels: Sequence[Channel] | None = None
+    ) -> None:
+        self.box = box
+        self.config = config
+        self.clock = clock or Clock()
+        self.channels = make_channels(config, hostname=HOST) if channels is None else channels
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin anew, as after a reboot."""
+        self.delivery = Delivery(self.box.catalog, self.config, self.channels, clock=self.clock, hostname=HOST)
+
+    def tick(self, *, after: float = 0) -> float:
+        """Let time pass, then deliver once."""
+        self.clock.now += after
+        return self.delivery.tick()
+
+    def find(
+        self,
+        path: bytes | None,
+        kind: FindingKind = FindingKind.ROT,
+        *,
+        blocks: tuple[int, ...] = (17,),
+        certainty: Certainty | None = Certainty.PROVEN,
+    ) -> Finding:
+        """Find something now."""
+        is_about_bytes = path is not None
+        new = NewFinding(
+            kind=kind,
+            root_id=self.box.root.id,
+            file_id=None,
+            path=path,
+            message="the bytes on the disk changed though nobody wrote to the file: bit rot",
+            certainty=certainty if is_about_bytes else None,
+            blocks=blocks if is_about_bytes else (),
+            block_size_bytes=MIB if is_about_bytes else None,
+            ranges=tuple((block * MIB, MIB) for block in blocks) if is_about_bytes else (),
+        )
+        with self.box.catalog.transaction() as c:
+            return findings.open_finding(c, new, now=int(self.clock.now), run_id=self.box.run_id)[0]
+
+    def resolve(self, *ids: FindingId) -> None:
+        """Resolve findings now."""
+        with self.box.catalog.transaction() as c:
+            findings.resolve_ids(c, ids, resolution="repaired", now=int(self.clock.now))

@@ -1,0 +1,380 @@
+"""Parts of alerts by themselves: words, mails, programs that get them, and which way mails leave."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from integrity.alerts.channels import find_problems, make_channels
+from integrity.alerts.command import CommandChannel
+from integrity.alerts.compose import MOST_LINES, Composer
+from integrity.alerts.mail import address_of, make_mail
+from integrity.alerts.notify import AppriseChannel
+from integrity.alerts.programs import run_program
+from integrity.alerts.sendmail import SendmailChannel, is_usable
+from integrity.alerts.smtp import read_password
+from integrity.alerts.wording import damage, sum_up
+from integrity.catalog import outbox
+from integrity.catalog.connect import Catalog
+from integrity.catalog.outbox import Message
+from integrity.catalog.told import News
+from integrity.config import Alerts, Config, Mail, MailTransport
+from integrity.errors import CatalogLocked, ChannelError
+from integrity.model import (
+    COVERAGE_PROBLEMS,
+    INTEGRITY_PROBLEMS,
+    Certainty,
+    Finding,
+    FindingId,
+    FindingKind,
+    FindingState,
+)
+from support.alerting import HOST, Teller
+from support.catalogs import MIB, NOW, CatalogBox
+from support.waiting import wait_until
+
+ROT = Finding(
+    id=FindingId(7),
+    kind=FindingKind.ROT,
+    state=FindingState.OPEN,
+    root=b"/srv/photos",
+    path=b"a",
+    message="bit rot",
+    opened_at=NOW,
+    updated_at=NOW,
+    certainty=Certainty.PROVEN,
+    blocks=(3,),
+    block_size_bytes=MIB,
+)
+MAIL = Mail(to=("me@example.org",), transport=MailTransport.SENDMAIL)
+
+
+def compose(*findings: Finding) -> Message:
+    return Composer(HOST).incident([News(finding, is_change=False, swallowed=0) for finding in findings], NOW)
+
+
+def script(path: Path, text: str) -> str:
+    """Write a shell script, as sendmail or the user's command may be one."""
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[CatalogBox]:
+    """Give a catalog with one root."""
+    with CatalogBox(bytes(tmp_path / "catalog.db")) as made:
+        yield made
+
+
+# Words
+
+
+def test_subject_names_the_worst_two_kinds_and_counts_the_rest() -> None:
+    """The damaged files come first, the folder is named once."""
+    kinds = (
+        FindingKind.OVERDUE,
+        FindingKind.MISSING,
+        FindingKind.ROT,
+        FindingKind.SILENT_REWRITE,
+        FindingKind.UNSTABLE,
+    )
+    found = [replace(ROT, kind=kind) for kind in kinds]
+
+    assert "2 files damaged, 1 file missing, 2 more in photos" == sum_up(found)
+
+
+def test_subject_counts_folders_beyond_the_first() -> None:
+    """A subject stays short however many roots there are; the root of all has no name but "/"."""
+    assert "1 file damaged in /" == sum_up([replace(ROT, root=b"/")])
+    assert "2 files damaged in photos and 1 more folder" == sum_up([ROT, replace(ROT, root=b"/b")])
+
+
+@pytest.mark.parametrize("kind", sorted(INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS))
+def test_every_kind_that_is_told_has_words_of_its_own(kind: FindingKind) -> None:
+    """No mail says "1 finding"."""
+    assert "finding" not in sum_up([replace(ROT, kind=kind)])
+
+
+def test_many_blocks_are_joined_and_cut() -> None:
+    """Neighbours are one span, five spans are enough."""
+    many = replace(ROT, blocks=(1, 2, 3, *range(5, 40, 2)), ranges=((0, 1),))
+
+    assert damage(many) == ("blocks 1-3, 5, 7, 9, 11 and 14 more (counted from 0, 1MiB each): bytes 0 to 0")
+    assert damage(replace(ROT, blocks=())) is None
+
+
+def test_longest_name_makes_no_longer_mail() -> None:
+    """A name of 4,096 odd bytes in each of 1,000 findings: 200 lines, none beyond measure."""
+    message = compose(*(replace(ROT, path=b"\x01" * 4096, id=FindingId(n)) for n in range(1000)))
+
+    assert len(message.body.splitlines()) <= MOST_LINES
+    assert max(map(len, message.body.splitlines())) <= 2000
+    assert len(message.subject) <= 250
+    assert len(message.html) < 1 << 20
+
+
+def test_host_name_may_be_anything() -> None:
+    """A host that is called like no host makes neither a bad header nor a bad Message-ID."""
+    message = Composer("näs\nX: y.example").test(NOW)
+    mail = make_mail(message, sender="i@nas", to=["me@example.org"])
+
+    assert "[integrity] n\xe4s".encode().decode() or message.subject
+    assert message.message_id.endswith("@n-s-X--y.example>")
+    assert mail["X"] is None
+
+
+def test_mail_lines_fit_into_smtp() -> None:
+    """No line is longer than the 998 bytes of RFC 5322, whatever the text's is."""
+    message = compose(replace(ROT, path=b"\xff" * 4000))
+    raw = make_mail(message, sender="i@nas", to=["me@example.org"]).as_bytes()
+
+    assert max(map(len, raw.split(b"\r\n"))) <= 998
+
+
+@pytest.mark.parametrize("text", ["", "a b@c d", "x@y\nBcc: z@y", "<>", "a@b, c@d", "a@b <"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    """With the key to mend."""
+    with pytest.raises(ChannelError, match=r"\[mail\]"):
+        address_of(text)
+
+
+@pytest.mark.parametrize("text", ["me@example.org", "Me Myself <me@example.org>", '"M, I" <me@example.org>'])
+def test_address_may_have_a_name(text: str) -> None:
+    """As it stands in mails."""
+    assert "me@example.org" == address_of(text)
+
+
+def test_line_break_in_an_address_makes_no_header() -> None:
+    """It is refused before anything is sent."""
+    with pytest.raises(ChannelError, match=r"\[mail\] from or to"):
+        make_mail(compose(ROT), sender="i@nas", to=["x@y\nBcc: z@y"])
+
+
+# Programs
+
+
+def test_sendmail_gets_the_whole_mail(tmp_path: Path) -> None:
+    """With -i -t, recipients in the header, lines as the system ends them."""
+    program = script(tmp_path / "sendmail", f'echo "$@" > {tmp_path}/args; cat > {tmp_path}/mail')
+    SendmailChannel(MAIL, HOST, program).send(compose(ROT))
+    raw = (tmp_path / "mail").read_bytes()
+
+    assert "-i -t\n" == (tmp_path / "args").read_text()
+    assert b"\nTo: me@example.org\n" in raw
+    assert b"From: integrity@nas.example.org\n" in raw
+    assert b"\r" not in raw
+
+
+@pytest.mark.parametrize(("code", "is_permanent"), [(75, False), (69, False), (67, True), (78, True), (1, False)])
+def test_exit_code_and_stderr_of_sendmail_are_told(tmp_path: Path, code: int, is_permanent: bool) -> None:
+    """sysexits.h says which of them will not pass."""
+    program = script(tmp_path / "sendmail", f"echo queue full >&2; exit {code}")
+    with pytest.raises(ChannelError, match=f"exit code {code}: queue full") as caught:
+        SendmailChannel(MAIL, HOST, program).send(compose(ROT))
+
+    assert caught.value.is_permanent == is_permanent
+
+
+def is_gone(pid: int) -> bool:
+    """Say whether a process has ended, even if nobody asked for its exit code yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_program_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> None:
+    """After its time, and nothing of it is left."""
+    program = script(tmp_path / "hang", f"sleep 300 & echo $! > {tmp_path}/pid; wait")
+    with pytest.raises(ChannelError, match=r"did not end within 1 s"):
+        CommandChannel((program,), timeout_s=1).send(compose(ROT))
+    pid = int((tmp_path / "pid").read_text())
+
+    wait_until(lambda: is_gone(pid), "the end of what it started")
+
+
+def test_program_that_leaves_something_running_is_not_waited_for() -> None:
+    """What a command leaves in the background may keep its streams open."""
+    assert (0, "told") == run_program(["sh", "-c", "echo told >&2; sleep 2 &"], b"", timeout_s=1)
+
+
+def test_program_that_reads_nothing_may_succeed() -> None:
+    """A full pipe would stop it, or us."""
+    assert 0 == run_program(["true"], b"x" * 10**6).code
+
+
+# Which way
+
+
+def usable_status(tmp_path: Path, value: int) -> str:
+    place = tmp_path / "status"
+    place.write_text(f"Name:\tx\nNoNewPrivs:\t{value}\nSeccomp:\t0\n")
+    return str(place)
+
+
+def test_sendmail_is_used_where_it_can_work(tmp_path: Path) -> None:
+    """Not if it is missing, nor if its helpers may gain no privileges, unless it needs none."""
+    program = script(tmp_path / "sendmail", "exit 0")
+    client = script(tmp_path / "msmtp", "exit 0")
+    os.symlink(client, tmp_path / "link")
+
+    assert is_usable(program, status_file=usable_status(tmp_path, 0))
+    assert not is_usable(program, status_file=usable_status(tmp_path, 1))
+    assert is_usable(str(tmp_path / "link"), status_file=usable_status(tmp_path, 1))
+    os.chmod(client, 0o2755)
+    assert not is_usable(str(tmp_path / "link"), status_file=usable_status(tmp_path, 1))
+    assert not is_usable(str(tmp_path / "nothing"), status_file=usable_status(tmp_path, 0))
+
+
+def test_no_new_privileges_are_seen_in_a_real_process(tmp_path: Path) -> None:
+    """As systemd's NoNewPrivileges= sets it."""
+    program = script(tmp_path / "sendmail", "exit 0")
+    code = f"from integrity.alerts.sendmail import is_usable; print(is_usable({program!r}))"
+    done = subprocess.run(
+        ["setpriv", "--no-new-privs", sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+
+    assert "False\n" == done.stdout
+
+
+@pytest.mark.parametrize(
+    ("mail", "expected"),
+    [
+        (Mail(), []),
+        (Mail(to=("a@b", "c@d", "a@b")), ["sendmail"]),
+        (Mail(to=("a@b", "c@d"), host="mx"), ["mail:a@b", "mail:c@d"]),
+        (Mail(to=("a@b", "c@d", "a@b"), transport=MailTransport.SMTP), ["mail:a@b", "mail:c@d"]),
+        (Mail(to=("a@b",), host="mx", transport=MailTransport.SENDMAIL), ["sendmail"]),
+    ],
+)
+def test_auto_means_sendmail_unless_a_server_is_named(tmp_path: Path, mail: Mail, expected: list[str]) -> None:
+    """Each recipient of a server is a channel, sendmail takes care of all."""
+    program = script(tmp_path / "sendmail", "exit 0")
+    config = Config(catalog=b"/c", mail=mail)
+
+    assert expected == [channel.name for channel in make_channels(config, sendmail_program=program)]
+
+
+def test_auto_without_sendmail_means_smtp(tmp_path: Path) -> None:
+    """To the server on this machine, if nothing else is said."""
+    config = Config(catalog=b"/c", mail=Mail(to=("a@b",)))
+
+    assert ["mail:a@b"] == [each.name for each in make_channels(config, sendmail_program=str(tmp_path / "none"))]
+
+
+def test_names_of_channels_hold_no_secrets() -> None:
+    """Two services of a kind differ; their tokens are not shown; the name stays the same."""
+    config = Config(catalog=b"/c", alerts=Alerts(apprise=("json://secret@a", "json://secret@b", "json://secret@a")))
+    names = [channel.name for channel in make_channels(config)]
+
+    assert 2 == len(set(names)) == len(names)
+    assert "secret" not in "".join(names)
+    assert names == [channel.name for channel in make_channels(config)]
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # apprise's own import, on Python 3.11 and 3.12
+def test_url_that_apprise_does_not_know_is_refused() -> None:
+    """For good, without showing it."""
+    with pytest.raises(ChannelError, match="nosuch: can't be used") as caught:
+        AppriseChannel("nosuch://secret").send(compose(ROT))
+
+    assert caught.value.is_permanent
+    assert "secret" not in str(caught.value)
+
+
+def test_without_the_extra_the_message_says_what_to_install() -> None:
+    """A process that can't import apprise names the extra, at the config check."""
+    code = (
+        "import sys; sys.modules['apprise'] = None\n"
+        "from integrity.alerts.notify import find_problem; print(find_problem('json://x'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert "pip install 'integrity[notify]'" in done.stdout, done.stderr
+
+
+def test_password_is_the_first_line(tmp_path: Path) -> None:
+    """Without its end; who has none, an empty or an odd one is told so."""
+    place = tmp_path / "password"
+    mail = Mail(user="me", password_file=bytes(place))
+    with pytest.raises(ChannelError, match="No such file"):
+        read_password(mail)
+    place.write_bytes(b"se cret\r\nmore\n")
+    assert "se cret" == read_password(mail)
+    for bad, complaint in ((b"\n", "is empty"), ("pä".encode(), "ASCII")):
+        place.write_bytes(bad)
+        with pytest.raises(ChannelError, match=complaint):
+            read_password(mail)
+    with pytest.raises(ChannelError, match="smtp-password"):
+        read_password(Mail(user="me"), get_variable=lambda _: None)
+
+
+def test_problems_of_a_config_are_found_without_sending(tmp_path: Path) -> None:
+    """A missing password file and a recipient that is no address, both at once."""
+    missing = bytes(tmp_path / "missing")
+    mail = Mail(to=("ok@example.org", "a b"), host="mx", user="me", password_file=missing)
+    problems = find_problems(Config(catalog=b"/c", mail=mail))
+
+    assert 2 == len(problems)
+    assert [] == find_problems(Config(catalog=b"/c", mail=Mail(to=("ok@example.org",))))
+
+
+# Delivery, with a channel of our own
+
+
+class Counting:
+    """A channel that counts, and may do something on the way."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.db: sqlite3.Connection | None = None
+
+    def send(self, message: Message) -> None:
+        """Take it."""
+        self.messages.append(message)
+        if self.db is not None:
+            self.db.execute("BEGIN IMMEDIATE")
+
+
+def test_message_that_was_taken_is_not_sent_again_when_the_catalog_was_locked(box: CatalogBox) -> None:
+    """What could not be written down is remembered, and written down later."""
+    channel = Counting()
+    box.catalog.close()
+    box.catalog = Catalog.open(box.path, writes=True, busy_timeout_s=0.01)
+    teller = Teller(box, Config(catalog=b"/c", alerts=Alerts(group_s=0)), channels=[channel])
+    teller.find(b"a")
+    with closing(sqlite3.connect(box.path.decode(), isolation_level=None)) as db:
+        channel.db = db
+        with pytest.raises(CatalogLocked):
+            teller.tick()
+        with pytest.raises(CatalogLocked):
+            teller.tick()
+        db.execute("ROLLBACK")
+        channel.db = None
+        teller.tick(after=60)
+
+    assert 1 == len(channel.messages)
+    with box.catalog.read() as c:
+        (state,) = outbox.channel_states(c)
+    assert (0, NOW) == (state.waiting, state.good_at)
+
+
+def test_pause_ends_when_something_is_due(box: CatalogBox) -> None:
+    """At most a minute, less if a group closes or a retry is due sooner."""
+    teller = Teller(box, Config(catalog=b"/c", alerts=Alerts(group_s=20)), channels=[Counting()])
+    assert 60 == teller.tick()
+    teller.find(b"a")
+    assert 20 == teller.tick()
+    assert 5 == teller.tick(after=15)
+    assert 60 == teller.tick(after=5)
