@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from integrity.errors import ConfigError
-from integrity.service.units import Scope, find_dangers, make_units, require_reachable
+from integrity.service.program import find_dangers, require_reachable
+from integrity.service.units import Scope, make_units
 from support.loopfs import LoopFS
 from support.machine import need_programs
 from support.systemdbox import SystemdBox
@@ -183,6 +184,47 @@ def test_installed_service_has_its_user_and_folders(box: SystemdBox) -> None:
     assert "all is well" in box.run(PROGRAM, "scrub", "/srv/data")
     assert not (box.root / "etc/systemd/system/multi-user.target.wants/integrity.service").is_symlink()
     assert not (box.root / "etc/systemd/system/integrity.service").exists()
+
+
+@pytest.mark.root
+def test_service_is_started_and_stopped(box: SystemdBox) -> None:
+    """With --now it is enabled and runs, in the version that was just installed; uninstalling ends it."""
+    box.put(DROP_IN, "[Service]\nType=exec\nExecStart=\nExecStart=/bin/sleep 1000\n")
+    assert "started" in box.run(PROGRAM, "service", "install", "--now")
+    first = box.show("integrity.service", "MainPID")
+    assert "enabled" == box.show("integrity.service", "UnitFileState")
+    assert "active" == box.show("integrity.service", "ActiveState")
+    box.run(PROGRAM, "service", "install", "--now")
+    assert first != box.show("integrity.service", "MainPID")
+    box.run(PROGRAM, "service", "uninstall")
+
+    assert "inactive" == box.show("integrity.service", "ActiveState")
+    assert "no service is installed" in box.run(PROGRAM, "service", "uninstall")
+
+
+@pytest.mark.root
+def test_service_that_does_not_start_is_said_to(box: SystemdBox) -> None:
+    """Exit 3, with systemd's words and the command to try again."""
+    box.put(DROP_IN, "[Service]\nExecStart=\nExecStart=/bin/false\n")
+    failed = box.run(PROGRAM, "service", "install", "--now", expect=3)
+
+    assert "systemctl status integrity.service" in failed
+    assert "then run: systemctl restart integrity.service" in failed
+
+
+@pytest.mark.root
+def test_root_without_a_running_systemd_is_told_what_to_do(box: SystemdBox) -> None:
+    """The files are written, nothing else is done, and the commands for later are named."""
+    box.run(PROGRAM, "service", "uninstall")
+    box.run("userdel", "integrity")
+    hiding = 'mount -t tmpfs tmpfs /run/systemd && exec "$@"'
+    said = box.run("unshare", "--mount", "sh", "-c", hiding, "sh", PROGRAM, "service", "install", "--now")
+
+    assert 3 == said.count(": written")
+    assert "systemd does not run here" in said
+    for command in ("systemd-sysusers /etc/sysusers.d/integrity.conf", "systemctl enable integrity.service"):
+        assert f"\n  {command}\n" in said
+    box.run("id", "integrity", expect=1)
 
 
 @pytest.mark.root

@@ -42,18 +42,18 @@ def install(session: Session, is_user: bool, root_folder: bytes | None, now: boo
     The system's runs as the user `integrity`, who can read all files and change none but its own. Run it again after an
     upgrade. What you edited is not replaced without --force: add a drop-in (systemctl edit integrity) instead.
     """
-    from integrity.service import manager, units
+    from integrity.service import manager, program, units
 
     scope = _choose(is_user, root_folder)
     if now and root_folder is not None:
         raise ConfigError("--now and --root exclude each other: below another folder nothing can be started")
-    program = units.find_program()
+    place = program.find_program()
     if scope is units.Scope.SYSTEM and root_folder is None:
-        units.require_reachable(program)
-    files = units.make_units(scope, program, root_folder or b"/")
+        program.require_reachable(place)
+    files = units.make_units(scope, place, root_folder or b"/")
     for change in units.install(files, replaces_edited=force):
         _tell(session, change)
-    for danger in units.find_dangers(program) if scope is units.Scope.SYSTEM and root_folder is None else ():
+    for danger in program.find_dangers(place) if scope is units.Scope.SYSTEM and root_folder is None else ():
         session.output.warn(danger)
     steps, starting = manager.steps_to_install(scope, files), manager.steps_to_start(scope)
     if root_folder is not None:
@@ -105,9 +105,10 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
 def show(session: Session, is_user: bool) -> int:
     """Print the files that `install` would write."""
     from integrity.service import units
+    from integrity.service.program import find_program
 
     scope = units.Scope.USER if is_user else units.Scope.SYSTEM
-    for unit in units.make_units(scope, units.find_program()):
+    for unit in units.make_units(scope, find_program()):
         text = unit.content.decode()
         session.output.tell(f"# {show_path(unit.path)}\n{text}")
         session.output.give("unit", path_fields("path", unit.path) | {"text": text})

@@ -11,9 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import stat
-import sys
-import sysconfig
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -21,13 +18,13 @@ from importlib import resources
 from typing import NamedTuple
 
 from integrity.errors import AppError, ConfigError, show_path
+from integrity.service.program import quote
 
 UNIT = "integrity.service"
 _PACKAGE = "integrity.systemd"
 _CHECKSUM = b"# Checksum of what follows: "
 _HEAD = b"# Written by `integrity service install`, which neither replaces nor removes what was edited here.%s\n"
 _DROP_IN = b"\n# Rather add a drop-in: systemctl edit %s"
-_UNQUOTABLE = frozenset("'\"\\")  # systemd takes no program with one of these in its path
 
 
 class Scope(StrEnum):
@@ -68,25 +65,6 @@ class Change(NamedTuple):
     path: bytes
     action: Action
     aside: bytes = b""
-
-
-def find_program() -> bytes:
-    """
-    Return the absolute path of the ``integrity`` that belongs to the running interpreter.
-
-    Raises:
-        ConfigError: there is none, as when the package was not installed.
-    """
-    places = [
-        os.path.dirname(sys.executable),
-        sysconfig.get_path("scripts"),
-        sysconfig.get_path("scripts", "posix_user"),
-    ]
-    for place in places:
-        program = os.path.join(os.path.abspath(place), "integrity")
-        if os.access(program, os.X_OK):
-            return os.fsencode(program)
-    raise ConfigError(f"no program `integrity` beside {sys.executable}: install the package there, with pip, say")
 
 
 def make_units(scope: Scope, program: bytes, root: bytes = b"/") -> tuple[UnitFile, ...]:
@@ -198,48 +176,6 @@ def drop_in_folder(units: Sequence[UnitFile]) -> bytes | None:
     return folder if os.path.isdir(folder) else None
 
 
-def find_dangers(program: bytes) -> list[str]:
-    """Say who, besides root, could have a service that reads every file run something else; for people."""
-    dangers = []
-    for place in _walk_up(program):
-        status = os.stat(place)
-        if status.st_uid == 0 and (not status.st_mode & stat.S_IWOTH or status.st_mode & stat.S_ISVTX):
-            continue
-        who = f"user {status.st_uid}" if status.st_uid else "everybody"
-        dangers.append(
-            f"{show_path(place)}: {who} can change what the service runs, and the service can read every file of this"
-            " machine; install integrity where only root can write"
-        )
-    return dangers
-
-
-def require_reachable(program: bytes) -> None:
-    """
-    Refuse a program that the service's user can't start: below a closed home, say.
-
-    CAP_DAC_READ_SEARCH does not help: the unit's user has it only once the program runs.
-
-    Raises:
-        ConfigError: a folder on the way is closed to others.
-    """
-    for place in _walk_up(program):
-        if not os.stat(place).st_mode & stat.S_IXOTH:
-            raise ConfigError(
-                f"{show_path(place)}: closed to others, so the service's user can't start {show_path(program)};"
-                " install integrity elsewhere, below /opt, say, and run `service install` of that one"
-            )
-
-
-def _walk_up(program: bytes) -> Iterator[bytes]:
-    """Yield a program, where its links lead, and every folder above these, once each."""
-    seen = set()
-    for place in (program, os.path.realpath(program), os.path.realpath(os.fsencode(sys.executable))):
-        while place not in seen:
-            seen.add(place)
-            yield place
-            place = os.path.dirname(place)
-
-
 def _user_config_folder() -> bytes:
     folder = os.environb.get(b"XDG_CONFIG_HOME", b"")
     return folder if folder.startswith(b"/") else os.path.expanduser(b"~") + b"/.config"
@@ -248,25 +184,10 @@ def _user_config_folder() -> bytes:
 def _render(name: str, scope: Scope, program: bytes) -> bytes:
     """Fill in one template and put its head before it."""
     template = resources.files(_PACKAGE).joinpath(name).read_bytes()
-    body = template.replace(b"@PROGRAM@", _quote(program))
+    body = template.replace(b"@PROGRAM@", quote(program))
     is_unit = name.endswith(".service")
     drop_in = _DROP_IN % (b"--user integrity" if scope is Scope.USER else b"integrity") if is_unit else b""
     return _HEAD % drop_in + _CHECKSUM + _checksum(body) + b"\n" + body
-
-
-def _quote(program: bytes) -> bytes:
-    """Write a path as ExecStart= takes it (systemd.service(5), "Command lines")."""
-    try:
-        text = program.decode("utf-8")
-    except UnicodeDecodeError:
-        text = "\n"
-    if not text.isprintable() or _UNQUOTABLE & set(text):
-        raise ConfigError(
-            f"{show_path(program)}: systemd starts no program with quotes, backslashes or unprintable characters in its"
-            " path; install integrity elsewhere"
-        )
-    quoted = program.replace(b"%", b"%%")
-    return quoted if text.replace("/", "").replace("-", "").replace(".", "").isalnum() else b'"' + quoted + b'"'
 
 
 def _checksum(body: bytes) -> bytes:
