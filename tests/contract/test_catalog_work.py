@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from integrity.catalog import files
-from integrity.catalog.coverage import coverage
+from integrity.catalog import files, findings
+from integrity.catalog.coverage import DueDay, coverage, find_due_days
 from integrity.catalog.files import Verified
 from integrity.catalog.worklist import WorkOrder, WorkSummary, count_larger, create_worklist, page_worklist
-from integrity.model import BaselineReason, FileId, ReadHow
+from integrity.model import BaselineReason, FileId, FindingKind, ReadHow
 from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
 
 
@@ -209,3 +209,32 @@ def test_coverage_counts_each_byte_where_it_belongs(box: CatalogBox) -> None:
         (90, 180, 1, 100),
     }
     assert sum(entry[2] for entry in found.histogram) == found.files
+
+
+def open_on(box: CatalogBox, file_id: FileId, kind: FindingKind) -> None:
+    new = findings.NewFinding(kind, box.root.id, file_id, b"%d" % file_id, "a message")
+    with box.catalog.transaction() as c:
+        findings.open_finding(c, new, now=NOW, run_id=None)
+
+
+def test_what_has_an_open_finding_is_neither_overdue_nor_verified(box: CatalogBox) -> None:
+    """It was looked at, and is told by its finding; what memory may have answered is no verification, either."""
+    now = NOW + 40 * DAY_S
+    kinds = [FindingKind.ROT, FindingKind.UNREADABLE, FindingKind.UNSTABLE, FindingKind.COPY_MISSING]
+    ids = box.record_all({b"%d" % n: make_reading(n, size_bytes=10**n) for n in range(7)})
+    for file_id, kind in zip(ids, kinds, strict=False):
+        open_on(box, file_id, kind)
+    verify(box, ids[4], now - DAY_S)
+    verify(box, ids[5], now - DAY_S, ReadHow.CACHE_POSSIBLE)
+    with box.catalog.read() as c:
+        found = coverage(c, box.root.id, now=now, verify_every_s=30 * DAY_S)
+        days = find_due_days(c, box.root.id)
+
+    assert (found.uncovered_files, found.uncovered_bytes) == (3, 111)
+    assert (found.overdue_files, found.overdue_bytes) == (2, 1_001_000)
+    assert (found.verified_bytes, found.cache_possible_bytes) == (10_000, 100_000)
+    assert days == [DueDay(NOW, 2, 1_001_000), DueDay(now - DAY_S, 2, 110_000)]
+    with box.catalog.transaction() as c:
+        findings.resolve_findings(c, root_id=box.root.id, resolution="mended", now=now)
+    with box.catalog.read() as c:
+        assert coverage(c, box.root.id, now=now, verify_every_s=30 * DAY_S).overdue_files == 5

@@ -1,4 +1,9 @@
-"""How long ago each byte of a root was last verified, and the promise made about it."""
+"""
+How long ago each byte of a root was last verified, and when it falls due again.
+
+A file with an open finding that says why its content could not be found intact is *uncovered*: it is shown apart, is
+neither verified nor overdue, and no longer window would help it.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.tables import file, folder
-from integrity.model import ReadHow, RootId
+from integrity.catalog.tables import file, finding, folder
+from integrity.model import FindingKind, FindingState, ReadHow, RootId
 
 _DAY_S = 86400
 _DAYS = (0, 1, 7, 14, 30, 60, 90, 180, 365)
+_UNSTEADY = (FindingKind.UNSTABLE.value, FindingKind.TRANSIENT.value, FindingKind.CATALOG_DAMAGED.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,32 +31,75 @@ class Coverage:
     never_verified_bytes: int
     overdue_files: int
     overdue_bytes: int
+    uncovered_files: int  # with an open finding that says why
+    uncovered_bytes: int
     cache_possible_files: int  # verified, but memory may have answered
+    cache_possible_bytes: int
+    verified_bytes: int  # re-read from the disk within the promise, and intact
     suspects: int
     histogram: tuple[tuple[int, int | None, int, int], ...]  # (from day, before day or None, files, bytes)
 
 
+@dataclass(frozen=True, slots=True)
+class DueDay:
+    """Files that were last looked at on one day."""
+
+    oldest_at: int  # the first of them
+    files: int
+    bytes: int
+
+
 def coverage(c: sa.Connection, root_id: RootId, *, now: int, verify_every_s: int) -> Coverage:
     """Sum up a root: two passes over its files, 0.3 s for a million."""
-    looked_at = sa.func.coalesce(file.c.verified_at, file.c.recorded_at)
+    looked_at, is_uncovered = _looked_at(), _is_uncovered(root_id)
     is_never = file.c.verified_at.is_(None)
     is_cached = sa.and_(~is_never, file.c.read_how == ReadHow.CACHE_POSSIBLE.value)
+    is_overdue = looked_at < now - verify_every_s
+    is_verified = sa.and_(~is_never, file.c.read_how != ReadHow.CACHE_POSSIBLE.value, ~is_overdue, ~is_uncovered)
     columns = [
         *_count(sa.true(), "files", "bytes"),
         sa.func.min(looked_at).label("oldest_at"),
         *_count(is_never, "never_verified_files", "never_verified_bytes"),
-        *_count(looked_at < now - verify_every_s, "overdue_files", "overdue_bytes"),
-        sa.func.count().filter(is_cached).label("cache_possible_files"),
+        *_count(sa.and_(is_overdue, ~is_uncovered), "overdue_files", "overdue_bytes"),
+        *_count(is_uncovered, "uncovered_files", "uncovered_bytes"),
+        *_count(is_cached, "cache_possible_files", "cache_possible_bytes"),
+        _sum(is_verified).label("verified_bytes"),
         sa.func.count().filter(file.c.is_suspect == 1).label("suspects"),
     ]
     row = c.execute(_of_root(sa.select(*columns), root_id)).one()
     return Coverage(**row._asdict(), histogram=_histogram(c, root_id, looked_at, now))
 
 
+def find_due_days(c: sa.Connection, root_id: RootId) -> list[DueDay]:
+    """List what a root has to verify by the day of the last look, the oldest first; what is uncovered is left out."""
+    looked_at = _looked_at()
+    day = (looked_at // _DAY_S).label("day")
+    query = sa.select(sa.func.min(looked_at), sa.func.count(), sa.func.sum(file.c.size_bytes)).group_by(day)
+    rows = c.execute(_of_root(query.where(~_is_uncovered(root_id)), root_id).order_by(day))
+    return [DueDay(int(row[0]), int(row[1]), int(row[2])) for row in rows]
+
+
+def _looked_at() -> sa.ColumnElement[int]:
+    return sa.func.coalesce(file.c.verified_at, file.c.recorded_at)
+
+
+def _is_uncovered(root_id: RootId) -> sa.ColumnElement[bool]:
+    unsteady = sa.select(finding.c.file_id).where(
+        finding.c.root_id == root_id,
+        finding.c.state != FindingState.RESOLVED.value,
+        finding.c.kind.in_(_UNSTEADY),
+        finding.c.file_id.is_not(None),
+    )
+    return sa.or_(file.c.is_frozen == 1, file.c.id.in_(unsteady))
+
+
+def _sum(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
+    return sa.func.coalesce(sa.func.sum(file.c.size_bytes).filter(condition), 0)
+
+
 def _count(condition: sa.ColumnElement[bool], files: str, size: str) -> tuple[sa.Label[int], sa.Label[int]]:
     """Count the files that meet a condition, and their bytes, under these names."""
-    total = sa.func.coalesce(sa.func.sum(file.c.size_bytes).filter(condition), 0)
-    return sa.func.count().filter(condition).label(files), total.label(size)
+    return sa.func.count().filter(condition).label(files), _sum(condition).label(size)
 
 
 def _of_root(query: sa.Select[Any], root_id: RootId) -> sa.Select[Any]:

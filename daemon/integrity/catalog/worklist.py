@@ -71,7 +71,7 @@ def create_worklist(c: sa.Connection, order: WorkOrder) -> WorkSummary:
     if order.percent is not None:
         _cut(c, _count_bytes(c, order) * order.percent / 100)
     if order.at_least_bytes is not None:
-        _cut(c, order.at_least_bytes, most_of_one=order.at_least_bytes // 2, kept=_count_due(c, order))
+        _cut(c, order.at_least_bytes, most_of_one=-(-order.at_least_bytes // 2), kept=_count_due(c, order))
     row = c.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_worklist.c.size_bytes), 0))).one()
     return WorkSummary(int(row[0]), int(row[1]))
 
