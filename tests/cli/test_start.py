@@ -29,12 +29,14 @@ PINNED = [
     "forget",
     "catalog",
     "bench",
+    "alert",
     "config",
     "service",
 ]
 GROUPS = {
     "root": {"list", "release", "rebind", "pause", "resume"},
     "catalog": {"check", "backup", "restore", "upgrade", "reseal", "stats", "export", "import"},
+    "alert": {"test"},
     "config": {"check", "show", "sample"},
     "service": {"install", "uninstall", "show"},
 }

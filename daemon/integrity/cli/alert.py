@@ -12,7 +12,7 @@ from integrity.errors import ConfigError
 
 @click.group()
 def alert() -> None:
-    """Try the channels that alerts go through."""
+    """Send a test alert through every channel."""
 
 
 @alert.command()
