@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from integrity.cli.exitcodes import ExitCode
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog
     from integrity.jobs.context import Context
     from integrity.jobs.report import Summary
+    from integrity.service.requests import Request
 
 
 def real_path(path: bytes) -> bytes:
@@ -33,6 +35,27 @@ def make_quiet_context(session: Session, catalog: Catalog) -> Context:
 
     report = ConsoleReport(session.output, NoProgress())
     return make_context(catalog, session.config, report, jobs=None, stop=Stop())
+
+
+def do_request(session: Session, request: Request, *, waits: bool) -> ExitCode:
+    """
+    Have a scan or scrub done: by the daemon, where one serves this catalog, else here.
+
+    Args:
+        session: of this call.
+        request: what is asked for.
+        waits: False only puts it into the daemon's queue.
+    """
+    from integrity.cli.handover import find_daemon, hand_over, queue
+    from integrity.service.requests import run_request
+
+    daemon = find_daemon(session, request.paths)
+    with daemon or nullcontext():
+        if not waits:
+            return queue(session, daemon, request)
+        if daemon is not None:
+            return hand_over(session, daemon, request)
+    return run_job(session, request.paths, lambda context: run_request(context, request), threads=request.jobs)
 
 
 def run_job(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from integrity.cli.params import PATH
-from integrity.cli.running import real_path, run_job
+from integrity.cli.running import do_request, real_path
 from integrity.cli.session import Session
 
 
@@ -13,16 +13,22 @@ from integrity.cli.session import Session
 @click.argument("paths", nargs=-1, type=PATH, metavar="[PATH]...")
 @click.option("--full", is_flag=True, help="Re-read files whose size, times and inode are unchanged, too.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use N threads, whatever kind of disk it is.")
+@click.option("--no-wait", is_flag=True, help="Only put it into the queue of the running daemon.")
 @click.pass_obj
-def scan(session: Session, paths: tuple[bytes, ...], full: bool, jobs: int | None) -> int:
+def scan(session: Session, paths: tuple[bytes, ...], full: bool, jobs: int | None, no_wait: bool) -> int:
     """
     Record new and changed files, notice missing and moved ones.
 
     A folder never seen before becomes a root and is watched from then on. Without PATH: all roots. What is in question,
     because it rotted, vanished or changed in masses, keeps its old record until you accept it.
-    """
-    from integrity.jobs.runner import scan as run_scan
-    from integrity.jobs.scan import ScanOptions
 
-    wanted = [real_path(path) for path in paths]
-    return run_job(session, wanted, lambda context: run_scan(context, wanted, ScanOptions(full=full)), threads=jobs)
+    While a daemon serves the catalog the scan is handed to it, with all options, and goes first in its queue; what is
+    printed and the exit code are the same.
+    """
+    from integrity.jobs.scan import ScanOptions
+    from integrity.model import Job
+    from integrity.service.requests import Request
+
+    wanted = tuple(real_path(path) for path in paths)
+    request = Request(Job.SCAN, wanted, scan=ScanOptions(full=full), jobs=jobs)
+    return do_request(session, request, waits=not no_wait)

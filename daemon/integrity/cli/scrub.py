@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from integrity.cli.params import DURATION, PATH, SIZE
-from integrity.cli.running import real_path, run_job
+from integrity.cli.running import do_request, real_path
 from integrity.cli.session import Session
 
 
@@ -22,6 +22,7 @@ from integrity.cli.session import Session
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use N threads, whatever kind of disk it is.")
 @click.option("--deep", is_flag=True, help="Compute MD5 as well as XXH3.")
 @click.option("--no-scan", is_flag=True, help="Leave alone what is not recorded yet.")
+@click.option("--no-wait", is_flag=True, help="Only put it into the queue of the running daemon.")
 @click.pass_obj
 def scrub(
     session: Session,
@@ -37,17 +38,22 @@ def scrub(
     jobs: int | None,
     deep: bool,
     no_scan: bool,
+    no_wait: bool,
 ) -> int:
     """
     Re-read what is recorded from the disk, and judge it.
 
     Without PATH: all roots. What is overdue comes first, so that a limited scrub goes on where the last one stopped.
     Stopping at a limit is no error. Files that are not recorded yet are recorded first.
+
+    While a daemon serves the catalog the scrub is handed to it, with all options, and goes first in its queue; what is
+    printed and the exit code are the same.
     """
     if sum((everything, due, new, older_than_s is not None)) > 1:
         raise click.UsageError("--all, --due, --new and --older-than exclude each other: each says what to read")
-    from integrity.jobs.runner import scrub as run_scrub
     from integrity.jobs.scrub import ScrubOptions
+    from integrity.model import Job
+    from integrity.service.requests import Request
 
     options = ScrubOptions(
         due=due,
@@ -60,5 +66,5 @@ def scrub(
         deep=deep,
         scan_first=not no_scan,
     )
-    wanted = [real_path(path) for path in paths]
-    return run_job(session, wanted, lambda context: run_scrub(context, wanted, options), threads=jobs)
+    wanted = tuple(real_path(path) for path in paths)
+    return do_request(session, Request(Job.SCRUB, wanted, scrub=options, jobs=jobs), waits=not no_wait)

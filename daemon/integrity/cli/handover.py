@@ -1,0 +1,317 @@
+"""
+Hand a scan or scrub to the daemon that serves the catalog, and show what it tells as if it were our own.
+
+Which daemon that is follows from the catalog that the command would use: the link beside it, the runtime folder of this
+user, or the system's service tells, whose greeting names its catalog. A user who has no catalog of his own is served by
+the system's service in whatever lies in its roots.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.output import printable
+from integrity.cli.paths import path_fields
+from integrity.cli.session import Session
+from integrity.config.places import default_catalog_path, default_runtime_folder
+from integrity.errors import AppError, CatalogError, ConfigError, show_path
+from integrity.service.sockets import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from integrity.cli.console import ConsoleReport
+    from integrity.jobs.report import Summary
+    from integrity.jobs.stop import Stop
+    from integrity.service.requests import DaemonState, Request
+    from integrity.service.wire import Answer, Hello, Question
+
+_GREETING_S = 10.0
+_GLANCE_S = 0.1  # between two looks at whether the user wants to stop
+_CHUNK_BYTES = 1 << 18
+
+
+class Daemon:
+    """
+    A connection to a daemon that has greeted; to be closed, or used as a context manager.
+
+    Args:
+        connection: connected; belongs to this from now on.
+
+    Raises:
+        CatalogError: it does not greet, or not in words that are understood here.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._received = bytearray()
+        self.pid = peer_of(connection).pid
+        try:
+            hello = self._receive_hello()
+        except BaseException:  # whatever it is, the descriptor must not stay open
+            connection.close()
+            raise
+        self.catalog, self.roots = hello.catalog, hello.roots
+
+    def __enter__(self) -> Daemon:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    def send(self, question: Question) -> None:
+        """Send a question; if the daemon has gone, ``receive`` says so, after what it said last."""
+        from integrity.service.wire import REQUEST_LIMIT, encode
+
+        line = encode(question)
+        if len(line) > REQUEST_LIMIT:
+            raise ConfigError("too many PATHs to be handed to the service at once; name fewer")
+        self._connection.settimeout(_GREETING_S)
+        with contextlib.suppress(ConnectionError):
+            self._connection.sendall(line)
+
+    def receive(self, timeout_s: float) -> Answer | None:
+        """
+        Take the next answer; None if none came in that time.
+
+        Raises:
+            CatalogError: the daemon has gone, or speaks otherwise.
+        """
+        from integrity.service.wire import ANSWER_LIMIT, WireError, decode_answer
+
+        self._connection.settimeout(timeout_s)
+        begin = 0
+        while (end := self._received.find(b"\n", begin)) < 0:
+            begin = len(self._received)
+            try:
+                data = self._connection.recv(_CHUNK_BYTES)
+            except TimeoutError:
+                return None
+            except ConnectionError:
+                data = b""
+            if not data or begin > ANSWER_LIMIT:
+                raise CatalogError(
+                    f"{self._name()} ended the connection before the job had ended; what was done is kept. See why"
+                    " (journalctl -u integrity), and what is open with: integrity status"
+                )
+            self._received += data
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        try:
+            return decode_answer(line)
+        except WireError as error:
+            raise CatalogError(
+                f"{self._name()} is of another version than this command ({error}); restart it: systemctl restart"
+                " integrity"
+            ) from error
+
+    def _receive_hello(self) -> Hello:
+        from integrity.service.wire import Hello
+
+        hello = self.receive(_GREETING_S)
+        if not isinstance(hello, Hello):
+            raise CatalogError(f"{self._name()} does not answer; see whether it is well, or stop it")
+        return hello
+
+    def _name(self) -> str:
+        return f"the service (process {self.pid})"
+
+
+def find_daemon(session: Session, paths: Sequence[bytes]) -> Daemon | None:
+    """
+    Find the daemon that a command's job is to be handed to.
+
+    Args:
+        session: of this call.
+        paths: real ones, of the command line.
+
+    Returns:
+        It, to be closed; None if the command does the work itself.
+
+    Raises:
+        CatalogError: there is one, and this user may not reach it, or it does not answer.
+    """
+    catalog = os.path.realpath(session.catalog_path)
+    linked = find_linked_socket(catalog)
+    if linked is not None:
+        daemon = _greet(linked, catalog)
+        if daemon is not None:
+            return daemon
+    own = default_runtime_folder() + b"/" + SOCKET_NAME
+    if own not in (linked, SYSTEM_SOCKET):
+        with contextlib.suppress(CatalogError):  # what does not let its own user in serves another catalog
+            daemon = _greet(own, catalog)
+            if daemon is not None:
+                return daemon
+    return None if linked == SYSTEM_SOCKET else _find_system_daemon(session, catalog, paths)
+
+
+def _find_system_daemon(session: Session, catalog: bytes, paths: Sequence[bytes]) -> Daemon | None:
+    """Find the system's service, if it serves this catalog, or the roots of a user who has no catalog."""
+    from integrity.service.requests import covers
+
+    has_none = session.catalog_path == default_catalog_path() and not os.path.lexists(catalog)
+    try:
+        daemon = _greet(SYSTEM_SOCKET, None)
+    except CatalogError:
+        if has_none:
+            raise
+        return None
+    if daemon is None:
+        return None
+    if daemon.catalog == catalog or (has_none and all(covers(daemon.roots, path) for path in paths)):
+        return daemon
+    with daemon:
+        return None
+
+
+def _greet(path: bytes, catalog: bytes | None) -> Daemon | None:
+    """
+    Connect to a daemon; None if there is none, or it is not to be believed, or serves another catalog.
+
+    Args:
+        path: of its socket.
+        catalog: that it must serve; None for any.
+    """
+    try:
+        connection = connect(path)
+    except PermissionError as error:
+        raise CatalogError(_say_denied(path)) from error
+    except OSError as error:
+        raise CatalogError(f"{show_path(path)}: the service can't be asked: {error.strerror or error}") from error
+    if connection is None:
+        return None
+    if not _is_believed(connection, path, catalog):
+        connection.close()
+        return None
+    daemon = Daemon(connection)
+    if catalog in (None, daemon.catalog):
+        return daemon
+    with daemon:
+        return None
+
+
+def _is_believed(connection: socket.socket, path: bytes, catalog: bytes | None) -> bool:
+    """Say whether who listens may speak for the catalog: anybody can lay a socket into a folder that is open to all."""
+    believed = {0, os.geteuid()}
+    if catalog is not None and os.path.exists(catalog):
+        believed.add(os.stat(catalog).st_uid)
+    return path == SYSTEM_SOCKET or peer_of(connection).uid in believed
+
+
+def _say_denied(path: bytes) -> str:
+    try:
+        group = _name_group(os.stat(path).st_gid)
+    except OSError:
+        group = "integrity"
+    return (
+        f"{show_path(path)}: a service watches here, and this user may not ask it; join its group"
+        f" (sudo usermod -aG {group} $USER, then log in again), or use sudo. A catalog of your own is one that"
+        " --catalog names"
+    )
+
+
+def _name_group(gid: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+def hand_over(session: Session, daemon: Daemon, request: Request) -> ExitCode:
+    """Have the daemon do it, show what it tells, and return what the job's own process would exit with."""
+    from integrity.cli.console import ConsoleReport
+    from integrity.cli.progress import open_progress
+    from integrity.cli.signals import stop_on_signals
+
+    with stop_on_signals() as stop:
+        progress = open_progress(is_quiet=session.output.is_quiet)
+        report = ConsoleReport(session.output, progress)
+        try:
+            summary = _follow(daemon, request, report, stop)
+        finally:
+            progress.close()
+        return report.finish(summary)
+
+
+def _follow(daemon: Daemon, request: Request, report: ConsoleReport, stop: Stop) -> Summary:
+    """Ask for the job and pass on what is told, until its summary."""
+    from integrity.jobs.report import Note, Progress, Summary
+    from integrity.model import Finding
+    from integrity.service import wire
+
+    daemon.send(wire.Submit(request, waits=True))
+    has_asked = False
+    while True:
+        if stop.is_set() and not has_asked:
+            has_asked = True
+            daemon.send(wire.Stop())
+        try:
+            answer = daemon.receive(_GLANCE_S)
+        except CatalogError:
+            report.show()  # what the job found before is true all the same
+            raise
+        if isinstance(answer, Summary):
+            return answer
+        if isinstance(answer, wire.Failure):
+            raise wire.to_error(answer)
+        if isinstance(answer, Progress):
+            report.progress(answer)
+        elif isinstance(answer, Finding):
+            report.finding(answer)
+        elif isinstance(answer, Note):
+            report.note(answer)
+        elif isinstance(answer, wire.Accepted):
+            place = request.paths[0] if request.paths else b"all roots"
+            report.progress(Progress(request.job, place, "queued", 0, None, 0, None))
+
+
+def queue(session: Session, daemon: Daemon | None, request: Request) -> ExitCode:
+    """
+    Have the daemon do it, and do not wait for it.
+
+    Raises:
+        ConfigError: there is no daemon.
+        AppError: it refuses.
+    """
+    from integrity.service.wire import Accepted, Failure, Submit, to_error
+
+    if daemon is None:
+        raise ConfigError("--no-wait: no service runs for this catalog that could do it later; leave the option away")
+    daemon.send(Submit(request, waits=False))
+    answer = daemon.receive(_GREETING_S)
+    if isinstance(answer, Failure):
+        raise to_error(answer)
+    if not isinstance(answer, Accepted):
+        raise CatalogError(f"the service (process {daemon.pid}) does not say that it took it; see: integrity status")
+    output, job = session.output, request.job.value
+    places = ", ".join(map(show_path, request.paths)) or "all roots"
+    output.say(f"queued: {job} of {printable(places)}; see how it goes with: integrity status")
+    output.give("queued", {"job": job, "paths": [path_fields("path", path) for path in request.paths]})
+    return ExitCode.OK
+
+
+def find_state(session: Session) -> DaemonState | None:
+    """Ask the daemon of this catalog what it is doing; None if there is none, or it can't be asked."""
+    from integrity.service.requests import DaemonState
+    from integrity.service.wire import AskState
+
+    try:
+        daemon = find_daemon(session, ())
+        if daemon is None:
+            return None
+        with daemon:
+            daemon.send(AskState())
+            answer = daemon.receive(_GREETING_S)
+    except AppError:
+        return None  # what is asked for can be told without it
+    return answer if isinstance(answer, DaemonState) else None
