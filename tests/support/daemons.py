@@ -1,0 +1,149 @@
+"""
+A daemon as small as can be: the real control socket before a queue whose one thread runs the real jobs.
+
+Like ``catalogs`` this knows a part of the program.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+from integrity.catalog.connect import Catalog
+from integrity.catalog.roots import find_roots
+from integrity.config import load_config
+from integrity.errors import AppError
+from integrity.jobs.report import Report, Summary
+from integrity.jobs.runner import make_context
+from integrity.jobs.stop import Stop
+from integrity.service.control import (
+    BusyRoot,
+    Cancel,
+    ControlServer,
+    DaemonState,
+    Done,
+    QueuedJob,
+    Request,
+    interrupted,
+    run_request,
+)
+from support.cli import Box
+
+_TIMEOUT_S = 30.0
+
+
+class Asked(NamedTuple):
+    """A request in the queue."""
+
+    request: Request
+    report: Report
+    done: Done
+    stop: Stop
+
+
+class SmallDaemon:
+    """
+    ``with SmallDaemon(box): ...``; commands of the box are then handed over.
+
+    Args:
+        box: whose catalog is served; made if there is none.
+        folder: for the socket; the box's runtime folder unless it is said.
+        before: may tell something before each job, in its thread.
+
+    Attributes:
+        asked: every request that came, in order.
+        gate: jobs wait for it before they begin; open at first.
+        path: of the socket.
+        server: the control socket's.
+    """
+
+    def __init__(
+        self, box: Box, *, folder: Path | None = None, before: Callable[[Report], None] = lambda report: None
+    ) -> None:
+        self._box, self._before = box, before
+        os.makedirs(box.environment["XDG_RUNTIME_DIR"], exist_ok=True)
+        self.path = bytes((folder or box.home / "run") / "control.sock")
+        self.asked: list[Request] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.server = ControlServer(self.path, self, catalog=bytes(box.catalog))
+        self._queue: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
+        self._busy: list[Asked] = []
+        self._stops: list[Stop] = []
+        self._roots: tuple[bytes, ...] = ()
+        self._thread = threading.Thread(target=self._work, name="jobs")
+
+    def __enter__(self) -> SmallDaemon:
+        if not self._box.catalog.exists():
+            Catalog.create(bytes(self._box.catalog)).close()
+        self._roots = self._find_roots()
+        self.server.start()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for stop in self._stops:
+            stop.set()
+        self.gate.set()
+        self._queue.put(None)
+        self._thread.join(_TIMEOUT_S)
+        self.server.close()
+
+    def submit(self, request: Request, report: Report, done: Done) -> Cancel:
+        """Put a request into the queue."""
+        asked = Asked(request, report, done, Stop())
+        self.asked.append(request)
+        self._stops.append(asked.stop)
+        self._queue.put(asked)
+        return asked.stop.set
+
+    def state(self) -> DaemonState:
+        """Tell what is worked on."""
+        busy = tuple(
+            BusyRoot(path, asked.request.job.value, "record", 1, 2, None, 3.5)
+            for asked in list(self._busy)
+            for path in asked.request.paths
+        )
+        queued = (QueuedJob(b"/odd\xff", "scrub", "asked for"),) if self._queue.qsize() else ()
+        return DaemonState(os.getpid(), 1_763_700_000, "0", busy, queued)
+
+    def roots(self) -> tuple[bytes, ...]:
+        """Name the roots that were recorded when the last job ended."""
+        return self._roots
+
+    def _find_roots(self) -> tuple[bytes, ...]:
+        with Catalog.open(bytes(self._box.catalog), writes=False, quick_check=False) as catalog, catalog.read() as c:
+            return tuple(root.path for root in find_roots(c))
+
+    def is_stopped(self, index: int) -> bool:
+        """Say whether a request, counted from the first, was asked to stop."""
+        return len(self._stops) > index and self._stops[index].is_set()
+
+    def _work(self) -> None:
+        while (asked := self._queue.get()) is not None:
+            self._busy.append(asked)
+            self.gate.wait(_TIMEOUT_S)
+            self._before(asked.report)
+            result = self._run(asked)
+            self._roots = self._find_roots()
+            asked.done(result)
+            self._busy.remove(asked)
+
+    def _run(self, asked: Asked) -> Summary | AppError:
+        if asked.stop.is_set():
+            return interrupted(asked.request.job, int(time.time()))
+        config = load_config(bytes(self._box.home / "integrity.toml"))
+        try:
+            with Catalog.open(bytes(self._box.catalog), writes=True) as catalog:
+                context = make_context(catalog, config, asked.report, jobs=asked.request.jobs, stop=asked.stop)
+                return run_request(context, asked.request)
+        except AppError as error:
+            return error
