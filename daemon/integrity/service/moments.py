@@ -14,17 +14,12 @@ from datetime import UTC, datetime, tzinfo
 from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.combining import OrTrigger
 from apscheduler.triggers.cron import CronTrigger
-from tzlocal import get_localzone
 
 from integrity.config.times import DAYS, Cron
+from integrity.service.zones import find_change, offset_at
 
 _MOST_LEFT_OUT_S = 2 * 3600
 """No clock is put on by more; where a whole day was once left out, so were its moments."""
-
-
-def local_zone() -> tzinfo:
-    """Find the machine's time zone, with its rules for summer time."""
-    return get_localzone()
 
 
 class Moments:
@@ -76,25 +71,6 @@ class Moments:
         found = self._trigger.get_next_fire_time(None, datetime.fromtimestamp(wall + 1, UTC))
         assert found is not None  # the grammar refuses days that never come
         return int(found.timestamp())
-
-
-def offset_at(zone: tzinfo, at: int) -> int:
-    """Tell how many seconds a zone's clocks are ahead of UTC."""
-    offset = datetime.fromtimestamp(at, zone).utcoffset()
-    assert offset is not None
-    return int(offset.total_seconds())
-
-
-def find_change(zone: tzinfo, before: int, after: int) -> int:
-    """Find the first second with the offset that a zone has at ``after`` and not yet at ``before``."""
-    offset = offset_at(zone, after)
-    while after - before > 1:
-        middle = (before + after) // 2
-        if offset_at(zone, middle) == offset:
-            after = middle
-        else:
-            before = middle
-    return after
 
 
 def _make_trigger(cron: Cron) -> BaseTrigger:

@@ -23,8 +23,9 @@ from apscheduler.triggers.base import BaseTrigger
 
 from integrity.config.times import read_schedule
 from integrity.service.entries import Beat, Door, Entry, Scheduled
-from integrity.service.moments import Moments, local_zone
+from integrity.service.moments import Moments
 from integrity.service.windows import Windows
+from integrity.service.zones import local_zone
 
 _LONGEST_WAIT_S = 60.0
 _SHORTEST_WAIT_S = 0.001

@@ -11,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from integrity.config.times import Cron, Span, read_windows, spell_windows
-from integrity.service.moments import Moments, find_change
+from integrity.service.zones import find_change
+
+if TYPE_CHECKING:
+    from integrity.service.moments import Moments
 
 _MINUTE_S = 60
 _DAY_MIN = 24 * 60
@@ -50,7 +54,11 @@ class Windows:
     @cached_property
     def moments(self) -> Moments | None:
         """The moments at which a cron expression opens; None for windows of the week."""
-        return None if self._cron is None else Moments(self._cron, self._zone)
+        if self._cron is None:
+            return None
+        from integrity.service.moments import Moments  # APScheduler: most windows do without it
+
+        return Moments(self._cron, self._zone)
 
     @property
     def text(self) -> str | None:
