@@ -120,6 +120,14 @@ def test_error_of_the_job_is_the_commands_own(integrity: Box, other: Box, root: 
             assert words(other.run("scan", path, expect=2)) == words(integrity.run("scan", path, expect=2))
 
 
+def test_more_threads_than_a_daemon_grants_is_2(integrity: Box, root: Path) -> None:
+    """What is not handed over is said, and nothing is done."""
+    with SmallDaemon(integrity) as daemon:
+        done = integrity.run("scan", "--jobs", "1000", root, expect=2)
+    assert "the service, which serves this catalog, can't be asked for that: jobs: not from 1 to 256" in done.stderr
+    assert [] == daemon.asked
+
+
 def test_two_commands_at_once(integrity: Box, root: Path) -> None:
     """Where a second command was refused because the first one worked on the root, it now waits for its turn."""
     with (

@@ -183,7 +183,7 @@ def test_job_goes_on_without_its_client(integrity: Box, root: Path) -> None:
             client.send(Submit(scan_of(root), waits=True))
             wait_until(lambda: bool(daemon.state().busy), "the job to begin")
         daemon.gate.set()
-        wait_until(lambda: not daemon.state().busy, "the job to end")
+        wait_until(lambda: daemon.ended == 1, "the job to end", timeout_s=_TIMEOUT_S)
         with asking(daemon) as client:
             *_, summary = follow(client, scan_of(root))
     assert isinstance(summary, Summary)
@@ -261,7 +261,7 @@ def test_slow_reader_holds_up_no_job_and_misses_no_finding(integrity: Box, root:
     count = 5000
     with SmallDaemon(integrity, before=flood(count, 500)) as daemon, asking(daemon) as client:
         client.send(Submit(scan_of(root), waits=True))
-        wait_until(lambda: bool(daemon.asked) and not daemon.state().busy, "the job to end", timeout_s=_TIMEOUT_S)
+        wait_until(lambda: daemon.ended == 1, "the job to end", timeout_s=_TIMEOUT_S)
         answers: list[Answer] = []
         while not (answers and isinstance(answers[-1], Summary)):
             answers.append(receive(client))
@@ -275,7 +275,7 @@ def test_client_that_never_reads_is_given_up(integrity: Box, root: Path) -> None
     """I3: the daemon's memory is not filled by what nobody reads; the client does not see a summary."""
     with SmallDaemon(integrity, before=flood(12, BACKLOG_LIMIT // 8)) as daemon, asking(daemon) as client:
         client.send(Submit(scan_of(root), waits=True))
-        wait_until(lambda: bool(daemon.asked) and not daemon.state().busy, "the job to end", timeout_s=_TIMEOUT_S)
+        wait_until(lambda: daemon.ended == 1, "the job to end", timeout_s=_TIMEOUT_S)
         with pytest.raises(CatalogError, match="ended the connection"):
             rest(client)
 

@@ -58,6 +58,7 @@ class SmallDaemon:
 
     Attributes:
         asked: every request that came, in order.
+        ended: how many jobs have ended.
         gate: jobs wait for it before they begin; open at first.
         path: of the socket.
         server: the control socket's.
@@ -70,6 +71,7 @@ class SmallDaemon:
         os.makedirs(box.environment["XDG_RUNTIME_DIR"], exist_ok=True)
         self.path = bytes((folder or box.home / "run") / "control.sock")
         self.asked: list[Request] = []
+        self.ended = 0
         self.gate = threading.Event()
         self.gate.set()
         self.server = ControlServer(self.path, self, catalog=bytes(box.catalog))
@@ -136,6 +138,7 @@ class SmallDaemon:
             self._roots = self._find_roots()
             asked.done(result)
             self._busy.remove(asked)
+            self.ended += 1
 
     def _run(self, asked: Asked) -> Summary | AppError:
         if asked.stop.is_set():

@@ -66,6 +66,21 @@ class Daemon:
     ) -> None:
         self._connection.close()
 
+    def submit(self, request: Request, *, waits: bool) -> None:
+        """
+        Ask for a job.
+
+        Raises:
+            ConfigError: it can't be handed over.
+        """
+        from integrity.service.wire import Submit, WireError, check
+
+        try:
+            check(request)
+        except WireError as error:
+            raise ConfigError(f"the service, which serves this catalog, can't be asked for that: {error}") from error
+        self.send(Submit(request, waits))
+
     def send(self, question: Question) -> None:
         """Send a question; if the daemon has gone, ``receive`` says so, after what it said last."""
         from integrity.service.wire import REQUEST_LIMIT, encode
@@ -249,7 +264,7 @@ def _follow(daemon: Daemon, request: Request, report: ConsoleReport, stop: Stop)
     from integrity.model import Finding
     from integrity.service import wire
 
-    daemon.send(wire.Submit(request, waits=True))
+    daemon.submit(request, waits=True)
     has_asked = False
     while True:
         if stop.is_set() and not has_asked:
@@ -283,11 +298,11 @@ def queue(session: Session, daemon: Daemon | None, request: Request) -> ExitCode
         ConfigError: there is no daemon.
         AppError: it refuses.
     """
-    from integrity.service.wire import Accepted, Failure, Submit, to_error
+    from integrity.service.wire import Accepted, Failure, to_error
 
     if daemon is None:
         raise ConfigError("--no-wait: no service runs for this catalog that could do it later; leave the option away")
-    daemon.send(Submit(request, waits=False))
+    daemon.submit(request, waits=False)
     answer = daemon.receive(_GREETING_S)
     if isinstance(answer, Failure):
         raise to_error(answer)

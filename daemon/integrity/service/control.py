@@ -55,6 +55,7 @@ from integrity.service.wire import (
 
 MOST_CONNECTIONS = 200
 _DRAIN_S = 2.0
+_OUT_OF_DESCRIPTORS_S = 0.1
 _log = logging.getLogger(__name__)
 
 
@@ -67,15 +68,22 @@ class ControlServer:
         handler: does what is asked for.
         catalog: the catalog that is served.
         monotonic: seconds, for the time that clients are given at the end.
+        sleep: waits so many seconds.
     """
 
     def __init__(
-        self, path: bytes, handler: Handler, *, catalog: bytes, monotonic: Callable[[], float] = time.monotonic
+        self,
+        path: bytes,
+        handler: Handler,
+        *,
+        catalog: bytes,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._path = os.path.abspath(path)
         self._handler = handler
         self._catalog = os.path.realpath(catalog)
-        self._monotonic = monotonic
+        self._monotonic, self._sleep = monotonic, sleep
         self._connections: dict[Connection, int] = {}  # with the events that are waited for; oldest first
         self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
         self._is_closing = False
@@ -104,10 +112,12 @@ class ControlServer:
         self._is_closing = True
         self._wake()
         self._thread.join()
-        leave(self._path, self._catalog)
-        self._listener.close()
-        self._selector.close()
-        os.close(self._wake_fd)
+        try:
+            leave(self._path, self._catalog)  # while it still listens: a daemon that starts now must not be mistaken
+        finally:
+            self._listener.close()
+            self._selector.close()
+            os.close(self._wake_fd)
 
     def _wake(self) -> None:
         os.eventfd_write(self._wake_fd, 1)
@@ -151,6 +161,7 @@ class ControlServer:
                 raise
             _log.warning("control.accept error=%s", error.strerror)
             self._make_room(keep=0)
+            self._sleep(_OUT_OF_DESCRIPTORS_S)  # who wants in is still there: do not ask again and again meanwhile
             return
         self._make_room(keep=MOST_CONNECTIONS - 1)
         if len(self._connections) >= MOST_CONNECTIONS:

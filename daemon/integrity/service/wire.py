@@ -139,7 +139,7 @@ def decode_question(line: bytes) -> Question:
     message = _decode_line(line, _QUESTIONS)
     assert isinstance(message, Question)
     if isinstance(message, Submit):
-        _check(message.request)
+        check(message.request)
     return message
 
 
@@ -164,6 +164,30 @@ def to_failure(error: AppError) -> Failure:
 def to_error(failure: Failure) -> AppError:
     """Make an error of what was sent."""
     return _ERRORS.get(failure.kind, AppError)(failure.message)
+
+
+def check(request: Request) -> None:
+    """
+    Check that a request can be handed over: what runs it relies on its options.
+
+    Raises:
+        WireError: it can't.
+    """
+    scrub = request.scrub
+    if request.job not in (Job.SCAN, Job.SCRUB):
+        raise WireError(f"a {request.job} can't be handed over")
+    for path in request.paths:
+        if not path.startswith(b"/") or b"\0" in path or os.path.normpath(path) != path:
+            raise WireError("a path that is not absolute and normal")
+    if sum((scrub.due, scrub.new, scrub.older_than_s is not None)) > 1:
+        raise WireError("due, new and older_than_s exclude each other")
+    if scrub.percent is not None and not 0 < scrub.percent <= 100:
+        raise WireError("percent: not above 0 and up to 100")
+    numbers = (getattr(scrub, one.name) for one in fields(scrub))
+    if any(isinstance(number, int | float) and not 0 <= number <= _LARGEST for number in numbers) or scrub.rate == 0:
+        raise WireError("a number below 0, or far too large")
+    if request.jobs is not None and not 1 <= request.jobs <= _MOST_THREADS:
+        raise WireError(f"jobs: not from 1 to {_MOST_THREADS}")
 
 
 def _decode_line(line: bytes, table: dict[str, type[Question]] | dict[str, type[Answer]]) -> object:
@@ -284,22 +308,3 @@ def _decode_float(value: object, place: str) -> float:
     if not math.isfinite(number):
         raise WireError(f"{place}: not a finite number")
     return number
-
-
-def _check(request: Request) -> None:
-    """Refuse a request that no command would make: what runs it relies on its options."""
-    scrub = request.scrub
-    if request.job not in (Job.SCAN, Job.SCRUB):
-        raise WireError(f"a {request.job} can't be handed over")
-    for path in request.paths:
-        if not path.startswith(b"/") or b"\0" in path or os.path.normpath(path) != path:
-            raise WireError("a path that is not absolute and normal")
-    if sum((scrub.due, scrub.new, scrub.older_than_s is not None)) > 1:
-        raise WireError("due, new and older_than_s exclude each other")
-    if scrub.percent is not None and not 0 < scrub.percent <= 100:
-        raise WireError("percent: not above 0 and up to 100")
-    numbers = (getattr(scrub, one.name) for one in fields(scrub))
-    if any(isinstance(number, int | float) and not 0 <= number <= _LARGEST for number in numbers) or scrub.rate == 0:
-        raise WireError("a number below 0, or far too large")
-    if request.jobs is not None and not 1 <= request.jobs <= _MOST_THREADS:
-        raise WireError(f"jobs: not from 1 to {_MOST_THREADS}")
