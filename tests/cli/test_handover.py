@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ import pytest
 from integrity.catalog.connect import Catalog
 from integrity.cli.handover import find_state
 from integrity.cli.session import Session
-from integrity.service.sockets import SYSTEM_SOCKET, listen
+from integrity.service.sockets import SYSTEM_SOCKET, connect, listen
 from support import AnyPath
 from support.cli import Box, Completed, JsonObject, complete, make_command, make_environment
 from support.daemons import SmallDaemon
@@ -228,19 +228,21 @@ def test_socket_of_a_killed_daemon_is_no_daemon(integrity: Box, root: Path) -> N
 
 
 @contextmanager
-def daemon_process(box: Box) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a daemon whose jobs never begin in a process of its own."""
+def daemon_process(box: Box, *, descriptors: int = 1024) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a daemon whose jobs never begin in a process of its own, which may open so many descriptors."""
     tests = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     program = (
-        "import sys; from pathlib import Path; from support.cli import Box; from support.daemons import SmallDaemon\n"
+        "import resource, sys; from pathlib import Path\n"
+        "from support.cli import Box; from support.daemons import SmallDaemon; from support.waiting import wait_until\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]),) * 2)\n"
         "with SmallDaemon(Box(Path(sys.argv[1]))) as daemon:\n"
         "    daemon.gate.clear(); print('ready', flush=True)\n"
-        "    while len(daemon.asked) < 1: pass\n"
+        "    wait_until(lambda: len(daemon.asked) == 1, 'a request', timeout_s=60)\n"
         "    print('asked', flush=True); sys.stdin.read()"
     )
     path = os.pathsep.join([tests, *(folder for folder in sys.path if folder)])
     process = subprocess.Popen(
-        [sys.executable, "-c", program, box.home],
+        [sys.executable, "-c", program, box.home, str(descriptors)],
         env={**os.environ, "PYTHONPATH": path},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -266,6 +268,18 @@ def test_daemon_that_dies_is_4(integrity: Box, root: Path) -> None:
     assert (4, "error", 4) == (done.code, error["type"], error["exit_code"])
     assert f"the service (process {process.pid}) ended the connection before the job had ended" in done.stderr
     assert 10 == integrity.summary("scan", root, expect=0)["files_new"]
+
+
+def test_daemon_that_has_no_descriptor_left_hears_who_asks(integrity: Box, root: Path) -> None:
+    """More silent clients than the daemon can have open are given up for those that come."""
+    with daemon_process(integrity, descriptors=40) as process, ExitStack() as stack:
+        for _ in range(100):
+            connected = connect(bytes(integrity.home / "run" / "control.sock"))
+            assert connected is not None
+            stack.enter_context(connected)
+        with Running(integrity, "scan", root):
+            assert process.stdout is not None
+            assert b"asked\n" == process.stdout.readline()
 
 
 def test_progress_is_shown(integrity: Box, root: Path) -> None:

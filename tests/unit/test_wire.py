@@ -18,7 +18,7 @@ from integrity.jobs.scan import ScanOptions
 from integrity.jobs.scrub import ScrubOptions
 from integrity.model import Finding, Job
 from integrity.service import wire
-from integrity.service.control import DaemonState, Request
+from integrity.service.control import BusyRoot, DaemonState, Request
 from integrity.service.wire import (
     Accepted,
     AskState,
@@ -34,10 +34,13 @@ from integrity.service.wire import (
     to_failure,
 )
 
-TEXT = st.text(st.characters(exclude_categories=()))  # lone surrogates among it: names that are no UTF-8 become those
-st.register_type_strategy(str, TEXT)
-st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
-ANSWERS = st.one_of(*map(st.from_type, (Hello, Accepted, Progress, Finding, Note, Summary, Failure, DaemonState)))
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+BUSY = st.builds(BusyRoot, rate_bytes_per_s=st.none() | FINITE)
+ANSWERS = st.one_of(
+    *map(st.from_type, (Hello, Accepted, Progress, Finding, Note, Failure)),
+    st.builds(Summary, duration_s=FINITE),
+    st.builds(DaemonState, busy=st.lists(BUSY).map(tuple)),
+)
 PATHS = st.lists(st.binary(min_size=1, max_size=20).filter(lambda name: not {0, 47} & set(name) and name.strip(b".")))
 NUMBERS = st.none() | st.integers(1, 1 << 62)
 REQUESTS = st.builds(
@@ -87,6 +90,14 @@ def test_answer_arrives_as_it_was_sent(answer: wire.Answer) -> None:
     assert 1 == line.count(b"\n")
     assert answer == decode_answer(line)
     assert type(answer) is type(decode_answer(line))
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_any_text_arrives(text: str) -> None:
+    """Names that are no UTF-8 can stand in a message as lone surrogates."""
+    failure = Failure("AppError", text)
+
+    assert failure == decode_answer(encode(failure))
 
 
 @given(QUESTIONS)
