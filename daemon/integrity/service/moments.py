@@ -75,6 +75,7 @@ class Moments:
 
 def _make_trigger(cron: Cron) -> BaseTrigger:
     on_days, on_weekdays = _spell(cron.days), ",".join(DAYS[day] for day in cron.weekdays)
+    on_weekdays = on_weekdays if cron.has_weekdays else "*"
     if cron.has_days and cron.has_weekdays:
         return OrTrigger([_make_cron_trigger(cron, on_days, "*"), _make_cron_trigger(cron, "*", on_weekdays)])
     return _make_cron_trigger(cron, on_days, on_weekdays)
@@ -92,4 +93,7 @@ def _make_cron_trigger(cron: Cron, days: str, weekdays: str) -> CronTrigger:
 
 
 def _spell(numbers: Sequence[int]) -> str:
+    """Write numbers as short as can be: each part of a list is asked each time."""
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]}-{numbers[-1]}"
     return ",".join(str(number) for number in numbers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from integrity.config.times import Cron, Span, read_windows, spell_windows
@@ -122,13 +122,18 @@ class Windows:
 
     def _stretches(self, first: date, last: date) -> Iterator[tuple[int, int]]:
         for number in range((last - first).days + 1):
-            day = first + timedelta(number)
-            for span in self._spans:
-                if day.weekday() in span.days:
-                    opens = _instant(self._zone, day, span.start_min, fold=0)
-                    closes = _instant(self._zone, day, span.end_min, fold=1)
-                    if closes > opens:  # not if both lie in an hour that is left out
-                        yield opens, closes
+            yield from _stretches_of(self._zone, self._spans, first + timedelta(number))
+
+
+@lru_cache(maxsize=1024)  # plans ask for the same days again and again
+def _stretches_of(zone: tzinfo, spans: tuple[Span, ...], day: date) -> tuple[tuple[int, int], ...]:
+    """List the stretches of time that begin on a day; none of those that lie in an hour that is left out."""
+    found = (
+        (_instant(zone, day, span.start_min, fold=0), _instant(zone, day, span.end_min, fold=1))
+        for span in spans
+        if day.weekday() in span.days
+    )
+    return tuple((opens, closes) for opens, closes in found if closes > opens)
 
 
 def _instant(zone: tzinfo, day: date, minute: int, fold: int) -> int:
