@@ -132,7 +132,10 @@ def find_folders(top: bytes) -> set[bytes]:
 
 
 def check_every_folder_is_watched(top: bytes, heard: Heard) -> None:
-    """Write a file in each folder and wait until each is told; the folders may not be changing."""
+    """Write a file in each folder and wait until each is told, under its present path, and nothing else."""
+    mark = b"mark-%d" % len(os.listdir(top))
+    os.symlink(b"nowhere", os.path.join(top, mark))
+    heard.wait_for(mark)  # and all that happened before it
     heard.clear()
     files = {os.path.join(folder, b"is-it-seen") for folder in find_folders(top)}
     for file in files:
@@ -351,17 +354,16 @@ class TestFolders:
         assert 5 == watcher.folder_count()
 
     def test_removed_folders_cost_nothing(self, top: bytes, heard: Heard, watcher: Watcher) -> None:
-        """What was removed is forgotten, and can be made again."""
+        """What was removed is forgotten, and is watched when it is made again."""
         watcher.watch([root_at(top)])
         for _ in range(2):
-            make_folders(top, 120)
-            shutil.rmtree(top + b"/d0")
-            put(top + b"/after")
-            heard.wait_for(b"after")
-            heard.clear()
-            wait_until(lambda: len(find_folders(top)) == watcher.folder_count(), "the removed to be forgotten")
+            for folder in make_folders(top, 120):
+                put(os.path.join(folder, b"file"))
+            check_every_folder_is_watched(top, heard)
             for name in os.listdir(top):
-                shutil.rmtree(os.path.join(top, name)) if name.startswith(b"d") else os.unlink(os.path.join(top, name))
+                if os.path.isdir(os.path.join(top, name)):
+                    shutil.rmtree(os.path.join(top, name))
+            wait_until(lambda: watcher.folder_count() == 1, "what was removed to be forgotten")
 
     def test_folders_deeper_than_any_path_are_watched(self, top: bytes, heard: Heard, watcher: Watcher) -> None:
         """A path that no system call takes is told as any other."""

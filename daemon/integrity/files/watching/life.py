@@ -130,7 +130,7 @@ class RootLife:
     def exhausted(self, unwatched: int) -> None:
         """Tell that there are too few watches; the number grows without another alarm."""
         self._limit = get_watch_limit().value
-        what = f"{unwatched} of its folders are not watched"
+        what = f"up to {unwatched} of its folders are not watched"  # some of them may be gone since
         self._note(BlindReason.WATCH_LIMIT, b"", f"{what}: {advise_watches(unwatched)}")
 
     # Until here.
