@@ -94,9 +94,13 @@ class Watcher:
         """
         return self._lives[root].find_blindness()
 
-    def folder_count(self) -> int:
-        """Count the folders that are watched, in all roots."""
-        return sum(life.count_folders() for life in self._lives.values())
+    def is_watching(self, root: bytes) -> bool:
+        """Say whether a root is in care, however well it is seen."""
+        return root in self._lives
+
+    def folder_count(self, root: bytes | None = None) -> int:
+        """Count the folders that are watched, in one root or in all."""
+        return sum(life.count_folders() for path, life in self._lives.items() if root in (None, path))
 
     def close(self) -> None:
         """Stop watching. Nothing is told any more once it has returned; may be called twice."""

@@ -45,10 +45,20 @@ def lock_root(
     job: Job,
     *,
     now: int,
+    socket: str | None = None,
     wait: Callable[[float], None] = time.sleep,
 ) -> Iterator[None]:
     """
     Hold the lock of a root.
+
+    Args:
+        catalog_path: of the catalog's file.
+        root_id: the root's number.
+        root: its path, for messages.
+        job: what is done under the lock.
+        now: seconds UTC.
+        socket: where the holder takes requests; None if it takes none.
+        wait: how to wait between two tries.
 
     Raises:
         CatalogLocked: another job holds it; the message says which.
@@ -65,7 +75,7 @@ def lock_root(
         try:
             _match_owner(fd, catalog_path)
             os.ftruncate(fd, 0)
-            os.pwrite(fd, json.dumps(asdict(Holder(os.getpid(), job.value, now))).encode(), 0)
+            os.pwrite(fd, json.dumps(asdict(Holder(os.getpid(), job.value, now, socket))).encode(), 0)
         except OSError as error:
             raise _explain(path, error) from error
         yield

@@ -67,7 +67,7 @@ class Work:
 class WorkReport:
     """What a job tells, for the state of the service, for who waits for it, and for the log."""
 
-    def __init__(self, work: Work, log: Callable[[str, Finding | Note], None]) -> None:
+    def __init__(self, work: Work, log: Callable[[Finding | Note], None]) -> None:
         self._work = work
         self._log = log
 
@@ -79,12 +79,12 @@ class WorkReport:
 
     def finding(self, finding: Finding) -> None:
         """Log a finding."""
-        self._log("finding", finding)
+        self._log(finding)
         if self._work.listener is not None:
             self._work.listener.finding(finding)
 
     def note(self, note: Note) -> None:
         """Log a note."""
-        self._log("note", note)
+        self._log(note)
         if self._work.listener is not None:
             self._work.listener.note(note)

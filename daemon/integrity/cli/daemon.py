@@ -1,0 +1,55 @@
+"""``integrity daemon``: the service in the foreground."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import click
+
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.session import Session
+
+
+@click.command()
+@click.pass_obj
+def daemon(session: Session) -> int:
+    """
+    Run the service in the foreground: watch, scan, scrub, tell.
+
+    SIGHUP reads the configuration again, SIGTERM stops. Under systemd: integrity service install.
+    """
+    import os
+    import socket
+
+    from integrity.config import load_config
+    from integrity.files.ioprio import be_idle
+    from integrity.service.daemon import Daemon
+    from integrity.service.notify import Notifier
+    from integrity.service.sockets import default_socket_path
+
+    _set_up_logging(session.output.verbosity)
+    be_idle()
+    service = Daemon(
+        lambda: load_config(session.config_path),
+        session.catalog_path,
+        default_socket_path(),
+        notifier=Notifier(),
+        hostname=socket.gethostname(),
+    )
+    service.run()
+    # Threads that hang in the kernel would keep the interpreter from ending.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ExitCode.OK)
+
+
+def _set_up_logging(verbosity: int) -> None:
+    """Log for the journal, or for whoever looks at the terminal."""
+    from integrity.service.journal import JournalFormatter, is_journal
+
+    handler = logging.StreamHandler()
+    is_plain = not is_journal()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s") if is_plain else JournalFormatter())
+    logging.basicConfig(level=logging.DEBUG if verbosity else logging.INFO, handlers=[handler], force=True)
+    logging.getLogger("apscheduler").setLevel(logging.WARNING)

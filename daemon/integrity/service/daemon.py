@@ -1,0 +1,356 @@
+"""
+The service: what is watched, scheduled, done and told, put together and kept alive.
+
+Decides when something is wanted, and what becomes of the service when something goes wrong: a bad configuration is
+refused and the old one stays; a full disk under the catalog is told, and tried again; a thread that hangs in the kernel
+keeps nothing else from its work, and is left behind at the end.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from integrity import __version__
+from integrity.catalog import boots, schedules
+from integrity.catalog.connect import Catalog
+from integrity.config import read_seal_key
+from integrity.errors import AppError, ConfigError, show_path
+from integrity.files.boot import read_boot_uuid
+from integrity.files.read import UNLIMITED, Pace
+from integrity.jobs.pace import DevicePace, pace_device
+from integrity.jobs.stop import Stop
+from integrity.model import Job
+from integrity.service.control import ControlServer
+from integrity.service.dispatch import Dispatcher, Grounds
+from integrity.service.heart import Heart
+from integrity.service.hints import Hints
+from integrity.service.lookout import Lookout
+from integrity.service.mailman import Mailman
+from integrity.service.nights import Night
+from integrity.service.notify import Notifier, watchdog_interval_s
+from integrity.service.requests import Cancel, DaemonState, Done, NextRun, Request
+from integrity.service.rootset import KeptRoot, find_kept_roots
+from integrity.service.scheduler import Scheduler
+from integrity.service.startup import prepare_catalog
+from integrity.service.windows import parse_windows
+
+if TYPE_CHECKING:
+    from integrity.config import Config
+    from integrity.jobs.report import Report, Summary
+
+_log = logging.getLogger(__name__)
+
+TICK_S = 1.0
+_HEARTBEAT_S = 60.0
+_PATIENCE_S = 180.0
+_STOP_S = 4.0
+"""Within so long of a request to stop all that can end has ended; systemd allows a little more."""
+
+
+class Daemon:
+    """
+    One run of the service.
+
+    Args:
+        read_config: reads the configuration; raises ConfigError.
+        catalog_path: of the catalog.
+        socket_path: of the control socket.
+        notifier: tells systemd.
+        hostname: what mails call this machine.
+        clock: seconds UTC.
+        monotonic: seconds.
+    """
+
+    def __init__(
+        self,
+        read_config: Callable[[], Config],
+        catalog_path: bytes,
+        socket_path: bytes,
+        *,
+        notifier: Notifier,
+        hostname: str,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read_config = read_config
+        self._config = read_config()
+        self._catalog_path = catalog_path
+        self._notifier = notifier
+        self._clock = clock
+        self._monotonic = monotonic
+        self._started_at = int(clock())
+        self._stop = Stop()
+        self._wants_reload = False
+        self._has_new_roots = False
+        self._roots: list[KeptRoot] = []
+        self._paces: dict[str, DevicePace] = {}
+        self._night: Night | None = None
+        self._status = ""
+        self._heart = Heart({"scheduler": _PATIENCE_S, "mailman": _PATIENCE_S}, monotonic=monotonic)
+        self._fed_at = monotonic()
+        self._hints = Hints(self._settle_s, monotonic=monotonic)
+        self._scheduler = Scheduler(clock=clock, monotonic=monotonic)
+        grounds = Grounds(
+            self._open_catalog, lambda: self._config, self._pace_of, os.fsdecode(socket_path), clock, monotonic
+        )
+        self._dispatcher = Dispatcher(grounds, self._work_ended)
+        self._mailman = Mailman(
+            self._open_catalog,
+            lambda: self._config,
+            lambda: self._heart.beat("mailman"),
+            hostname=hostname,
+            clock=clock,
+        )
+        self._lookout = Lookout(self._hints, self._open_catalog, catalog_path, clock=clock, monotonic=monotonic)
+        self._control = ControlServer(socket_path, self, catalog=catalog_path, monotonic=monotonic)
+
+    def run(self) -> None:
+        """
+        Serve until a signal asks to stop.
+
+        Raises:
+            AppError: the service can't begin.
+        """
+        with self._handling_signals():
+            prepare_catalog(self._catalog_path, self._config, clock=self._clock)
+            self._control.start()
+            try:
+                self._begin()
+                while not self._stop.wait(TICK_S):
+                    self._tick()
+            finally:
+                self._end()
+
+    def submit(self, request: Request, report: Report, done: Done) -> Cancel:
+        """See Handler."""
+        return self._dispatcher.submit(request, report, done)
+
+    def state(self) -> DaemonState:
+        """See Handler."""
+        return DaemonState(
+            os.getpid(),
+            self._started_at,
+            __version__,
+            self._dispatcher.busy(),
+            self._dispatcher.queued(),
+            tuple(NextRun(name, at) for name, at in self._scheduler.next_runs()),
+            self._lookout.states(),
+        )
+
+    def roots(self) -> tuple[bytes, ...]:
+        """See Handler."""
+        return tuple(root.path for root in self._roots)
+
+    def _begin(self) -> None:
+        with self._open_catalog() as catalog:
+            self._find_roots(catalog)
+            with catalog.transaction() as connection:
+                boots.ensure_boot(connection, read_boot_uuid(), int(self._clock()))
+        self._mailman.start()
+        self._schedule(is_first=True)
+        self._scheduler.every("heartbeat", _HEARTBEAT_S, lambda: self._heart.beat("scheduler"))
+        self._scheduler.start()
+        self._notifier.ready()
+        _log.info(
+            "started version=%s roots=%d catalog=%s", __version__, len(self._roots), show_path(self._catalog_path)
+        )
+        self._lookout.start(self._roots)
+        for root in self._roots:  # what happened while nobody watched
+            self._dispatcher.scan(root, "the service has begun")
+
+    def _end(self) -> None:
+        """Stop everything, and wait for what can end; cursors are saved by the jobs themselves."""
+        deadline = self._monotonic() + _STOP_S
+        self._notifier.stopping()
+        self._scheduler.stop()
+        self._dispatcher.end()
+        self._lookout.end()
+        self._mailman.end()
+        hanging = self._dispatcher.join(deadline)
+        for name, thread in (("lookout", self._lookout), ("mailman", self._mailman)):
+            if not thread.join(max(0.1, deadline - self._monotonic())):
+                hanging.append(name)
+        self._control.close()
+        if hanging:
+            _log.warning("stopped although these hang in the system: %s", ", ".join(hanging))
+
+    def _tick(self) -> None:
+        if self._wants_reload:
+            self._wants_reload = False
+            self._reload()
+        if self._has_new_roots:
+            self._has_new_roots = False
+            self._refresh_roots()
+        for root in self._roots:
+            names = self._hints.take(root.path)
+            if names is not None:
+                self._look(root, names)
+        self._feed_watchdog()
+        self._tell_status()
+
+    def _look(self, root: KeptRoot, names: tuple[bytes, ...]) -> None:
+        def ended(result: Summary | AppError) -> None:
+            if isinstance(result, AppError):
+                self._hints.give_back(root.path, names)
+
+        if names:
+            self._dispatcher.look(root, names, ended)
+        else:
+            self._dispatcher.scan(root, "something may have happened anywhere", ended)
+
+    def _schedule(self, *, is_first: bool) -> None:
+        """Have the scheduler do what the configuration says."""
+        schedule = self._config.schedule
+        windows = parse_windows(schedule.scrub, self._scheduler.zone)
+        if is_first:
+            with self._open_catalog() as catalog, catalog.read() as connection:
+                last = {name: schedules.last_started(connection, name) for name in ("scan", "scrub")}
+            self._scheduler.add("scan", schedule.scan, self._scan_all, last_started_at=last["scan"] or self._started_at)
+            self._scheduler.add_window(
+                "scrub", windows, self._open_night, self._close_night, last_opened_at=last["scrub"]
+            )
+            return
+        self._scheduler.replace("scan", schedule.scan, self._scan_all)
+        self._scheduler.add_window("scrub", windows, self._open_night, self._close_night)
+
+    def _scan_all(self) -> None:
+        self._note_started("scan")
+        for root in self._roots:
+            self._dispatcher.scan(root, "the schedule")
+
+    def _open_night(self) -> None:
+        self._note_started("scrub")
+        windows = parse_windows(self._config.schedule.scrub, self._scheduler.zone)
+        night = self._night = Night(windows, self._config)
+        for root in self._roots:
+            self._scrub(night, root)
+
+    def _close_night(self) -> None:
+        if self._night is not None:
+            self._night.is_over = True
+            self._night = None
+        self._dispatcher.rest(Job.SCRUB)
+
+    def _scrub(self, night: Night, root: KeptRoot) -> None:
+        def ended(result: Summary | AppError, has_rested: bool) -> None:
+            if not isinstance(result, AppError) and night.take(root, result, has_rested=has_rested):
+                self._scrub(night, root)
+
+        self._dispatcher.scrub(root, "a window is open", lambda context: night.plan(context, root), ended)
+
+    def _note_started(self, name: str) -> None:
+        now = int(self._clock())
+        try:
+            with self._open_catalog() as catalog, catalog.transaction() as connection:
+                schedules.note_started(connection, name, None, due_at=now, now=now)
+        except AppError as error:
+            _log.error("schedule_not_noted name=%s: %s", name, error)  # after a restart it is done once more
+
+    def _work_ended(self) -> None:
+        """Let findings be told, and notice roots that were added."""
+        self._has_new_roots = True
+        self._mailman.call()
+
+    def _refresh_roots(self) -> None:
+        try:
+            with self._open_catalog() as catalog:
+                before = self._roots
+                self._find_roots(catalog)
+        except AppError as error:
+            _log.error("roots_not_read: %s", error)
+            return
+        if self._roots != before:
+            self._lookout.set_roots(self._roots)
+
+    def _find_roots(self, catalog: Catalog) -> None:
+        self._roots = find_kept_roots(catalog, self._config)
+        self._dispatcher.set_roots(self._roots)
+        self._hints.keep_only(frozenset(root.path for root in self._roots))
+        for root in self._roots:
+            if root.lane not in self._paces:
+                self._paces[root.lane] = pace_device(
+                    root.device, self._config.pace, self._stop, needed_bytes_per_s=self._needs(root.lane)
+                )
+
+    def _needs(self, lane: str) -> Callable[[], float]:
+        def needed() -> float:
+            night = self._night
+            return 0.0 if night is None else night.needed_bytes_per_s(lane)
+
+        return needed
+
+    def _pace_of(self, lane: str) -> Pace:
+        return self._paces.get(lane, UNLIMITED)
+
+    def _settle_s(self, root: bytes) -> float:
+        return self._config.settings_for(root).settle_s
+
+    def _reload(self) -> None:
+        self._notifier.reloading()
+        try:
+            config = self._read_config()
+            if config.catalog != self._config.catalog or config.seal_key_file != self._config.seal_key_file:
+                raise ConfigError("another catalog, or another key for it, needs a restart of the service")
+            self._config = config
+            self._paces.clear()
+            with self._open_catalog() as catalog:
+                self._find_roots(catalog)
+            self._schedule(is_first=False)
+            self._lookout.set_roots(self._roots)
+            self._mailman.call()
+            _log.info("reloaded roots=%d", len(self._roots))
+        except AppError as error:
+            _log.error("reload_refused, the former configuration stays: %s", error)
+        self._notifier.ready()
+
+    def _feed_watchdog(self) -> None:
+        """Tell systemd that all is alive; without a word from us it would start the service anew."""
+        interval_s = watchdog_interval_s()
+        now = self._monotonic()
+        if interval_s is None or now - self._fed_at < interval_s / 4:
+            return
+        self._fed_at = now
+        silent = self._heart.find_silent()
+        if silent:
+            _log.error("hangs: %s; systemd will start the service anew", ", ".join(silent))
+        else:
+            self._notifier.watchdog()
+
+    def _tell_status(self) -> None:
+        busy, queued = self._dispatcher.busy(), self._dispatcher.queued()
+        text = "; ".join(f"{one.job} of {show_path(one.root)}: {one.files_done:,} files" for one in busy)
+        text = text or f"idle; {len(self._roots)} roots"
+        text += f"; {len(queued)} waiting" if queued else ""
+        if text != self._status:
+            self._status = text
+            self._notifier.status(text)
+
+    def _open_catalog(self) -> Catalog:
+        return Catalog.open(self._catalog_path, writes=True, seal_key=read_seal_key(self._config), quick_check=False)
+
+    @contextmanager
+    def _handling_signals(self) -> Iterator[None]:
+        """Stop on SIGTERM and SIGINT, at once on the second; read the configuration again on SIGHUP."""
+        handlers = {signal.SIGTERM: self._on_stop, signal.SIGINT: self._on_stop, signal.SIGHUP: self._on_reload}
+        former = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+
+    def _on_stop(self, number: int, _: FrameType | None) -> None:
+        if self._stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        self._stop.set()
+
+    def _on_reload(self, _: int, __: FrameType | None) -> None:
+        self._wants_reload = True

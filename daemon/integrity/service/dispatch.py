@@ -1,0 +1,341 @@
+"""
+From what is wanted to work on lanes: scans, looks at hints, scrubs in windows, and what persons ask for.
+
+Decides which thread does what. When something is wanted is the daemon's to know.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+from integrity.alerts.heartbeat import Heartbeat
+from integrity.errors import AppError, show_path
+from integrity.jobs import runner
+from integrity.jobs.context import Context
+from integrity.jobs.report import Note, NoteKind, Progress, Report, Summary
+from integrity.jobs.scan import ScanOptions
+from integrity.model import Finding, Job, Outcome, RunCounts
+from integrity.service.lanes import Lane
+from integrity.service.requests import BusyRoot, Cancel, Done, QueuedJob, Request, run_request
+from integrity.service.rootset import KeptRoot, lane_of
+from integrity.service.work import Urgency, Work, WorkReport
+
+if TYPE_CHECKING:
+    from integrity.catalog.connect import Catalog
+    from integrity.config import Config
+    from integrity.files.read import Pace
+    from integrity.jobs.scrub import ScrubOptions
+
+_log = logging.getLogger(__name__)
+
+_WORST_FIRST = (Outcome.FAILED, Outcome.INTERRUPTED, Outcome.FINDINGS, Outcome.INCOMPLETE, Outcome.CLEAN)
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """
+    What all work stands on.
+
+    Args:
+        open_catalog: opens the catalog for the calling thread.
+        config: gives the present configuration.
+        pace_of: gives the pace of a lane.
+        socket: where the service takes requests.
+        clock: seconds UTC.
+        monotonic: seconds.
+    """
+
+    open_catalog: Callable[[], Catalog]
+    config: Callable[[], Config]
+    pace_of: Callable[[str], Pace]
+    socket: str
+    clock: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+
+
+Ended = Callable[[Summary | AppError], None]
+"""Takes how work ended, in its lane's thread."""
+
+
+class Dispatcher:
+    """
+    Put work on lanes. Any thread may use it.
+
+    Args:
+        grounds: of all work.
+        ended: is told after each work has ended, by whoever wanted it.
+    """
+
+    def __init__(self, grounds: Grounds, ended: Callable[[], None]) -> None:
+        self._grounds = grounds
+        self._ended = ended
+        self._lock = threading.Lock()
+        self._lanes: dict[str, Lane] = {}
+        self._roots: Sequence[KeptRoot] = ()
+        self._is_over = False
+
+    def set_roots(self, roots: Sequence[KeptRoot]) -> None:
+        """Know these roots from now on; lanes stay, for work may be under way on them."""
+        self._roots = roots
+
+    def scan(self, root: KeptRoot, reason: str, ended: Ended | None = None) -> None:
+        """Have all of a root scanned."""
+
+        def run(context: Context, _: Work) -> Summary:
+            with _telling_heartbeat(context) as tell:
+                return tell(runner.scan(context, [root.path], ScanOptions()))
+
+        self._give(root.lane, Work(Job.SCAN, root.path, Urgency.SCAN, reason, run, self._then(ended)))
+
+    def look(self, root: KeptRoot, names: tuple[bytes, ...], ended: Ended) -> None:
+        """Have names of a root looked at."""
+
+        def run(context: Context, _: Work) -> Summary:
+            return runner.scan_hints(context, root.path, names)
+
+        work = Work(Job.SCAN, root.path, Urgency.HINTS, f"{len(names)} names changed", run, self._then(ended))
+        if not self._give(root.lane, work):
+            ended(AppError("the same waits already"))
+
+    def scrub(
+        self,
+        root: KeptRoot,
+        reason: str,
+        plan: Callable[[Context], ScrubOptions | None],
+        ended: Callable[[Summary | AppError, bool], None],
+    ) -> None:
+        """
+        Have a root scrubbed; it makes room for more urgent work.
+
+        Args:
+            root: which.
+            reason: for people.
+            plan: says how far when its turn has come; None: nothing is to be done.
+            ended: takes how it ended, and whether it only made room and wants to go on.
+        """
+
+        def run(context: Context, _: Work) -> Summary:
+            options = plan(context)
+            if options is None:
+                return _nothing_done(Job.SCRUB, context.now())
+            with _telling_heartbeat(context) as tell:
+                return tell(runner.scrub(context, [root.path], options))
+
+        def then(result: Summary | AppError) -> None:
+            ended(result, work.rest.is_set() and not work.stop.is_set())
+
+        work = Work(Job.SCRUB, root.path, Urgency.SCRUB, reason, run, self._then(then))
+        self._give(root.lane, work)
+
+    def submit(self, request: Request, report: Report, done: Done) -> Cancel:
+        """Put what a person asks for in front of all else; see ``Handler``."""
+        parts = self._split(request)
+        gathered = _Gathered(len(parts), report, done)
+        works = []
+        for name, part in parts.items():
+
+            def run(context: Context, _: Work, part: Request = part) -> Summary:
+                return run_request(context, part)
+
+            root = part.paths[0] if len(part.paths) == 1 else b""
+            work = Work(
+                request.job, root, Urgency.REQUEST, "asked for", run, self._then(gathered.take), gathered, request.jobs
+            )
+            works.append((self._find_lane(name), work))
+        for lane, work in works:
+            lane.give(work)
+
+        def cancel() -> None:
+            for lane, work in works:
+                lane.cancel(work)
+
+        return cancel
+
+    def busy(self) -> tuple[BusyRoot, ...]:
+        """List what is being done."""
+        return tuple(_describe_busy(work) for lane in self._all_lanes() if (work := lane.current) is not None)
+
+    def queued(self) -> tuple[QueuedJob, ...]:
+        """List what waits."""
+        return tuple(
+            QueuedJob(work.root, work.job.value, work.reason) for lane in self._all_lanes() for work in lane.waiting()
+        )
+
+    def rest(self, job: Job) -> None:
+        """Have what is under way of a job end as at a limit."""
+        for lane in self._all_lanes():
+            work = lane.current
+            if work is not None and work.job is job and work.urgency is not Urgency.REQUEST:
+                work.rest.set()
+
+    def end(self) -> None:
+        """Stop all work, and begin none."""
+        self._is_over = True
+        for lane in self._all_lanes():
+            lane.end()
+
+    def join(self, deadline: float) -> list[str]:
+        """Wait for the lanes until a moment of the monotonic clock; name those that hang."""
+        monotonic = self._grounds.monotonic
+        return [lane.name for lane in self._all_lanes() if not lane.join(max(0.0, deadline - monotonic()))]
+
+    def _all_lanes(self) -> list[Lane]:
+        with self._lock:
+            return list(self._lanes.values())
+
+    def _find_lane(self, name: str) -> Lane:
+        with self._lock:
+            lane = self._lanes.get(name)
+            if lane is None:
+                lane = Lane(name, self._surround(name), clock=self._grounds.clock)
+                self._lanes[name] = lane
+                if self._is_over:
+                    lane.end()
+            return lane
+
+    def _give(self, name: str, work: Work) -> bool:
+        return self._find_lane(name).give(work)
+
+    def _then(self, ended: Ended | None) -> Ended:
+        def call(result: Summary | AppError) -> None:
+            if ended is not None:
+                ended(result)
+            self._ended()
+
+        return call
+
+    def _surround(self, name: str) -> Callable[[Work], AbstractContextManager[Context]]:
+        grounds = self._grounds
+
+        @contextmanager
+        def surround(work: Work) -> Iterator[Context]:
+            with grounds.open_catalog() as catalog:
+                yield Context(
+                    catalog,
+                    grounds.config(),
+                    WorkReport(work, _log_told),
+                    jobs=work.jobs,
+                    stop=work.stop,
+                    clock=grounds.clock,
+                    monotonic=grounds.monotonic,
+                    pace=grounds.pace_of(name),
+                    rest=work.rest,
+                    socket=grounds.socket,
+                )
+
+        return surround
+
+    def _split(self, request: Request) -> dict[str, Request]:
+        """Give each lane its part of a request; without paths it is about all roots."""
+        paths = request.paths or tuple(root.path for root in self._roots)
+        parts: dict[str, list[bytes]] = {}
+        for path in paths:
+            parts.setdefault(lane_of(self._roots, path), []).append(path)
+        if len(parts) <= 1:
+            return {next(iter(parts), "none"): request}
+        return {name: replace(request, paths=tuple(part)) for name, part in parts.items()}
+
+
+@contextmanager
+def _telling_heartbeat(context: Context) -> Iterator[Callable[[Summary], Summary]]:
+    """Ping the heartbeat when a run begins, and again when it has ended, well or badly."""
+    heart = Heartbeat(context.config.alerts.heartbeat_url, context.catalog, clock=context.clock)
+    is_good = False
+
+    def tell(summary: Summary) -> Summary:
+        nonlocal is_good
+        is_good = summary.outcome is Outcome.CLEAN
+        return summary
+
+    heart.started()
+    try:
+        yield tell
+    finally:
+        (heart.good if is_good else heart.bad)()
+
+
+class _Gathered:
+    """Several works that answer one request: one report and one summary of all."""
+
+    def __init__(self, count: int, report: Report, done: Done) -> None:
+        self._left = count
+        self._report = report
+        self._done = done
+        self._lock = threading.RLock()
+        self._results: list[Summary | AppError] = []
+
+    def progress(self, progress: Progress) -> None:
+        with self._lock:
+            self._report.progress(progress)
+
+    def finding(self, finding: Finding) -> None:
+        with self._lock:
+            self._report.finding(finding)
+
+    def note(self, note: Note) -> None:
+        with self._lock:
+            self._report.note(note)
+
+    def take(self, result: Summary | AppError) -> None:
+        """Take the end of one work; that of the last is the end of the request."""
+        with self._lock:
+            self._results.append(result)
+            self._left -= 1
+            if self._left:
+                return
+        errors = [one for one in self._results if isinstance(one, AppError)]
+        self._done(errors[0] if errors else _add_up([one for one in self._results if isinstance(one, Summary)]))
+
+
+def _add_up(summaries: Sequence[Summary]) -> Summary:
+    """Sum up runs that went on side by side."""
+    first = summaries[0]
+    for other in summaries[1:]:
+        for one in fields(first.counts):
+            setattr(first.counts, one.name, getattr(first.counts, one.name) + getattr(other.counts, one.name))
+    outcomes = {summary.outcome for summary in summaries}
+    return replace(
+        first,
+        started_at=min(summary.started_at for summary in summaries),
+        finished_at=max(summary.finished_at for summary in summaries),
+        outcome=next(outcome for outcome in _WORST_FIRST if outcome in outcomes),
+        duration_s=max(summary.duration_s for summary in summaries),
+        has_integrity_problem=any(summary.has_integrity_problem for summary in summaries),
+        is_incomplete=any(summary.is_incomplete for summary in summaries),
+    )
+
+
+def _nothing_done(job: Job, now: int) -> Summary:
+    return Summary(job, now, now, Outcome.CLEAN, RunCounts(), 0.0, has_integrity_problem=False, is_incomplete=False)
+
+
+def _describe_busy(work: Work) -> BusyRoot:
+    progress = work.progress
+    if progress is None:
+        return BusyRoot(work.root, work.job.value, "begins", 0, 0, None, None)
+    return BusyRoot(
+        progress.root,
+        work.job.value,
+        progress.phase,
+        progress.files_done,
+        progress.bytes_done,
+        progress.bytes_total,
+        None,
+    )
+
+
+def _log_told(told: Finding | Note) -> None:
+    """Log what a job tells. What everybody does all day is told at the lowest level."""
+    if isinstance(told, Finding):
+        path = told.root if told.path is None else told.root.rstrip(b"/") + b"/" + told.path
+        _log.warning("finding kind=%s id=%d path=%s: %s", told.kind.value, told.id, show_path(path), told.message)
+        return
+    level = logging.WARNING if told.kind is NoteKind.WARNING else logging.DEBUG
+    path = told.root if told.path is None else told.root.rstrip(b"/") + b"/" + told.path
+    _log.log(level, "note kind=%s path=%s: %s", told.kind.value, show_path(path), told.message)
