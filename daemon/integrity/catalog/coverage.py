@@ -102,7 +102,7 @@ def _count(condition: sa.ColumnElement[bool], files: str, size: str) -> tuple[sa
     return sa.func.count().filter(condition).label(files), _sum(condition).label(size)
 
 
-def _of_root(query: sa.Select[Any], root_id: RootId) -> sa.Select[Any]:
+def _of_root(query: sa.Select[*tuple[Any, ...]], root_id: RootId) -> sa.Select[*tuple[Any, ...]]:
     joined = file.join(folder, file.c.folder_id == folder.c.id)
     return query.select_from(joined).where(folder.c.root_id == root_id)
 
