@@ -12,7 +12,7 @@ import fcntl
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from integrity.files.identity import get_fs_id
 from integrity.files.mounts import Mount, find_uuid, get_block_device, get_mount
@@ -37,6 +37,7 @@ class Device:
     is_rotational: bool  # any of its disks; virtual disks often claim to be
     name: str  # for people: "sda", "sda+sdb", or the source of the mount
     key: str  # the same for all roots on the same disks
+    layers: tuple[str, ...] = field(default=(), compare=False)  # names in sysfs: of its file system, and of all below
 
 
 def find_device(root_fd: int) -> Device:
@@ -49,13 +50,13 @@ def find_device(root_fd: int) -> Device:
         OSError: the root can't be looked at.
     """
     mount = get_mount(root_fd)
-    disks: set[str] = set()
-    for node in _find_nodes(root_fd, mount):
-        disks |= _find_disks(node)
+    nodes = set(_find_nodes(root_fd, mount))
+    disks = set().union(*(_find_disks(node) for node in nodes))
     if not disks:
         return Device(False, mount.source, f"fs:{get_fs_id(root_fd, mount)}")
     name = "+".join(sorted(os.path.basename(disk) for disk in disks))
-    return Device(any(_is_rotational(disk) for disk in disks), name, f"disk:{name}")
+    layers = tuple(sorted({os.path.basename(node) for node in nodes | disks}))
+    return Device(any(_is_rotational(disk) for disk in disks), name, f"disk:{name}", layers)
 
 
 def physical_position(fd: int) -> int | None:
