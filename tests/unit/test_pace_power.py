@@ -1,0 +1,114 @@
+"""Whether a disk sleeps and how hot it is are read without waking it; where that can't be told, nothing is said."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from integrity.files.power import is_asleep, read_power_mode, temperature
+
+ACTIVE, IDLE, STANDBY_Z, STANDBY_Y, SPUN_DOWN = 0xFF, 0x80, 0x00, 0x01, 0x40
+
+
+def descriptor_sense(count: int, *, status: int = 0x50) -> bytes:
+    """Answer as libata does: SAT-4, ATA Status Return descriptor."""
+    sense = bytearray(22)
+    sense[0], sense[7], sense[8], sense[9] = 0x72, 14, 0x09, 12
+    sense[2:4] = b"\x00\x1d"
+    sense[13], sense[21] = count, status
+    return bytes(sense)
+
+
+def fixed_sense(count: int, *, status: int = 0x50) -> bytes:
+    """Answer as many bridges do."""
+    sense = bytearray(18)
+    sense[0], sense[4], sense[6] = 0x70, status, count
+    sense[12:14] = b"\x00\x1d"
+    return bytes(sense)
+
+
+@pytest.mark.parametrize("make", [descriptor_sense, fixed_sense])
+@pytest.mark.parametrize(
+    ("count", "expected"), [(ACTIVE, False), (IDLE, False), (STANDBY_Z, True), (STANDBY_Y, True), (SPUN_DOWN, True)]
+)
+def test_power_mode_is_read_from_both_formats(make: object, count: int, expected: bool) -> None:
+    """Standby in its variants sleeps, idle and active don't."""
+    assert callable(make)
+    assert read_power_mode(make(count)) is expected
+
+
+@pytest.mark.parametrize(
+    "sense",
+    [
+        b"",
+        bytes(32),
+        descriptor_sense(STANDBY_Z, status=0x51),
+        fixed_sense(STANDBY_Z, status=0x51),
+        b"\x70\x00\x05" + bytes(9) + b"\x20\x00" + bytes(4),  # ILLEGAL REQUEST, invalid command
+        descriptor_sense(STANDBY_Z)[:13],
+    ],
+)
+def test_any_other_answer_tells_nothing(sense: bytes) -> None:
+    """A command that failed or is not known is not taken for a sleeping disk."""
+    assert read_power_mode(sense) is None
+
+
+@pytest.mark.parametrize("status", ["suspended", "suspending"])
+def test_disk_that_the_kernel_suspended_sleeps(tmp_path: Path, status: str) -> None:
+    """It is not asked itself: any command would wake it."""
+    put(tmp_path / "sda/device/power/runtime_status", status)
+
+    assert is_asleep("sda", blocks_folder=str(tmp_path), nodes_folder="/nowhere") is True
+
+
+@pytest.mark.parametrize("status", ["active", "unsupported"])
+def test_disk_that_can_not_be_asked_is_not_known(tmp_path: Path, status: str) -> None:
+    """The kernel's word on its own power management says nothing about the disk's."""
+    put(tmp_path / "sda/device/power/runtime_status", status)
+
+    assert is_asleep("sda", blocks_folder=str(tmp_path), nodes_folder="/nowhere") is None
+
+
+def test_file_that_is_no_disk_is_not_known(tmp_path: Path) -> None:
+    """The ioctl means nothing there."""
+    put(tmp_path / "sda", "")
+
+    assert is_asleep("sda", blocks_folder=str(tmp_path / "none"), nodes_folder=str(tmp_path)) is None
+
+
+def test_disks_of_this_machine_are_asked_without_error():
+    """Virtual, loop and compressed memory disks know no such command; real ones may answer."""
+    for name in os.listdir("/sys/block"):
+        assert is_asleep(name) in (None, True, False)
+        assert temperature(name) is None or -50 < (temperature(name) or 0) < 150
+
+
+@pytest.mark.root
+def test_loop_device_does_not_tell():
+    """It takes the ioctl for a mistake; that is no error."""
+    loops = [name for name in os.listdir("/sys/block") if name.startswith("loop")]
+
+    assert [None] * len(loops) == [is_asleep(name) for name in loops]
+
+
+@pytest.mark.parametrize("folder", ["device/hwmon/hwmon3", "device/hwmon1", "device/device/hwmon/hwmon0"])
+def test_temperature_is_found_where_drivers_put_it(tmp_path: Path, folder: str) -> None:
+    """SATA disks by drivetemp, NVMe by its own driver, older and newer kernels."""
+    put(tmp_path / "sda" / folder / "temp1_input", "41850\n")
+
+    assert 41 == temperature("sda", blocks_folder=str(tmp_path))
+
+
+def test_temperature_of_a_disk_without_sensor_is_not_known(tmp_path: Path) -> None:
+    """Nor is that of a disk that is not there."""
+    put(tmp_path / "sda/device/model", "x")
+
+    assert temperature("sda", blocks_folder=str(tmp_path)) is None
+    assert temperature("sdb", blocks_folder=str(tmp_path)) is None
+
+
+def put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
