@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from integrity.errors import ReadInterrupted, Unreadable, Unstable
-from integrity.files.read import Buffers, ErrorBudget, OpenFile, Reader, ReadMode
+from integrity.files.read import Buffers, ErrorBudget, OpenFile, Pace, Reader, ReadMode
 from integrity.model import ByteRange
 from support.faultfs import FaultFS, Rule
 from support.flakydisk import FlakyDisk
@@ -67,7 +67,7 @@ def torn(content: bytes, ranges: list[ByteRange]) -> bytes:
     return bytes(whole)
 
 
-class StopAfter:
+class StopAfter(Pace):
     """A pace that ends the reading after so many reads."""
 
     def __init__(self, reads: int) -> None:

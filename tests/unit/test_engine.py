@@ -15,7 +15,7 @@ import xxhash
 
 from integrity.errors import DeviceFailing, DeviceStalled, ReadInterrupted, Unreadable, Vanished
 from integrity.files.errorbudget import ErrorBudget
-from integrity.files.read import ReadMode
+from integrity.files.read import Pace, ReadMode
 from integrity.hashing.digests import Want, recording
 from integrity.hashing.engine import Done, Engine, Failed, Partial, Result, Resume, Task
 from integrity.hashing.shared import BUFFER_BYTES
@@ -75,7 +75,7 @@ class SetAfter:
         return self.left <= 0
 
 
-class Meeting:
+class Meeting(Pace):
     """A pace that finds out whether two threads read at the same time, and in which order sizes are read."""
 
     def __init__(self, patience_s: float) -> None:
@@ -176,7 +176,7 @@ class TestAnswers:
     def test_an_error_of_ours_reaches_the_consumer(self, tmp_path: Path) -> None:
         """What is no answer about a file ends the run, instead of leaving it to wait for ever."""
 
-        class Broken:
+        class Broken(Pace):
             def take(self, size_bytes: int) -> None:
                 raise RuntimeError("broken")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from integrity.files.capability import find_capability
 from integrity.files.opening import open_root
-from integrity.files.read import Reader, ReadMode
+from integrity.files.read import Pace, Reader, ReadMode
 from integrity.hashing.digests import verifying
 from integrity.hashing.engine import Done, Engine, Task
 
 
-class HeldPace:
+class HeldPace(Pace):
     """Holds every reading back until it is let go."""
 
     def __init__(self) -> None:

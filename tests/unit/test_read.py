@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from integrity.errors import ReadInterrupted, Unreadable, Unstable, Vanished
 from integrity.files.badsectors import add_range, cut
-from integrity.files.read import Buffers, ErrorBudget, Reader, ReadMode, Segment
+from integrity.files.read import Buffers, ErrorBudget, Pace, Reader, ReadMode, Segment
 from integrity.model import ByteRange, ReadHow, Witness
 from support.reading import let_age, make_capability, opened_root, read_all, reading
 
@@ -57,7 +57,7 @@ def count_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-class Recorder:
+class Recorder(Pace):
     """A pace that remembers what it was asked for, and ends the reading after so many times."""
 
     def __init__(self, limit: int = 1 << 30) -> None:

@@ -20,7 +20,7 @@ import os
 import time
 from collections import deque
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from integrity.files.badsectors import BAD_MEDIUM, add_range, cut, describe_failure
 from integrity.files.direct import (
@@ -44,6 +44,8 @@ O_DIRECT and reads memory; FUSE and network servers, ZFS, overlays have caches e
 _PAGES_ELSEWHERE = frozenset({"overlay", "zfs"})
 """File systems that keep data in caches of their own or of a layer below: "nothing resident" means nothing there."""
 
+_ANY_SIZE = 1 << 62
+
 _MOST_PIECES = 4096  # into how many pieces the map of what is in memory may cut a file at most
 
 
@@ -59,8 +61,16 @@ class ReadMode(StrEnum):
     DISK = "disk"  # from the disk: O_DIRECT, else clean pages dropped first
 
 
-class Pace(Protocol):
-    """What holds a reading back: a rate, the load of the machine, a stop request."""
+class Pace:
+    """
+    What holds a reading back: a rate, the load of the machine, a stop request. Any thread may use it.
+
+    As it is it holds nothing back.
+    """
+
+    def piece_bytes(self) -> int:
+        """Say how much one read should fetch at most, so that nobody waits long behind it: a multiple of 64 KiB."""
+        return _ANY_SIZE
 
     def take(self, size_bytes: int) -> None:
         """
@@ -70,15 +80,21 @@ class Pace(Protocol):
             ReadInterrupted: when the reading is to end.
         """
 
+    def took(self, size_bytes: int, duration_s: float) -> None:
+        """
+        Be told that a read has ended; called once after each ``take`` that returned, from the same thread.
 
-class _Unlimited:
-    """The pace of whoever is not to be held back."""
+        Args:
+            size_bytes: what it fetched; 0 when it failed.
+            duration_s: how long it took.
+        """
 
-    def take(self, size_bytes: int) -> None:
-        """Let it pass."""
+    def duration_s(self, size_bytes: int) -> float:  # noqa: ARG002 (for those who inherit)
+        """Tell how long so many bytes may have to wait at worst: a reader that waits its turn does not hang."""
+        return 0.0
 
 
-UNLIMITED: Pace = _Unlimited()
+UNLIMITED = Pace()
 
 
 class Terms(NamedTuple):
@@ -247,13 +263,20 @@ class SpanReader:
         pending = [(start, end)]
         while pending:
             first, last = pending.pop()
+            piece_end = first + self._terms.pace.piece_bytes()
+            if piece_end < last:
+                pending.append((piece_end, last))
+                last = piece_end
             self._terms.pace.take(last - first)
             began_ns = time.monotonic_ns()
+            count = 0
             try:
                 count = self._read_once(view[first - start :], first, last)
             except OSError as error:
                 pending.extend(self._narrow(error, first, last, (time.monotonic_ns() - began_ns) / 1e9))
                 continue
+            finally:
+                self._terms.pace.took(count, (time.monotonic_ns() - began_ns) / 1e9)
             if count == 0:
                 self.has_ended = True
                 break

@@ -24,7 +24,6 @@ from integrity.files.walk import Skip
 from integrity.hashing.engine import STALL_S, Engine, StopSignal
 from integrity.hashing.shared import BUFFER_BYTES
 from integrity.jobs import messages
-from integrity.jobs.pace import Throttle
 from integrity.jobs.report import Note, NoteKind, Progress, Report
 from integrity.jobs.stop import Stop
 from integrity.model import (
@@ -165,9 +164,8 @@ class RootRun:
     def engine(self, mode: ReadMode, *, stop: StopSignal | None = None) -> Engine:
         """Make an engine; ``--jobs`` overrides what the disk says of itself, for virtual ones often lie."""
         is_serial = self.device.is_rotational and self.context.jobs is None
-        stall_s = STALL_S
-        if isinstance(self.pace, Throttle):  # readers that wait for their turn of a low rate do not hang
-            stall_s += self.pace.duration_s(BUFFER_BYTES * (self.context.jobs or os.cpu_count() or 1))
+        # readers that wait for their turn of a low rate do not hang
+        stall_s = STALL_S + self.pace.duration_s(BUFFER_BYTES * (self.context.jobs or os.cpu_count() or 1))
         return Engine(
             self.reader(mode),
             jobs=self.context.jobs,
