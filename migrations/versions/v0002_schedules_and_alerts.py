@@ -18,9 +18,10 @@ _INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Make the five tables."""
+    """Make the six tables."""
     _create_alert()
     _create_channel()
+    _create_configured_root()
     _create_schedule_run()
     _create_told()
     _create_delivery()
@@ -71,6 +72,21 @@ def _create_channel() -> None:
         sa.PrimaryKeyConstraint("name"),
         sqlite_strict=True,
         sqlite_with_rowid=False,
+    )
+
+
+def _create_configured_root() -> None:
+    op.create_table(
+        "configured_root",
+        sa.Column(
+            "root_id",
+            _INTEGER,
+            sa.ForeignKey("root.id"),
+            primary_key=True,
+            autoincrement=False,
+            comment="a root that the service has seen in its configuration: taken out of there it is paused",
+        ),
+        sqlite_strict=True,
     )
 
 

@@ -100,6 +100,20 @@ def get_root(c: sa.Connection, root_id: RootId) -> RootRecord:
     return _to_record(row)
 
 
+def find_configured(c: sa.Connection) -> set[RootId]:
+    """Tell which roots the service has seen in its configuration."""
+    return {RootId(number) for number in c.execute(sa.select(tables.configured_root.c.root_id)).scalars()}
+
+
+def set_configured(c: sa.Connection, root_id: RootId, *, is_configured: bool) -> None:
+    """Remember whether the configuration names a root; to be called when that has changed."""
+    table = tables.configured_root
+    if is_configured:
+        c.execute(sa.insert(table).values(root_id=root_id))
+    else:
+        c.execute(sa.delete(table).where(table.c.root_id == root_id))
+
+
 def has_root(c: sa.Connection, root_id: RootId) -> bool:
     """Say whether there is a root with this number."""
     return c.execute(sa.select(root.c.id).where(root.c.id == root_id)).first() is not None
@@ -138,7 +152,10 @@ def remove_root(c: sa.Connection, root_id: RootId) -> None:
         sa.delete(file).where(file.c.folder_id.in_(in_folders)),
     ):
         c.execute(statement)
-    for table in (tables.checkpoint, tables.finding, tables.history, tables.run, tables.nested_mount, folder):
+    for table in (
+        *(tables.checkpoint, tables.finding, tables.history, tables.run),
+        *(tables.nested_mount, tables.configured_root, folder),
+    ):
         c.execute(sa.delete(table).where(table.c.root_id == root_id))
     drop_imports(c, root_id)
     c.execute(sa.delete(root).where(root.c.id == root_id))

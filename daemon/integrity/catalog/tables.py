@@ -107,6 +107,20 @@ nested_mount = sa.Table(
     sqlite_with_rowid=False,
 )
 
+configured_root = sa.Table(
+    "configured_root",
+    metadata,
+    sa.Column(
+        "root_id",
+        _INTEGER,
+        sa.ForeignKey("root.id"),
+        primary_key=True,
+        autoincrement=False,
+        comment="a root that the service has seen in its configuration: taken out of there it is paused",
+    ),
+    sqlite_strict=True,
+)
+
 boot = sa.Table(
     "boot",
     metadata,

@@ -61,6 +61,9 @@ class Context:
         wait: waits that many seconds; returns True at once when the job was asked to stop.
         boot_uuid: of the running kernel.
         may_add_roots: whether a named folder that lies in no root becomes one.
+        pace: holds back the readings of jobs that name no rate of their own.
+        rest: set by whoever wants a scrub to end as at a limit, to go on later.
+        socket: where the service takes requests; None for a command.
     """
 
     catalog: Catalog
@@ -73,6 +76,9 @@ class Context:
     wait: Callable[[float], bool] | None = None
     boot_uuid: str = field(default_factory=read_boot_uuid)
     may_add_roots: bool = True
+    pace: Pace = UNLIMITED
+    rest: Stop = field(default_factory=Stop)
+    socket: str | None = None
 
     def now(self) -> int:
         """Tell the time in whole seconds UTC."""

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings
 from integrity.catalog.candidates import CandidateState
 from integrity.catalog.recording import mark_suspects
-from integrity.catalog.roots import RootRecord, find_roots, rebind_root, set_root_state
+from integrity.catalog.roots import (
+    RootRecord,
+    find_configured,
+    find_roots,
+    rebind_root,
+    set_configured,
+    set_root_state,
+)
 from integrity.errors import ConfigError, show_path
 from integrity.files.identity import identify
 from integrity.files.opening import open_root, stat_beneath
@@ -18,6 +26,9 @@ from integrity.model import FindingKind, RootIdentity, RootState
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog, Connection
+
+TAKEN_OUT = "taken out of the configuration"
+"""Why a root is paused that the configuration does not name any more."""
 
 _SAMPLE = 200
 _PAGE = 5000
@@ -53,6 +64,27 @@ def release(catalog: Catalog, path: bytes, *, now: int) -> RootRecord:
         suspended = {FindingKind.ROOT_SUSPENDED}
         findings.resolve_findings(connection, root_id=root.id, kinds=suspended, resolution="released", now=now)
     return root
+
+
+def follow_config(catalog: Catalog, configured: Collection[bytes]) -> None:
+    """
+    Pause the roots that were taken out of the configuration, and resume those that are back: none is forgotten.
+
+    Roots that commands made were never in it, and stay as they are.
+    """
+    with catalog.read() as connection:
+        known, roots = find_configured(connection), find_roots(connection)
+    changed = [root for root in roots if (root.path in configured) is not (root.id in known)]
+    if not changed:
+        return
+    with catalog.transaction() as connection:
+        for root in changed:
+            is_configured = root.path in configured
+            set_configured(connection, root.id, is_configured=is_configured)
+            if not is_configured and root.state is RootState.ACTIVE:
+                set_root_state(connection, root.id, RootState.PAUSED, TAKEN_OUT)
+            elif is_configured and root.state_reason == TAKEN_OUT:
+                set_root_state(connection, root.id, RootState.ACTIVE, None)
 
 
 def set_paused(catalog: Catalog, path: bytes, *, is_paused: bool) -> RootRecord:

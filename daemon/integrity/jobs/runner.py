@@ -20,7 +20,7 @@ from integrity.config import Config
 from integrity.errors import AppError, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.identity import identify
-from integrity.files.read import UNLIMITED, Pace
+from integrity.files.read import Pace
 from integrity.jobs import messages
 from integrity.jobs.context import Context, RootRun
 from integrity.jobs.guard import RELEASED
@@ -69,7 +69,7 @@ def scan(context: Context, paths: Sequence[bytes], options: ScanOptions) -> Summ
         ConfigError: a path can't be used.
         CatalogLocked: another job works on one of the roots.
     """
-    return _run_all(context, paths, Job.SCAN, UNLIMITED, lambda run: Scanner(run, options).run())
+    return _run_all(context, paths, Job.SCAN, context.pace, lambda run: Scanner(run, options).run())
 
 
 def scan_hints(context: Context, root: bytes, hints: Sequence[bytes]) -> Summary:
@@ -90,7 +90,7 @@ def scan_hints(context: Context, root: bytes, hints: Sequence[bytes]) -> Summary
         run.hints = kept
         Scanner(run, ScanOptions()).run()
 
-    return _run_all(context, (root,), Job.SCAN, UNLIMITED, work)
+    return _run_all(context, (root,), Job.SCAN, context.pace, work)
 
 
 def _without_inner(names: Sequence[bytes]) -> Iterator[bytes]:
@@ -105,7 +105,7 @@ def _without_inner(names: Sequence[bytes]) -> Iterator[bytes]:
 def scrub(context: Context, paths: Sequence[bytes], options: ScrubOptions) -> Summary:
     """Scrub roots or parts of them; see ``scan`` for arguments and errors."""
     began_at = context.monotonic()
-    pace: Pace = UNLIMITED
+    pace: Pace = context.pace
     if options.rate is not None:
         pace = Throttle(options.rate, context.stop, monotonic=context.monotonic, wait=context.wait)
     return _run_all(context, paths, Job.SCRUB, pace, lambda run: Scrubber(run, options, began_at=began_at).run())
@@ -125,7 +125,7 @@ def run_on(context: Context, path: bytes, job: Job, work: Callable[[RootRun], No
         ConfigError: the path can't be used.
         CatalogLocked: another job works on the root.
     """
-    return _run_all(context, (path,), job, UNLIMITED, work)
+    return _run_all(context, (path,), job, context.pace, work)
 
 
 def _run_all(
@@ -164,7 +164,8 @@ def _run_all(
 def _run_one(context: Context, target: Target, job: Job, pace: Pace, work: Callable[[RootRun], None]) -> RootRun:
     """Run a job on one target under its lock, and leave a record of how it ended."""
     began_at = context.monotonic()
-    with lock_root(context.catalog.path, target.root.id, target.root.path, job, now=context.now()):
+    path, root = context.catalog.path, target.root
+    with lock_root(path, root.id, root.path, job, now=context.now(), socket=context.socket):
         run_id, boot_id = _begin(context, target, job)
         with _open_run(context, target, job, run_id, boot_id, pace) as run:
             _warn_of_catalog(run)

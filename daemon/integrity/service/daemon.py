@@ -25,6 +25,7 @@ from integrity.errors import AppError, ConfigError, show_path
 from integrity.files.boot import read_boot_uuid
 from integrity.files.read import UNLIMITED, Pace
 from integrity.jobs.pace import DevicePace, pace_device
+from integrity.jobs.rootcare import follow_config
 from integrity.jobs.stop import Stop
 from integrity.model import Job
 from integrity.service.control import ControlServer
@@ -270,6 +271,7 @@ class Daemon:
             self._lookout.set_roots(self._roots)
 
     def _find_roots(self, catalog: Catalog) -> None:
+        follow_config(catalog, frozenset(root.path for root in self._config.roots))
         self._roots = find_kept_roots(catalog, self._config)
         self._dispatcher.set_roots(self._roots)
         self._hints.keep_only(frozenset(root.path for root in self._roots))
