@@ -18,16 +18,21 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from integrity import __version__
-from integrity.catalog import boots, schedules
+from integrity.catalog import boots, findings, schedules
 from integrity.catalog.connect import Catalog
+from integrity.catalog.findings import NewFinding
 from integrity.config import read_seal_key
 from integrity.errors import AppError, ConfigError, show_path
 from integrity.files.boot import read_boot_uuid
 from integrity.files.read import UNLIMITED, Pace
+from integrity.hashing.engine import STALL_S
+from integrity.jobs import messages
+from integrity.jobs.context import Context
 from integrity.jobs.pace import DevicePace, pace_device
+from integrity.jobs.promise import check
 from integrity.jobs.rootcare import follow_config
 from integrity.jobs.stop import Stop
-from integrity.model import Job
+from integrity.model import FindingKind, Job
 from integrity.service.control import ControlServer
 from integrity.service.dispatch import Dispatcher, Grounds
 from integrity.service.heart import Heart
@@ -41,6 +46,7 @@ from integrity.service.rootset import KeptRoot, find_kept_roots
 from integrity.service.scheduler import Scheduler
 from integrity.service.startup import prepare_catalog
 from integrity.service.windows import parse_windows
+from integrity.service.work import LogReport
 
 if TYPE_CHECKING:
     from integrity.config import Config
@@ -51,6 +57,11 @@ _log = logging.getLogger(__name__)
 TICK_S = 1.0
 _HEARTBEAT_S = 60.0
 _PATIENCE_S = 180.0
+_DAY_S = 86_400
+_PROMISE_S = 6 * 3600
+_STUCK_S = STALL_S + 60.0
+"""A job that has told nothing for so long hangs in the kernel, and not in a reading: those are given up before."""
+
 _STOP_S = 4.0
 """Within so long of a request to stop all that can end has ended; systemd allows a little more."""
 
@@ -93,7 +104,9 @@ class Daemon:
         self._roots: list[KeptRoot] = []
         self._paces: dict[str, DevicePace] = {}
         self._night: Night | None = None
+        self._opened_at = clock()
         self._status = ""
+        self._stuck: set[bytes] = set()
         self._heart = Heart({"scheduler": _PATIENCE_S, "mailman": _PATIENCE_S}, monotonic=monotonic)
         self._fed_at = monotonic()
         self._hints = Hints(self._settle_s, monotonic=monotonic)
@@ -157,6 +170,7 @@ class Daemon:
         self._mailman.start()
         self._schedule(is_first=True)
         self._scheduler.every("heartbeat", _HEARTBEAT_S, lambda: self._heart.beat("scheduler"))
+        self._scheduler.every("promise", _PROMISE_S, self._check_promise)
         self._scheduler.start()
         self._notifier.ready()
         _log.info(
@@ -193,13 +207,24 @@ class Daemon:
             names = self._hints.take(root.path)
             if names is not None:
                 self._look(root, names)
+        self._turn_day()
+        self._tell_stuck()
         self._feed_watchdog()
         self._tell_status()
+
+    def _turn_day(self) -> None:
+        """Begin a new night where one window never closes: the promise asks for its share every day."""
+        night = self._night
+        if night is not None and self._clock() - self._opened_at >= _DAY_S and night.never_closes:
+            self._close_night()
+            self._open_night()
 
     def _look(self, root: KeptRoot, names: tuple[bytes, ...]) -> None:
         def ended(result: Summary | AppError) -> None:
             if isinstance(result, AppError):
                 self._hints.give_back(root.path, names)
+            elif result.counts.new:
+                self._verify_new(root)
 
         if names:
             self._dispatcher.look(root, names, ended)
@@ -229,7 +254,8 @@ class Daemon:
     def _open_night(self) -> None:
         self._note_started("scrub")
         windows = parse_windows(self._config.schedule.scrub, self._scheduler.zone)
-        night = self._night = Night(windows, self._config)
+        self._opened_at = self._clock()
+        night = self._night = Night(windows, self._config, self._opened_at)
         for root in self._roots:
             self._scrub(night, root)
 
@@ -239,10 +265,19 @@ class Daemon:
             self._night = None
         self._dispatcher.rest(Job.SCRUB)
 
+    def _verify_new(self, root: KeptRoot) -> None:
+        """Have new files read once more from the disk: a copy that is right only in memory is no copy."""
+        night = self._night
+        if night is not None:
+            night.wants(root)
+            self._scrub(night, root)
+
     def _scrub(self, night: Night, root: KeptRoot) -> None:
         def ended(result: Summary | AppError, has_rested: bool) -> None:
             if not isinstance(result, AppError) and night.take(root, result, has_rested=has_rested):
                 self._scrub(night, root)
+            else:
+                self._check_promise()
 
         self._dispatcher.scrub(root, "a window is open", lambda context: night.plan(context, root), ended)
 
@@ -311,6 +346,31 @@ class Daemon:
         except AppError as error:
             _log.error("reload_refused, the former configuration stays: %s", error)
         self._notifier.ready()
+
+    def _check_promise(self) -> None:
+        """Say which promises are broken, and which are kept again."""
+        try:
+            with self._open_catalog() as catalog:
+                context = Context(catalog, self._config, LogReport(), stop=self._stop, clock=self._clock)
+                check(context, parse_windows(self._config.schedule.scrub, self._scheduler.zone))
+        except AppError as error:
+            _log.error("promise_not_checked: %s", error)
+        self._mailman.call()
+
+    def _tell_stuck(self) -> None:
+        """Open a finding for each root whose job hangs in the kernel; readings that hang tell that themselves."""
+        stuck = {work.root for work in self._dispatcher.stuck(_STUCK_S)}
+        for root in self._roots:
+            if root.path in stuck - self._stuck and root.id is not None:
+                _log.error("device_stalled root=%s", show_path(root.path))
+                new = NewFinding(FindingKind.DEVICE_STALLED, root.id, None, None, messages.device_stalled())
+                try:
+                    with self._open_catalog() as catalog, catalog.transaction() as connection:
+                        findings.open_finding(connection, new, now=int(self._clock()), run_id=None)
+                except AppError as error:
+                    _log.error("device_stalled could not be written down: %s", error)
+                self._mailman.call()
+        self._stuck = stuck
 
     def _feed_watchdog(self) -> None:
         """Tell systemd that all is alive; without a word from us it would start the service anew."""

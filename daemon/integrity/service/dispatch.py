@@ -6,7 +6,6 @@ Decides which thread does what. When something is wanted is the daemon's to know
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,10 +14,10 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from integrity.alerts.heartbeat import Heartbeat
-from integrity.errors import AppError, show_path
+from integrity.errors import AppError
 from integrity.jobs import runner
 from integrity.jobs.context import Context
-from integrity.jobs.report import Note, NoteKind, Progress, Report, Summary
+from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.jobs.scan import ScanOptions
 from integrity.model import Finding, Job, Outcome, RunCounts
 from integrity.service.lanes import Lane
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from integrity.config import Config
     from integrity.files.read import Pace
     from integrity.jobs.scrub import ScrubOptions
-
-_log = logging.getLogger(__name__)
 
 _WORST_FIRST = (Outcome.FAILED, Outcome.INTERRUPTED, Outcome.FINDINGS, Outcome.INCOMPLETE, Outcome.CLEAN)
 
@@ -167,6 +164,12 @@ class Dispatcher:
             QueuedJob(work.root, work.job.value, work.reason) for lane in self._all_lanes() for work in lane.waiting()
         )
 
+    def stuck(self, silent_s: float) -> list[Work]:
+        """List the work that has told nothing for so long: whatever it waits for in the kernel does not come."""
+        now = self._grounds.monotonic()
+        works = [work for lane in self._all_lanes() if (work := lane.current) is not None]
+        return [work for work in works if work.told_at is not None and now - work.told_at > silent_s]
+
     def rest(self, job: Job) -> None:
         """Have what is under way of a job end as at a limit."""
         for lane in self._all_lanes():
@@ -219,7 +222,7 @@ class Dispatcher:
                 yield Context(
                     catalog,
                     grounds.config(),
-                    WorkReport(work, _log_told),
+                    WorkReport(work, grounds.monotonic),
                     jobs=work.jobs,
                     stop=work.stop,
                     clock=grounds.clock,
@@ -328,14 +331,3 @@ def _describe_busy(work: Work) -> BusyRoot:
         progress.bytes_total,
         None,
     )
-
-
-def _log_told(told: Finding | Note) -> None:
-    """Log what a job tells. What everybody does all day is told at the lowest level."""
-    if isinstance(told, Finding):
-        path = told.root if told.path is None else told.root.rstrip(b"/") + b"/" + told.path
-        _log.warning("finding kind=%s id=%d path=%s: %s", told.kind.value, told.id, show_path(path), told.message)
-        return
-    level = logging.WARNING if told.kind is NoteKind.WARNING else logging.DEBUG
-    path = told.root if told.path is None else told.root.rstrip(b"/") + b"/" + told.path
-    _log.log(level, "note kind=%s path=%s: %s", told.kind.value, show_path(path), told.message)

@@ -32,6 +32,7 @@ class _Share:
 
     left_bytes: int | None = None
     is_planned_done: bool = False
+    has_new: bool = True
 
 
 class Night:
@@ -41,18 +42,25 @@ class Night:
     Args:
         windows: when it closes.
         config: of now.
+        began_at: when it opened, seconds UTC.
 
     Attributes:
         is_over: the window has closed: no turn begins any more.
     """
 
-    def __init__(self, windows: Windows, config: Config) -> None:
+    def __init__(self, windows: Windows, config: Config, began_at: float) -> None:
+        self._began_at = began_at
         self._windows = windows
         self._config = config
         self._lock = threading.Lock()
         self._shares: dict[bytes, _Share] = {}
         self._needed: dict[str, dict[bytes, float]] = {}
         self.is_over = False
+
+    @property
+    def never_closes(self) -> bool:
+        """Say whether the windows are open all the time."""
+        return self._windows.moments is None and self._windows.closes_at(int(self._began_at)) is None
 
     def needed_bytes_per_s(self, lane: str) -> float:
         """Tell how fast a lane's roots must be read to keep their promises."""
@@ -79,10 +87,18 @@ class Night:
         share = self._share_of(root)
         options = plan_window(facts, windows, verify_every_s=every_s, now=now)
         if share.is_planned_done:
+            share.has_new = False
             return replace(options, new=True, due_within_s=0, at_least_bytes=None)
         if share.left_bytes is None:
             share.left_bytes = options.at_least_bytes or 0
         return replace(options, at_least_bytes=max(share.left_bytes, 0))
+
+    def wants(self, root: KeptRoot) -> None:
+        """Learn that a root has new files: they are to be verified while the window is open."""
+        with self._lock:
+            share = self._shares.get(root.path)
+            if share is not None:
+                share.has_new = True
 
     def take(self, root: KeptRoot, summary: Summary, *, has_rested: bool) -> bool:
         """
@@ -98,10 +114,10 @@ class Night:
             share.left_bytes -= summary.counts.bytes_read
         if has_rested:
             return True
-        if share.is_planned_done or share.left_bytes is None:
+        if share.left_bytes is None:
             return False
         share.is_planned_done = True
-        return True
+        return share.has_new
 
     def _share_of(self, root: KeptRoot) -> _Share:
         with self._lock:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from integrity.errors import AppError
-from integrity.jobs.report import Note, Progress, Report, Summary
+from integrity.errors import AppError, show_path
+from integrity.jobs.report import Note, NoteKind, Progress, Report, Summary
 from integrity.jobs.stop import Stop
 from integrity.model import Finding, Job
 
 if TYPE_CHECKING:
     from integrity.jobs.context import Context
+
+
+_log = logging.getLogger(__name__)
 
 
 class Urgency(IntEnum):
@@ -44,6 +48,7 @@ class Work:
 
     Attributes:
         progress: how far it is.
+        told_at: when it last told anything, on the monotonic clock; None before it has begun.
     """
 
     job: Job
@@ -57,6 +62,7 @@ class Work:
     stop: Stop = field(default_factory=Stop)
     rest: Stop = field(default_factory=Stop)
     progress: Progress | None = None
+    told_at: float | None = None
 
     def is_same(self, other: Work) -> bool:
         """Say whether doing one of them does the other; what persons ask for is never the same."""
@@ -64,27 +70,50 @@ class Work:
         return mine == theirs and self.urgency is not Urgency.REQUEST
 
 
+class LogReport:
+    """What a job tells, for the log."""
+
+    def progress(self, progress: Progress) -> None:
+        """Leave it out."""
+
+    def finding(self, finding: Finding) -> None:
+        """Log a finding."""
+        place = _join(finding.root, finding.path)
+        _log.warning("finding kind=%s id=%d path=%s: %s", finding.kind.value, finding.id, place, finding.message)
+
+    def note(self, note: Note) -> None:
+        """Log a note; what everybody does all day is told at the lowest level."""
+        level = logging.WARNING if note.kind is NoteKind.WARNING else logging.DEBUG
+        _log.log(level, "note kind=%s path=%s: %s", note.kind.value, _join(note.root, note.path), note.message)
+
+
 class WorkReport:
     """What a job tells, for the state of the service, for who waits for it, and for the log."""
 
-    def __init__(self, work: Work, log: Callable[[Finding | Note], None]) -> None:
+    def __init__(self, work: Work, monotonic: Callable[[], float]) -> None:
         self._work = work
-        self._log = log
+        self._monotonic = monotonic
+        self._logged = LogReport()
+        work.told_at = monotonic()
 
     def progress(self, progress: Progress) -> None:
         """Keep it for whoever asks."""
-        self._work.progress = progress
+        self._work.progress, self._work.told_at = progress, self._monotonic()
         if self._work.listener is not None:
             self._work.listener.progress(progress)
 
     def finding(self, finding: Finding) -> None:
-        """Log a finding."""
-        self._log(finding)
+        """Hand a finding on."""
+        self._logged.finding(finding)
         if self._work.listener is not None:
             self._work.listener.finding(finding)
 
     def note(self, note: Note) -> None:
-        """Log a note."""
-        self._log(note)
+        """Hand a note on."""
+        self._logged.note(note)
         if self._work.listener is not None:
             self._work.listener.note(note)
+
+
+def _join(root: bytes, path: bytes | None) -> str:
+    return show_path(root if path is None else root.rstrip(b"/") + b"/" + path)
