@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from integrity import __version__
-from integrity.catalog import boots, findings, schedules
+from integrity.catalog import boots, findings
 from integrity.catalog.connect import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.config import read_seal_key
@@ -27,26 +27,21 @@ from integrity.files.boot import read_boot_uuid
 from integrity.files.read import UNLIMITED, Pace
 from integrity.hashing.engine import STALL_S
 from integrity.jobs import messages
-from integrity.jobs.context import Context
 from integrity.jobs.pace import DevicePace, pace_device
-from integrity.jobs.promise import check
 from integrity.jobs.rootcare import follow_config
 from integrity.jobs.stop import Stop
-from integrity.model import FindingKind, Job
+from integrity.model import FindingKind
 from integrity.service.control import ControlServer
 from integrity.service.dispatch import Dispatcher, Grounds
 from integrity.service.heart import Heart
 from integrity.service.hints import Hints
 from integrity.service.lookout import Lookout
 from integrity.service.mailman import Mailman
-from integrity.service.nights import Night
 from integrity.service.notify import Notifier, watchdog_interval_s
-from integrity.service.requests import Cancel, DaemonState, Done, NextRun, Request
+from integrity.service.requests import Cancel, DaemonState, Done, Request
 from integrity.service.rootset import KeptRoot, find_kept_roots
-from integrity.service.scheduler import Scheduler
 from integrity.service.startup import prepare_catalog
-from integrity.service.windows import parse_windows
-from integrity.service.work import LogReport
+from integrity.service.timetable import Timetable
 
 if TYPE_CHECKING:
     from integrity.config import Config
@@ -55,10 +50,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 TICK_S = 1.0
-_HEARTBEAT_S = 60.0
 _PATIENCE_S = 180.0
-_DAY_S = 86_400
-_PROMISE_S = 6 * 3600
 _STUCK_S = STALL_S + 60.0
 """A job that has told nothing for so long hangs in the kernel, and not in a reading: those are given up before."""
 
@@ -103,18 +95,22 @@ class Daemon:
         self._has_new_roots = False
         self._roots: list[KeptRoot] = []
         self._paces: dict[str, DevicePace] = {}
-        self._night: Night | None = None
-        self._opened_at = clock()
         self._status = ""
         self._stuck: set[bytes] = set()
         self._heart = Heart({"scheduler": _PATIENCE_S, "mailman": _PATIENCE_S}, monotonic=monotonic)
         self._fed_at = monotonic()
         self._hints = Hints(self._settle_s, monotonic=monotonic)
-        self._scheduler = Scheduler(clock=clock, monotonic=monotonic)
         grounds = Grounds(
             self._open_catalog, lambda: self._config, self._pace_of, os.fsdecode(socket_path), clock, monotonic
         )
         self._dispatcher = Dispatcher(grounds, self._work_ended)
+        self._timetable = Timetable(
+            grounds,
+            self._dispatcher,
+            lambda: self._roots,
+            beat=self._scheduler_beats,
+            has_news=lambda: self._mailman.call(),
+        )
         self._mailman = Mailman(
             self._open_catalog,
             lambda: self._config,
@@ -154,7 +150,7 @@ class Daemon:
             __version__,
             self._dispatcher.busy(),
             self._dispatcher.queued(),
-            tuple(NextRun(name, at) for name, at in self._scheduler.next_runs()),
+            self._timetable.next_runs(),
             self._lookout.states(),
         )
 
@@ -168,10 +164,7 @@ class Daemon:
             with catalog.transaction() as connection:
                 boots.ensure_boot(connection, read_boot_uuid(), int(self._clock()))
         self._mailman.start()
-        self._schedule(is_first=True)
-        self._scheduler.every("heartbeat", _HEARTBEAT_S, lambda: self._heart.beat("scheduler"))
-        self._scheduler.every("promise", _PROMISE_S, self._check_promise)
-        self._scheduler.start()
+        self._timetable.start()
         self._notifier.ready()
         _log.info(
             "started version=%s roots=%d catalog=%s", __version__, len(self._roots), show_path(self._catalog_path)
@@ -184,7 +177,7 @@ class Daemon:
         """Stop everything, and wait for what can end; cursors are saved by the jobs themselves."""
         deadline = self._monotonic() + _STOP_S
         self._notifier.stopping()
-        self._scheduler.stop()
+        self._timetable.stop()
         self._dispatcher.end()
         self._lookout.end()
         self._mailman.end()
@@ -207,87 +200,25 @@ class Daemon:
             names = self._hints.take(root.path)
             if names is not None:
                 self._look(root, names)
-        self._turn_day()
         self._tell_stuck()
         self._feed_watchdog()
         self._tell_status()
-
-    def _turn_day(self) -> None:
-        """Begin a new night where one window never closes: the promise asks for its share every day."""
-        night = self._night
-        if night is not None and self._clock() - self._opened_at >= _DAY_S and night.never_closes:
-            self._close_night()
-            self._open_night()
 
     def _look(self, root: KeptRoot, names: tuple[bytes, ...]) -> None:
         def ended(result: Summary | AppError) -> None:
             if isinstance(result, AppError):
                 self._hints.give_back(root.path, names)
             elif result.counts.new:
-                self._verify_new(root)
+                self._timetable.verify_new(root)
 
         if names:
             self._dispatcher.look(root, names, ended)
         else:
             self._dispatcher.scan(root, "something may have happened anywhere", ended)
 
-    def _schedule(self, *, is_first: bool) -> None:
-        """Have the scheduler do what the configuration says."""
-        schedule = self._config.schedule
-        windows = parse_windows(schedule.scrub, self._scheduler.zone)
-        if is_first:
-            with self._open_catalog() as catalog, catalog.read() as connection:
-                last = {name: schedules.last_started(connection, name) for name in ("scan", "scrub")}
-            self._scheduler.add("scan", schedule.scan, self._scan_all, last_started_at=last["scan"] or self._started_at)
-            self._scheduler.add_window(
-                "scrub", windows, self._open_night, self._close_night, last_opened_at=last["scrub"]
-            )
-            return
-        self._scheduler.replace("scan", schedule.scan, self._scan_all)
-        self._scheduler.add_window("scrub", windows, self._open_night, self._close_night)
-
-    def _scan_all(self) -> None:
-        self._note_started("scan")
-        for root in self._roots:
-            self._dispatcher.scan(root, "the schedule")
-
-    def _open_night(self) -> None:
-        self._note_started("scrub")
-        windows = parse_windows(self._config.schedule.scrub, self._scheduler.zone)
-        self._opened_at = self._clock()
-        night = self._night = Night(windows, self._config, self._opened_at)
-        for root in self._roots:
-            self._scrub(night, root)
-
-    def _close_night(self) -> None:
-        if self._night is not None:
-            self._night.is_over = True
-            self._night = None
-        self._dispatcher.rest(Job.SCRUB)
-
-    def _verify_new(self, root: KeptRoot) -> None:
-        """Have new files read once more from the disk: a copy that is right only in memory is no copy."""
-        night = self._night
-        if night is not None:
-            night.wants(root)
-            self._scrub(night, root)
-
-    def _scrub(self, night: Night, root: KeptRoot) -> None:
-        def ended(result: Summary | AppError, has_rested: bool) -> None:
-            if not isinstance(result, AppError) and night.take(root, result, has_rested=has_rested):
-                self._scrub(night, root)
-            else:
-                self._check_promise()
-
-        self._dispatcher.scrub(root, "a window is open", lambda context: night.plan(context, root), ended)
-
-    def _note_started(self, name: str) -> None:
-        now = int(self._clock())
-        try:
-            with self._open_catalog() as catalog, catalog.transaction() as connection:
-                schedules.note_started(connection, name, None, due_at=now, now=now)
-        except AppError as error:
-            _log.error("schedule_not_noted name=%s: %s", name, error)  # after a restart it is done once more
+    def _scheduler_beats(self) -> None:
+        self._heart.beat("scheduler")
+        self._has_new_roots = True  # a command may have paused one, or made one
 
     def _work_ended(self) -> None:
         """Let findings be told, and notice roots that were added."""
@@ -307,21 +238,14 @@ class Daemon:
 
     def _find_roots(self, catalog: Catalog) -> None:
         follow_config(catalog, frozenset(root.path for root in self._config.roots))
-        self._roots = find_kept_roots(catalog, self._config)
+        self._roots = find_kept_roots(catalog, self._config, self._roots)
         self._dispatcher.set_roots(self._roots)
         self._hints.keep_only(frozenset(root.path for root in self._roots))
         for root in self._roots:
             if root.lane not in self._paces:
                 self._paces[root.lane] = pace_device(
-                    root.device, self._config.pace, self._stop, needed_bytes_per_s=self._needs(root.lane)
+                    root.device, self._config.pace, self._stop, needed_bytes_per_s=self._timetable.needs(root.lane)
                 )
-
-    def _needs(self, lane: str) -> Callable[[], float]:
-        def needed() -> float:
-            night = self._night
-            return 0.0 if night is None else night.needed_bytes_per_s(lane)
-
-        return needed
 
     def _pace_of(self, lane: str) -> Pace:
         return self._paces.get(lane, UNLIMITED)
@@ -339,23 +263,13 @@ class Daemon:
             self._paces.clear()
             with self._open_catalog() as catalog:
                 self._find_roots(catalog)
-            self._schedule(is_first=False)
+            self._timetable.reload()
             self._lookout.set_roots(self._roots)
             self._mailman.call()
             _log.info("reloaded roots=%d", len(self._roots))
         except AppError as error:
             _log.error("reload_refused, the former configuration stays: %s", error)
         self._notifier.ready()
-
-    def _check_promise(self) -> None:
-        """Say which promises are broken, and which are kept again."""
-        try:
-            with self._open_catalog() as catalog:
-                context = Context(catalog, self._config, LogReport(), stop=self._stop, clock=self._clock)
-                check(context, parse_windows(self._config.schedule.scrub, self._scheduler.zone))
-        except AppError as error:
-            _log.error("promise_not_checked: %s", error)
-        self._mailman.call()
 
     def _tell_stuck(self) -> None:
         """Open a finding for each root whose job hangs in the kernel; readings that hang tell that themselves."""

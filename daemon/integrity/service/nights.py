@@ -17,6 +17,7 @@ from integrity.files.power import is_asleep, temperature
 from integrity.jobs.plan import make_plan, plan_window
 from integrity.jobs.promise import find_facts
 from integrity.jobs.scrub import ScrubOptions
+from integrity.model import RootState
 
 if TYPE_CHECKING:
     from integrity.config import Config
@@ -49,7 +50,7 @@ class Night:
     """
 
     def __init__(self, windows: Windows, config: Config, began_at: float) -> None:
-        self._began_at = began_at
+        self.began_at = began_at
         self._windows = windows
         self._config = config
         self._lock = threading.Lock()
@@ -60,7 +61,7 @@ class Night:
     @property
     def never_closes(self) -> bool:
         """Say whether the windows are open all the time."""
-        return self._windows.moments is None and self._windows.closes_at(int(self._began_at)) is None
+        return self._windows.moments is None and self._windows.closes_at(int(self.began_at)) is None
 
     def needed_bytes_per_s(self, lane: str) -> float:
         """Tell how fast a lane's roots must be read to keep their promises."""
@@ -75,7 +76,7 @@ class Night:
         every_s = root.settings.verify_every_s
         with context.catalog.read() as connection:
             record = next((one for one in find_roots(connection) if one.path == root.path), None)
-            if record is None:
+            if record is None or record.state is RootState.PAUSED:
                 return None
             facts = find_facts(connection, record, verify_every_s=every_s, now=now)
         plan = make_plan(facts, windows, verify_every_s=every_s, now=now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ from integrity.model import RootId, RootState
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog
     from integrity.config import Config, RootSettings
+
+_PATIENCE_S = 10.0
 
 _ABSENT = Device(is_rotational=False, name="absent", key="absent")
 """What cannot be opened now: its jobs find that out again, quickly, and say so."""
@@ -43,18 +46,22 @@ class KeptRoot:
     lane: str
 
 
-def find_kept_roots(catalog: Catalog, config: Config) -> list[KeptRoot]:
+def find_kept_roots(catalog: Catalog, config: Config, known: Sequence[KeptRoot] = ()) -> list[KeptRoot]:
     """
     List the roots that are recorded or configured and not paused.
 
-    Looks at each; one on a server that does not answer may take long.
+    Args:
+        catalog: where they are recorded.
+        config: where they are configured.
+        known: those of before: what they lie on is not looked at again, unless they were absent.
     """
+    devices = {root.path: (root.device, root.is_remote) for root in known if root.device is not _ABSENT}
     with catalog.read() as connection:
         recorded = store.find_roots(connection)
     ids = {root.path: root.id for root in recorded}
     paused = {root.path for root in recorded if root.state is RootState.PAUSED}
     paths = [path for path in dict.fromkeys([*ids, *(root.path for root in config.roots)]) if path not in paused]
-    found = [(path, *_look_at(path)) for path in paths]
+    found = [(path, *(devices.get(path) or _look_at(path))) for path in paths]
     lanes = name_lanes([device for _, device, _ in found])
     return [
         KeptRoot(path, ids.get(path), config.settings_for(path), device, is_remote, lane)
@@ -63,6 +70,15 @@ def find_kept_roots(catalog: Catalog, config: Config) -> list[KeptRoot]:
 
 
 def _look_at(path: bytes) -> tuple[Device, bool]:
+    """Look what a path lies on; a server that does not answer is left to hang in a thread of its own."""
+    found: list[tuple[Device, bool]] = []
+    thread = threading.Thread(target=lambda: found.append(_ask(path)), name="root", daemon=True)
+    thread.start()
+    thread.join(_PATIENCE_S)
+    return found[0] if found else (_ABSENT, False)
+
+
+def _ask(path: bytes) -> tuple[Device, bool]:
     try:
         fd = open_root(path)
     except OSError:
