@@ -1,0 +1,224 @@
+"""Months on machines that are off at night: real files, catalog, scrubs and scheduler; only the clocks are made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from integrity.config import Config, RootSettings
+from integrity.jobs.report import Summary
+from integrity.model import Finding, FindingKind
+from integrity.service.scheduler import Scheduler
+from integrity.service.windows import Windows, parse_windows
+from support.month import DAY_S, Machine
+from support.planted import plant
+
+BERLIN = ZoneInfo("Europe/Berlin")
+BEGIN = datetime(2026, 10, 10, 8, tzinfo=BERLIN)  # clocks are put back on the 25th
+FILES = 84
+SIZE = 1000
+PER_WINDOW = 6  # files that the disk gives in two hours; three are needed
+HOUR_S = 3600
+TICK_S = 600
+OVERDUE = "SELECT count(*) FROM file WHERE coalesce(verified_at, recorded_at) < {} - 30 * 86400"
+
+MakeMachine = Callable[..., Machine]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return plant(tmp_path / "root", FILES, size_bytes=SIZE)
+
+
+@contextmanager
+def machine_at(tmp_path: Path, *, rate_bytes_per_s: float) -> Iterator[Machine]:
+    config = Config(defaults=replace(RootSettings(), block_size_bytes=1 << 16))
+    begin, catalog = round(BEGIN.timestamp()), bytes(tmp_path / "catalog.db")
+    with Machine(catalog, config, begin=begin, zone=BERLIN, rate_bytes_per_s=rate_bytes_per_s) as machine:
+        yield machine
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    with machine_at(tmp_path, rate_bytes_per_s=PER_WINDOW * SIZE / (2 * HOUR_S)) as made:
+        yield made
+
+
+class Month:
+    """
+    Days of a machine that is on from 8 to 20.
+
+    Attributes:
+        scrubs: of each window that it was on in.
+        found: the promise's finding as it was told, by the day.
+    """
+
+    def __init__(self, machine: Machine, root: Path, windows: Windows) -> None:
+        self.machine = machine
+        self.root = bytes(root)
+        self.windows = windows
+        self.scrubs: list[Summary] = []
+        self.found: dict[int, Finding] = {}
+        self.last_scan_at: int | None = None
+
+    def live(self, days: int) -> None:
+        """Let days pass."""
+        for _ in range(days):
+            self._spend_day()
+
+    def _spend_day(self) -> None:
+        machine = self.machine
+        morning = BEGIN + timedelta(days=machine.day)
+        machine.sleep_until(morning.timestamp())
+        queue: list[Callable[[], None]] = []
+        scheduler = Scheduler(zone=BERLIN, clock=lambda: machine.now, monotonic=lambda: machine.now)
+        scheduler.add("scan", "daily", lambda: queue.append(self._scan), last_started_at=self.last_scan_at)
+        scheduler.add_window("scrub", self.windows, lambda: queue.append(self._scrub), lambda: None)
+        while machine.now < morning.timestamp() + 12 * HOUR_S:
+            scheduler.tick()
+            while queue:
+                queue.pop(0)()
+            machine.sleep_until(machine.now + TICK_S)
+        machine.sleep_until((morning + timedelta(days=1)).timestamp())
+
+    def _scan(self) -> None:
+        self.last_scan_at = int(self.machine.now)
+        self.machine.scan(self.root)
+        self._check()
+
+    def _scrub(self) -> None:
+        self.scrubs.append(self.machine.scrub(self.root, self.windows))
+        self._check()
+
+    def _check(self) -> None:
+        for finding in self.machine.check(self.windows):
+            self.found.setdefault(self.machine.day, finding)
+
+
+def overdue(machine: Machine) -> object:
+    return machine.query(OVERDUE.format(int(machine.now)))[0][0]
+
+
+def never_verified(machine: Machine) -> object:
+    return machine.query("SELECT count(*) FROM file WHERE verified_at IS NULL")[0][0]
+
+
+def test_every_byte_is_verified_within_the_promise(machine: Machine, root: Path) -> None:
+    """Two hours at noon are enough: nothing ever falls due, and no window does much more than its share."""
+    month = Month(machine, root, parse_windows("12:00-14:00", BERLIN))
+    for _ in range(62):
+        month.live(1)
+        assert overdue(machine) == 0, machine.day
+    files = [scrub.counts.verified for scrub in month.scrubs]
+
+    assert len(files) == 62
+    assert never_verified(machine) == 0
+    assert sum(files) >= 2 * FILES
+    assert max(files) <= 5
+    assert min(files) >= 1
+    assert month.found == {}
+    assert machine.query("SELECT 1 FROM finding") == []
+
+
+def test_new_files_have_their_own_deadlines(machine: Machine, root: Path) -> None:
+    """As many again come in the second week: the windows do more, and nothing falls due."""
+    month = Month(machine, root, parse_windows("12:00-14:00", BERLIN))
+    month.live(10)
+    plant(root / "new", FILES // 2, size_bytes=SIZE)
+    for _ in range(45):
+        month.live(1)
+        assert overdue(machine) == 0, machine.day
+
+    assert never_verified(machine) == 0
+    assert month.found == {}
+
+
+def test_windows_at_night_are_missed_and_the_finding_comes_on_its_day(machine: Machine, root: Path) -> None:
+    """The machine is off then: on the thirty-first morning the promise is broken, and the reason is guessed."""
+    month = Month(machine, root, parse_windows("01:00-03:00", BERLIN))
+    month.live(30)
+    assert month.found == {}
+    month.live(2)
+    (first, *_) = month.found.values()
+
+    assert month.scrubs == []
+    assert list(month.found) == [30, 31]
+    assert first.kind is FindingKind.OVERDUE
+    assert first.message == (
+        "84 files (82.0 KiB) not verified within 30d, the oldest 1 h late; no scrub has begun in the last windows"
+        " (01:00-03:00): is the machine on then, and the service running?"
+    )
+
+    month.windows = parse_windows("09:00-19:30", BERLIN)
+    month.live(4)
+    assert overdue(machine) == 0
+    assert machine.query("SELECT kind, state, resolution FROM finding") == [
+        ("overdue", "resolved", "everything is verified in time again")
+    ]
+    assert [note.message for note in machine.told.notes] == ["overdue is over: everything is verified in time again"]
+
+
+def test_disk_that_is_too_slow_is_told_with_advice(tmp_path: Path, root: Path) -> None:
+    """Fewer files a window than are needed: the stalest come first, and a window is named that would do."""
+    with machine_at(tmp_path, rate_bytes_per_s=SIZE / (2 * HOUR_S)) as machine:
+        month = Month(machine, root, parse_windows("12:00-14:00", BERLIN))
+        month.live(30)
+        assert month.found == {}
+        left = never_verified(machine)
+        month.live(2)
+        (first, *_) = month.found.values()
+
+        assert list(month.found) == [30, 31]
+        assert first.message.startswith(f"{left} files (")
+        assert first.message.endswith('late; open the window longer: "12:00-18:30" would do')
+
+
+def test_what_can_t_be_read_is_not_called_overdue(machine: Machine, root: Path) -> None:
+    """A damaged file has its own finding; it is read again and again, and keeps no promise from being kept."""
+    month = Month(machine, root, parse_windows("12:00-14:00", BERLIN))
+    month.live(1)
+    victim = next(root.rglob("7.txt"))
+    status = victim.stat()
+    victim.write_bytes(victim.read_bytes()[::-1])
+    os.utime(victim, ns=(status.st_atime_ns, status.st_mtime_ns))
+    month.live(35)
+
+    assert month.found == {}
+    assert [kind for (kind,) in machine.query("SELECT kind FROM finding")] == ["silent_rewrite"]
+    assert overdue(machine) == 1
+
+
+def test_huge_file_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
+    """It takes several windows, and half of each is for the others; in the end it is verified, too."""
+    root = tmp_path / "root"
+    root.mkdir()
+    with open(root / "huge", "wb") as file:
+        file.write(os.urandom(1 << 20) * 96)
+        os.fsync(file.fileno())  # before the others, so that it comes first on a disk that turns, too
+    plant(root / "small", 600, size_bytes=2_700)
+    with machine_at(tmp_path, rate_bytes_per_s=(32 << 20) / (2 * HOUR_S)) as machine:
+        machine.large_bytes = 64 << 20
+        month = Month(machine, root, parse_windows("12:00-14:00", BERLIN))
+        month.live(1)
+        assert never_verified(machine) == 1
+        ((offset,),) = machine.query("SELECT offset_bytes FROM checkpoint")
+        assert isinstance(offset, int)
+        assert 8 << 20 <= offset <= 32 << 20
+        month.live(7)
+
+        assert never_verified(machine) == 0
+        assert {scrub.counts.known for scrub in month.scrubs} == {601}
+
+
+def test_days_are_counted_by_the_calendar() -> None:
+    """The machine of these tests is on from 8 to 20 also after the night in which clocks are put back."""
+    after = BEGIN + timedelta(days=20)
+
+    assert (after.hour, after.timestamp() - BEGIN.timestamp()) == (8, 20 * DAY_S + HOUR_S)
