@@ -197,7 +197,6 @@ class TreeWatch:
         inside = path + b"/"
         points = [point for _, point in self._standing.beneath if inside.startswith(point + b"/")]
         point = max(points, key=len, default=b"")
-        self.is_lost = self.is_lost or not point
         self._observer.unmounted(point)
 
     def ended(self, watch: int) -> None:
@@ -232,7 +231,7 @@ class TreeWatch:
         Args:
             start: its path.
             above: the watch of the folder it lies in.
-            is_sure: whether to go through it even if it is already watched at this place.
+            is_sure: whether to go through folders even if they are already watched at their places.
         """
         unwatched = self.unwatched
         try:
@@ -247,7 +246,6 @@ class TreeWatch:
             while pending and not self._is_stopped:
                 path, above = pending.pop()
                 pending += self._enter(root_fd, path, above, entered, is_sure=is_sure)
-                is_sure = True
         finally:
             os.close(root_fd)
         if self.unwatched > unwatched:
