@@ -21,8 +21,6 @@ from integrity.config import Alerts
 _INCIDENTS_PER_HOUR = 5
 """A scrub that finds damage for hours tells of it in a few mails, not in one every two minutes."""
 
-_CHANNEL_FAILS_S = 3600
-
 
 class Planner:
     """
@@ -146,7 +144,7 @@ class Planner:
 
     def _find_failures(self, c: Connection) -> list[outbox.ChannelState]:
         """List the failing channels that another one can tell of."""
-        failing = outbox.find_untold_failures(c, _CHANNEL_FAILS_S)
+        failing = outbox.find_untold_failures(c, outbox.LASTING_FAILURE_S)
         return [state for state in failing if set(self._channels) - {state.name}]
 
     def _queue_failures(self, c: Connection, now: int) -> None:

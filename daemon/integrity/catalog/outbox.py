@@ -24,6 +24,9 @@ from integrity.catalog.words import read_word
 LONGEST_WAIT_S = 3600
 """No delivery waits longer for its next try; one that seems to was written before the clock was put back."""
 
+LASTING_FAILURE_S = 3600
+"""A channel that fails for longer does not mend by itself, and somebody has to know."""
+
 _KEPT_S = 90 * 86400
 
 

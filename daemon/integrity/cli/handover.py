@@ -19,7 +19,7 @@ from integrity.cli.output import printable
 from integrity.cli.paths import path_fields
 from integrity.cli.session import Session
 from integrity.config.places import default_catalog_path, default_runtime_folder
-from integrity.errors import AppError, CatalogError, ConfigError, show_path
+from integrity.errors import CatalogError, ConfigError, show_path
 from integrity.service.sockets import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
 
 if TYPE_CHECKING:
@@ -42,17 +42,18 @@ class Daemon:
 
     Args:
         connection: connected; belongs to this from now on.
+        patience_s: how long its greeting may take.
 
     Raises:
         CatalogError: it does not greet, or not in words that are understood here.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, *, patience_s: float = _GREETING_S) -> None:
         self._connection = connection
         self._received = bytearray()
         self.pid = peer_of(connection).pid
         try:
-            hello = self._receive_hello()
+            hello = self._receive_hello(patience_s)
         except BaseException:  # whatever it is, the descriptor must not stay open
             connection.close()
             raise
@@ -127,25 +128,45 @@ class Daemon:
                 " integrity"
             ) from error
 
-    def _receive_hello(self) -> Hello:
+    def ask_state(self, patience_s: float) -> DaemonState:
+        """
+        Ask what it is doing.
+
+        Raises:
+            CatalogError: it does not say so in that time.
+        """
+        from integrity.service.requests import DaemonState
+        from integrity.service.wire import AskState
+
+        self.send(AskState())
+        state = self.receive(patience_s)
+        if not isinstance(state, DaemonState):
+            raise self._silence()
+        return state
+
+    def _receive_hello(self, patience_s: float) -> Hello:
         from integrity.service.wire import Hello
 
-        hello = self.receive(_GREETING_S)
+        hello = self.receive(patience_s)
         if not isinstance(hello, Hello):
-            raise CatalogError(f"{self._name()} does not answer; see whether it is well, or stop it")
+            raise self._silence()
         return hello
+
+    def _silence(self) -> CatalogError:
+        return CatalogError(f"{self._name()} does not answer; see whether it is well, or stop it")
 
     def _name(self) -> str:
         return f"the service (process {self.pid})"
 
 
-def find_daemon(session: Session, paths: Sequence[bytes]) -> Daemon | None:
+def find_daemon(session: Session, paths: Sequence[bytes], *, patience_s: float = _GREETING_S) -> Daemon | None:
     """
     Find the daemon that a command's job is to be handed to.
 
     Args:
         session: of this call.
         paths: real ones, of the command line.
+        patience_s: how long each that may be it is waited for.
 
     Returns:
         It, to be closed; None if the command does the work itself.
@@ -156,25 +177,25 @@ def find_daemon(session: Session, paths: Sequence[bytes]) -> Daemon | None:
     catalog = os.path.realpath(session.catalog_path)
     linked = find_linked_socket(catalog)
     if linked is not None:
-        daemon = _greet(linked, catalog)
+        daemon = _greet(linked, catalog, patience_s)
         if daemon is not None:
             return daemon
     own = default_runtime_folder() + b"/" + SOCKET_NAME
     if own not in (linked, SYSTEM_SOCKET):
         with contextlib.suppress(CatalogError):  # what does not let its own user in serves another catalog
-            daemon = _greet(own, catalog)
+            daemon = _greet(own, catalog, patience_s)
             if daemon is not None:
                 return daemon
-    return None if linked == SYSTEM_SOCKET else _find_system_daemon(session, catalog, paths)
+    return None if linked == SYSTEM_SOCKET else _find_system_daemon(session, catalog, paths, patience_s)
 
 
-def _find_system_daemon(session: Session, catalog: bytes, paths: Sequence[bytes]) -> Daemon | None:
+def _find_system_daemon(session: Session, catalog: bytes, paths: Sequence[bytes], patience_s: float) -> Daemon | None:
     """Find the system's service, if it serves this catalog, or the roots of a user who has no catalog."""
     from integrity.service.requests import covers
 
     has_none = session.catalog_path == default_catalog_path() and not os.path.lexists(catalog)
     try:
-        daemon = _greet(SYSTEM_SOCKET, None)
+        daemon = _greet(SYSTEM_SOCKET, None, patience_s)
     except CatalogError:
         if has_none:
             raise
@@ -187,16 +208,17 @@ def _find_system_daemon(session: Session, catalog: bytes, paths: Sequence[bytes]
         return None
 
 
-def _greet(path: bytes, catalog: bytes | None) -> Daemon | None:
+def _greet(path: bytes, catalog: bytes | None, patience_s: float) -> Daemon | None:
     """
     Connect to a daemon; None if there is none, or it is not to be believed, or serves another catalog.
 
     Args:
         path: of its socket.
         catalog: that it must serve; None for any.
+        patience_s: how long it may take to answer.
     """
     try:
-        connection = connect(path)
+        connection = connect(path, timeout_s=max(1, int(patience_s / 2)))
     except PermissionError as error:
         raise CatalogError(_say_denied(path)) from error
     except OSError as error:
@@ -206,7 +228,7 @@ def _greet(path: bytes, catalog: bytes | None) -> Daemon | None:
     if not _is_believed(connection, path, catalog):
         connection.close()
         return None
-    daemon = Daemon(connection)
+    daemon = Daemon(connection, patience_s=patience_s)
     if catalog in (None, daemon.catalog):
         return daemon
     with daemon:
@@ -315,18 +337,15 @@ def queue(session: Session, daemon: Daemon | None, request: Request) -> ExitCode
     return ExitCode.OK
 
 
-def find_state(session: Session) -> DaemonState | None:
-    """Ask the daemon of this catalog what it is doing; None if there is none, or it can't be asked."""
-    from integrity.service.requests import DaemonState
-    from integrity.service.wire import AskState
+def find_state(session: Session, *, patience_s: float = _GREETING_S) -> DaemonState | None:
+    """
+    Ask the daemon of this catalog what it is doing; None if there is none.
 
-    try:
-        daemon = find_daemon(session, ())
-        if daemon is None:
-            return None
-        with daemon:
-            daemon.send(AskState())
-            answer = daemon.receive(_GREETING_S)
-    except AppError:
-        return None  # what is asked for can be told without it
-    return answer if isinstance(answer, DaemonState) else None
+    Raises:
+        CatalogError: there is one, and this user may not ask it, or it does not answer in that time.
+    """
+    daemon = find_daemon(session, (), patience_s=patience_s)
+    if daemon is None:
+        return None
+    with daemon:
+        return daemon.ask_state(patience_s)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from integrity.cli.channels import channel_object, describe_channel
 from integrity.cli.exitcodes import ExitCode, code_for_kinds
+from integrity.cli.live import Live, describe_service, describe_watch, find_live, service_object
 from integrity.cli.objects import iso_time
 from integrity.cli.output import JsonObject, Output, print_line, printable
 from integrity.cli.params import PATH
@@ -38,7 +40,7 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool) -> int:
     Without PATH: all roots. Exits as if all that is open had been met now.
     """
     if not nagios:
-        return _print_status(_find(session, paths), session.output)
+        return _print_status(_find(session, paths), find_live(session), session.output)
     try:
         found = _find(session, paths)
     except AppError as error:
@@ -55,20 +57,25 @@ def _find(session: Session, paths: tuple[bytes, ...]) -> Status:
         return find_status(catalog, session.config, [real_path(path) for path in paths])
 
 
-def _print_status(found: Status, output: Output) -> ExitCode:
+def _print_status(found: Status, live: Live, output: Output) -> ExitCode:
     code = code_for_kinds(found.kinds)
     show = output.say if code is ExitCode.OK else output.tell
     for one in found.roots:
-        for line in _describe_root(one, output):
+        for line in _describe_root(one, live, output):
             show(line)
         output.give("root", _root_object(one))
-    for line in _describe_rest(found):
+    for line in _describe_rest(found, live):
         show(line)
+    for channel in found.channels:
+        for line in describe_channel(channel, output):
+            output.tell(line)
+        output.give("channel", channel_object(channel))
+    output.give("service", service_object(live))
     output.give("status", _status_object(found, code))
     return code
 
 
-def _describe_root(one: RootStatus, output: Output) -> Iterator[str]:
+def _describe_root(one: RootStatus, live: Live, output: Output) -> Iterator[str]:
     from integrity.cli.words import count
     from integrity.config import format_size
 
@@ -88,6 +95,7 @@ def _describe_root(one: RootStatus, output: Output) -> Iterator[str]:
     yield f"  last scrub {_describe_run(one.last_scrub)}"
     if one.working is not None:
         yield f"  now        a {one.working.job} is running (process {one.working.pid})"
+    yield from describe_watch(live, one.root.path)
     excluded = [*(["the built-in list"] if one.settings.builtin_excludes else []), *one.settings.exclude]
     yield f"  left out   {', '.join(printable(text) for text in excluded) or 'nothing'}"
     yield ""
@@ -156,7 +164,7 @@ def _describe_run(run: RunRecord | None) -> str:
     return f"{local_time(run.started_at)}, {run.outcome.value}{took}, {read}{error}"
 
 
-def _describe_rest(found: Status) -> Iterator[str]:
+def _describe_rest(found: Status, live: Live) -> Iterator[str]:
     """Write what concerns all roots, and hints."""
     from integrity.cli.paths import shell_path
     from integrity.cli.words import describe_core
@@ -164,7 +172,7 @@ def _describe_rest(found: Status) -> Iterator[str]:
     if any(one.settings.builtin_excludes for one in found.roots):
         yield f"Built-in list of what is left out: {' '.join(found.builtin_excludes)}"
     yield f"Hash core: {describe_core()}"
-    yield "Next runs: none by themselves; have cron or a timer run `integrity scrub --due` every night"
+    yield from describe_service(live)
     for path in found.unscanned:
         yield f"Hint: {show_path(path)} is configured and was never scanned:  integrity scan {shell_path(path)}"
     for path in (one.root.path for one in found.roots if one.last_scrub is None and one.coverage.files):
@@ -234,7 +242,10 @@ def _print_nagios(found: Status) -> int:
     from integrity.cli.words import count
     from integrity.config import format_duration
 
-    number, word = _NAGIOS[code_for_kinds(found.kinds)]
+    code = code_for_kinds(found.kinds)
+    if code is ExitCode.OK and found.lasting_failures:
+        code = ExitCode.INCOMPLETE
+    number, word = _NAGIOS[code]
     open_kinds: Counter[FindingKind] = Counter()
     for one in found.roots:
         open_kinds.update(one.open_kinds)
@@ -243,6 +254,7 @@ def _print_nagios(found: Status) -> int:
     parts = [_say_kinds(open_kinds)] if open_kinds else []
     parts += [f"{overdue:,} overdue"] if overdue else []
     parts += [f"{show_path(one.root.path)} suspended" for one in found.roots if one.root.state is RootState.SUSPENDED]
+    parts += [f"alerts by {printable(one.name)} fail" for one in found.lasting_failures]
     oldest = min((one.coverage.oldest_at for one in found.roots if one.coverage.oldest_at is not None), default=None)
     age = None if oldest is None else max(0, round(time.time()) - oldest)
     parts += [count(len(found.roots), "root"), count(files, "file")]

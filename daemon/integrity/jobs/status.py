@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import findings
+from integrity.catalog import findings, outbox
 from integrity.catalog.coverage import Coverage, coverage
+from integrity.catalog.outbox import LASTING_FAILURE_S, ChannelState
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.catalog.runs import RunRecord, find_runs
 from integrity.config import Config, RootSettings
@@ -81,17 +82,30 @@ class Status:
     Args:
         roots: in the order of their paths.
         unscanned: paths of configured roots that the catalog does not know yet.
+        channels: how the ways that alerts leave by fare, all that were ever used and are configured.
+        at: when it was gathered.
         builtin_excludes: the built-in list, as gitignore patterns.
     """
 
     roots: tuple[RootStatus, ...]
     unscanned: tuple[bytes, ...]
+    channels: tuple[ChannelState, ...]
+    at: int
     builtin_excludes: tuple[str, ...] = BUILTIN
 
     @property
     def kinds(self) -> set[FindingKind]:
         """Name all that is wrong in any of the roots."""
         return {kind for one in self.roots for kind in one.kinds}
+
+    @property
+    def lasting_failures(self) -> tuple[ChannelState, ...]:
+        """Select the channels that have failed for more than an hour."""
+        return tuple(
+            one
+            for one in self.channels
+            if one.failing_since is not None and self.at - one.failing_since > LASTING_FAILURE_S
+        )
 
 
 def find_status(
@@ -117,9 +131,10 @@ def find_status(
             chosen = {find_target(connection, path).root.id for path in paths}
             wanted = [root for root in known if root.id in chosen]
         roots = tuple(_find_root_status(connection, catalog.path, config, root, now) for root in wanted)
+        channels = tuple(outbox.channel_states(connection))
     paths_known = {root.path for root in known}
     unscanned = [root.path for root in config.roots if root.path not in paths_known and not paths]
-    return Status(roots, tuple(unscanned))
+    return Status(roots, tuple(unscanned), channels, now)
 
 
 def _find_root_status(

@@ -1,0 +1,172 @@
+"""``status`` beside a running service, and what it tells of the channels of alerts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from integrity.catalog import outbox
+from integrity.catalog.connect import Catalog
+from support.cli import Box, JsonObject
+from support.daemons import SmallDaemon
+from support.planted import plant
+from support.running import Running
+from support.waiting import wait_until
+
+_LONG_S = 30.0
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Plant some files."""
+    return plant(tmp_path / "root", 10)
+
+
+def ask_service(box: Box) -> JsonObject:
+    """Return what status tells of the service."""
+    (service,) = [each for each in box.json("status") if each["type"] == "service"]
+    return service
+
+
+@contextmanager
+def serving(box: Box) -> Iterator[Running]:
+    """Run the service until it looks after its roots, and end it by SIGTERM."""
+    with Running(box, "daemon") as running:
+        wait_until(lambda: bool(ask_service(box)["watch"]), "the service to watch", timeout_s=_LONG_S)
+        yield running
+        running.signal(signal.SIGTERM)
+        done = running.finish()
+        assert 0 == done.code, done.stderr
+
+
+def fail_channel(box: Box, name: str, *, since_s: int) -> None:
+    """Write down that a channel failed for the first time so long ago."""
+    with Catalog.open(bytes(box.catalog), writes=True) as catalog, catalog.transaction() as c:
+        outbox.note_success(c, "mail:you@example.org", int(time.time()))
+        outbox.note_failure(c, name, "connection refused", is_permanent=False, now=int(time.time()) - since_s)
+
+
+def test_without_service_it_says_so(integrity: Box, root: Path) -> None:
+    """Nothing runs by itself then; also if a link and a socket of one that was killed are left."""
+    integrity.run("scan", root, expect=0)
+    text = integrity.run("status", expect=0).stdout
+    os.symlink(integrity.home / "run" / "control.sock", f"{integrity.catalog}.control")
+    service = ask_service(integrity)
+
+    assert "Service: none runs for this catalog\nNext runs: none by themselves; have cron" in text
+    assert "watched" not in text
+    assert (False, None, None, []) == tuple(service[name] for name in ("is_running", "trouble", "pid", "watch"))
+
+
+def test_running_service_is_shown(integrity: Box, root: Path) -> None:
+    """Since when it runs, how each root is watched, and what comes next."""
+    integrity.run("scan", root, expect=0)
+    began = time.time()
+    with serving(integrity) as running:
+        wait_until(lambda: not ask_service(integrity)["busy"], "the first scan to end", timeout_s=_LONG_S)
+        service, text = ask_service(integrity), integrity.run("status", expect=0).stdout
+
+    assert (True, running.pid) == (service["is_running"], service["pid"])
+    assert str(service["started_at"]) >= time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began - 1))
+    assert [{"root": str(root), "folders": 8, "blind": []}] == service["watch"]
+    assert isinstance(service["next_runs"], list)
+    assert {"scan", "scrub"} == {one["name"] for one in service["next_runs"]}
+    assert "  watched    8 folders: changes are noticed as they happen\n" in text
+    assert f", process {running.pid}\n  now        nothing\nNext runs: sc" in text
+
+
+def test_blind_root_is_shown_with_the_reason(integrity: Box, root: Path) -> None:
+    """What the service can't see stands beside its root."""
+    integrity.run("scan", root, expect=0)
+    os.rename(root, f"{root}.away")
+    with serving(integrity):
+        wait_until(lambda: "not seen" in integrity.run("status").stdout, "the root to be missed", timeout_s=_LONG_S)
+        text = integrity.run("status").stdout
+        (watch,) = [one for one in ask_service(integrity)["watch"] if isinstance(one, dict)]  # type: ignore[attr-defined]
+
+    assert 0 == watch["folders"]
+    assert f"  not seen   {watch['blind'][0]}" in text
+    assert str(root) in watch["blind"][0]
+
+
+def test_work_and_queue_are_shown(integrity: Box, root: Path) -> None:
+    """What is being done and what waits, with roots of any bytes."""
+    integrity.run("scan", root, expect=0)
+    with SmallDaemon(integrity) as daemon:
+        daemon.gate.clear()
+        integrity.run("scan", "--no-wait", root, expect=0)
+        wait_until(lambda: bool(daemon.state().busy), "the job to begin")
+        integrity.run("scrub", "--no-wait", root, expect=0)
+        text, service = integrity.run("status", expect=0).stdout, ask_service(integrity)
+        daemon.gate.set()
+
+    assert f"  now        scan of {root}: record, 1 file, 2 B, 4 B a second\n" in text
+    assert "  waiting    scrub of /odd\\xff: asked for\n" in text
+    assert "version 0, process" in text
+    assert ": restart the service\n" in text  # it is of another version
+    assert [{"root": "/odd\\xff", "root_b64": "L29kZP8=", "job": "scrub", "reason": "asked for"}] == service["queued"]
+
+
+def test_service_that_hangs_is_not_waited_for(integrity: Box, root: Path) -> None:
+    """All that the catalog knows is told, and that the service does not answer; nothing looks as if none ran."""
+    integrity.run("scan", root, expect=0)
+    with serving(integrity) as running:
+        running.signal(signal.SIGSTOP)
+        began = time.monotonic()
+        text = integrity.run("status", expect=0).stdout
+        took_s = time.monotonic() - began
+        nagios = integrity.run("status", "--nagios", expect=0).stdout
+        service = ask_service(integrity)
+        running.signal(signal.SIGCONT)
+
+    assert f"Service: the service (process {running.pid}) does not answer" in text
+    assert "none by themselves" not in text
+    assert "10 files" in text
+    assert took_s < 10
+    assert nagios.startswith("INTEGRITY OK")
+    assert False is service["is_running"]
+    assert "does not answer" in str(service["trouble"])
+
+
+def test_failing_channel_is_told_even_with_q(integrity: Box, root: Path) -> None:
+    """Since when, why, and what waits; the codes are those of the findings."""
+    integrity.run("scan", root, expect=0)
+    fail_channel(integrity, "mail:me@example.org", since_s=60)
+    quiet = integrity.run("-q", "status", expect=0).stdout
+    mine, yours = [each for each in integrity.json("status", expect=0) if each["type"] == "channel"]
+
+    assert quiet.startswith("alerts by mail:me@example.org fail since ")
+    assert ": connection refused\n" in quiet
+    assert 2 == len(quiet.splitlines())
+    assert ("mail:me@example.org", True, "connection refused") == (mine["name"], mine["is_failing"], mine["error"])
+    assert ("mail:you@example.org", False, None) == (yours["name"], yours["is_failing"], yours["error"])
+
+
+@pytest.mark.parametrize(("since_s", "code", "word"), [(3000, 0, "OK"), (4000, 1, "WARNING")])
+def test_channel_that_fails_for_an_hour_warns_nagios(
+    integrity: Box, root: Path, since_s: int, code: int, word: str
+) -> None:
+    """A server that is being restarted is no warning; alerts that nobody gets are."""
+    integrity.run("scan", root, expect=0)
+    fail_channel(integrity, "mail:me@example.org", since_s=since_s)
+    line = integrity.run("status", "--nagios", expect=code).stdout
+
+    assert line.startswith(f"INTEGRITY {word}: ")
+    assert (code == 1) is ("alerts by mail:me@example.org fail" in line)
+
+
+def test_failing_channel_does_not_hide_what_is_worse(integrity: Box, root: Path) -> None:
+    """Damage stays critical."""
+    integrity.configure(f'[[root]]\npath = "{root}"\npolicy = "archive"\n')
+    integrity.run("scan", expect=0)
+    (root / "d1" / "1.txt").write_text("changed")
+    integrity.run("scan", expect=1)
+    fail_channel(integrity, "heartbeat", since_s=4000)
+
+    assert integrity.run("status", "--nagios", expect=2).stdout.startswith("INTEGRITY CRITICAL: 1 changed")
