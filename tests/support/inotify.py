@@ -112,13 +112,18 @@ def run_limited(
 
     The command may write to /proc/sys/user/max_inotify_watches itself, to have more.
     """
+    whole = [*limiting(watches=watches, instances=instances), *command]
+    return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+
+def limiting(*, watches: int | None = None, instances: int | None = None) -> list[AnyPath]:
+    """Return what stands before a command to have it run in such a user namespace; it becomes the command."""
     set_up = "".join(
         f"echo {value} > {_LIMITS}{name} && "
         for name, value in (("watches", watches), ("instances", instances))
         if value is not None
     )
-    whole = _limited("sh", "-c", f'{set_up}exec "$@"', "sh", *command)
-    return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return _limited("sh", "-c", f'{set_up}exec "$@"', "sh")
 
 
 def _limited(*command: AnyPath) -> list[AnyPath]:

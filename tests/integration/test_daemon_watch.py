@@ -1,0 +1,127 @@
+"""The real service on real trees: what comes into a watched root is recorded soon, whatever else is going on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from support.cli import Box
+from support.inotify import is_limiting_possible, limiting, make_folders
+from support.planted import plant
+from support.service import Service
+from support.stored import count_rows, query
+from support.waiting import wait_until
+
+SETTLE_S = 1
+SOON_S = SETTLE_S + 5.0
+ALWAYS = 'scrub = "00:00-24:00"'
+NEVER = 'scrub = "0 0 29 feb *"'
+MIB = 1 << 20
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Make an empty folder."""
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+def configure(box: Box, root: Path, schedule: str = NEVER, more: str = "") -> None:
+    """Have one root that settles soon."""
+    box.configure(f'[[root]]\npath = "{root}"\nsettle = "{SETTLE_S}s"\n\n[schedule]\n{schedule}\n{more}\n')
+
+
+def is_recorded(box: Box, name: str) -> bool:
+    """Say whether a name is in the catalog."""
+    return bool(query(box, "SELECT 1 FROM file WHERE name = ?", (name.encode(),)))
+
+
+def is_verified(box: Box, name: str) -> bool:
+    """Say whether a name was read once more from the disk."""
+    return bool(query(box, "SELECT 1 FROM file WHERE name = ? AND verified_at IS NOT NULL", (name.encode(),)))
+
+
+def test_copied_file_is_recorded_and_verified_soon(integrity: Box, root: Path) -> None:
+    """Within the quiet time and five seconds it is in the catalog; while a window is open it is read once more."""
+    configure(integrity, root, ALWAYS)
+    with Service(integrity) as service:
+        service.wait_idle()
+        (root / "new.bin").write_bytes(os.urandom(3 * MIB))
+
+        wait_until(lambda: is_recorded(integrity, "new.bin"), "a record", timeout_s=SOON_S, every_s=0.05)
+        wait_until(lambda: is_verified(integrity, "new.bin"), "a second reading", timeout_s=SOON_S, every_s=0.05)
+        service.stop()
+
+
+def test_file_is_recorded_while_a_large_one_is_scrubbed(integrity: Box, root: Path) -> None:
+    """A scrub makes room for what is new on its disk, goes on afterwards, and verifies the new one as well."""
+    configure(integrity, root, ALWAYS, '[pace]\nrate = "16MiB"\n')
+    (root / "large.bin").write_bytes(os.urandom(160 * MIB))
+    integrity.run("scan", expect=0)
+    with Service(integrity) as service:
+        service.wait_status("scrub of")
+        (root / "new.bin").write_bytes(os.urandom(MIB))
+
+        wait_until(lambda: is_recorded(integrity, "new.bin"), "a record", timeout_s=SOON_S, every_s=0.05)
+        assert not is_verified(integrity, "large.bin")
+        wait_until(lambda: is_verified(integrity, "large.bin"), "the end of the scrub", timeout_s=30, every_s=0.1)
+        wait_until(lambda: is_verified(integrity, "new.bin"), "a second reading", timeout_s=10, every_s=0.1)
+        service.stop()
+    scrubbed = sum(int(str(row[0])) for row in query(integrity, "SELECT bytes_read FROM run WHERE job = 'scrub'"))
+    assert scrubbed <= 1.1 * 161 * MIB
+
+
+def test_burst_beyond_the_queue_of_the_kernel_is_recorded(integrity: Box, root: Path) -> None:
+    """The daemon sleeps through 50,000 new files, more than the kernel's queue holds; each of them is found."""
+    configure(integrity, root)
+    folders = make_folders(os.fsencode(root), 50)
+    with Service(integrity) as service:
+        service.wait_idle()
+        service.signal(signal.SIGSTOP)
+        for nth in range(50_000):
+            os.close(os.open(folders[nth % 50] + b"/%d.txt" % nth, os.O_CREAT | os.O_WRONLY))
+        service.signal(signal.SIGCONT)
+
+        service.wait_log("reason=overflow")
+        wait_until(lambda: count_rows(integrity) == 50_000, "all files", timeout_s=60, every_s=0.2)
+        service.stop()
+
+
+def test_tree_that_is_moved_in_is_recorded(integrity: Box, root: Path, tmp_path: Path) -> None:
+    """A rename brings thousands of files with one event, and what is later changed in them is seen, too."""
+    configure(integrity, root)
+    plant(tmp_path / "elsewhere", 3000)
+    with Service(integrity) as service:
+        service.wait_idle()
+        os.rename(tmp_path / "elsewhere", root / "here")
+
+        wait_until(lambda: count_rows(integrity) == 3000, "all files", timeout_s=SOON_S, every_s=0.05)
+        (root / "here/d3/late.txt").write_text("late")
+        wait_until(lambda: is_recorded(integrity, "late.txt"), "a record", timeout_s=SOON_S, every_s=0.05)
+        service.stop()
+
+
+@pytest.mark.skipif(not is_limiting_possible(), reason="this kernel gives this user no user namespace")
+def test_too_few_watches_are_said_and_scans_find_the_rest(integrity: Box, root: Path) -> None:
+    """With 100 watches for 400 folders the log and the status say what to do, and a scan finds what nobody saw."""
+    configure(integrity, root)
+    folders = make_folders(os.fsencode(root), 400)
+    with Service(integrity, wrapper=limiting(watches=100)) as service:
+        service.wait_idle()
+        service.wait_log("watch_blind")
+        began = time.monotonic()
+        for folder in folders:
+            with open(folder + b"/file", "xb") as file:
+                file.write(folder)
+        integrity.run("scan", expect=0)
+
+        assert 400 == count_rows(integrity)
+        assert "max_inotify_watches" in service.log
+        assert "max_inotify_watches" in integrity.run("status").stdout
+        assert time.monotonic() - began < 20
+        service.stop()
