@@ -26,7 +26,7 @@ class Coverage:
 
     files: int
     bytes: int
-    oldest_at: int | None  # the longest that any file has waited; None without files
+    oldest_at: int | None  # the longest that any file has waited that is not uncovered; None if there is none
     never_verified_files: int
     never_verified_bytes: int
     overdue_files: int
@@ -58,7 +58,7 @@ def coverage(c: sa.Connection, root_id: RootId, *, now: int, verify_every_s: int
     is_verified = sa.and_(~is_never, file.c.read_how != ReadHow.CACHE_POSSIBLE.value, ~is_overdue, ~is_uncovered)
     columns = [
         *_count(sa.true(), "files", "bytes"),
-        sa.func.min(looked_at).label("oldest_at"),
+        sa.func.min(looked_at).filter(~is_uncovered).label("oldest_at"),
         *_count(is_never, "never_verified_files", "never_verified_bytes"),
         *_count(sa.and_(is_overdue, ~is_uncovered), "overdue_files", "overdue_bytes"),
         *_count(is_uncovered, "uncovered_files", "uncovered_bytes"),

@@ -11,6 +11,7 @@ import click
 
 from integrity.cli.channels import channel_object, describe_channel
 from integrity.cli.exitcodes import ExitCode, code_for_kinds
+from integrity.cli.forecast import describe_promise, plan_object
 from integrity.cli.live import Live, describe_service, describe_watch, find_live, service_object
 from integrity.cli.objects import iso_time
 from integrity.cli.output import JsonObject, Output, print_line, printable
@@ -53,8 +54,11 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool) -> int:
 def _find(session: Session, paths: tuple[bytes, ...]) -> Status:
     with session.open_catalog(writes=False) as catalog:
         from integrity.jobs.status import find_status
+        from integrity.service.windows import parse_windows
+        from integrity.service.zones import local_zone
 
-        return find_status(catalog, session.config, [real_path(path) for path in paths])
+        windows = parse_windows(session.config.schedule.scrub, local_zone())
+        return find_status(catalog, session.config, [real_path(path) for path in paths], windows=windows)
 
 
 def _print_status(found: Status, live: Live, output: Output) -> ExitCode:
@@ -86,6 +90,7 @@ def _describe_root(one: RootStatus, live: Live, output: Output) -> Iterator[str]
         reason = printable(one.root.state_reason or "")
         yield f"  {output.style(one.root.state.value, 'yellow')}: {reason}"
     yield f"  coverage   {_describe_coverage(one, output)}"
+    yield from describe_promise(one, output)
     for line in _describe_gaps(one):
         yield f"  not sure   {line}"
     if one.open_kinds:
@@ -106,13 +111,17 @@ def _describe_coverage(one: RootStatus, output: Output) -> str:
     from integrity.config import format_duration, format_size, spell_duration
 
     covered, promise = one.coverage, spell_duration(one.settings.verify_every_s)
-    if covered.oldest_at is None or one.due_at is None:
+    if not covered.files:
         return "no files are recorded yet"
+    if covered.oldest_at is None or one.due_at is None:
+        return "none of its files could be found intact"
     if one.is_overdue:
         size = f"{count(covered.overdue_files, 'file')} ({format_size(covered.overdue_bytes)})"
         estimate = "" if one.overdue_read_s is None else f"; reading them takes about {_about(one.overdue_read_s)}"
         text = f"{output.style('OVERDUE', 'yellow')}: {size} not verified within {promise}, "
         text += f"the oldest since {local_time(covered.oldest_at)}{estimate}"
+    elif covered.overdue_files:
+        text = f"{count(covered.overdue_files, 'file')} not verified within {promise}: it is {one.root.state.value}"
     else:
         age = format_duration(max(0, round(time.time()) - covered.oldest_at))
         text = f"all within {promise}, the oldest {age} ago; the next falls due {local_time(one.due_at)}"
@@ -131,12 +140,19 @@ def _about(seconds: float) -> str:
 def _describe_gaps(one: RootStatus) -> Iterator[str]:
     """Say what could not be covered, or not for certain, and why."""
     from integrity.cli.words import count
+    from integrity.config import format_size
 
     covered, scan = one.coverage, one.last_scan
+    if one.root.state is RootState.SUSPENDED:
+        yield "nothing of it can be verified: the root is suspended"
     if one.gaps:
         yield f"could not be covered: {_say_kinds(one.gaps)}"
+    if covered.uncovered_files:
+        size = f"{count(covered.uncovered_files, 'file')} ({format_size(covered.uncovered_bytes)})"
+        yield f"{size} could not be found intact, as findings say: neither verified nor overdue"
     if covered.cache_possible_files:
-        yield f"{count(covered.cache_possible_files, 'file')} may have been read from memory, not from the disk"
+        size = f"{count(covered.cache_possible_files, 'file')} ({format_size(covered.cache_possible_bytes)})"
+        yield f"{size} may have been read from memory, not from the disk"
     if covered.suspects:
         yield f"{count(covered.suspects, 'file')} had their inode touched and will be re-read early"
     if scan is not None and scan.counts.skipped:
@@ -195,9 +211,14 @@ def _root_object(one: RootStatus) -> JsonObject:
         "bytes_overdue": covered.overdue_bytes,
         "files_never_verified": covered.never_verified_files,
         "bytes_never_verified": covered.never_verified_bytes,
+        "files_uncovered": covered.uncovered_files,
+        "bytes_uncovered": covered.uncovered_bytes,
         "files_cache_possible": covered.cache_possible_files,
+        "bytes_cache_possible": covered.cache_possible_bytes,
+        "bytes_verified": covered.verified_bytes,
         "files_suspect": covered.suspects,
         "histogram": [list(row) for row in covered.histogram],
+        "plan": None if one.plan is None else plan_object(one.plan),
         "findings_open": {kind.value: number for kind, number in sorted(one.open_kinds.items())},
         "last_scan": _run_object(one.last_scan),
         "last_scrub": _run_object(one.last_scrub),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import findings, outbox
+from integrity.catalog import findings, outbox, schedules
 from integrity.catalog.coverage import Coverage, coverage
 from integrity.catalog.outbox import LASTING_FAILURE_S, ChannelState
 from integrity.catalog.roots import RootRecord, find_roots
@@ -16,14 +16,15 @@ from integrity.catalog.runs import RunRecord, find_runs
 from integrity.config import Config, RootSettings
 from integrity.files.excludes import BUILTIN
 from integrity.jobs.lock import Holder, find_holder
+from integrity.jobs.plan import OpenTimes, Plan, make_plan
+from integrity.jobs.promise import find_facts, measure_rate
 from integrity.jobs.targets import find_target
-from integrity.model import COVERAGE_PROBLEMS, FindingKind, Job, Outcome, RootState
+from integrity.model import COVERAGE_PROBLEMS, FindingKind, Job, RootState
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog, Connection
 
 _RUNS_SEARCHED = 200
-_WORKED = frozenset({Outcome.CLEAN, Outcome.FINDINGS, Outcome.INCOMPLETE, Outcome.INTERRUPTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,9 @@ class RootStatus:
         last_scrub: likewise.
         working: who works on it at this moment.
         due_at: when the first file falls due (or fell due); None without files.
-        overdue_read_s: how long reading what is overdue takes at the pace of the last scrub; None if unknown.
+        overdue_read_s: how long reading what is overdue takes at the pace of the last scrubs; None if unknown.
+        plan: what the promise asks of the windows; None where none are used, for no service has scrubbed yet.
+        windows: in which scrubs of a service run, as configured.
     """
 
     root: RootRecord
@@ -52,11 +55,13 @@ class RootStatus:
     working: Holder | None
     due_at: int | None
     overdue_read_s: float | None
+    plan: Plan | None = None
+    windows: str = ""
 
     @property
     def is_overdue(self) -> bool:
-        """Say whether the promise is broken; a paused root promises nothing."""
-        return bool(self.coverage.overdue_files) and self.root.state is not RootState.PAUSED
+        """Say whether the promise is broken; a paused root promises nothing, a suspended one can't be looked at."""
+        return bool(self.coverage.overdue_files) and self.root.state is RootState.ACTIVE
 
     @property
     def gaps(self) -> Counter[FindingKind]:
@@ -109,7 +114,12 @@ class Status:
 
 
 def find_status(
-    catalog: Catalog, config: Config, paths: Sequence[bytes], *, clock: Callable[[], float] = time.time
+    catalog: Catalog,
+    config: Config,
+    paths: Sequence[bytes],
+    *,
+    windows: OpenTimes | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> Status:
     """
     Gather the status of some roots.
@@ -118,6 +128,7 @@ def find_status(
         catalog: may be open for reading only.
         config: the whole of it.
         paths: real ones, in or at roots; none: all roots.
+        windows: in which scrubs of the service run.
         clock: seconds UTC.
 
     Raises:
@@ -130,7 +141,7 @@ def find_status(
         if paths:
             chosen = {find_target(connection, path).root.id for path in paths}
             wanted = [root for root in known if root.id in chosen]
-        roots = tuple(_find_root_status(connection, catalog.path, config, root, now) for root in wanted)
+        roots = tuple(_find_root_status(connection, catalog.path, config, root, windows, now) for root in wanted)
         channels = tuple(outbox.channel_states(connection))
     paths_known = {root.path for root in known}
     unscanned = [root.path for root in config.roots if root.path not in paths_known and not paths]
@@ -138,12 +149,21 @@ def find_status(
 
 
 def _find_root_status(
-    connection: Connection, catalog_path: bytes, config: Config, root: RootRecord, now: int
+    connection: Connection,
+    catalog_path: bytes,
+    config: Config,
+    root: RootRecord,
+    windows: OpenTimes | None,
+    now: int,
 ) -> RootStatus:
     settings = config.settings_for(root.path)
     covered = coverage(connection, root.id, now=now, verify_every_s=settings.verify_every_s)
     runs = find_runs(connection, root.id, _RUNS_SEARCHED)
     last_scrub = _last(runs, Job.SCRUB)
+    plan = None
+    if windows is not None and _uses_windows(connection, root):
+        facts = find_facts(connection, root, verify_every_s=settings.verify_every_s, now=now)
+        plan = make_plan(facts, windows, verify_every_s=settings.verify_every_s, now=now)
     return RootStatus(
         root=root,
         settings=settings,
@@ -154,7 +174,14 @@ def _find_root_status(
         working=find_holder(catalog_path, root.id),
         due_at=None if covered.oldest_at is None else covered.oldest_at + settings.verify_every_s,
         overdue_read_s=_estimate(covered.overdue_bytes, runs),
+        plan=plan,
+        windows=config.schedule.scrub,
     )
+
+
+def _uses_windows(connection: Connection, root: RootRecord) -> bool:
+    """Say whether a service has scrubbed the root by its schedule."""
+    return any(schedules.last_started(connection, Job.SCRUB.value, root_id) for root_id in (root.id, None))
 
 
 def _last(runs: Sequence[RunRecord], job: Job) -> RunRecord | None:
@@ -162,8 +189,6 @@ def _last(runs: Sequence[RunRecord], job: Job) -> RunRecord | None:
 
 
 def _estimate(size_bytes: int, runs: Sequence[RunRecord]) -> float | None:
-    """Say how long reading so much takes, going by the newest scrub that read anything."""
-    for run in runs:
-        if run.job is Job.SCRUB and run.outcome in _WORKED and run.duration_s and run.counts.bytes_read:
-            return size_bytes * run.duration_s / run.counts.bytes_read
-    return None
+    """Say how long reading so much takes, going by the last scrubs."""
+    rate = measure_rate([run for run in runs if run.job is Job.SCRUB])
+    return None if rate is None else size_bytes / rate

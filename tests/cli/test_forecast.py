@@ -1,0 +1,120 @@
+"""What ``status`` says of the promise: ages, what is apart, and whether the windows are enough."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from integrity.catalog import schedules
+from integrity.catalog.connect import Catalog
+from support.cli import Box, JsonObject
+from support.planted import plant
+from support.stored import tamper
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def root(tmp_path: Path, integrity: Box) -> Path:
+    """Record ten files of 1000 bytes."""
+    root = plant(tmp_path / "root", 10, size_bytes=1000)
+    integrity.run("scan", root, expect=0)
+    return root
+
+
+def find_root(integrity: Box) -> JsonObject:
+    """Return the one root that status tells."""
+    (root,) = [each for each in integrity.json("status") if each["type"] == "root"]
+    return root
+
+
+def note_scrub(integrity: Box) -> None:
+    """Write down that a service has begun a window."""
+    with Catalog.open(bytes(integrity.catalog), writes=True) as catalog, catalog.transaction() as c:
+        schedules.note_started(c, "scrub", None, due_at=None, now=int(time.time()))
+
+
+def test_ages_are_shown_by_bytes(integrity: Box, root: Path) -> None:
+    """One line, each share where it belongs."""
+    assert "  last seen  100 % within a day\n" in integrity.run("status", expect=0).stdout
+    tamper(integrity, f"UPDATE file SET verified_at = recorded_at - {10 * DAY_S} WHERE id <= 3")
+
+    assert "  last seen  70 % within a day, 30 % 7 to 14 days ago\n" in integrity.run("status", expect=0).stdout
+
+
+def test_ages_of_empty_files_are_shown_by_files(integrity: Box, tmp_path: Path) -> None:
+    """No bytes, no division by them; no files, no line."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    integrity.run("scan", empty, expect=0)
+    assert "last seen" not in integrity.run("status", expect=0).stdout
+    (empty / "file").touch()
+    integrity.run("scan", empty, expect=0)
+
+    assert "  last seen  100 % within a day\n" in integrity.run("status", expect=0).stdout
+
+
+def test_forecast_comes_with_the_first_window(integrity: Box, root: Path) -> None:
+    """Who scrubs by hand is not told of windows that nobody uses."""
+    assert "  forecast " not in integrity.run("status", expect=0).stdout
+    assert find_root(integrity)["plan"] is None
+    note_scrub(integrity)
+    integrity.run("scrub", root, expect=0)
+    text, plan = integrity.run("status", expect=0).stdout, find_root(integrity)["plan"]
+
+    assert "  forecast   the promise will be kept: " in text
+    assert " a second needed in 01:00-06:00, " in text
+    assert isinstance(plan, dict)
+    assert (plan["is_kept"], plan["bytes_overdue"], plan["advice"]) == (True, 0, None)
+
+
+def test_broken_promise_comes_with_advice(integrity: Box, root: Path) -> None:
+    """When it will be kept again, or what would help."""
+    note_scrub(integrity)
+    tamper(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S}")
+    text, plan = integrity.run("status", expect=3).stdout, find_root(integrity)["plan"]
+
+    assert "  forecast   the promise is not kept: " in text
+    assert "no scrub has begun in the last windows (01:00-06:00): is the machine on then" in text
+    assert isinstance(plan, dict)
+    assert (plan["is_kept"], plan["bytes_overdue"]) == (False, 10_000)
+
+
+def test_moments_for_windows_are_shown_as_they_are_written(integrity: Box, root: Path) -> None:
+    """A cron expression is a window, too."""
+    integrity.configure('[schedule]\nscrub = "0 1 * * sun"\n')
+    note_scrub(integrity)
+
+    assert " a second needed in 0 1 * * sun\n" in integrity.run("status", expect=0).stdout
+
+
+def test_what_findings_name_is_apart(integrity: Box, root: Path) -> None:
+    """A damaged file is neither verified nor overdue, and stands in a line of its own."""
+    victim = next(root.rglob("7.txt"))
+    status = victim.stat()
+    victim.write_bytes(victim.read_bytes()[::-1])
+    os.utime(victim, ns=(status.st_atime_ns, status.st_mtime_ns))
+    integrity.run("scrub", root, expect=1)
+    tamper(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S} WHERE verified_at IS NULL")
+    text, found = integrity.run("status", expect=1).stdout, find_root(integrity)
+
+    assert "1 file (1000 B) could not be found intact, as findings say: neither verified nor overdue" in text
+    assert "  coverage   all within 30d, the oldest " in text
+    assert " s ago; the next falls due" in text
+    assert (found["files_uncovered"], found["bytes_uncovered"], found["files_overdue"]) == (1, 1000, 0)
+    assert found["bytes_verified"] == 9000 - int(str(found["bytes_cache_possible"]))
+
+
+def test_suspended_root_is_apart_as_a_whole(integrity: Box, root: Path) -> None:
+    """Nothing of it can be verified; it is not called overdue besides."""
+    tamper(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S}")
+    root.rename(root.with_name("elsewhere"))
+    root.mkdir()
+    integrity.run("scan", root, expect=3)
+    text = integrity.run("status", expect=3).stdout
+
+    assert "  not sure   nothing of it can be verified: the root is suspended\n" in text
+    assert "  coverage   10 files not verified within 30d: it is suspended; 10 files" in text
