@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import schedules
+from integrity.catalog import findings, schedules
 from integrity.catalog.connect import Catalog
+from integrity.catalog.roots import find_roots
+from integrity.model import FindingKind
 from support.cli import Box, JsonObject
 from support.planted import plant
-from support.stored import tamper
+from support.stored import query, tamper
 
 DAY_S = 86_400
 
@@ -118,3 +120,19 @@ def test_suspended_root_is_apart_as_a_whole(integrity: Box, root: Path) -> None:
 
     assert "  not sure   nothing of it can be verified: the root is suspended\n" in text
     assert "  coverage   10 files not verified within 30d: it is suspended; 10 files" in text
+
+
+def test_scrub_by_hand_ends_what_was_overdue(integrity: Box, root: Path) -> None:
+    """No service may be there to look; a scrub that leaves something overdue ends nothing."""
+    tamper(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S}")
+    with Catalog.open(bytes(integrity.catalog), writes=True) as catalog, catalog.transaction() as c:
+        (found,) = find_roots(c)
+        new = findings.NewFinding(FindingKind.OVERDUE, found.id, None, None, "10 files not verified within 30d")
+        findings.open_finding(c, new, now=int(time.time()), run_id=None)
+    integrity.run("scrub", root / "d1", expect=0)
+    assert [("open",)] == query(integrity, "SELECT state FROM finding")
+    text = integrity.run("scrub", root, expect=0).stdout
+
+    assert "overdue 1 is over: everything is verified in time again" in text
+    assert [("resolved",)] == query(integrity, "SELECT state FROM finding")
+    integrity.run("status", expect=0)

@@ -14,7 +14,7 @@ import pytest
 
 from integrity.config import Config, RootSettings
 from integrity.jobs.report import Summary
-from integrity.model import Finding, FindingKind
+from integrity.model import Finding, FindingKind, RootState
 from integrity.service.scheduler import Scheduler
 from integrity.service.windows import Windows, parse_windows
 from support.month import DAY_S, Machine
@@ -162,7 +162,22 @@ def test_windows_at_night_are_missed_and_the_finding_comes_on_its_day(machine: M
     assert machine.query("SELECT kind, state, resolution FROM finding") == [
         ("overdue", "resolved", "everything is verified in time again")
     ]
-    assert [note.message for note in machine.told.notes] == ["overdue is over: everything is verified in time again"]
+    assert [note.message for note in machine.told.notes] == ["overdue 1 is over: everything is verified in time again"]
+
+
+def test_paused_root_promises_nothing_and_a_suspended_one_can_t(machine: Machine, root: Path) -> None:
+    """The finding ends with the pause; of a suspended root nothing is said, and nothing taken back."""
+    month = Month(machine, root, parse_windows("01:00-03:00", BERLIN))
+    month.live(31)
+    machine.set_state(RootState.SUSPENDED)
+    assert machine.check(month.windows) == []
+    assert machine.query("SELECT state FROM finding WHERE kind = 'overdue'") == [("open",)]
+    machine.set_state(RootState.PAUSED)
+    assert machine.check(month.windows) == []
+    assert machine.query("SELECT state, resolution FROM finding") == [("resolved", "the root is paused")]
+    machine.set_state(RootState.ACTIVE)
+
+    assert [FindingKind.OVERDUE] == [finding.kind for finding in machine.check(month.windows)]
 
 
 def test_disk_that_is_too_slow_is_told_with_advice(tmp_path: Path, root: Path) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime, tzinfo
 from types import TracebackType
 
 from integrity.catalog.connect import Catalog
-from integrity.catalog.roots import find_roots
+from integrity.catalog.roots import find_roots, set_root_state
 from integrity.config import Config
 from integrity.files.read import UNLIMITED
 from integrity.jobs import promise, runner
@@ -23,7 +23,7 @@ from integrity.jobs.report import Note, Progress, Summary
 from integrity.jobs.scan import ScanOptions
 from integrity.jobs.scrub import ScrubOptions
 from integrity.jobs.stop import Stop
-from integrity.model import Finding
+from integrity.model import Finding, RootState
 
 DAY_S = 86_400
 
@@ -120,6 +120,12 @@ class Machine:
     def check(self, windows: OpenTimes) -> list[Finding]:
         """Look after the promise."""
         return promise.check(self.context, windows)
+
+    def set_state(self, state: RootState) -> None:
+        """Have the only root be paused, suspended or neither."""
+        with self._catalog.transaction() as connection:
+            (root,) = find_roots(connection)
+            set_root_state(connection, root.id, state, None)
 
     def query(self, sql: str) -> list[tuple[object, ...]]:
         """Ask the catalog."""

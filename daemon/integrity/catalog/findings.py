@@ -147,6 +147,12 @@ def count_open(c: sa.Connection, root_id: RootId | None = None) -> int:
     return int(c.execute(query).scalar_one())
 
 
+def has_open(c: sa.Connection, root_id: RootId, kind: FindingKind) -> bool:
+    """Say whether something of this kind is unresolved in a root."""
+    mine = finding.c.root_id == root_id, finding.c.kind == kind.value, _UNRESOLVED
+    return bool(c.execute(sa.select(sa.exists().where(*mine))).scalar())
+
+
 def resolve_findings(
     c: sa.Connection,
     *,

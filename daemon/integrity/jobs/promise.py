@@ -16,6 +16,7 @@ from integrity.catalog.findings import NewFinding
 from integrity.catalog.roots import RootRecord, find_roots, has_root
 from integrity.catalog.runs import RunRecord, find_runs
 from integrity.config import format_size, spell_duration
+from integrity.jobs import messages
 from integrity.jobs.plan import NOTHING, Facts, OpenTimes, Overdue, Plan, make_plan
 from integrity.jobs.report import Note, NoteKind
 from integrity.model import Finding, FindingKind, Job, Outcome, RootState
@@ -101,13 +102,13 @@ def _check_root(context: Context, windows: OpenTimes, root: RootRecord) -> Findi
 def _end_overdue(context: Context, root: RootRecord, now: int) -> None:
     """End the finding, if there is one: nothing is written where nothing is open."""
     with context.catalog.read() as connection:
-        open_kinds = {finding.kind for finding in findings.find_findings(connection, root_id=root.id)}
-    if FindingKind.OVERDUE not in open_kinds:
-        return
-    is_paused = root.state is RootState.PAUSED
-    resolution = "the root is paused" if is_paused else "everything is verified in time again"
+        if not findings.has_open(connection, root.id, FindingKind.OVERDUE):
+            return
+    resolution = "the root is paused" if root.state is RootState.PAUSED else messages.verified_in_time()
     with context.catalog.transaction() as connection:
-        findings.resolve_findings(
+        ended = findings.resolve_findings(
             connection, root_id=root.id, kinds={FindingKind.OVERDUE}, resolution=resolution, now=now
         )
-    context.report.note(Note(NoteKind.RESOLVED, root.path, None, f"overdue is over: {resolution}"))
+    for one in ended:
+        text = f"{one.kind.value} {one.id} is over: {resolution}"
+        context.report.note(Note(NoteKind.RESOLVED, root.path, None, text))

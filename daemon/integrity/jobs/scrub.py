@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import findings, roots, worklist
+from integrity.catalog.coverage import coverage
 from integrity.catalog.files import FileRecord
 from integrity.catalog.worklist import WorkOrder, WorkSummary
 from integrity.errors import ReadError, ReadInterrupted, Unreadable, Unstable, Vanished
@@ -21,6 +22,7 @@ from integrity.files.opening import open_beneath
 from integrity.files.read import ReadMode
 from integrity.hashing.digests import recording, verifying
 from integrity.hashing.engine import Done, Failed, Partial, Result, Task
+from integrity.jobs import messages
 from integrity.jobs.assess import Assessor
 from integrity.jobs.checkpoints import LARGE_BYTES, Checkpoints
 from integrity.jobs.commits import Commits
@@ -161,6 +163,7 @@ class Scrubber:
         self._commits.write()
         self._count_rest()
         self._end_device_findings()
+        self._end_overdue()
         if not self._run.context.stop.is_set():
             settle(self._run, self._summary.files)
 
@@ -348,6 +351,25 @@ class Scrubber:
         with run.writing() as connection:
             ended = findings.resolve_findings(
                 connection, root_id=run.root.id, kinds=_DEVICE_KINDS, resolution=resolution, now=run.now()
+            )
+        run.note_over(ended)
+
+    def _end_overdue(self) -> None:
+        """End what was said of the promise, once nothing is overdue any more: no service may be there to look."""
+        run = self._run
+        with run.catalog.read() as connection:
+            if not findings.has_open(connection, run.root.id, FindingKind.OVERDUE):
+                return
+            every_s = run.settings.verify_every_s
+            if coverage(connection, run.root.id, now=run.now(), verify_every_s=every_s).overdue_files:
+                return
+        with run.writing() as connection:
+            ended = findings.resolve_findings(
+                connection,
+                root_id=run.root.id,
+                kinds={FindingKind.OVERDUE},
+                resolution=messages.verified_in_time(),
+                now=run.now(),
             )
         run.note_over(ended)
 
