@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from integrity.alerts.wording import damage
 from integrity.cli.advice import next_steps
 from integrity.cli.console import ConsoleReport
 from integrity.cli.exitcodes import ExitCode, code_for_kinds, code_for_summary
@@ -18,7 +19,7 @@ from integrity.cli.objects import finding_object
 from integrity.cli.output import Output, printable
 from integrity.cli.paths import path_fields, shell_path
 from integrity.cli.progress import NoProgress
-from integrity.cli.words import describe_finding, line_of_finding, where
+from integrity.cli.words import describe_finding, line_of_finding
 from integrity.errors import show_path
 from integrity.jobs.report import Note, NoteKind, Summary
 from integrity.model import (
@@ -143,7 +144,7 @@ def test_many_blocks_are_summed_up() -> None:
     finding = make_finding()
     many = Finding(**{name: getattr(finding, name) for name in finding.__slots__} | {"ranges": (), "blocks": BLOCKS})
 
-    assert "blocks 1-3, 5, 7, 9, 11 and 2 more (counted from 0, 1MiB each)" == where(many)
+    assert "blocks 1-3, 5, 7, 9, 11 and 2 more (counted from 0, 1MiB each)" == damage(many)
 
 
 BLOCKS = (1, 2, 3, 5, 7, 9, 11, 13, 15)

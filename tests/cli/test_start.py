@@ -31,6 +31,7 @@ PINNED = [
     "bench",
     "alert",
     "config",
+    "daemon",
     "service",
 ]
 GROUPS = {

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from integrity.alerts.wording import damage, title
 from integrity.cli.advice import next_steps
 from integrity.cli.output import Output, printable
 from integrity.cli.paths import absolute
-from integrity.config import format_duration, format_size, spell_size
+from integrity.config import format_duration, format_size
 from integrity.errors import show_path
-from integrity.model import INTEGRITY_PROBLEMS, ByteRange, Finding, FindingState, Outcome, RunCounts
+from integrity.model import INTEGRITY_PROBLEMS, Finding, FindingState, Outcome, RunCounts
 
 if TYPE_CHECKING:
     from integrity.jobs.report import Summary
 
-_RANGES_SHOWN = 5
 _OUTCOMES = {
     Outcome.CLEAN: ("all is well", "green"),
     Outcome.FINDINGS: ("PROBLEMS FOUND", "red"),
@@ -36,41 +36,6 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def title(finding: Finding) -> str:
-    """Write a finding's kind, and how sure it is where that says something."""
-    return f"{finding.kind.value} ({finding.certainty.value})" if finding.certainty else finding.kind.value
-
-
-def where(finding: Finding) -> str | None:
-    """Say which bytes are damaged; None if the finding names none."""
-    if finding.blocks and finding.block_size_bytes:
-        blocks = _spans(finding.blocks)
-        noun = "block" if len(finding.blocks) == 1 else "blocks"
-        text = f"{noun} {_some(blocks)} (counted from 0, {spell_size(finding.block_size_bytes)} each)"
-        return f"{text}: {_bytes(finding.ranges)}" if finding.ranges else text
-    return _bytes(finding.ranges) if finding.ranges else None
-
-
-def _bytes(ranges: Sequence[ByteRange]) -> str:
-    return f"bytes {_some([f'{offset:,} to {offset + length - 1:,}' for offset, length in ranges])}"
-
-
-def _some(texts: Sequence[str]) -> str:
-    more = len(texts) - _RANGES_SHOWN
-    return ", ".join(texts[:_RANGES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _spans(blocks: Sequence[int]) -> list[str]:
-    """Write block numbers with neighbours joined: 3, 7-9."""
-    spans: list[list[int]] = []
-    for block in sorted(blocks):
-        if spans and spans[-1][1] == block - 1:
-            spans[-1][1] = block
-        else:
-            spans.append([block, block])
-    return [str(first) if first == last else f"{first}-{last}" for first, last in spans]
-
-
 def describe_core() -> str:
     """Say what computes MD5."""
     from integrity.hashing import native_status
@@ -85,7 +50,7 @@ def describe_finding(finding: Finding, output: Output) -> Iterator[str]:
     mark = output.style(title(finding), color)
     yield f"{mark}  {show_path(absolute(finding.root, finding.path))}  [finding {finding.id}]"
     yield f"    {printable(finding.message)}"
-    place = where(finding)
+    place = damage(finding)
     if place:
         reads = f"; {count(finding.confirmed_reads, 'more reading')} agreed" if finding.confirmed_reads else ""
         yield f"    damaged: {place}{reads}"
@@ -98,7 +63,7 @@ def describe_finding(finding: Finding, output: Output) -> Iterator[str]:
 
 def line_of_finding(finding: Finding) -> str:
     """Write a finding on one line."""
-    place = where(finding)
+    place = damage(finding)
     parts = [
         f"{finding.id:>5}",
         local_time(finding.opened_at),
