@@ -58,7 +58,7 @@ COMMANDS = {
     "bench": Entry("bench", "bench", "Measure what hashing costs on this machine."),
     "alert": Entry("alert", "alert", "Send a test alert through every channel."),
     "config": Entry("config", "config", "Check or show the configuration, or print a sample."),
-    "daemon": Entry("daemon", "daemon", "Run the service in the foreground."),
+    "daemon": Entry("daemon", "daemon", "Run the service in the foreground: watch, scan, scrub, tell."),
     "service": Entry("service", "service", "Install, uninstall or show the units of the service."),
 }
 
