@@ -210,6 +210,21 @@ def test_window_of_moments_opens_and_makes_up_for_what_was_missed() -> None:
     assert ["open 24 12:01", "open 29 01:00"] == box.pass_time(7 * DAY_S)
 
 
+def test_reload_of_moments_begins_nothing() -> None:
+    """They are told at their next moment; a window that was open before is closed, for nothing else would close it."""
+    box = Box("2026-11-24 03:00")
+    box.add_window("01:00-06:00")
+    box.scheduler.tick()
+    box.add_window("0 5 * * *")
+    assert ["open 24 03:00", "close 24 03:00"] == box.told
+    box.told.clear()
+    box.add_window("0 7 * * *")
+    assert ["open 24 07:00"] == box.pass_time(12 * HOUR_S)
+    box.add_window("14:00-16:00")
+
+    assert ["open 24 15:01", "close 24 16:00"] == box.pass_time(3 * HOUR_S)
+
+
 def test_always_open_window_opens_once() -> None:
     """It has no closing, and no next opening."""
     box = Box("2026-11-24 12:00")

@@ -99,6 +99,11 @@ class Door:
         self._closes_at: float = 0  # of what was told to be open: the next night's window is another one
         self._change_at: float = clock()
 
+    def shut(self) -> None:
+        """Tell that what was open is closed: something else takes its place."""
+        if self._is_open:
+            self._closed()
+
     def follow(self, other: Door) -> None:
         """Take the place of another: what that one told holds until it is found to be otherwise."""
         self._is_open, self._closes_at = other._is_open, other._closes_at

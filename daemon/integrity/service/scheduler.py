@@ -118,17 +118,21 @@ class Scheduler:
             windows: when. Of moments each is told by ``opened``, and nothing ever by ``closed``.
             opened: returns at once.
             closed: returns at once.
-            last_opened_at: for moments, as in ``add``.
+            last_opened_at: for moments, as in ``add``; where others are replaced, what these told counts.
         """
-        if windows.moments is not None:
-            self._put(name, Scheduled(windows.moments, opened, self._clock, last_opened_at))
-            return
-        door = Door(windows, opened, closed, self._clock)
         with self._lock:
             old = self._entries.get(name)
-            if isinstance(old, Door):
-                door.follow(old)
-            self._entries[name] = door
+            if windows.moments is not None:
+                if old is not None and old.wait_s() > 0:
+                    last_opened_at = int(self._clock())
+                self._entries[name] = Scheduled(windows.moments, opened, self._clock, last_opened_at)
+                if isinstance(old, Door):
+                    old.shut()
+            else:
+                door = Door(windows, opened, closed, self._clock)
+                if isinstance(old, Door):
+                    door.follow(old)
+                self._entries[name] = door
         self._timer.wake()
 
     def every(self, name: str, seconds: float, call: Callable[[], None]) -> None:
