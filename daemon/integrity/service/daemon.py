@@ -40,6 +40,7 @@ from integrity.service.mailman import Mailman
 from integrity.service.notify import Notifier, watchdog_interval_s
 from integrity.service.requests import Cancel, DaemonState, Done, Request
 from integrity.service.rootset import KeptRoot, find_kept_roots
+from integrity.service.shutdown import GOES_DOWN, mark_clean_stop
 from integrity.service.startup import prepare_catalog
 from integrity.service.timetable import Timetable
 
@@ -92,6 +93,7 @@ class Daemon:
         self._started_at = int(clock())
         self._stop = Stop()
         self._wants_reload = False
+        self._is_machine_ending = False
         self._has_new_roots = False
         self._roots: list[KeptRoot] = []
         self._paces: dict[str, DevicePace] = {}
@@ -188,6 +190,8 @@ class Daemon:
         self._control.close()
         if hanging:
             _log.warning("stopped although these hang in the system: %s", ", ".join(hanging))
+        elif self._is_machine_ending:  # with a disk that hangs it will hardly go down cleanly
+            mark_clean_stop(self._open_catalog, int(self._clock()))
 
     def _tick(self) -> None:
         if self._wants_reload:
@@ -315,6 +319,7 @@ class Daemon:
     def _handling_signals(self) -> Iterator[None]:
         """Stop on SIGTERM and SIGINT, at once on the second; read the configuration again on SIGHUP."""
         handlers = {signal.SIGTERM: self._on_stop, signal.SIGINT: self._on_stop, signal.SIGHUP: self._on_reload}
+        handlers[GOES_DOWN] = self._on_machine_end  # the request to stop follows
         former = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
@@ -330,3 +335,6 @@ class Daemon:
 
     def _on_reload(self, _: int, __: FrameType | None) -> None:
         self._wants_reload = True
+
+    def _on_machine_end(self, _: int, __: FrameType | None) -> None:
+        self._is_machine_ending = True
