@@ -33,6 +33,13 @@ from support.waiting import TimedOutError, wait_until
 
 _SYSTEMD = "/lib/systemd/systemd"
 _TARGET = "box.target"
+BOOT_ID = "/run/boot-id"
+"""
+Which boot of the box it is, in a file that is mounted over the kernel's, which only knows the machine's.
+
+A service with a procfs of its own (ProtectProc=) does not see it there, and needs a BindReadOnlyPaths= of it.
+"""
+
 _BOOT_TIMEOUT_S = 60.0
 _RUN_TIMEOUT_S = 60.0
 _POWEROFF_NOW = signal.SIGRTMIN + 14  # systemd(1), "Signals"
@@ -71,6 +78,7 @@ mount -t proc proc "$r/proc"
 mount --bind "$r/proc/sys" "$r/proc/sys"; mount -o remount,ro,bind "$r/proc/sys"
 mount -t sysfs -o ro sysfs "$r/sys"
 mount -t tmpfs -o mode=755 tmpfs "$r/run"; mkdir "$r/run/lock"
+cat "$r/proc/sys/kernel/random/uuid" > "$r/BOOT_ID"; mount --bind "$r/BOOT_ID" "$r/proc/sys/kernel/random/boot_id"
 mount -t tmpfs -o mode=1777 tmpfs "$r/tmp"
 mount -t tmpfs -o mode=755 tmpfs "$r/dev"
 for device in DEVICES; do cp -a "/dev/$device" "$r/dev/"; done
@@ -181,6 +189,18 @@ class SystemdBox:
         os.kill(self._pid, _POWEROFF)
         wait_until(self._has_ended, "the end of the box", timeout_s=_BOOT_TIMEOUT_S)
 
+    def cut_power(self) -> None:
+        """End everything at once; what was written stays, but for what was only in memory, as /run is."""
+        os.kill(self._pid, signal.SIGKILL)
+        wait_until(self._has_ended, "the end of the box", timeout_s=_BOOT_TIMEOUT_S)
+
+    def boot(self) -> None:
+        """Boot again, after ``power_off`` or ``cut_power``: another boot of the same machine."""
+        wait_until(lambda: _remove_cgroup(self._cgroup), "the end of the processes of the box")
+        self._cgroup.mkdir()
+        self._pid = 0
+        self._boot()
+
     def _make_root(self) -> None:
         """Lay an empty layer over the machine's root, and turn off what the machine has turned on."""
         sh("mount", "-t", "tmpfs", "-o", f"size={_SIZE},mode=755", "systemdbox", self._home)
@@ -199,7 +219,8 @@ class SystemdBox:
         (self._home / "console").touch()
 
     def _boot(self) -> None:
-        values = {"DEVICES": " ".join(_DEVICES), "SEARCH": _PATH, "SYSTEMD": _SYSTEMD, "TARGET": _TARGET}
+        devices = " ".join(_DEVICES)
+        values = {"DEVICES": devices, "SEARCH": _PATH, "SYSTEMD": _SYSTEMD, "TARGET": _TARGET, "BOOT_ID": BOOT_ID}
         init = _INIT
         for word, value in values.items():
             init = init.replace(word, value)

@@ -1,0 +1,184 @@
+"""The real service under a real systemd that has booted: started, watched over, stopped, gone down with the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.cli import JsonObject
+from support.loopfs import LoopFS, flip_bit
+from support.planted import age
+from support.systemdbox import BOOT_ID, SystemdBox
+from support.waiting import wait_until
+
+PROGRAM = Path(sys.executable).with_name("integrity")
+UNIT = "integrity.service"
+DROP_IN = f"/etc/systemd/system/{UNIT}.d/test.conf"
+# What a service with a procfs of its own takes for the boot of the machine is else that of the machine below the box.
+SEES_BOOTS = f"[Service]\nBindReadOnlyPaths={BOOT_ID}:/proc/sys/kernel/random/boot_id\n"
+CONFIG = '[[root]]\npath = "/srv/data"\nsettle = "1s"\n'
+FILES = 3
+STOP_S = 5.0
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture
+def disk(ext4: LoopFS) -> LoopFS:
+    """A disk with files that only root may read, not written just now."""
+    folder = ext4.folder / "private"
+    folder.mkdir(mode=0o700)
+    paths = [folder / f"file{number}" for number in range(FILES)]
+    for path in paths:
+        path.write_bytes(os.urandom(100_000))
+        path.chmod(0o600)
+    os.sync()
+    age(*paths)
+    return ext4
+
+
+@pytest.fixture
+def box(disk: LoopFS) -> Iterator[SystemdBox]:
+    """Boot a systemd with the service installed and running, and a disk at /srv/data that it watches."""
+    if not PROGRAM.exists():
+        pytest.skip(f"the package is not installed: there is no {PROGRAM}")
+    with SystemdBox({disk.folder: "/srv/data"}) as box:
+        box.let_in(PROGRAM)
+        box.let_in(Path(os.path.realpath(sys.executable)))
+        box.let_in(Path(__file__))
+        box.put("/etc/integrity/integrity.toml", CONFIG)
+        box.put(DROP_IN, SEES_BOOTS)
+        box.run(PROGRAM, "service", "install", "--now")
+        yield box
+
+
+def ask(box: SystemdBox, *arguments: str) -> list[JsonObject]:
+    """Run a command of root's in the box and return what it told."""
+    told = box.run(PROGRAM, "--json", *arguments, expect=None)
+    return [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+
+
+def scan(box: SystemdBox) -> JsonObject:
+    """Have the data scanned by whoever does it, and return the summary."""
+    (summary,) = [one for one in ask(box, "scan", "/srv/data") if one["type"] == "summary"]
+    return summary
+
+
+def knows(box: SystemdBox, path: str) -> bool:
+    """Tell whether a file is recorded."""
+    return any(one["type"] == "file" for one in ask(box, "explain", path))
+
+
+def get_status(box: SystemdBox) -> str:
+    """Return what the service says of itself, as systemctl shows it."""
+    lines = box.run("systemctl", "status", UNIT, expect=None).splitlines()
+    return next((line.strip() for line in lines if line.strip().startswith("Status:")), "")
+
+
+def wait(box: SystemdBox, is_so: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
+    """Wait, and show the log if it was in vain."""
+    try:
+        wait_until(is_so, what, timeout_s=timeout_s, every_s=0.1)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; the log: {box.log(UNIT)}") from error
+
+
+def boot(box: SystemdBox) -> None:
+    """Boot again, with all that starts with the machine, and wait for the service."""
+    box.boot()
+    box.run("systemctl", "start", "multi-user.target")
+    wait(box, lambda: box.show(UNIT, "ActiveState") == "active", "the service after the boot")
+
+
+def wait_idle(box: SystemdBox) -> None:
+    """Wait until the service has done all it wanted."""
+    wait(box, lambda: get_status(box).startswith('Status: "idle; 1 roots"'), "an idle service")
+
+
+def test_service_starts_records_and_stops(box: SystemdBox) -> None:
+    """Active once it is ready, it says what it does, records what only root may read, reloads, and ends in time."""
+    assert ("active", "running") == (box.show(UNIT, "ActiveState"), box.show(UNIT, "SubState"))
+    wait_idle(box)
+    box.run("sh", "-c", "umask 077; echo new > /srv/data/private/new")
+    wait(box, lambda: knows(box, "/srv/data/private/new"), "the record of a new file")
+    assert "integrity" == box.run("ps", "-o", "user=", "-p", box.show(UNIT, "MainPID")).strip()[:9]
+    before = box.show(UNIT, "MainPID")
+    box.put("/etc/integrity/integrity.toml", CONFIG + "[schedule]\nscan = 'hourly'\n")
+    box.run("systemctl", "reload", UNIT)
+    wait(box, lambda: "reloaded roots=1" in box.log(UNIT), "the reload")
+    assert before == box.show(UNIT, "MainPID")
+    began = time.monotonic()
+    box.run("systemctl", "stop", UNIT)
+
+    assert time.monotonic() - began < STOP_S
+    assert "success" == box.show(UNIT, "Result"), box.log(UNIT)
+    assert "all is well" in box.run(PROGRAM, "catalog", "check")
+
+
+def test_root_hands_over_to_the_service(box: SystemdBox) -> None:
+    """What root asks for is done by the service, through its socket; after uninstalling root does it alone."""
+    wait_idle(box)
+    box.run("sh", "-c", "echo more > /srv/data/more")
+    summary = scan(box)
+    pid = int(box.show(UNIT, "MainPID"))
+    query = "import sqlite3; print(sqlite3.connect('/var/lib/integrity/catalog.db').execute("
+    query += "'SELECT pid FROM run ORDER BY id DESC LIMIT 1').fetchone()[0])"
+    assert ("clean", 1) == (summary["outcome"], summary["files_new"])
+    assert pid == int(box.run(sys.executable, "-c", query))
+    box.run("test", "-S", "/run/integrity/control.sock")
+    assert "kept: /var/lib/integrity/catalog.db" in box.run(PROGRAM, "service", "uninstall")
+
+    assert "inactive" == box.show(UNIT, "ActiveState")
+    assert 0 == scan(box)["files_new"]
+    assert "all is well" in box.run(PROGRAM, "catalog", "check")
+
+
+def test_service_that_hangs_or_dies_is_started_anew(box: SystemdBox) -> None:
+    """It feeds the watchdog while it is well; stopped in its tracks or killed, systemd starts it again."""
+    box.put(DROP_IN, SEES_BOOTS + "WatchdogSec=5s\nRestartSec=100ms\n")
+    box.run("systemctl", "daemon-reload")
+    box.run("systemctl", "restart", UNIT)
+    first, began = box.show(UNIT, "MainPID"), time.monotonic()
+    wait(box, lambda: time.monotonic() - began > 12.0, "12 seconds of feeding")
+    assert (first, "0") == (box.show(UNIT, "MainPID"), box.show(UNIT, "NRestarts"))
+    box.run("kill", "-STOP", first)
+    wait(box, lambda: box.show(UNIT, "NRestarts") == "1" and box.show(UNIT, "ActiveState") == "active", "the first")
+    assert "watchdog" in box.log(UNIT).lower()
+    second = box.show(UNIT, "MainPID")
+    box.run("kill", "-KILL", second)
+    wait(box, lambda: box.show(UNIT, "NRestarts") == "2" and box.show(UNIT, "ActiveState") == "active", "the second")
+
+    assert 3 == len({first, second, box.show(UNIT, "MainPID")})
+    wait_idle(box)
+    assert "all is well" in box.run(PROGRAM, "catalog", "check")
+
+
+@pytest.mark.parametrize(("ends", "certainty"), [("power_off", "proven"), ("cut_power", "after_crash")])
+def test_rot_after_a_boot(box: SystemdBox, disk: LoopFS, ends: str, certainty: str) -> None:
+    """A machine that went down in order leaves no doubt; after a power cut, old times may stand over new content."""
+    wait_idle(box)
+    getattr(box, ends)()
+    flip_bit(disk.path("private/file0"), 5000)
+    boot(box)
+    ask(box, "scrub", "/srv/data")
+    (finding,) = [one for one in ask(box, "findings") if one["type"] == "finding"]
+
+    assert ("rot", certainty, "/srv/data/private/file0") == (finding["kind"], finding["certainty"], finding["path"])
+
+
+def test_service_that_is_stopped_by_itself_proves_nothing_of_the_machine(box: SystemdBox, disk: LoopFS) -> None:
+    """Only the end of the machine is marked: what follows the end of the service nobody of us has seen."""
+    wait_idle(box)
+    box.run("systemctl", "stop", UNIT)
+    box.cut_power()
+    flip_bit(disk.path("private/file0"), 5000)
+    box.boot()
+    ask(box, "scrub", "/srv/data")
+
+    assert ["after_crash"] == [one["certainty"] for one in ask(box, "findings") if one["type"] == "finding"]
