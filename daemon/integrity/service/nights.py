@@ -8,12 +8,12 @@ make room in the middle; the next turn does what is left.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog.roots import find_roots
-from integrity.files.power import is_asleep, temperature
+from integrity.files.power import temperature
 from integrity.jobs.plan import make_plan, plan_window
 from integrity.jobs.promise import find_facts
 from integrity.jobs.scrub import ScrubOptions
@@ -46,6 +46,7 @@ class Night:
         began_at: when it opened, seconds UTC.
 
     Attributes:
+        has_begun: a root has been read.
         is_over: the window has closed: no turn begins any more.
     """
 
@@ -56,6 +57,8 @@ class Night:
         self._lock = threading.Lock()
         self._shares: dict[bytes, _Share] = {}
         self._needed: dict[str, dict[bytes, float]] = {}
+        self._put_off: set[bytes] = set()
+        self.has_begun = False
         self.is_over = False
 
     @property
@@ -84,6 +87,8 @@ class Night:
         with self._lock:
             self._needed.setdefault(root.lane, {})[root.path] = plan.needed_bytes_per_s
         if not _may_read(root, self._config, must=must):
+            with self._lock:
+                self._put_off.add(root.path)
             return None
         share = self._share_of(root)
         options = plan_window(facts, windows, verify_every_s=every_s, now=now)
@@ -93,6 +98,13 @@ class Night:
         if share.left_bytes is None:
             share.left_bytes = options.at_least_bytes or 0
         return replace(options, at_least_bytes=max(share.left_bytes, 0))
+
+    def take_ready(self, roots: Sequence[KeptRoot]) -> list[KeptRoot]:
+        """Hand over those whose disks were asleep or hot when their turn came, and are no more."""
+        with self._lock:
+            ready = [root for root in roots if root.path in self._put_off and _may_read(root, self._config, must=False)]
+            self._put_off -= {root.path for root in ready}
+        return ready
 
     def wants(self, root: KeptRoot) -> None:
         """Learn that a root has new files: they are to be verified while the window is open."""
@@ -125,18 +137,9 @@ class Night:
             return self._shares.setdefault(root.path, _Share())
 
 
-def _may_read(
-    root: KeptRoot,
-    config: Config,
-    *,
-    must: bool,
-    sleeps: Callable[[str], bool | None] = is_asleep,
-    heat: Callable[[str], int | None] = temperature,
-) -> bool:
+def _may_read(root: KeptRoot, config: Config, *, must: bool) -> bool:
     """Say whether a disk may be read now: it is not woken before the promise forces it, nor read while it is hot."""
-    disks = root.device.name.split("+") if root.device.key.startswith("disk:") else []
-    asleep = [disk for disk in disks if sleeps(disk)]
-    if asleep and not config.pace.wake and not must:
-        return False
+    if root.is_asleep():
+        return must or config.pace.wake  # and it is not asked how hot it is: some wake up for that
     most = config.pace.max_temperature
-    return not most or all((heat(disk) or 0) <= most for disk in disks if disk not in asleep)
+    return not most or all((temperature(disk) or 0) <= most for disk in root.disks)

@@ -12,6 +12,7 @@ from integrity.catalog import roots as store
 from integrity.files.capability import find_capability
 from integrity.files.devices import Device, find_device
 from integrity.files.opening import open_root
+from integrity.files.power import is_asleep
 from integrity.model import RootId, RootState
 
 if TYPE_CHECKING:
@@ -44,6 +45,15 @@ class KeptRoot:
     device: Device
     is_remote: bool
     lane: str
+
+    @property
+    def disks(self) -> list[str]:
+        """Name its disks in sysfs; none if it lies on no disk of this machine."""
+        return self.device.name.split("+") if self.device.key.startswith("disk:") else []
+
+    def is_asleep(self) -> bool:
+        """Say whether a disk of it is known to be spun down; asking wakes none."""
+        return any(is_asleep(disk) for disk in self.disks)
 
 
 def find_kept_roots(catalog: Catalog, config: Config, known: Sequence[KeptRoot] = ()) -> list[KeptRoot]:

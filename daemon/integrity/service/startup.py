@@ -37,8 +37,8 @@ def prepare_catalog(path: bytes, config: Config, *, clock: Callable[[], float]) 
         backups = list(find_backups(path, folder))
         if backups:
             raise CatalogMissing(
-                f"{show_path(path)}: is gone, but a backup of it is there: {show_path(backups[0])}; restore it with:"
-                " integrity catalog restore"
+                f"no catalog at {show_path(path)}, but backups of it, the newest being {show_path(backups[-1])}: bring"
+                " it back with: integrity catalog restore; to begin anew all the same, move the backups away"
             )
         Catalog.create(path, seal_key=key, clock=clock).close()
         _log.info("catalog_made path=%s", show_path(path))

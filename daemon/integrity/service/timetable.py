@@ -23,6 +23,7 @@ from integrity.service.work import LogReport
 
 if TYPE_CHECKING:
     from integrity.jobs.report import Summary
+    from integrity.jobs.scrub import ScrubOptions
     from integrity.service.dispatch import Dispatcher, Grounds
     from integrity.service.rootset import KeptRoot
 
@@ -61,6 +62,7 @@ class Timetable:
         self._has_news = has_news
         self._scheduler = Scheduler(clock=grounds.clock, monotonic=grounds.monotonic)
         self._night: Night | None = None
+        self._put_off: list[KeptRoot] = []  # scans that wait until their disks are awake anyway
 
     def start(self) -> None:
         """
@@ -124,18 +126,30 @@ class Timetable:
     def _turn(self) -> None:
         """Give a sign of life; where one window never closes, begin a new one every day: each has its share."""
         self._beat()
+        if any(not root.is_asleep() for root in self._put_off):
+            self._scan(self._put_off)
         night = self._night
-        if night is not None and night.never_closes and self._grounds.clock() - night.began_at >= _DAY_S:
+        if night is None:
+            return
+        for root in night.take_ready(self._roots()):
+            self._scrub(night, root)
+        if night.never_closes and self._grounds.clock() - night.began_at >= _DAY_S:
             self._close()
             self._open()
 
     def _scan_all(self) -> None:
         self._note_started("scan")
-        for root in self._roots():
-            self._dispatcher.scan(root, "the schedule")
+        self._scan(self._roots())
+
+    def _scan(self, roots: Sequence[KeptRoot]) -> None:
+        """Scan roots; those whose disks sleep wait, as what happens in them is watched, and would wake them."""
+        wakes = self._grounds.config().pace.wake
+        self._put_off = [root for root in roots if root.is_asleep() and not wakes]
+        for root in roots:
+            if root not in self._put_off:
+                self._dispatcher.scan(root, "the schedule")
 
     def _open(self) -> None:
-        self._note_started("scrub")
         night = self._night = Night(self._windows(), self._grounds.config(), self._grounds.clock())
         for root in self._roots():
             self._scrub(night, root)
@@ -153,7 +167,14 @@ class Timetable:
             else:
                 self.check_promise()
 
-        self._dispatcher.scrub(root, "a window is open", lambda context: night.plan(context, root), ended)
+        def plan(context: Context) -> ScrubOptions | None:
+            options = night.plan(context, root)
+            if options is not None and not night.has_begun:
+                night.has_begun = True  # noted not before: a write would wake the catalog's disk for nothing
+                self._note_started("scrub")
+            return options
+
+        self._dispatcher.scrub(root, "a window is open", plan, ended)
 
     def _note_started(self, name: str) -> None:
         now = int(self._grounds.clock())
