@@ -19,7 +19,13 @@ from integrity.alerts.smtp import SmtpChannel, read_password
 from integrity.config import Config, Mail, MailTransport
 from integrity.errors import ChannelError
 
-__all__ = ["Channel", "ChannelError", "find_problems", "make_channels", "send_test"]
+__all__ = ["NO_CHANNELS", "Channel", "ChannelError", "find_problems", "make_channels", "send_test"]
+
+NO_CHANNELS = (
+    "no alerts are configured: set `to` in [mail], or `apprise`, `command` or `heartbeat_url` in [alerts]; "
+    "a commented sample: integrity config sample"
+)
+"""What to do where there is nobody to tell."""
 
 
 def make_channels(config: Config, *, hostname: str | None = None, sendmail_program: str | None = None) -> list[Channel]:

@@ -23,14 +23,11 @@ def test(session: Session) -> int:
 
     Exit 0: all took it; 2: none is configured; 3: one did not take it.
     """
-    from integrity.alerts.channels import send_test
+    from integrity.alerts.channels import NO_CHANNELS, send_test
 
     results = send_test(session.config)
     if not results:
-        raise ConfigError(
-            "no alerts are configured: set `to` in [mail], or `apprise`, `command` or `heartbeat_url` in [alerts]; "
-            "a commented sample: integrity config sample"
-        )
+        raise ConfigError(NO_CHANNELS)
     for name, error in results:
         words = "sent" if error is None else f"FAILED: {printable(error)}"
         (session.output.say if error is None else session.output.tell)(f"{printable(name)}: {words}")

@@ -12,13 +12,25 @@ from integrity.cli.session import Session
 
 
 @click.command()
+@click.option(
+    "--self-test", "is_self_test", is_flag=True,
+    help="Damage a file of its own, see that it is found and told through every channel, and end.",
+)  # fmt: skip
 @click.pass_obj
-def daemon(session: Session) -> int:
+def daemon(session: Session, is_self_test: bool) -> int:
     """
     Run the service in the foreground: watch, scan, scrub, tell.
 
     SIGHUP reads the configuration again, SIGTERM stops. Under systemd: integrity service install.
     """
+    if is_self_test:
+        from integrity.cli.selftest import self_test
+
+        return self_test(session)
+    return _serve(session)
+
+
+def _serve(session: Session) -> int:
     import os
     import socket
 

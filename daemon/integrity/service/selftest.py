@@ -1,0 +1,257 @@
+"""
+Prove that damage is found and told: bit rot made to order, a real scrub, and the alert through every real channel.
+
+All of it happens in a folder of its own, with a catalog of its own: of the user's things only the configuration of
+mail and alerts is used. The rot is made by rewriting a bit of a file and then having the catalog believe that the file
+always looked as it does now, for nobody can put a ctime back.
+
+I1  Nothing is told to have come out that was not seen: each step looks at what the one before has left.
+I2  A file that nobody touched lies beside the canary and has to be found intact: a scrub that calls everything damaged
+    does not pass either.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from integrity.alerts.channels import NO_CHANNELS, make_channels
+from integrity.alerts.delivery import Delivery
+from integrity.alerts.heartbeat import HEARTBEAT, ping
+from integrity.catalog import files, outbox
+from integrity.catalog.connect import Catalog
+from integrity.catalog.outbox import AlertKind
+from integrity.catalog.recording import set_witnesses
+from integrity.catalog.roots import find_roots
+from integrity.config import Config
+from integrity.errors import AppError, ChannelError, ConfigError, show_path
+from integrity.jobs import runner
+from integrity.jobs.context import Context
+from integrity.jobs.scan import ScanOptions
+from integrity.jobs.scrub import ScrubOptions
+from integrity.jobs.stop import Stop
+from integrity.model import Finding, FindingKind, ReadHow
+from integrity.service import canary
+
+if TYPE_CHECKING:
+    from integrity.catalog.files import FileRecord
+    from integrity.catalog.outbox import ChannelState
+    from integrity.catalog.roots import RootRecord
+    from integrity.jobs.report import Note, Progress, Summary
+
+_REREADS = 2
+
+_HOW = {
+    ReadHow.DIRECT: "read past the page cache",
+    ReadHow.DROPPED: "read after its pages were dropped from memory",
+    ReadHow.CACHE_POSSIBLE: "but memory may have answered here: TMPDIR can name a folder on a disk",
+}
+
+
+class Stage(StrEnum):
+    """The steps, in their order; the same words stand in ``--json``."""
+
+    PLANT = "plant"
+    RECORD = "record"
+    DAMAGE = "damage"
+    SCRUB = "scrub"
+    ALERT = "alert"  # once for each channel
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """
+    One step that was taken.
+
+    Args:
+        stage: which.
+        is_ok: whether it came out.
+        seen: what was seen, for people.
+        channel: the name of the channel, of alerts.
+    """
+
+    stage: Stage
+    is_ok: bool
+    seen: str
+    channel: str | None = None
+
+
+def run_self_test(
+    config: Config, *, hostname: str, stop: Stop, clock: Callable[[], float] = time.time, damages: bool = True
+) -> Generator[Step, None, None]:
+    """
+    Take the steps, one after the other, and give each when it is done; the first that fails is the last.
+
+    To be used up or closed, which removes the folder.
+
+    Args:
+        config: the user's; only what it says of mail and alerts is used.
+        hostname: of this machine.
+        stop: ends it early; the step that was interrupted is not given.
+        clock: seconds UTC.
+        damages: False leaves the canary as it was: the scrub must then not pass.
+
+    Raises:
+        ConfigError: no alerts are configured, or there is no folder to write into.
+    """
+    if not make_channels(config, hostname=hostname) and not config.alerts.heartbeat_url:
+        raise ConfigError(NO_CHANNELS)
+    with canary.make_folder() as folder:
+        own = Config(catalog=folder + b"/catalog.db", mail=config.mail, alerts=replace(config.alerts, group_s=0))
+        root = canary.plant(folder)
+        yield Step(Stage.PLANT, True, f"a canary and a file to be left alone, of random bytes, in {show_path(root)}")
+        with Catalog.create(own.catalog, clock=clock) as catalog:
+            test = _SelfTest(Context(catalog, own, _Heard(), stop=stop, clock=clock), root, hostname)
+            for take in (test.record, lambda: test.damage(damages=damages), test.scrub):
+                step = take()
+                if stop.is_set():
+                    return
+                yield step
+                if not step.is_ok:
+                    return
+            yield from test.alert()
+
+
+class _Heard:
+    """Keeps what jobs tell."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+
+    def progress(self, progress: Progress) -> None:
+        """Let it go."""
+
+    def finding(self, finding: Finding) -> None:
+        self.findings.append(finding)
+
+    def note(self, note: Note) -> None:
+        """Let it go."""
+
+
+class _SelfTest:
+    """
+    The steps behind the first.
+
+    Args:
+        context: of the jobs, with the private catalog.
+        root: where the canary is.
+        hostname: of this machine.
+    """
+
+    def __init__(self, context: Context, root: bytes, hostname: str) -> None:
+        self._context = context
+        self._catalog = context.catalog
+        self._root = root
+        self._hostname = hostname
+
+    def record(self) -> Step:
+        """Record the files, as a first scan does."""
+        try:
+            summary = runner.scan(self._context, [self._root], ScanOptions())
+        except AppError as error:
+            return Step(Stage.RECORD, False, str(error))
+        record = self._find(canary.CANARY)
+        if record is None or record.digests.md5 is None or summary.counts.new != 2:
+            return Step(Stage.RECORD, False, f"a scan did not record the two files: {_describe(summary)}")
+        return Step(Stage.RECORD, True, f"a scan recorded 2 files; the canary's MD5 is {record.digests.md5.hex()}")
+
+    def damage(self, *, damages: bool) -> Step:
+        """Flip a bit of the canary, and have the catalog believe that the file has always looked as it does now."""
+        if damages:
+            canary.flip_bit(self._root)
+        record = self._find(canary.CANARY)
+        assert record is not None  # it was seen when it was recorded
+        with self._catalog.transaction() as connection:
+            witnesses = {record.id: canary.look(self._root)}
+            set_witnesses(connection, self._catalog.sealer, self._find_root(), witnesses)
+        record = self._find(canary.CANARY)
+        if record is None or not record.is_sealed or record.witness != canary.look(self._root):
+            return Step(Stage.DAMAGE, False, "the catalog does not believe that the canary has always looked like this")
+        what = f"a bit of the canary's byte {canary.BAD_BYTE:,} was flipped" if damages else "nothing was damaged"
+        return Step(Stage.DAMAGE, True, f"{what}; size, times and inode are as recorded, as when a disk forgets")
+
+    def scrub(self) -> Step:
+        """Have a scrub find the damage, and nothing else."""
+        heard = self._context.report = _Heard()
+        try:
+            summary = runner.scrub(self._context, [self._root], ScrubOptions())
+        except AppError as error:
+            return Step(Stage.SCRUB, False, str(error))
+        if not _is_just_the_canary(heard.findings, summary):
+            told = ", ".join(f"{one.kind.value} in {show_path(one.path or b'.')}" for one in heard.findings)
+            text = f"a scrub did NOT find just the damage: {_describe(summary)}; it told of {told or 'nothing'}"
+            return Step(Stage.SCRUB, False, text)
+        (rot,) = heard.findings
+        certainty = f" ({rot.certainty.value})" if rot.certainty else ""
+        path = show_path(rot.root + b"/" + (rot.path or b""))
+        return Step(
+            Stage.SCRUB,
+            True,
+            f"a scrub found rot{certainty} in {path}, block {canary.BAD_BLOCK} (counted from 0);"
+            f" {rot.confirmed_reads} more readings agreed; the other file is intact, {self._describe_reading()}",
+        )
+
+    def alert(self) -> Iterator[Step]:
+        """Tell of the finding through every channel that is configured."""
+        config, clock = self._context.config, self._context.clock
+        channels = make_channels(config, hostname=self._hostname)
+        # Only the first part of a host's name stands in subjects.
+        host = f"{self._hostname.partition('.')[0]} self-test"
+        Delivery(self._catalog, config, channels, clock=clock, hostname=host).tick()
+        with self._catalog.read() as connection:
+            states = {state.name: state for state in outbox.channel_states(connection)}
+            is_told = bool(outbox.created_times(connection, [AlertKind.INCIDENT], 1))
+        for channel in channels:
+            yield _describe_sent(channel.name, states[channel.name], host, is_told=is_told)
+        if config.alerts.heartbeat_url:
+            yield _ping(config.alerts.heartbeat_url)
+
+    def _find(self, path: bytes) -> FileRecord | None:
+        with self._catalog.read() as connection:
+            return files.find_file(connection, self._catalog.sealer, self._find_root().id, path)
+
+    def _find_root(self) -> RootRecord:
+        with self._catalog.read() as connection:
+            (root,) = find_roots(connection)
+        return root
+
+    def _describe_reading(self) -> str:
+        untouched = self._find(canary.UNTOUCHED)
+        how = untouched.read_how if untouched is not None else None
+        return _HOW[how or ReadHow.CACHE_POSSIBLE]
+
+
+def _is_just_the_canary(told: list[Finding], summary: Summary) -> bool:
+    """Say whether the damage was told, where it is and how often it was looked at, and the other file was verified."""
+    if len(told) != 1 or (summary.counts.damaged, summary.counts.verified) != (1, 1):
+        return False
+    (rot,) = told
+    is_there = (rot.kind, rot.path, rot.blocks) == (FindingKind.ROT, canary.CANARY, (canary.BAD_BLOCK,))
+    return is_there and rot.confirmed_reads >= _REREADS and summary.has_integrity_problem
+
+
+def _describe(summary: Summary) -> str:
+    counts = summary.counts
+    names = ("new", "verified", "changed", "damaged", "missing", "unreadable", "unstable", "skipped", "not_due")
+    parts = [f"{getattr(counts, name)} {name}" for name in names if getattr(counts, name)]
+    return f"{summary.outcome.value}, {', '.join(parts) or 'no files'}"
+
+
+def _describe_sent(name: str, state: ChannelState, host: str, *, is_told: bool) -> Step:
+    """Say whether a channel took the alert; one that was not asked is no success."""
+    if state.last_error is not None:
+        return Step(Stage.ALERT, False, state.last_error, name)
+    if not is_told or state.good_at is None or state.waiting:
+        return Step(Stage.ALERT, False, "no alert about the finding left", name)
+    return Step(Stage.ALERT, True, f'took the alert; its subject begins with "[integrity] {host}:"', name)
+
+
+def _ping(url: str) -> Step:
+    try:
+        ping(url, "")
+    except ChannelError as error:
+        return Step(Stage.ALERT, False, str(error), HEARTBEAT)
+    return Step(Stage.ALERT, True, "was pinged as after a good run: it takes no messages", HEARTBEAT)
