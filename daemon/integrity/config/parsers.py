@@ -16,6 +16,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from integrity.config.resolving import resolve
 from integrity.config.times import read_schedule, read_windows
 from integrity.config.units import parse_duration, parse_size
 
@@ -137,7 +138,7 @@ def parse_folder(value: object) -> bytes:
     """Take an absolute path and return its real one, which is what the catalog stores."""
     if not isinstance(value, str) or not value.startswith("/") or "\0" in value:
         refuse("an absolute path", value)
-    return os.path.realpath(os.fsencode(value))
+    return resolve(os.fsencode(value))
 
 
 def parse_file(value: object) -> bytes:
