@@ -68,11 +68,12 @@ def test_disk_that_fills_up_in_the_middle(small_box: Box, tmp_path: Path) -> Non
 
 
 @pytest.mark.root
-def test_no_room_for_a_new_catalog(small_box: Box, tmp_path: Path) -> None:
+@pytest.mark.parametrize("room", [0, 20_000, 70_000, 120_000])
+def test_no_room_for_a_new_catalog(small_box: Box, tmp_path: Path, room: int) -> None:
     """A catalog that can't even be made is 4, leaves no stump behind, and is made when there is room."""
     root = plant(tmp_path / "root", 10)
     small_box.environment  # noqa: B018 - makes the folder
-    with filled(small_box.home):
+    with filled(small_box.home, keep_bytes=room):
         result = small_box.run("scan", root, expect=4)
         assert "full" in result.stderr or "No space left" in result.stderr
     assert {"new": 10} == tallies(small_box.run("--json", "scan", root, expect=0))

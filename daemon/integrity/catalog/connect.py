@@ -68,11 +68,10 @@ class Catalog:
             if os.path.lexists(name):
                 raise CatalogError(f"{show_path(name)}: exists already; open it, restore it, or move it away")
         try:
-            build(path, Sealer(seal_key), int(clock()))
+            with _translating(path):
+                build(path, Sealer(seal_key), int(clock()))
         except OSError as error:
             raise CatalogError(f"{show_path(path)}: cannot make a catalog: {error.strerror}") from error
-        except sqlite3.Error as error:
-            raise failure.translate(path, error) from error
         return cls.open(path, writes=True, seal_key=seal_key, quick_check=False)
 
     @classmethod
