@@ -15,7 +15,9 @@ from integrity.cli.selftest import code_for
 from integrity.jobs.stop import Stop
 from integrity.service.selftest import Stage, Step, run_self_test
 from support.alerting import mail_config
+from support.catalogs import MIB
 from support.cli import Box, Completed
+from support.mounts import small_tmpfs
 from support.running import Running
 from support.smtpsink import Rules, SmtpSink, free_port
 from support.waiting import wait_until
@@ -132,6 +134,20 @@ def test_folder_that_can_not_be_written_is_named(integrity: Box, scratch: Path, 
 
     assert f"{scratch / place}: the self-test can't write there: " in done.stderr
     assert "TMPDIR=/FOLDER" in done.stderr
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("room", "code"), [(4 * MIB, 2), (6200 << 10, 4), (6500 << 10, 4)])
+def test_folder_that_is_full_proves_nothing(integrity: Box, tmp_path: Path, room: int, code: int) -> None:
+    """Whatever did not fit, the disk is said to be full; it is not said that damage is not found."""
+    integrity.configure(mail_toml(free_port()))
+    with small_tmpfs(tmp_path / "small", room):
+        done = take(integrity, tmp_path / "small", expect=code)
+        assert [] == os.listdir(tmp_path / "small")
+
+    assert "No space left" in done.stderr or "disk full" in done.stderr
+    assert str(tmp_path / "small") in done.stderr
+    assert "FAILED" not in done.stdout
 
 
 def test_interrupted_self_test_proves_nothing_and_leaves_nothing(

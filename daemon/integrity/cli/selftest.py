@@ -20,6 +20,7 @@ def self_test(session: Session) -> ExitCode:
 
     Raises:
         ConfigError: no alerts are configured, or there is no folder to write into.
+        AppError: a step could not be taken.
     """
     import socket
     from contextlib import closing
