@@ -19,6 +19,7 @@ Every message names the path, the operation and the remedy: the command line pri
     │   ├── DeviceStalled       a read did not come back
     │   └── ReadInterrupted     the job was asked to stop before the file was read
     ├── ChannelError            an alert could not be sent
+    ├── CopyUnreachable         a backup copy as a whole can't be reached: nothing is said of its files
     ├── RootSuspended           a root is not itself: unmounted, replaced, emptied (R5)
     └── NativeError             the C core refused (a saved state that is damaged, say)
 """
@@ -96,6 +97,10 @@ class ReadInterrupted(ReadError):
 
 class RootSuspended(AppError):
     """Say that a root is not itself (R5), so nothing about its files can be concluded."""
+
+
+class CopyUnreachable(AppError):
+    """Say that a backup copy as a whole can't be reached (any more), so nothing about its files can be concluded."""
 
 
 class ChannelError(AppError):

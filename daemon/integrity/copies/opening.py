@@ -1,0 +1,83 @@
+"""
+Find the kind of a copy by its URL, and load that kind only.
+
+What a kind needs beyond the program itself is an extra; that it is missing is told with the command that installs it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from stat import S_ISREG
+from typing import NamedTuple
+
+from integrity.copies.protocol import Copy
+from integrity.errors import ConfigError
+
+
+class _Kind(NamedTuple):
+    """One kind of copy; its class takes the URL, or the path where there is no scheme."""
+
+    module: str
+    name: str
+    package: str = ""  # that the module imports and the extra brings
+    extra: str = ""
+
+
+_SCHEMES = {
+    "ssh": _Kind("integrity.copies.ssh", "SshCopy", "asyncssh", "sftp"),
+    "s3": _Kind("integrity.copies.s3", "S3Copy", "boto3", "s3"),
+    "rclone": _Kind("integrity.copies.rclone", "RcloneCopy"),
+}
+_TREE = _Kind("integrity.copies.tree", "TreeCopy")
+_MANIFEST = _Kind("integrity.copies.manifest", "ManifestCopy")
+
+
+def open_copy(url: str, *, endpoint: str | None = None) -> Copy:
+    """
+    Make the copy that a URL names; entering it connects.
+
+    Args:
+        url: ``ssh://``, ``s3://``, ``rclone:``; or the path of a folder or of a manifest file, as os.fsdecode makes it.
+        endpoint: the address of an S3 server that is not Amazon's.
+
+    Raises:
+        ConfigError: no such kind, an extra is missing, or the URL is none of its kind.
+    """
+    scheme, colon, _ = url.partition(":")
+    found = _SCHEMES.get(scheme) if colon else None
+    if endpoint is not None and scheme != "s3":
+        raise ConfigError("an endpoint is for copies at s3:// only: leave --endpoint out, or give an s3:// URL")
+    if found is not None:
+        make = _load(found)
+        return make(url) if endpoint is None else make(url, endpoint=endpoint)
+    if "://" in url:
+        raise ConfigError(
+            f"a copy at {scheme}:// can't be read; give a path, ssh://, s3:// or a manifest file,"
+            " or make it a remote of rclone and give rclone:REMOTE:PATH"
+        )
+    return _open_path(url)
+
+
+def _open_path(url: str) -> Copy:
+    path = os.fsencode(url)
+    try:
+        is_manifest = S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        is_manifest = False  # entering the tree will say what is the matter
+    return _load(_MANIFEST if is_manifest else _TREE)(path)
+
+
+def _load(kind: _Kind) -> Callable[..., Copy]:
+    try:
+        module = import_module(kind.module)
+    except ModuleNotFoundError as error:
+        if kind.package and (error.name or "").partition(".")[0] == kind.package:
+            raise ConfigError(
+                f"this kind of copy needs {kind.package}, which is not installed;"
+                f" install it: pip install 'integrity[{kind.extra}]'"
+            ) from error
+        raise
+    make: Callable[..., Copy] = getattr(module, kind.name)
+    return make
