@@ -66,10 +66,10 @@ class Dispatcher:
 
     Args:
         grounds: of all work.
-        ended: is told after each work has ended, by whoever wanted it.
+        ended: is told how each work has ended, after whoever wanted it.
     """
 
-    def __init__(self, grounds: Grounds, ended: Callable[[], None]) -> None:
+    def __init__(self, grounds: Grounds, ended: Ended) -> None:
         self._grounds = grounds
         self._ended = ended
         self._lock = threading.Lock()
@@ -209,7 +209,7 @@ class Dispatcher:
         def call(result: Summary | AppError) -> None:
             if ended is not None:
                 ended(result)
-            self._ended()
+            self._ended(result)
 
         return call
 
@@ -319,15 +319,9 @@ def _nothing_done(job: Job, now: int) -> Summary:
 
 
 def _describe_busy(work: Work) -> BusyRoot:
-    progress = work.progress
-    if progress is None:
+    progress, began_at, told_at = work.progress, work.began_at, work.told_at
+    if progress is None or began_at is None or told_at is None:
         return BusyRoot(work.root, work.job.value, "begins", 0, 0, None, None)
-    return BusyRoot(
-        progress.root,
-        work.job.value,
-        progress.phase,
-        progress.files_done,
-        progress.bytes_done,
-        progress.bytes_total,
-        None,
-    )
+    rate = progress.bytes_done / (told_at - began_at) if told_at > began_at else None
+    done, total = progress.bytes_done, progress.bytes_total
+    return BusyRoot(progress.root, work.job.value, progress.phase, progress.files_done, done, total, rate)

@@ -48,7 +48,7 @@ class Work:
 
     Attributes:
         progress: how far it is.
-        told_at: when it last told anything, on the monotonic clock; None before it has begun.
+        began_at, told_at: when it began and last told anything, on the monotonic clock; None before.
     """
 
     job: Job
@@ -62,6 +62,7 @@ class Work:
     stop: Stop = field(default_factory=Stop)
     rest: Stop = field(default_factory=Stop)
     progress: Progress | None = None
+    began_at: float | None = None
     told_at: float | None = None
 
     def is_same(self, other: Work) -> bool:
@@ -94,7 +95,7 @@ class WorkReport:
         self._work = work
         self._monotonic = monotonic
         self._logged = LogReport()
-        work.told_at = monotonic()
+        work.told_at = work.began_at = monotonic()
 
     def progress(self, progress: Progress) -> None:
         """Keep it for whoever asks."""
