@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,7 @@ SEES_BOOTS = f"[Service]\nBindReadOnlyPaths={BOOT_ID}:/proc/sys/kernel/random/bo
 CONFIG = '[[root]]\npath = "/srv/data"\nsettle = "1s"\n'
 FILES = 3
 STOP_S = 5.0
+DAY_S = 86_400
 
 pytestmark = pytest.mark.root
 
@@ -68,6 +71,15 @@ def scan(box: SystemdBox) -> JsonObject:
     """Have the data scanned by whoever does it, and return the summary."""
     (summary,) = [one for one in ask(box, "scan", "/srv/data") if one["type"] == "summary"]
     return summary
+
+
+def query(box: SystemdBox, sql: str) -> list[list[object]]:
+    """Ask the catalog's file; from inside, because the service has it open there."""
+    script = "import json, sqlite3, sys; db = sqlite3.connect('/var/lib/integrity/catalog.db')"
+    rows: list[list[object]] = json.loads(
+        box.run(sys.executable, "-c", f"{script}; print(json.dumps(db.execute(sys.argv[1]).fetchall()))", sql)
+    )
+    return rows
 
 
 def knows(box: SystemdBox, path: str) -> bool:
@@ -127,10 +139,8 @@ def test_root_hands_over_to_the_service(box: SystemdBox) -> None:
     box.run("sh", "-c", "echo more > /srv/data/more")
     summary = scan(box)
     pid = int(box.show(UNIT, "MainPID"))
-    query = "import sqlite3; print(sqlite3.connect('/var/lib/integrity/catalog.db').execute("
-    query += "'SELECT pid FROM run ORDER BY id DESC LIMIT 1').fetchone()[0])"
     assert ("clean", 1) == (summary["outcome"], summary["files_new"])
-    assert pid == int(box.run(sys.executable, "-c", query))
+    assert [[pid]] == query(box, "SELECT pid FROM run ORDER BY id DESC LIMIT 1")
     box.run("test", "-S", "/run/integrity/control.sock")
     assert "kept: /var/lib/integrity/catalog.db" in box.run(PROGRAM, "service", "uninstall")
 
@@ -182,3 +192,34 @@ def test_service_that_is_stopped_by_itself_proves_nothing_of_the_machine(box: Sy
     ask(box, "scrub", "/srv/data")
 
     assert ["after_crash"] == [one["certainty"] for one in ask(box, "findings") if one["type"] == "finding"]
+
+
+def count_begun(box: SystemdBox) -> dict[str, int]:
+    """Tell how often each schedule was begun."""
+    rows = query(box, "SELECT schedule, count(*) FROM schedule_run GROUP BY 1")
+    return {str(name): int(str(count)) for name, count in rows}
+
+
+def test_schedule_that_was_missed_is_caught_up_once(box: SystemdBox, disk: LoopFS) -> None:
+    """After three days without the machine one scan and one scrub are made up for, not three, and not again later."""
+    box.put("/etc/integrity/integrity.toml", CONFIG + "[schedule]\nscan = 'daily'\nscrub = '0 3 * * *'\n")
+    box.run("systemctl", "restart", UNIT)
+    wait_idle(box)
+    box.power_off()
+    with closing(sqlite3.connect(box.root / "var/lib/integrity/catalog.db")) as db, db:
+        db.execute("DELETE FROM schedule_run")
+        for name in ("scan", "scrub"):
+            then = int(time.time()) - 3 * DAY_S
+            values = (name, then, then)
+            db.execute("INSERT INTO schedule_run (schedule, due_at, started_at) VALUES (?, ?, ?)", values)
+    booted_at = int(time.time())
+    boot(box)
+    wait(box, lambda: count_begun(box) == {"scan": 2, "scrub": 2}, "a scan and a scrub")
+    wait_idle(box)
+    box.run("systemctl", "restart", UNIT)
+    wait_idle(box)
+
+    assert {"scan": 2, "scrub": 2} == count_begun(box)
+    assert [["scan"], ["scrub"]] == query(
+        box, f"SELECT DISTINCT job FROM run WHERE started_at >= {booted_at} ORDER BY job"
+    )
