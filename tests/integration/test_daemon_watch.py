@@ -50,7 +50,7 @@ def test_copied_file_is_recorded_and_verified_soon(integrity: Box, root: Path) -
     """Within the quiet time and five seconds it is in the catalog; while a window is open it is read once more."""
     configure(integrity, root, ALWAYS)
     with Service(integrity) as service:
-        service.wait_idle()
+        service.wait_begun()
         (root / "new.bin").write_bytes(os.urandom(3 * MIB))
 
         wait_until(lambda: is_recorded(integrity, "new.bin"), "a record", timeout_s=SOON_S, every_s=0.05)
@@ -81,7 +81,7 @@ def test_burst_beyond_the_queue_of_the_kernel_is_recorded(integrity: Box, root: 
     configure(integrity, root)
     folders = make_folders(os.fsencode(root), 50)
     with Service(integrity) as service:
-        service.wait_idle()
+        service.wait_begun()
         service.signal(signal.SIGSTOP)
         for nth in range(50_000):
             os.close(os.open(folders[nth % 50] + b"/%d.txt" % nth, os.O_CREAT | os.O_WRONLY))
@@ -97,7 +97,7 @@ def test_tree_that_is_moved_in_is_recorded(integrity: Box, root: Path, tmp_path:
     configure(integrity, root)
     plant(tmp_path / "elsewhere", 3000)
     with Service(integrity) as service:
-        service.wait_idle()
+        service.wait_begun()
         os.rename(tmp_path / "elsewhere", root / "here")
 
         wait_until(lambda: count_rows(integrity) == 3000, "all files", timeout_s=SOON_S, every_s=0.05)
@@ -112,7 +112,7 @@ def test_too_few_watches_are_said_and_scans_find_the_rest(integrity: Box, root: 
     configure(integrity, root)
     folders = make_folders(os.fsencode(root), 400)
     with Service(integrity, wrapper=limiting(watches=100)) as service:
-        service.wait_idle()
+        service.wait_begun()
         service.wait_log("watch_blind")
         began = time.monotonic()
         for folder in folders:

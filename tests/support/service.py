@@ -15,6 +15,7 @@ from types import TracebackType
 
 from support import AnyPath
 from support.cli import Box, make_command
+from support.stored import query
 from support.waiting import TimedOutError, wait_until
 
 START_S = 30.0
@@ -62,6 +63,7 @@ class Service:
 
     def __enter__(self) -> Service:
         self._reader.start()
+        self._began_at = time.time()
         with open(self._log, "ab") as log:
             self._process = subprocess.Popen(
                 [*self._wrapper, *make_command(*self._args, "daemon")],
@@ -147,6 +149,13 @@ class Service:
     def wait_idle(self, *, timeout_s: float = START_S) -> None:
         """Wait until it has nothing to do."""
         self._wait(lambda: self.status.startswith("idle") and "waiting" not in self.status, "idle service", timeout_s)
+
+    def wait_begun(self, roots: int = 1) -> None:
+        """Wait until so many roots have been scanned, which are watched then, and nothing is left to do."""
+        ended = "SELECT count(DISTINCT root_id) FROM run WHERE started_at >= ? AND outcome IS NOT NULL"
+        since = (int(self._began_at),)
+        self._wait(lambda: query(self._box, ended, since) == [(roots,)], f"{roots} roots scanned", START_S)
+        self.wait_idle()
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""

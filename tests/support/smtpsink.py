@@ -191,14 +191,21 @@ class SilentServer:
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._socket.getsockname()[1])
+        self._clients: list[socket.socket] = []
 
     def __enter__(self) -> SilentServer:
         return self
 
+    def wait_for_client(self, timeout_s: float = 30.0) -> None:
+        """Wait until somebody has connected; who did is kept waiting."""
+        self._socket.settimeout(timeout_s)
+        self._clients.append(self._socket.accept()[0])
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._socket.close()
+        for each in (*self._clients, self._socket):
+            each.close()
 
 
 def free_port() -> int:

@@ -22,12 +22,13 @@ from integrity.catalog import boots, findings
 from integrity.catalog.connect import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.config import read_seal_key
-from integrity.errors import AppError, ConfigError, show_path
+from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError, show_path
 from integrity.files.boot import read_boot_uuid
 from integrity.files.read import UNLIMITED, Pace
 from integrity.hashing.engine import STALL_S
 from integrity.jobs import messages
 from integrity.jobs.pace import DevicePace, pace_device
+from integrity.jobs.report import Summary
 from integrity.jobs.rootcare import follow_config
 from integrity.jobs.stop import Stop
 from integrity.model import FindingKind
@@ -46,7 +47,7 @@ from integrity.service.timetable import Timetable
 
 if TYPE_CHECKING:
     from integrity.config import Config
-    from integrity.jobs.report import Report, Summary
+    from integrity.jobs.report import Report
 
 _log = logging.getLogger(__name__)
 
@@ -98,6 +99,7 @@ class Daemon:
         self._roots: list[KeptRoot] = []
         self._paces: dict[str, DevicePace] = {}
         self._status = ""
+        self._trouble = ""  # with the catalog; what is to be recorded waits until it is over
         self._stuck: set[bytes] = set()
         self._heart = Heart({"scheduler": _PATIENCE_S, "mailman": _PATIENCE_S}, monotonic=monotonic)
         self._fed_at = monotonic()
@@ -110,6 +112,7 @@ class Daemon:
             grounds,
             self._dispatcher,
             lambda: self._roots,
+            scan=self._scan,
             beat=self._scheduler_beats,
             has_news=lambda: self._mailman.call(),
         )
@@ -120,7 +123,14 @@ class Daemon:
             hostname=hostname,
             clock=clock,
         )
-        self._lookout = Lookout(self._hints, self._open_catalog, catalog_path, clock=clock, monotonic=monotonic)
+        self._lookout = Lookout(
+            self._hints,
+            self._open_catalog,
+            catalog_path,
+            lambda root: self._scan(root, "what happened while nobody watched"),
+            clock=clock,
+            monotonic=monotonic,
+        )
         self._control = ControlServer(socket_path, self, catalog=catalog_path, monotonic=monotonic)
 
     def run(self) -> None:
@@ -172,8 +182,6 @@ class Daemon:
             "started version=%s roots=%d catalog=%s", __version__, len(self._roots), show_path(self._catalog_path)
         )
         self._lookout.start(self._roots)
-        for root in self._roots:  # what happened while nobody watched
-            self._dispatcher.scan(root, "the service has begun")
 
     def _end(self) -> None:
         """Stop everything, and wait for what can end; cursors are saved by the jobs themselves."""
@@ -208,6 +216,17 @@ class Daemon:
         self._feed_watchdog()
         self._tell_status()
 
+    def _scan(self, root: KeptRoot, reason: str) -> None:
+        """Have all of a root scanned, again and again until the catalog takes what is found."""
+
+        def ended(result: Summary | AppError) -> None:
+            if isinstance(result, CatalogError):
+                self._hints.add_whole(root.path)
+            elif isinstance(result, Summary) and result.counts.new:
+                self._timetable.verify_new(root)
+
+        self._dispatcher.scan(root, reason, ended)
+
     def _look(self, root: KeptRoot, names: tuple[bytes, ...]) -> None:
         def ended(result: Summary | AppError) -> None:
             if isinstance(result, AppError):
@@ -218,14 +237,16 @@ class Daemon:
         if names:
             self._dispatcher.look(root, names, ended)
         else:
-            self._dispatcher.scan(root, "something may have happened anywhere", ended)
+            self._scan(root, "something may have happened anywhere")
 
     def _scheduler_beats(self) -> None:
         self._heart.beat("scheduler")
         self._has_new_roots = True  # a command may have paused one, or made one
 
-    def _work_ended(self) -> None:
-        """Let findings be told, and notice roots that were added."""
+    def _work_ended(self, result: Summary | AppError) -> None:
+        """Let findings be told, and notice roots that were added, and a catalog that can't be written."""
+        is_trouble = isinstance(result, CatalogError) and not isinstance(result, CatalogLocked)
+        self._trouble = str(result) if is_trouble else ""
         self._has_new_roots = True
         self._mailman.call()
 
@@ -308,6 +329,7 @@ class Daemon:
         text = "; ".join(f"{one.job} of {show_path(one.root)}: {one.files_done:,} files" for one in busy)
         text = text or f"idle; {len(self._roots)} roots"
         text += f"; {len(queued)} waiting" if queued else ""
+        text += f"; {self._trouble}" if self._trouble else ""
         if text != self._status:
             self._status = text
             self._notifier.status(text)

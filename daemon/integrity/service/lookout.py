@@ -41,6 +41,7 @@ class Lookout:
         hints: take what is seen.
         open_catalog: opens the catalog, for this thread alone.
         catalog_path: whose own files are not watched.
+        watched: is told of each root from when on it is watched, or that it can't be: what was before nobody saw.
         clock: seconds UTC.
         monotonic: seconds.
         lasts_s: so long must blindness last to be a finding.
@@ -51,6 +52,7 @@ class Lookout:
         hints: Hints,
         open_catalog: Callable[[], Catalog],
         catalog_path: bytes,
+        watched: Callable[[KeptRoot], None],
         *,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
@@ -59,12 +61,14 @@ class Lookout:
         self._hints = hints
         self._open_catalog = open_catalog
         self._catalog_path = catalog_path
+        self._watched = watched
         self._clock = clock
         self._monotonic = monotonic
         self._lasts_s = lasts_s
         self._watcher = Watcher(self, monotonic=monotonic)
         self._roots: Sequence[KeptRoot] = ()
         self._blind_since: dict[bytes, float] = {}
+        self._begun: set[tuple[bytes, bool]] = set()
         self._said: set[bytes] | None = None  # roots with a finding; None: not known yet
         self._changed = threading.Condition()
         self._is_called = True
@@ -90,6 +94,8 @@ class Lookout:
 
     def join(self, timeout_s: float) -> bool:
         """Wait for its end; say whether it came: a dead server may hold it up."""
+        if self._thread.ident is None:
+            return True  # it never began
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -124,13 +130,21 @@ class Lookout:
             if self._is_over:
                 break
             if is_called:
-                self._watcher.watch([self._describe(root) for root in roots])
+                self._watch(roots)
             self._watcher.tend()
             try:
                 self._say(roots)
             except AppError as error:
                 _log.error("watch_blind could not be written down: %s", error)
         self._watcher.close()
+
+    def _watch(self, roots: Sequence[KeptRoot]) -> None:
+        # One that hangs would have this thread hang; when it answers these are called again.
+        self._watcher.watch([self._describe(root) for root in roots if not root.is_hanging])
+        for root in roots:
+            if (root.path, root.is_hanging) not in self._begun:
+                self._watched(root)
+        self._begun = {(root.path, root.is_hanging) for root in roots}
 
     def _describe(self, root: KeptRoot) -> WatchedRoot:
         settings = root.settings
@@ -140,7 +154,8 @@ class Lookout:
     def _say(self, roots: Sequence[KeptRoot]) -> None:
         """Open a finding for each root that has been blind for long, and end those that are over."""
         now = self._monotonic()
-        blind = {root.path: blindness for root in roots if (blindness := self._find_faults(root.path))}
+        watched = [root for root in roots if self._watcher.is_watching(root.path)]
+        blind = {root.path: blindness for root in watched if (blindness := self._find_faults(root.path))}
         self._blind_since = {path: self._blind_since.get(path, now) for path in blind}
         lasting = {path for path, since in self._blind_since.items() if now - since >= self._lasts_s}
         if lasting == self._said:
@@ -152,7 +167,7 @@ class Lookout:
                 if root.path in lasting:
                     new = NewFinding(FindingKind.WATCH_BLIND, root.id, None, None, _describe_all(blind[root.path]))
                     findings.open_finding(connection, new, now=int(self._clock()), run_id=None)
-                elif root.path not in blind:
+                elif root in watched and root.path not in blind:
                     findings.resolve_findings(
                         connection,
                         root_id=root.id,

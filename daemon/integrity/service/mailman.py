@@ -72,6 +72,8 @@ class Mailman:
 
     def join(self, timeout_s: float) -> bool:
         """Wait for its end; say whether it came."""
+        if self._thread.ident is None:
+            return True  # it never began
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import roots as store
+from integrity.errors import show_path
 from integrity.files.capability import find_capability
 from integrity.files.devices import Device, find_device
 from integrity.files.opening import open_root
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog
     from integrity.config import Config, RootSettings
 
-_PATIENCE_S = 10.0
+_PATIENCE_S = 2.0
+"""Who waits longer stops later than systemd, and whoever it asks, allows."""
 
 _ABSENT = Device(is_rotational=False, name="absent", key="absent")
 """What cannot be opened now: its jobs find that out again, quickly, and say so."""
@@ -37,6 +39,7 @@ class KeptRoot:
         device: what it lies on.
         is_remote: others may write to it past this machine.
         lane: the same for all roots that share a disk, also with a third one that lies on both of their disks.
+        look: at what it lies on, if it was not answered in time: it hangs.
     """
 
     path: bytes
@@ -45,6 +48,12 @@ class KeptRoot:
     device: Device
     is_remote: bool
     lane: str
+    look: _Look | None = field(default=None, compare=False)
+
+    @property
+    def is_hanging(self) -> bool:
+        """Say whether it did not answer: whoever touches it would hang as well."""
+        return self.look is not None
 
     @property
     def disks(self) -> list[str]:
@@ -63,40 +72,68 @@ def find_kept_roots(catalog: Catalog, config: Config, known: Sequence[KeptRoot] 
     Args:
         catalog: where they are recorded.
         config: where they are configured.
-        known: those of before: what they lie on is not looked at again, unless they were absent.
+        known: those of before: what they lie on is not looked at again, unless they were absent. Nor are those that
+            hang: the answer to the first look is waited for.
     """
-    devices = {root.path: (root.device, root.is_remote) for root in known if root.device is not _ABSENT}
+    former = {root.path: root for root in known}
     with catalog.read() as connection:
         recorded = store.find_roots(connection)
     ids = {root.path: root.id for root in recorded}
     paused = {root.path for root in recorded if root.state is RootState.PAUSED}
     paths = [path for path in dict.fromkeys([*ids, *(root.path for root in config.roots)]) if path not in paused]
-    found = [(path, *(devices.get(path) or _look_at(path))) for path in paths]
-    lanes = name_lanes([device for _, device, _ in found])
+    seen = [_see(path, former.get(path)) for path in paths]
+    lanes = name_lanes([one.device for one in seen])
     return [
-        KeptRoot(path, ids.get(path), config.settings_for(path), device, is_remote, lane)
-        for (path, device, is_remote), lane in zip(found, lanes, strict=True)
+        KeptRoot(path, ids.get(path), config.settings_for(path), one.device, one.is_remote, lane, one.look)
+        for path, one, lane in zip(paths, seen, lanes, strict=True)
     ]
 
 
-def _look_at(path: bytes) -> tuple[Device, bool]:
-    """Look what a path lies on; a server that does not answer is left to hang in a thread of its own."""
-    found: list[tuple[Device, bool]] = []
-    thread = threading.Thread(target=lambda: found.append(_ask(path)), name="root", daemon=True)
-    thread.start()
-    thread.join(_PATIENCE_S)
-    return found[0] if found else (_ABSENT, False)
+class _Seen(NamedTuple):
+    """What a root lies on, as far as is known."""
+
+    device: Device
+    is_remote: bool
+    look: _Look | None = None
 
 
-def _ask(path: bytes) -> tuple[Device, bool]:
+class _Look:
+    """A look at what a path lies on, in a thread of its own: a server that does not answer has nobody else hang."""
+
+    def __init__(self, path: bytes) -> None:
+        self._path = path
+        self._found: list[_Seen] = []
+        self._thread = threading.Thread(target=lambda: self._found.append(_ask(path)), name="root", daemon=True)
+        self._thread.start()
+
+    def result(self, timeout_s: float = 0.0) -> _Seen:
+        """Tell what was found; if nothing was so far, a device that is like no other."""
+        self._thread.join(timeout_s)
+        return self._found[0] if self._found else _Seen(_hanging(self._path), is_remote=False, look=self)
+
+
+def _see(path: bytes, former: KeptRoot | None) -> _Seen:
+    if former is not None and former.look is not None:
+        return former.look.result()
+    if former is not None and former.device is not _ABSENT:
+        return _Seen(former.device, former.is_remote)
+    return _Look(path).result(_PATIENCE_S)
+
+
+def _hanging(path: bytes) -> Device:
+    name = f"hanging {show_path(path)}"
+    return Device(is_rotational=False, name=name, key=name)
+
+
+def _ask(path: bytes) -> _Seen:
     try:
         fd = open_root(path)
     except OSError:
-        return _ABSENT, False  # whoever scans it says why
+        return _Seen(_ABSENT, is_remote=False)  # whoever scans it says why
     try:
-        return find_device(fd), find_capability(fd, path).is_remote
+        return _Seen(find_device(fd), find_capability(fd, path).is_remote)
     except OSError:
-        return _ABSENT, False
+        return _Seen(_ABSENT, is_remote=False)
     finally:
         os.close(fd)
 
@@ -121,6 +158,5 @@ def lane_of(roots: Iterable[KeptRoot], path: bytes) -> str:
     for root in roots:
         if path == root.path or path.startswith(root.path.rstrip(b"/") + b"/"):
             return root.lane
-    device, _ = _look_at(path)
-    disks = _disks_of(device)
+    disks = _disks_of(_Look(path).result(_PATIENCE_S).device)
     return next((root.lane for root in roots if disks & set(root.lane.split("+"))), "+".join(sorted(disks)))

@@ -42,6 +42,7 @@ class Timetable:
         grounds: of all work.
         dispatcher: has the work done.
         roots: gives the roots of now.
+        scan: has all of a root scanned, for a reason.
         beat: takes the scheduler's signs of life.
         has_news: is told when there may be something to tell.
     """
@@ -52,12 +53,14 @@ class Timetable:
         dispatcher: Dispatcher,
         roots: Callable[[], Sequence[KeptRoot]],
         *,
+        scan: Callable[[KeptRoot, str], None],
         beat: Callable[[], None],
         has_news: Callable[[], None],
     ) -> None:
         self._grounds = grounds
         self._dispatcher = dispatcher
         self._roots = roots
+        self._scan_root = scan
         self._beat = beat
         self._has_news = has_news
         self._scheduler = Scheduler(clock=grounds.clock, monotonic=grounds.monotonic)
@@ -147,7 +150,7 @@ class Timetable:
         self._put_off = [root for root in roots if root.is_asleep() and not wakes]
         for root in roots:
             if root not in self._put_off:
-                self._dispatcher.scan(root, "the schedule")
+                self._scan_root(root, "the schedule")
 
     def _open(self) -> None:
         night = self._night = Night(self._windows(), self._grounds.config(), self._grounds.clock())
