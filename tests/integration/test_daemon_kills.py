@@ -24,7 +24,7 @@ from support.loopfs import LoopFS, flip_bit
 from support.planted import age
 from support.service import Service
 from support.smtpsink import SmtpSink
-from support.stored import query
+from support.stored import query, tamper
 from support.waiting import wait_until
 
 KILLS = int(os.environ.get("INTEGRITY_TEST_KILLS", "25"))
@@ -91,7 +91,9 @@ def live(box: Box, folder: Path, life: int, sink: SmtpSink) -> None:
         wait_until(lambda: time.monotonic() > ends_at - life_s + min(life_s / 2, 0.8), "the time to work", every_s=0.01)
         churn(folder, life)
         mails = len(sink.received)
-        wait_until(lambda: time.monotonic() > ends_at or len(sink.received) > mails, "its end", every_s=0.001)
+        wait_until(
+            lambda: time.monotonic() > ends_at or len(sink.received) > mails, "its end", timeout_s=20, every_s=0.001
+        )
         assert not service.has_ended, service.log
         service.kill()
 
@@ -157,6 +159,7 @@ def test_service_that_is_killed_again_and_again(ext4: LoopFS, integrity: Box) ->
             live(integrity, folder, life, sink)
             check_catalog(integrity)
             check_verified(integrity, folder, damage)
+            tamper(integrity, "UPDATE alert SET created_at = created_at - 3600")  # no more than five an hour are sent
             if life % 3 == 0:
                 damage.flip(victims[life // 3])
         rotten = {bytes(path.relative_to(folder)) for path in damage.at}
