@@ -16,7 +16,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING
 
-from integrity.errors import AppError
+from integrity.errors import AppError, show_path
 from integrity.jobs.report import Summary
 from integrity.service.requests import interrupted
 from integrity.service.work import Urgency, Work
@@ -55,6 +55,7 @@ class Lane:
         self._numbers = count()
         self._current: Work | None = None
         self._is_over = False
+        self._last_failure = ""
         self._thread = threading.Thread(target=self._work, name=f"lane-{name}", daemon=True)
         self._thread.start()
 
@@ -128,13 +129,21 @@ class Lane:
                 self._current = work
             yield work
 
+    def _log_failure(self, work: Work, error: AppError) -> None:
+        """Log why a job failed; what is tried again and fails as before is told once, and then at the lowest level."""
+        text = f"job_failed job={work.job.value} root={show_path(work.root)}: {error}"
+        _log.log(logging.DEBUG if text == self._last_failure else logging.ERROR, "%s", text)
+        self._last_failure = text
+
     def _do(self, work: Work) -> Summary | AppError:
         try:
             with self._surroundings(work) as context:
-                return work.run(context, work)
+                result = work.run(context, work)
         except AppError as error:
-            _log.error("job_failed job=%s root=%s: %s", work.job.value, work.root, error)
+            self._log_failure(work, error)
             return error
         except Exception as error:  # noqa: BLE001 - the top of this thread: a bug in one job must not end all others
-            _log.exception("job_bug job=%s root=%s", work.job.value, work.root)
+            _log.exception("job_bug job=%s root=%s", work.job.value, show_path(work.root))
             return AppError(f"this is a bug in the service: {type(error).__name__}; see its log")
+        self._last_failure = ""
+        return result

@@ -1,0 +1,128 @@
+"""The service and its catalog in trouble: damaged at the start, on a disk that is full."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.cli import Box
+from support.mounts import filled, small_tmpfs
+from support.planted import plant
+from support.service import Service
+from support.smtpsink import SmtpSink
+from support.stored import count_rows
+from support.waiting import wait_until
+
+NEVER = 'scrub = "0 0 29 feb *"'
+
+
+def configure(box: Box, root: Path, more: str = "") -> None:
+    """Have one root that settles soon."""
+    box.configure(f'[[root]]\npath = "{root}"\nsettle = "1s"\n[schedule]\n{NEVER}\n{more}\n')
+
+
+def damage(catalog: Path) -> None:
+    """Flip all bits of some pages in the middle; nobody has the file open."""
+    with open(catalog, "r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        for offset in range(8192, size - 4096, 8192):
+            data = os.pread(file.fileno(), 512, offset)
+            os.pwrite(file.fileno(), bytes(byte ^ 0xFF for byte in data), offset)
+
+
+def test_damaged_catalog_is_restored_from_the_newest_good_backup(integrity: Box, tmp_path: Path) -> None:
+    """Log, finding and mail say so, the damaged one is kept, and what came since the backup is recorded again."""
+    root = plant(tmp_path / "root", 300)
+    with SmtpSink() as sink:
+        mail = f'[mail]\nto = ["me@example.org"]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {sink.port}\n'
+        configure(integrity, root, f'{mail}[alerts]\ngroup = "0s"\n')
+        integrity.run("scan", expect=0)
+        integrity.run("catalog", "backup", expect=0)
+        newest = max(integrity.home.glob("catalog-*.db"))
+        later = newest.with_name("catalog-20991231T235959Z.db")
+        shutil.copy(newest, later)
+        damage(later)
+        (root / "late.txt").write_text("late")
+        integrity.run("scan", expect=0)
+        damage(integrity.catalog)
+
+        with Service(integrity) as service:
+            service.wait_begun()
+            assert "catalog_restored" in service.log
+            assert 301 == count_rows(integrity)
+            wait_until(lambda: bool(sink.received), "a mail", timeout_s=20)
+            service.stop()
+    assert ["catalog_damaged"] == [one["kind"] for one in integrity.findings("findings", expect=1)]
+    assert newest.name in sink.received[0].text
+    assert list(integrity.home.glob("catalog.db.damaged-*"))
+
+
+def test_damaged_catalog_without_a_backup_ends_the_service(integrity: Box, tmp_path: Path) -> None:
+    """It exits 4 and says what is wrong; the file is left as it is."""
+    configure(integrity, plant(tmp_path / "root", 300))
+    integrity.run("scan", expect=0)
+    for backup in integrity.home.glob("catalog-*.db"):
+        backup.unlink()
+    damage(integrity.catalog)
+    before = integrity.catalog.read_bytes()
+
+    with Service(integrity, is_awaited=False) as service:
+        assert 4 == service.wait_end()
+        assert "there is no backup" in service.log
+        assert "Traceback" not in service.log
+    assert before == integrity.catalog.read_bytes()
+
+
+def test_gone_catalog_with_a_backup_ends_the_service(integrity: Box, tmp_path: Path) -> None:
+    """A new one would have forgotten all baselines; the message names the backup and the command."""
+    configure(integrity, plant(tmp_path / "root", 3))
+    integrity.run("scan", expect=0)
+    integrity.run("catalog", "backup", expect=0)
+    integrity.catalog.unlink()
+
+    with Service(integrity, is_awaited=False) as service:
+        assert 4 == service.wait_end()
+        assert "integrity catalog restore" in service.log
+    assert not integrity.catalog.exists()
+
+
+@pytest.mark.root
+def test_full_disk_under_the_catalog_is_said_and_lived_through(integrity: Box, tmp_path: Path) -> None:
+    """Log and status say it while it lasts; when there is space again all that came meanwhile is recorded."""
+    root = plant(tmp_path / "root", 10)
+    configure(integrity, root)
+    integrity.home.mkdir(exist_ok=True)
+    with small_tmpfs(integrity.home / "disk", 24 << 20):
+        integrity.catalog = integrity.home / "disk/catalog.db"
+        with Service(integrity, env={"INTEGRITY_CATALOG": str(integrity.catalog)}) as service:
+            service.wait_begun()
+            with filled(integrity.home / "disk"):
+                plant(root / "more", 2000)
+                service.wait_log("free space")
+                service.wait_status("free space")
+                (root / "late.txt").write_text("late")
+                assert not service.has_ended
+            wait_until(lambda: count_rows(integrity) == 2011, "all records", timeout_s=20, every_s=0.05)
+            service.wait_idle()
+            assert "free space" not in service.status
+            assert service.log.count("job_failed") < 5
+            service.stop()
+            assert "Traceback" not in service.log
+
+
+@pytest.mark.root
+def test_full_disk_at_the_start_ends_the_service(integrity: Box, tmp_path: Path) -> None:
+    """It exits 4 with a sentence: whoever starts it again finds space, or not."""
+    configure(integrity, plant(tmp_path / "root", 10))
+    integrity.home.mkdir(exist_ok=True)
+    with small_tmpfs(integrity.home / "disk", 24 << 20):
+        integrity.catalog = integrity.home / "disk/catalog.db"
+        with filled(integrity.home / "disk"):
+            place = {"INTEGRITY_CATALOG": str(integrity.catalog)}
+            with Service(integrity, env=place, is_awaited=False) as service:
+                assert 4 == service.wait_end()
+                assert "full" in service.log
+                assert "Traceback" not in service.log
