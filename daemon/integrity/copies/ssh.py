@@ -1,0 +1,215 @@
+"""
+A copy on another machine, reached by SSH: ``ssh://user@host/folder``.
+
+Where there is a shell, one ``find`` lists it all and the digests are computed over there, so that hardly more than the
+names crosses the wire. Bytes come by SFTP, and so does the listing where there is no shell, or no find of GNU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from types import TracebackType
+from typing import Final, Self
+
+import asyncssh
+
+from integrity.copies.names import find_fault
+from integrity.copies.protocol import Entry, Kind, Trouble
+from integrity.copies.remotecommand import RemoteCommand
+from integrity.copies.remoteshell import (
+    Abilities,
+    BadAnswer,
+    Tool,
+    find_reason,
+    make_digest,
+    make_list,
+    make_probe,
+    needs_each,
+    parse_complaint,
+    parse_digest,
+    parse_entry,
+    parse_probe,
+)
+from integrity.copies.sftp import SftpFile, SftpFolder, open_sftp
+from integrity.copies.sshaddress import parse_address
+from integrity.copies.sshline import Line
+from integrity.errors import CopyUnreachable, Unreadable, show_path
+
+TIMEOUT_S: Final = 30.0
+_FIND_PATIENCE_S: Final = 600.0  # a sleeping disk, or a million folders without a file
+_DIGEST_PATIENCE_S: Final = 6 * 3600.0  # one file of some TB, whose digest is a single line at its end
+
+_WHY_NOT = {
+    "missing": "there is no such folder over there; is its disk mounted, and is the path right?",
+    "no_folder": "what is there is no folder; give the folder that the copy lies in",
+    "denied": "the folder can't be entered; let the user who logs in read it",
+}
+
+
+class SshCopy:
+    """
+    A folder on another machine; see ``protocol.Copy``.
+
+    Args:
+        url: as ``sshaddress`` describes it.
+        timeout_s: how long the other side may be silent.
+    """
+
+    def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        self._address = parse_address(url)
+        self._line = Line(self._address, timeout_s)
+        self._abilities: Abilities | None = None
+        self._sftp: SftpFolder | None = None
+
+    @property
+    def shown(self) -> str:
+        """Show its URL; there is no secret in it."""
+        return self._address.shown
+
+    @property
+    def has_bytes(self) -> bool:
+        """Say whether files can be opened: whether there is SFTP, and it shows the same folder."""
+        return self._sftp is not None
+
+    @property
+    def remote_kinds(self) -> frozenset[Kind]:
+        """Name the digests that the programs over there compute."""
+        return frozenset(self._abilities.tools) if self._abilities else frozenset()
+
+    def __enter__(self) -> Self:
+        self._line.open()
+        try:
+            self._find_abilities()
+        except BaseException:
+            self._line.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._line.close()
+
+    def _find_abilities(self) -> None:
+        found = self._probe()
+        self._sftp = open_sftp(self._line, self._address.folder)
+        if found is not None and found.folder == "ok":
+            self._abilities = found
+        if self._sftp is None and (self._abilities is None or not self._abilities.can_list):
+            raise CopyUnreachable(f"{self.shown}: {_say_why_not(found)}")
+
+    def _probe(self) -> Abilities | None:
+        """Ask the shell what it can do; None where there is none."""
+        try:
+            with RemoteCommand(
+                self._line, make_probe(self._address.folder), patience_s=self._line.timeout_s
+            ) as command:
+                return parse_probe(list(command))
+        except asyncssh.ChannelOpenError:
+            return None
+        except CopyUnreachable as error:
+            # An answer that is none (no cause), or none in time: SFTP will tell whether the line is there.
+            if error.__cause__ is None or isinstance(error.__cause__, BadAnswer | TimeoutError):
+                return None
+            raise
+
+    def list(self, prefix: bytes = b"") -> Iterator[Entry | Trouble]:
+        """List all files, or those below one folder; see ``Copy.list``."""
+        fault = find_fault(prefix) if prefix else None
+        if fault is not None:
+            yield Trouble(prefix, f"its name {fault}")
+        elif self._abilities is not None and self._abilities.can_list:
+            yield from self._list_by_shell(prefix)
+        elif self._sftp is not None:
+            yield from self._sftp.list(prefix)
+
+    def _list_by_shell(self, prefix: bytes) -> Iterator[Entry | Trouble]:
+        text = make_list(self._address.folder, prefix)
+        with RemoteCommand(self._line, text, patience_s=_FIND_PATIENCE_S) as command:
+            for record in command:
+                if record:
+                    try:
+                        yield parse_entry(record, prefix)
+                    except BadAnswer as error:
+                        raise command.make_error("what lists the files over there is no find") from error
+            complaints = bytes(command.complaints).splitlines()
+            for line in complaints:
+                trouble = parse_complaint(line, prefix)
+                if trouble is not None:
+                    yield trouble
+            if command.has_more_complaints or (command.status not in (0, 1)) or (command.status and not complaints):
+                yield Trouble(prefix, f"find over there ended with {command.status}, and not all of why is known")
+
+    def digest(self, paths: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:
+        """
+        Have digests computed over there; see ``Copy.digest``.
+
+        Ask for many at once: each call costs a kilobyte and the time to start programs.
+        """
+        if self._abilities is None or kind not in self._abilities.tools:
+            raise ValueError(f"{kind} can't be computed over there")
+        tool = self._abilities.tools[kind]
+        for way, group in groupby(paths, lambda path: _choose_way(path, tool)):
+            if way == "refused":
+                yield from ((path, Trouble(path, f"its name {find_fault(path)}")) for path in group)
+            elif way == "each":
+                yield from self._digest_each(list(group), tool)
+            else:
+                yield from self._digest_together(list(group), tool)
+
+    def _start_digest(self, paths: Sequence[bytes], tool: Tool, *, is_each: bool) -> RemoteCommand:
+        return RemoteCommand(
+            self._line,
+            make_digest(self._address.folder, tool, is_each=is_each),
+            paths=paths,
+            terminator=b"\0" if tool.ends_with_nul and not is_each else b"\n",
+            patience_s=_DIGEST_PATIENCE_S,
+        )
+
+    def _digest_together(self, paths: Sequence[bytes], tool: Tool) -> Iterator[tuple[bytes, bytes | Trouble]]:
+        """Hold the lines, which come in the order asked, against the paths: what is left out, failed."""
+        with self._start_digest(paths, tool, is_each=False) as command:
+            answers = (found for record in command if (found := parse_digest(record, tool)) is not None)
+            answer = next(answers, None)
+            for path in paths:
+                if answer is not None and answer[1] == path:
+                    yield path, answer[0]
+                    answer = next(answers, None)
+                else:
+                    yield path, _make_trouble(command, path)
+
+    def _digest_each(self, paths: Sequence[bytes], tool: Tool) -> Iterator[tuple[bytes, bytes | Trouble]]:
+        with self._start_digest(paths, tool, is_each=True) as command:
+            records = iter(command)
+            for path in paths:
+                answer = parse_digest(next(records, b""), tool)
+                yield path, _make_trouble(command, path) if answer is None else answer[0]
+
+    def open(self, path: bytes) -> SftpFile:
+        """Open one file for reading; see ``Copy.open``."""
+        fault = find_fault(path)
+        if fault is not None:
+            raise Unreadable(f"{self.shown}: {show_path(path)} {fault}", errno=22)
+        if self._sftp is None:
+            raise Unreadable(f"{self.shown}: no bytes can be had: there is no SFTP that shows this folder", errno=95)
+        return self._sftp.open(path)
+
+
+def _choose_way(path: bytes, tool: Tool) -> str:
+    if find_fault(path) is not None:
+        return "refused"
+    return "each" if needs_each(path, tool) else "together"
+
+
+def _make_trouble(command: RemoteCommand, path: bytes) -> Trouble:
+    reason = find_reason(bytes(command.complaints), path)
+    return Trouble(path, f"no digest came from the other side: {reason}")
+
+
+def _say_why_not(found: Abilities | None) -> str:
+    if found is None:
+        return "there is neither a shell nor SFTP with this folder; is the path right, and its disk mounted?"
+    if found.folder == "ok":
+        return "there is neither a find as GNU's nor SFTP; install findutils over there, or let sshd offer sftp"
+    return _WHY_NOT.get(found.folder, _WHY_NOT["missing"])

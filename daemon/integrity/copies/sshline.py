@@ -1,0 +1,200 @@
+"""
+Connect by SSH as the ``ssh`` program would, and say in clear words why it did not work.
+
+The user's and the system's ssh config, keys and agent are used. Nobody is asked anything: a daemon has nobody to ask.
+A host whose key is not known is never spoken to, whatever the config says: who could stand between us and the copy
+could make damage look well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Awaitable
+from typing import TypeVar
+
+import asyncssh
+
+from integrity.copies.loopthread import LoopThread
+from integrity.copies.sshaddress import Address
+from integrity.errors import ConfigError, CopyUnreachable
+
+_SYSTEM_CONFIG = "/etc/ssh/ssh_config"
+_USER_CONFIG = "~/.ssh/config"
+_USER_KNOWN = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")  # the defaults of ssh_config(5)
+_SYSTEM_KNOWN = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+_KEEPALIVES = 2
+
+# It tells of users, hosts and paths at the level that our own -v turns on.
+logging.getLogger("asyncssh").setLevel(logging.WARNING)
+
+
+_LOST = (asyncssh.SFTPNoConnection, asyncssh.SFTPConnectionLost, asyncssh.SFTPBadMessage)
+
+T = TypeVar("T")
+
+
+class Line:
+    """
+    One connection; whatever happens on it is told in words with its address.
+
+    Args:
+        address: of the copy.
+        timeout_s: how long the other side may be silent.
+    """
+
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        self.address = address
+        self.timeout_s = timeout_s
+        self._known = asyncssh.SSHKnownHosts()
+        self._host, self._port = address.host, address.port or asyncssh.DEFAULT_PORT  # until the config has its say
+        self._thread: LoopThread | None = None
+        self._connection: asyncssh.SSHClientConnection | None = None
+
+    @property
+    def connection(self) -> asyncssh.SSHClientConnection:
+        """Give the open connection."""
+        assert self._connection is not None, "not connected"
+        return self._connection
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether anything can be run; the other side may be gone all the same."""
+        return self._thread is not None
+
+    def open(self) -> None:
+        """
+        Connect and log in.
+
+        Raises:
+            ConfigError: the ssh config or the file of known hosts can't be used.
+            CopyUnreachable: it did not work.
+        """
+        options = self._make_options()
+        self._thread = LoopThread(f"ssh {self.address.host}")
+        try:
+            self._connection = self.run(asyncssh.connect(self.address.host, options=options))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Hang up; may be called twice."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        if self._connection is not None:
+            # No good-bye that waits for an answer: the other side may be gone.
+            self._connection.abort()
+        thread.close()
+
+    def run(self, work: Awaitable[T], *, patience_s: float | None = None) -> T:
+        """
+        Have something done on the connection.
+
+        Args:
+            work: what.
+            patience_s: how long it may take; by default as long as the other side may be silent.
+
+        Raises:
+            CopyUnreachable: the connection failed, or it took too long.
+            asyncssh.SFTPError: the other side said no to a request; the connection is well.
+            asyncssh.ChannelOpenError: the other side does not offer that.
+        """
+        assert self._thread is not None, "not connected"
+        try:
+            return self._thread.run(_limit(work, patience_s or self.timeout_s))
+        except _LOST as error:
+            raise self.explain(error) from error
+        except (asyncssh.SFTPError, asyncssh.ChannelOpenError):
+            raise
+        except (OSError, asyncssh.Error) as error:
+            raise self.explain(error) from error
+
+    def _make_options(self) -> asyncssh.SSHClientConnectionOptions:
+        named = {} if self.address.user is None else {"username": self.address.user}
+        ported = {} if self.address.port is None else {"port": self.address.port}
+        try:
+            options = asyncssh.SSHClientConnectionOptions(
+                host=self.address.host,
+                config=_find_files((_USER_CONFIG, _SYSTEM_CONFIG)),
+                password_auth=False,
+                kbdint_auth=False,
+                connect_timeout=self.timeout_s,
+                login_timeout=self.timeout_s,
+                keepalive_interval=self.timeout_s / (_KEEPALIVES + 1),
+                keepalive_count_max=_KEEPALIVES,
+                **named,
+                **ported,
+            )
+            self._known = _load_known(options.known_hosts)
+            self._host, self._port = options.host, options.port
+        except (ValueError, OSError) as error:
+            raise ConfigError(f"{self.address.shown}: the ssh settings can't be used: {error}") from error
+        return asyncssh.SSHClientConnectionOptions(options, known_hosts=self._known)
+
+    def explain(self, error: Exception) -> CopyUnreachable:
+        """Say what went wrong with the connection, and what to do."""
+        return CopyUnreachable(f"{self.address.shown}: {self._say(error)}")
+
+    def _say(self, error: Exception) -> str:
+        host = self.address.host
+        if isinstance(error, asyncssh.HostKeyNotVerifiable):
+            return self._say_of_key()
+        if isinstance(error, asyncssh.PermissionDenied):
+            return f"the login was refused; '{self._command()}' must work without asking anything: check key and user"
+        if isinstance(error, asyncssh.KeyExchangeFailed):
+            return f"no key or cipher that both sides know: {error.reason}; '{self._command()}' may tell more"
+        if isinstance(error, TimeoutError):
+            return f"no answer within {self.timeout_s:g} s; is the machine up, and is there a firewall between?"
+        if isinstance(error, socket.gaierror):
+            return f"the name {host} can't be resolved: {error.strerror}; check the name and this machine's DNS"
+        if isinstance(error, ConnectionRefusedError):
+            return "the connection was refused; does sshd run there, and is the port right?"
+        if isinstance(error, asyncssh.Error):
+            return f"the connection was lost: {error.reason}; compare again when it is back"
+        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return f"the connection failed: {text or type(error).__name__}; try '{self._command()}'"
+
+    def _say_of_key(self) -> str:
+        port = self._port if self._port != asyncssh.DEFAULT_PORT else None
+        if any(self._known.match(self._host, "", port)[:2]):
+            return (
+                "its host key has changed: it is not the one in known_hosts, so another machine answers, or it was set"
+                " up anew; only if you know why, remove the old key (ssh-keygen -R) and accept the new one:"
+                f" '{self._command()}'"
+            )
+        return f"its host key is not known here, so it could be anybody; check and accept it once: '{self._command()}'"
+
+    def _command(self) -> str:
+        port = f"-p {self.address.port} " if self.address.port else ""
+        user = f"{self.address.user}@" if self.address.user else ""
+        return f"ssh {port}{user}{self.address.host}"
+
+
+async def _limit(work: Awaitable[T], seconds: float) -> T:
+    async with asyncio.timeout(seconds):
+        return await work
+
+
+def _find_files(names: tuple[str, ...] | list[str]) -> list[str]:
+    paths = [os.path.expanduser(name) for name in names]
+    return [path for path in paths if os.access(path, os.R_OK) and os.path.isfile(path)]
+
+
+def _load_known(configured: object) -> asyncssh.SSHKnownHosts:
+    """
+    Read the known hosts: the files that the config names, or else those that ssh_config(5) names.
+
+    The library takes ``UserKnownHostsFile none`` (None here) for "trust anybody"; it means that nobody is known.
+    """
+    if configured is None:
+        return asyncssh.SSHKnownHosts()
+    names = [str(name) for name in configured] if isinstance(configured, list | tuple) else []
+    known = asyncssh.SSHKnownHosts()
+    for path in _find_files([*(names or _USER_KNOWN), *_SYSTEM_KNOWN]):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            known.load(file.read())
+    return known

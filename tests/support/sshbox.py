@@ -1,0 +1,235 @@
+"""
+A real sshd on the loopback, with keys and a home folder of its own, and a proxy before it that fails to order.
+
+Nothing of the machine's own ssh is used or changed: the client finds config, key and known hosts below ``home``.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote
+
+from support.programs import sh
+from support.waiting import wait_until
+
+_SSHD = "/usr/sbin/sshd"  # it must be called by its whole path
+
+
+class SshBox:
+    """
+    sshd in the foreground: ``with SshBox(folder) as box: ... box.url(tree)``.
+
+    Args:
+        folder: for its keys, its log and the client's ``home``.
+        options: lines of sshd_config that go first: ``ForceCommand internal-sftp``, say.
+    """
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.options = list(options)
+        self.user = getpass.getuser()
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> SshBox:
+        # sshd drops its rights into this folder; without it, it does not start.
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        (self.home / ".ssh").mkdir(parents=True, mode=0o700)
+        key = self.home / ".ssh" / "id_ed25519"
+        sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key)
+        (self.folder / "authorized_keys").write_bytes(key.with_suffix(".pub").read_bytes())
+        self.make_host_key()
+        self.know()
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def url(self, path: Path | bytes, *, port: int | None = None) -> str:
+        """Write the URL of a folder on it, or through another port."""
+        return f"ssh://{self.user}@127.0.0.1:{port or self.port}{quote(os.fsencode(path))}"
+
+    def make_host_key(self) -> None:
+        """Make another host key, as if another machine stood there."""
+        for name in ("host", "host.pub"):
+            (self.folder / name).unlink(missing_ok=True)
+        sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / "host")
+
+    def know(self) -> None:
+        """Have the client know the host key, whatever the port."""
+        words = (self.folder / "host.pub").read_text(encoding="ascii").split()[:2]
+        (self.home / ".ssh" / "known_hosts").write_text(f"127.0.0.1 {' '.join(words)}\n", encoding="ascii")
+
+    def start(self) -> None:
+        """Start sshd and wait until it listens."""
+        config = self.folder / "sshd_config"
+        lines = [
+            *self.options,
+            f"Port {self.port}",
+            "ListenAddress 127.0.0.1",
+            f"HostKey {self.folder / 'host'}",
+            f"AuthorizedKeysFile {self.folder / 'authorized_keys'}",
+            "PidFile none",
+            "PermitRootLogin prohibit-password",
+            "PasswordAuthentication no",
+            "KbdInteractiveAuthentication no",
+            "UsePAM no",
+            "StrictModes no",
+            "Subsystem sftp internal-sftp",
+        ]
+        config.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        command = [_SSHD, "-D", "-f", str(config), "-E", str(self.folder / "log")]
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        wait_until(self._listens, "sshd listens")
+
+    def _listens(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (self.folder / "log").read_text(encoding="utf-8")
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def stop(self) -> None:
+        """End sshd and all its connections."""
+        process, self._process = self._process, None
+        if process is not None:
+            self._kill_below(process.pid)
+            process.kill()
+            process.wait()
+
+    def kill_connections(self) -> None:
+        """Kill all that serves connections, in mid-sentence; sshd itself goes on."""
+        assert self._process is not None
+        self._kill_below(self._process.pid)
+
+    def _kill_below(self, pid: int) -> None:
+        for child in _find_children(pid):
+            self._kill_below(child)
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+
+
+def _find_children(pid: int) -> list[int]:
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+        found = []
+        for task in tasks:
+            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
+                found += [int(word) for word in file.read().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # it has ended meanwhile
+    return found
+
+
+@dataclass
+class LineRules:
+    """
+    How the line fails; None means that it does not.
+
+    Attributes:
+        cut_after: bytes from the server, then the connection is reset.
+        hang_after: bytes from the server, then silence for ever.
+        chunk_bytes: at most so many bytes at a time, each followed by a pause.
+        pause_s: of that length.
+    """
+
+    cut_after: int | None = None
+    hang_after: int | None = None
+    chunk_bytes: int = 65_536
+    pause_s: float = 0.0
+
+
+class CountingProxy:
+    """
+    A TCP proxy that counts what passes: ``with CountingProxy(port) as proxy: ... proxy.port, proxy.received``.
+
+    Args:
+        target: port on the loopback.
+    """
+
+    def __init__(self, target: int) -> None:
+        self.rules = LineRules()
+        self.sent = 0  # to the server
+        self.received = 0  # from the server
+        self._target = target
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._stopped = threading.Event()
+        self._threads = [threading.Thread(target=self._accept)]
+
+    def __enter__(self) -> CountingProxy:
+        self._threads[0].start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while not self._stopped.is_set():
+            if select.select([self._listener], [], [], 0.05)[0]:
+                client = self._listener.accept()[0]
+                thread = threading.Thread(target=self._serve, args=(client,))
+                self._threads.append(thread)
+                thread.start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, socket.create_connection(("127.0.0.1", self._target)) as server, suppress(OSError):
+            passed = 0
+            while not self._stopped.is_set():
+                ready = select.select([client, server], [], [], 0.05)[0]
+                if client in ready:
+                    data = client.recv(self.rules.chunk_bytes)
+                    self.sent += len(data)
+                    server.sendall(data)
+                    if not data:
+                        return
+                if server in ready and not self._is_hung(passed):
+                    data = self._take(server, passed)
+                    passed += len(data)
+                    self.received += len(data)
+                    client.sendall(data)
+                    if not data or passed == self.rules.cut_after:
+                        _reset(client)
+                        return
+                    if self.rules.pause_s:
+                        self._stopped.wait(self.rules.pause_s)
+
+    def _is_hung(self, passed: int) -> bool:
+        if self.rules.hang_after is None or passed < self.rules.hang_after:
+            return False
+        self._stopped.wait(0.02)
+        return True
+
+    def _take(self, server: socket.socket, passed: int) -> bytes:
+        limits = [limit - passed for limit in (self.rules.cut_after, self.rules.hang_after) if limit is not None]
+        return server.recv(min([self.rules.chunk_bytes, *(limit for limit in limits if limit > 0)]))
+
+
+def _reset(client: socket.socket) -> None:
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
