@@ -2,63 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-import os
 import platform
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from integrity.hashing.md5_native import NativeMd5
 from support.machine import need_linking, need_programs
-from support.programs import find_missing, sh
-
-NATIVE = Path(__file__).parents[2] / "native"
-# Of the interpreter that runs the tests: its environment brings CMake and Ninja, whatever the machine has.
-PROGRAMS = Path(sys.executable).parent
-
-# Nothing is allocated but by the test, and the leak checker fails where ptrace is not allowed (containers).
-SANITIZER_ENV = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
+from support.nativebuild import NATIVE, build, run
+from support.programs import sh
 
 NO_WIDE = "-DMD5_NO_AVX2 -DMD5_NO_AVX512 -DMD5_NO_NEON"
 IS_X86_64 = platform.machine() == "x86_64"
-
-
-def build(folder: Path, **options: str) -> Path:
-    """Build what ``options`` of CMake ask for, with every warning as an error; return where the programs are."""
-    cmake = PROGRAMS / "cmake"
-    defines = {"CMAKE_BUILD_TYPE": "Release", "INTEGRITY_WERROR": "ON", "CMAKE_MAKE_PROGRAM": str(PROGRAMS / "ninja")}
-    settings = [f"-D{name}={value}" for name, value in (defines | options).items()]
-    sh(cmake, "-S", NATIVE, "-B", folder, "-G", "Ninja", *settings)
-    sh(cmake, "--build", folder)
-    return folder
-
-
-@functools.cache
-def find_prefix() -> tuple[str, ...]:
-    """
-    Return the command that keeps addresses from being random, where that is allowed (not in all containers).
-
-    The address sanitizers of gcc 12 and clang 14 die now and then under a kernel that has more than 28 bits of them
-    random (sysctl vm.mmap_rnd_bits), before main is reached.
-    """
-    prefix = ("setarch", "-R")
-    if find_missing("setarch") or subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode != 0:
-        return ()
-    return prefix
-
-
-def run(*command: str | Path) -> str:
-    """Run a program that has nothing to complain of; return what it printed."""
-    done = subprocess.run(
-        [*find_prefix(), *command], env=SANITIZER_ENV, capture_output=True, text=True, errors="replace", check=False
-    )
-    assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-8000:]}"
-    return done.stdout
 
 
 def find_paths(report: str, mask: int = 31) -> list[str]:
@@ -71,7 +28,7 @@ def find_paths(report: str, mask: int = 31) -> list[str]:
 def test_core_is_right_on_every_path_under_the_sanitizers(tmp_path: Path, c_flags: str) -> None:
     """The core compiles without a warning and passes its self-test, also with all but the portable paths left out."""
     need_programs("cc")
-    programs = build(tmp_path, INTEGRITY_SELFTEST="ON", CMAKE_C_FLAGS=c_flags)
+    programs = build(tmp_path, "md5_selftest", INTEGRITY_SELFTEST="ON", CMAKE_C_FLAGS=c_flags)
 
     report = run(programs / "md5_selftest")
 
@@ -106,6 +63,7 @@ def test_core_is_right_on_another_machine(
     need_linking(compiler, "-static", package=package)
     programs = build(
         tmp_path,
+        "md5_selftest",
         INTEGRITY_SELFTEST="ON",
         INTEGRITY_SANITIZE="OFF",
         CMAKE_SYSTEM_NAME="Linux",
@@ -122,7 +80,7 @@ def test_core_uses_what_the_processor_has(tmp_path: Path) -> None:
     """One program takes the AVX2 path where there is one and does without where there is none or no xsave."""
     need_programs("cc", "qemu-x86_64")
     linked = {"INTEGRITY_SANITIZE": "OFF", "CMAKE_EXE_LINKER_FLAGS": "-static"}
-    selftest = build(tmp_path, INTEGRITY_SELFTEST="ON", **linked) / "md5_selftest"
+    selftest = build(tmp_path, "md5_selftest", INTEGRITY_SELFTEST="ON", **linked) / "md5_selftest"
     narrow = ["interleaved", "scalar-x86-64", "scalar"]
 
     for processor in ("Nehalem", "Haswell,-avx2", "Haswell,-xsave"):
