@@ -33,6 +33,18 @@ ffibuilder.cdef(
     int md5_batch(const md5_message *messages, size_t count, uint8_t *digests);
     int md5_batch_joined(const uint8_t *data, const uint64_t *sizes_bytes, size_t count, uint8_t *digests);
 
+    #define CRC64_FEATURE_CLMUL ...
+    #define CRC64_FEATURE_VCLMUL ...
+    #define CRC64_FEATURES_ALL ...
+    int crc64_select(void);
+    uint64_t crc64_update(uint64_t crc, const uint8_t *data, size_t size_bytes);
+    void crc64_blocks(const uint8_t *data, size_t size_bytes, size_t block_bytes, uint64_t *values);
+    uint64_t crc64_combine(uint64_t first, uint64_t second, uint64_t second_bytes);
+    uint64_t crc64_combine_blocks(const uint64_t *values, size_t count, uint64_t block_bytes, uint64_t last_bytes);
+    void crc64_set_feature_mask(uint32_t mask);
+    uint32_t crc64_features(void);
+    uint32_t crc64_features_in_use(void);
+
     #define FILE_BATCH_READ ...
     typedef struct {
         uint64_t status; uint64_t size_bytes; int64_t mtime_ns; int64_t ctime_ns; uint64_t inode; uint64_t offset;
@@ -73,5 +85,5 @@ ffibuilder.cdef(
                                folder_batch_result *result);
     """
 )
-_HEADERS = ("md5.h", "md5_batch.h", "file_batch.h", "stable_batch.h", "load_batch.h", "folder_batch.h")
+_HEADERS = ("md5.h", "md5_batch.h", "crc64.h", "file_batch.h", "stable_batch.h", "load_batch.h", "folder_batch.h")
 ffibuilder.set_source("integrity._native", "\n".join(f'#include "{header}"' for header in _HEADERS))

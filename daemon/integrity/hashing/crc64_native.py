@@ -1,0 +1,109 @@
+"""
+The C core's CRC-64/NVME. Importing this module fails with ImportError where the extension cannot be loaded.
+
+Every call into C releases the interpreter lock.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from integrity._native import ffi, lib
+from integrity.hashing.crc64_standin import VALUE_BYTES, check_blocks
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_FEATURES = {"vclmul": lib.CRC64_FEATURE_VCLMUL, "clmul": lib.CRC64_FEATURE_CLMUL, "table": 0}
+"""Paths, the widest first: the bit that each one needs."""
+
+PATHS = tuple(_FEATURES)
+
+_BY_SETTING = {"avx512": lib.CRC64_FEATURES_ALL, "avx2": lib.CRC64_FEATURE_CLMUL}
+"""What INTEGRITY_NATIVE, which names the widest path of MD5, allows here; carry-less products are as old as AVX."""
+
+
+def get_path() -> str | None:
+    """Name the path that computes; None if not even the portable one passes its self-test here."""
+    if lib.crc64_select() != 0:
+        return None
+    in_use = lib.crc64_features_in_use()
+    return next(name for name, feature in _FEATURES.items() if in_use & feature == feature)
+
+
+def limit_path(setting: str) -> None:
+    """Use no path wider than this value of INTEGRITY_NATIVE allows, in the whole process."""
+    lib.crc64_set_feature_mask(_BY_SETTING.get(setting, 0))
+
+
+@contextmanager
+def only_path(widest: str) -> Iterator[None]:
+    """Use no wider path of ``PATHS`` within the block, to measure or test it; afterwards those of before."""
+    in_use_before = lib.crc64_features_in_use()
+    lib.crc64_set_feature_mask(max(2 * _FEATURES[widest] - 1, 0))
+    try:
+        yield
+    finally:
+        lib.crc64_set_feature_mask(in_use_before)
+
+
+def crc64(data: Buffer, state: int = 0) -> int:
+    """
+    Return the value of all bytes so far.
+
+    Args:
+        data: one contiguous buffer. It must not be written to meanwhile.
+        state: the value of the bytes before; 0 at the beginning.
+    """
+    view = data if type(data) is bytes else ffi.from_buffer(data)
+    return lib.crc64_update(state, view, len(view))
+
+
+def combine(first: int, second: int, second_bytes: int) -> int:
+    """Return the value of two pieces together, from that of each one and the length of the second."""
+    return lib.crc64_combine(first, second, second_bytes)
+
+
+def digest_blocks(data: Buffer, block_bytes: int) -> bytes:
+    """
+    Return the value of each block, 8 bytes each, one behind the other.
+
+    Args:
+        data: one contiguous buffer.
+        block_bytes: of each block, at least 1; the last one may be shorter.
+    """
+    if block_bytes < 1:
+        raise ValueError("a block has at least one byte")
+    view = data if type(data) is bytes else ffi.from_buffer(data)
+    values = array("Q", bytes(VALUE_BYTES * -(-len(view) // block_bytes)))
+    lib.crc64_blocks(view, len(view), block_bytes, ffi.from_buffer("uint64_t[]", values))
+    return _order(values).tobytes()
+
+
+def combine_blocks(packed: Buffer, block_bytes: int, size_bytes: int) -> int:
+    """
+    Return the value of a whole file from those of its blocks.
+
+    Args:
+        packed: as ``digest_blocks`` gives them, of all blocks.
+        block_bytes: of each block, at least 1.
+        size_bytes: of the file.
+
+    Raises:
+        ValueError: a file of this size does not have so many blocks.
+    """
+    values = array("Q", bytes(packed))
+    check_blocks(len(values), block_bytes, size_bytes)
+    last_bytes = size_bytes - block_bytes * (len(values) - 1) if values else 0
+    return lib.crc64_combine_blocks(ffi.from_buffer("uint64_t[]", _order(values)), len(values), block_bytes, last_bytes)
+
+
+def _order(values: array[int]) -> array[int]:
+    """Turn this machine's byte order into that of packed values, or back."""
+    if sys.byteorder == "little":
+        values.byteswap()
+    return values
