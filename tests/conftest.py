@@ -18,7 +18,7 @@ from support.preload import Shims
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave no mounts behind, however the run ends; have the program see signals, also where nohup has it ignore one."""
+    """Leave no mounts behind, however the run ends; have the program see signals, also where nohup ignores one."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if is_privileged():
         enter_private_mounts()
