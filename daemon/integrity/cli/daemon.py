@@ -37,10 +37,12 @@ def _serve(session: Session) -> int:
     from integrity.config import load_config
     from integrity.files.ioprio import be_idle
     from integrity.service.daemon import Daemon
+    from integrity.service.memory import be_small
     from integrity.service.notify import Notifier
     from integrity.service.sockets import default_socket_path
 
     _set_up_logging(session.output.verbosity)
+    be_small()
     be_idle()
     service = Daemon(
         lambda: load_config(session.config_path),

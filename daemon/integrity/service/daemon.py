@@ -38,6 +38,7 @@ from integrity.service.heart import Heart
 from integrity.service.hints import Hints
 from integrity.service.lookout import Lookout
 from integrity.service.mailman import Mailman
+from integrity.service.memory import give_back
 from integrity.service.notify import Notifier, watchdog_interval_s
 from integrity.service.requests import Cancel, DaemonState, Done, Request
 from integrity.service.rootset import KeptRoot, find_kept_roots
@@ -96,6 +97,7 @@ class Daemon:
         self._wants_reload = False
         self._is_machine_ending = False
         self._has_new_roots = False
+        self._has_worked = False
         self._roots: list[KeptRoot] = []
         self._paces: dict[str, DevicePace] = {}
         self._status = ""
@@ -212,6 +214,9 @@ class Daemon:
             names = self._hints.take(root.path)
             if names is not None:
                 self._look(root, names)
+        if self._has_worked and not self._dispatcher.busy():
+            self._has_worked = False
+            give_back()
         self._tell_stuck()
         self._feed_watchdog()
         self._tell_status()
@@ -247,7 +252,7 @@ class Daemon:
         """Let findings be told, and notice roots that were added, and a catalog that can't be written."""
         is_trouble = isinstance(result, CatalogError) and not isinstance(result, CatalogLocked)
         self._trouble = str(result) if is_trouble else ""
-        self._has_new_roots = True
+        self._has_new_roots = self._has_worked = True
         self._mailman.call()
 
     def _refresh_roots(self) -> None:
