@@ -21,7 +21,8 @@ from integrity.hashing.tasks import Done, Partial, Task
 from integrity.model import Reading
 
 PARTIAL_BLOCKS = 1024
-PARTIAL_INTERVAL_S = 30.0
+PARTIAL_INTERVAL_S = 5.0
+"""So much reading a kill may cost; a commit more often would be felt by a disk that the catalog shares."""
 
 
 class Fed(NamedTuple):
