@@ -124,18 +124,20 @@ def test_blindness_that_lasts_is_a_finding_until_it_is_over(integrity: Box, tmp_
 
 
 def test_roots_are_told_once_they_are_watched(integrity: Box, tmp_path: Path) -> None:
-    """So that what happened before is looked for then; one that comes later is told by itself."""
+    """So that what happened before is looked for then; one that comes later is told by itself, and changes no other."""
     first, second = plant(tmp_path / "first", 1), plant(tmp_path / "second", 1)
     parts = Parts(integrity, first, second)
     one, other = parts.find_roots()
     watched: list[KeptRoot] = []
-    lookout = Lookout(Hints(lambda _: 0.0), parts.open_catalog, bytes(integrity.catalog), watched.append)
+    hints = Hints(lambda _: 0.0)
+    lookout = Lookout(hints, parts.open_catalog, bytes(integrity.catalog), watched.append)
     lookout.start([one])
     try:
         wait_until(lambda: watched == [one], "the first")
         assert 2 == lookout.states()[0].folders
         lookout.set_roots([one, other])
         wait_until(lambda: watched == [one, other], "the second")
+        assert hints.take(one.path) is None
     finally:
         lookout.end()
         assert lookout.join(10)

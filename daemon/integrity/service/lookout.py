@@ -23,6 +23,7 @@ from integrity.model import FindingKind
 from integrity.service.requests import WatchState
 
 if TYPE_CHECKING:
+    from integrity.config import RootSettings
     from integrity.service.hints import Hints
     from integrity.service.rootset import KeptRoot
 
@@ -68,6 +69,7 @@ class Lookout:
         self._watcher = Watcher(self, monotonic=monotonic)
         self._roots: Sequence[KeptRoot] = ()
         self._blind_since: dict[bytes, float] = {}
+        self._described: dict[bytes, tuple[RootSettings, bool, WatchedRoot]] = {}
         self._begun: set[tuple[bytes, bool]] = set()
         self._said: set[bytes] | None = None  # roots with a finding; None: not known yet
         self._changed = threading.Condition()
@@ -147,9 +149,14 @@ class Lookout:
         self._begun = {(root.path, root.is_hanging) for root in roots}
 
     def _describe(self, root: KeptRoot) -> WatchedRoot:
-        settings = root.settings
+        """Describe a root for the watcher; as before if it is as before, for any other is watched anew."""
+        settings, former = root.settings, self._described.get(root.path)
+        if former is not None and former[:2] == (settings, root.is_remote):
+            return former[2]
         excludes = make_excludes(settings, root.path, self._catalog_path)
-        return WatchedRoot(root.path, excludes, root.is_remote, settings.cross_mounts)
+        described = WatchedRoot(root.path, excludes, root.is_remote, settings.cross_mounts)
+        self._described[root.path] = (settings, root.is_remote, described)
+        return described
 
     def _say(self, roots: Sequence[KeptRoot]) -> None:
         """Open a finding for each root that has been blind for long, and end those that are over."""
