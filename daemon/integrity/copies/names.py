@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Final
 
-LONGEST_PATH_BYTES: Final = 65_536
-"""Far longer than any system's; what is longer is made up, to fill memory."""
+from integrity.errors import Unreadable, show_path
+
+LONGEST_PATH_BYTES: Final = 1 << 20
+"""Deep trees have paths longer than one system call takes, but not this long: such are made up, to fill memory."""
 
 
 def find_fault(path: bytes) -> str | None:
@@ -36,3 +39,15 @@ def find_fault(path: bytes) -> str | None:
 def is_below(path: bytes, prefix: bytes) -> bool:
     """Say whether a path is the prefix or lies below it; whole names count, and everything is below the empty one."""
     return not prefix or path == prefix or (path.startswith(prefix) and path[len(prefix) : len(prefix) + 1] == b"/")
+
+
+def require_harmless(path: bytes) -> None:
+    """
+    Let through what may be opened in a copy.
+
+    Raises:
+        Unreadable: the path is one that no listing gives.
+    """
+    fault = find_fault(path)
+    if fault is not None:
+        raise Unreadable(f"cannot open {show_path(path)}: it {fault}", errno=errno.EINVAL)

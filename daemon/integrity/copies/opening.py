@@ -10,10 +10,13 @@ import os
 from collections.abc import Callable
 from importlib import import_module
 from stat import S_ISREG
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.copies.protocol import Copy
 from integrity.errors import ConfigError
+
+if TYPE_CHECKING:
+    from integrity.files.excludes import Excludes
 
 
 class _Kind(NamedTuple):
@@ -34,13 +37,15 @@ _TREE = _Kind("integrity.copies.tree", "TreeCopy")
 _MANIFEST = _Kind("integrity.copies.manifest", "ManifestCopy")
 
 
-def open_copy(url: str, *, endpoint: str | None = None) -> Copy:
+def open_copy(url: str, *, endpoint: str | None = None, root: bytes = b"", excludes: Excludes | None = None) -> Copy:
     """
     Make the copy that a URL names; entering it connects.
 
     Args:
         url: ``ssh://``, ``s3://``, ``rclone:``; or the path of a folder or of a manifest file, as os.fsdecode makes it.
         endpoint: the address of an S3 server that is not Amazon's.
+        root: the absolute path of what it is a copy of: absolute names of a manifest may begin with it.
+        excludes: of the root: folders of a mounted copy that match are not even walked.
 
     Raises:
         ConfigError: no such kind, an extra is missing, or the URL is none of its kind.
@@ -57,16 +62,19 @@ def open_copy(url: str, *, endpoint: str | None = None) -> Copy:
             f"a copy at {scheme}:// can't be read; give a path, ssh://, s3:// or a manifest file,"
             " or make it a remote of rclone and give rclone:REMOTE:PATH"
         )
-    return _open_path(url)
+    return _open_path(url, root, excludes)
 
 
-def _open_path(url: str) -> Copy:
+def _open_path(url: str, root: bytes, excludes: Excludes | None) -> Copy:
     path = os.fsencode(url)
     try:
         is_manifest = S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
         is_manifest = False  # entering the tree will say what is the matter
-    return _load(_MANIFEST if is_manifest else _TREE)(path)
+    if is_manifest:
+        return _load(_MANIFEST)(path, tops=(root,) if root else ())
+    make = _load(_TREE)
+    return make(path) if excludes is None else make(path, excludes=excludes)
 
 
 def _load(kind: _Kind) -> Callable[..., Copy]:

@@ -6,7 +6,8 @@ Invariants of every kind of copy, each with its test in tests/contract/copysuite
     C2  A path that is listed is relative, with "/" between its names, and harmless (``names.find_fault``); any other,
         and all that could not be looked at, is a ``Trouble``: never left out in silence, never taken for missing.
     C3  If the copy as a whole can't be reached, or not any more, that is ``CopyUnreachable``, also in mid-listing: a
-        listing that ends without it is whole, but for its Troubles.
+        listing that ends without it is whole, but for its Troubles. A copy without any file is unreachable, too, on
+        entering or at the end of listing all of it: a disk that is not mounted looks just so.
     C4  Nothing is written, and nothing outside of the copy is read, whatever a listing, a link or a caller's path says.
     C5  Memory does not grow with the number of files. So a path that a careless store lists twice comes twice: the
         caller, who has to find each one anyway, notices.
@@ -19,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 
 class Kind(StrEnum):
@@ -78,8 +79,8 @@ class Trouble(NamedTuple):
     What could not be looked at, or a name that can't be carried: never to be taken for missing.
 
     Attributes:
-        path: of a file; or of a folder, of which nothing below was seen then; empty for the whole copy. As it stands
-            in the listing, so harmless for showing only.
+        path: of a file; or of a folder, of which not all may have been seen then; empty for the whole copy, where from
+            now on no absence proves anything. As it stands in the listing, so only to be shown or compared.
         message: what happened and what to do, without the path.
     """
 
@@ -113,6 +114,18 @@ class CopyFile(Protocol):
 
     def close(self) -> None:
         """Let go of the file; may be called twice."""
+
+
+@runtime_checkable
+class LimitedNames(Protocol):
+    """What a kind of copy has, besides being one, that can't carry all names that a file system can."""
+
+    def find_name_fault(self, path: bytes) -> str | None:
+        """
+        Tell why a root's file of this path can't be there under its name; None if it can.
+
+        Such a file is not comparable: its absence from the listing says nothing.
+        """
 
 
 class Copy(Protocol):

@@ -1,0 +1,163 @@
+"""
+A copy that is a file of digests: what md5sum, BSD's tools, hashdeep, BagIt, SFV tools and ``integrity sum`` write.
+
+It has digests and perhaps sizes, no bytes. What its lines look like is for ``hashing.sums`` to know.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from stat import S_ISREG
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from integrity.copies.names import find_fault, is_below
+from integrity.copies.protocol import CopyFile, Entry, Kind, Published, Trouble
+from integrity.errors import CopyUnreachable, Unreadable, show_path
+from integrity.hashing.algorithms import BLAKE3, CRC32, MD5, SHA1, SHA256, SHA512, XXH64, XXH128, Algorithm
+from integrity.hashing.sums.manifest import Manifest
+from integrity.hashing.sums.records import BadLine
+from integrity.hashing.sums.records import Entry as Line
+
+_KINDS = {
+    MD5: Kind.MD5,
+    SHA1: Kind.SHA1,
+    SHA256: Kind.SHA256,
+    SHA512: Kind.SHA512,
+    XXH64: Kind.XXH64,
+    XXH128: Kind.XXH3_128,
+    BLAKE3: Kind.BLAKE3,
+    CRC32: Kind.CRC32,
+}
+_BAD_AT_MOST = 100_000  # so many lines at the beginning that are none: it is no manifest
+
+
+class ManifestCopy:
+    """
+    A file of digests as a copy.
+
+    Lines of one file that follow each other are one entry, as where a tool wrote several digests of each.
+
+    Args:
+        path: of the manifest.
+        tops: beginnings of names that stand for the copy itself, and are taken away: the root's absolute path where
+            names are absolute, ``data`` where a bag holds what the root has.
+        algorithm: the only one that is read: BLAKE3 for what b3sum wrote, which looks like SHA-256; None for all.
+    """
+
+    has_bytes = False
+    remote_kinds: frozenset[Kind] = frozenset()
+
+    def __init__(self, path: bytes, *, tops: Sequence[bytes] = (), algorithm: Algorithm | None = None) -> None:
+        self.shown = show_path(path)
+        self._path = path
+        self._tops = tuple(top.rstrip(b"/") + b"/" for top in tops)
+        self._wanted = () if algorithm is None else (algorithm,)
+
+    def __enter__(self) -> Self:
+        """Read up to the first entry; see ``Copy``."""
+        bad = 0
+        for line in self._read():
+            if isinstance(line, Line):
+                return self
+            bad += 1
+            if bad == _BAD_AT_MOST:
+                break
+        said = f"no line of it can be used ({bad:,} were looked at)" if bad else "holds no digests"
+        raise CopyUnreachable(f"{self.shown}: {said}; is it a manifest?")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Do nothing: the file is open only while it is read."""
+
+    def list(self, prefix: bytes = b"") -> Iterator[Entry | Trouble]:
+        """List what the lines say, in their order; see ``Copy``."""
+        fault = find_fault(prefix) if prefix else None
+        if fault is not None:
+            yield Trouble(prefix, fault)
+            return
+        for found in _join(map(self._translate, self._read())):
+            # A line that can't be read may have been of any file.
+            if isinstance(found, Trouble) or is_below(found.path, prefix):
+                yield found
+
+    def digest(self, paths: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:
+        """Refuse: there is nothing that computes."""
+        raise ValueError(f"a manifest computes no digests: {kind} of {len(paths)} files")
+
+    def open(self, path: bytes) -> CopyFile:
+        """Refuse: there are no bytes."""
+        message = f"cannot open {show_path(path)}: {self.shown} is a manifest, which holds digests only"
+        raise Unreadable(f"{message}; give a copy that has the files", errno=errno.ENOTSUP)
+
+    def _read(self) -> Iterator[Line | BadLine]:
+        try:
+            with open(self._path, "rb", opener=_open_without_waiting) as stream:
+                before = self._stat(stream)
+                yield from Manifest(stream, name=self._path, wanted=self._wanted).read()
+                after = self._stat(stream)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise CopyUnreachable(
+                f"{self.shown}: can't be read: {reason}; mount its disk, or correct the path or its permissions"
+            ) from error
+        if before != after:
+            raise CopyUnreachable(f"{self.shown}: was written to while it was read; try again when it is finished")
+
+    def _stat(self, stream: BinaryIO) -> tuple[int, int, int]:
+        stat = os.fstat(stream.fileno())
+        if not S_ISREG(stat.st_mode):
+            raise CopyUnreachable(f"{self.shown}: is no regular file; give a manifest or a folder")
+        return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+    def _translate(self, line: Line | BadLine) -> Entry | Trouble:
+        if isinstance(line, BadLine):
+            return Trouble(b"", f"line {line.line:,} of the manifest can't be read, so its file is not known")
+        path = self._cut(line.path)
+        fault = find_fault(path)
+        if fault is not None:
+            return Trouble(line.path, f"(line {line.line:,}) {fault}")
+        published = (Published(_KINDS[one], digest) for one, digest in line.digests.items() if one in _KINDS)
+        return Entry(path, line.size_bytes, None, tuple(published))
+
+    def _cut(self, name: bytes) -> bytes:
+        """Take away what means nothing (``./``, double slashes), and what stands for the copy itself."""
+        if name.startswith(b"./") or b"//" in name or b"/./" in name:
+            parts = [part for part in name.split(b"/") if part not in (b"", b".")]
+            name = (b"/" if name.startswith(b"/") else b"") + b"/".join(parts)
+        for top in self._tops:
+            if name.startswith(top):
+                return name[len(top) :]
+        return name
+
+
+def _open_without_waiting(path: str | bytes, flags: int) -> int:
+    """Open at once, even if what was a file has become a FIFO that nobody writes to."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _join(found: Iterable[Entry | Trouble]) -> Iterator[Entry | Trouble]:
+    """Make one entry of those that follow each other for one path and do not contradict each other."""
+    last: Entry | None = None
+    for one in found:
+        if last is not None and isinstance(one, Entry) and one.path == last.path and _agree(last, one):
+            size_bytes = last.size_bytes if one.size_bytes is None else one.size_bytes
+            published = tuple(dict.fromkeys((*last.published, *one.published)))
+            last = Entry(last.path, size_bytes, None, published)
+            continue
+        if last is not None:
+            yield last
+        last = one if isinstance(one, Entry) else None
+        if last is None:
+            yield one
+    if last is not None:
+        yield last
+
+
+def _agree(first: Entry, second: Entry) -> bool:
+    kinds = {published.kind: published.value for published in first.published}
+    is_size_equal = None in (first.size_bytes, second.size_bytes) or first.size_bytes == second.size_bytes
+    return is_size_equal and all(kinds.get(one.kind, one.value) == one.value for one in second.published)

@@ -1,0 +1,322 @@
+"""
+What every kind of copy is held to (C1 to C7 of ``copies.protocol``).
+
+A kind has a subclass of ``CopySuite`` named ``Test...`` with the fixtures ``make`` and ``gone``. A folder is planted,
+and what the kind makes of it is compared with the folder. C6 and C7 are for each kind's own tests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from integrity.copies.names import find_fault
+from integrity.copies.protocol import Copy, Entry, Kind, LimitedNames, Published, Trouble
+from integrity.errors import CopyUnreachable, ReadError, Unreadable
+
+MakeCopy = Callable[[Path], Copy]
+"""Make a copy, not entered yet, of what is in a folder; the folder may serve as the copy itself."""
+
+LARGE = bytes(range(251)) * 12_000  # 3 MB without a power of two in it
+PLANTED: dict[bytes, bytes] = {
+    b"plain.txt": b"plain",
+    b"empty": b"",
+    b"large.bin": LARGE,
+    b"sub/plain.txt": b"another",
+    b"sub/deep/er/file": b"deep",
+    b"sub2/file": b"no part of sub",
+    b"sub.txt": b"no part of sub, either",
+    b"-rf": b"dash",
+    b"--help": b"dashes",
+    b" lead and trail ": b"spaces",
+    b"back\\slash": b"backslash",
+    b"new\nline": b"newline",
+    b"return\r": b"carriage return",
+    b"tab\there": b"tab",
+    b"bad\xff\xfeutf8": b"not UTF-8",
+    b"\x01\x1b[31mred": b"escapes",
+    b"quote'\"`$(touch pwned);&|<>*?[a]{b,c}": b"shell",
+    "caf\u00e9".encode(): b"NFC",
+    "cafe\u0301".encode(): b"NFD",
+    "\U0001f4f7 photo.jpg".encode(): b"emoji",
+    b"#1 100%": b"comment",
+    b"%41": b"percent",
+    b"+plus&amp;": b"markup",
+    b"...": b"three dots",
+    b".hidden": b"hidden",
+    b"~": b"tilde",
+    b"colon:name": b"colon",
+    b"ERROR": b"a word",
+    b"odd\nfolder/bad\xff": b"odd all the way",
+    b"x" * 255: b"long",
+}
+
+_HASHES: dict[Kind, Callable[[bytes], bytes]] = {
+    Kind.MD5: lambda data: hashlib.md5(data).digest(),
+    Kind.SHA1: lambda data: hashlib.sha1(data).digest(),
+    Kind.SHA256: lambda data: hashlib.sha256(data).digest(),
+    Kind.SHA512: lambda data: hashlib.sha512(data).digest(),
+}
+
+
+def plant(folder: Path) -> None:
+    """Put the files there, and beside them what is no file."""
+    for path, data in PLANTED.items():
+        target = bytes(folder) + b"/" + path
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "wb") as file:
+            file.write(data)
+    outside = folder.parent / "outside"
+    outside.mkdir()
+    (outside / "secret").write_bytes(b"not for you")
+    (folder / "to-file").symlink_to("plain.txt")
+    (folder / "to-outside").symlink_to(outside)
+    (folder / "to-nothing").symlink_to("nowhere")
+    (folder / "empty-folder").mkdir()
+    os.mkfifo(folder / "fifo")
+
+
+def carried(copy: Copy) -> dict[bytes, bytes]:
+    """Tell what of the planted files a copy can carry under their names."""
+    if not isinstance(copy, LimitedNames):
+        return PLANTED
+    return {path: data for path, data in PLANTED.items() if copy.find_name_fault(path) is None}
+
+
+def list_entries(copy: Copy, prefix: bytes = b"") -> dict[bytes, Entry]:
+    """List what a copy has, no path twice."""
+    entries = [found for found in copy.list(prefix) if isinstance(found, Entry)]
+    by_path = {entry.path: entry for entry in entries}
+    assert len(by_path) == len(entries)
+    return by_path
+
+
+class CopySuite:
+    """The tests; ``published`` are the kinds of digests that listings of this kind of copy have for each file."""
+
+    published: frozenset[Kind] = frozenset()
+    states_size = True
+
+    @pytest.fixture
+    def make(self) -> MakeCopy:
+        """Give what makes copies of this kind."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def gone(self) -> Copy:
+        """Give a copy whose place does not exist, or does not answer."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def tree(self, tmp_path: Path) -> Path:
+        """Plant the files."""
+        folder = tmp_path / "planted"
+        folder.mkdir()
+        plant(folder)
+        return folder
+
+    def test_every_file_is_listed_and_nothing_else(self, make: MakeCopy, tree: Path) -> None:
+        """C1, C2: odd names come as they are; links, FIFOs and folders don't; what can't be carried is a Trouble."""
+        with make(tree) as copy:
+            found = list(copy.list())
+            expected = carried(copy)
+        assert expected.keys() == {entry.path for entry in found if isinstance(entry, Entry)}
+        assert len(PLANTED) - len(expected) >= sum(isinstance(one, Trouble) for one in found)
+        assert all(find_fault(entry.path) is None for entry in found if isinstance(entry, Entry))
+
+    def test_sizes_and_digests_are_those_of_the_files(self, make: MakeCopy, tree: Path) -> None:
+        """What a listing states is true, and it states what its kind of copy always does."""
+        with make(tree) as copy:
+            for path, entry in list_entries(copy).items():
+                data = PLANTED[path]
+                assert entry.size_bytes == len(data) or not (self.states_size or entry.size_bytes is not None)
+                assert self.published <= {published.kind for published in entry.published}
+                for published in entry.published:
+                    if published.kind in _HASHES:
+                        assert Published(published.kind, _HASHES[published.kind](data)) == published
+
+    @pytest.mark.parametrize(
+        ("prefix", "expected"),
+        [
+            (b"sub", {b"sub/plain.txt", b"sub/deep/er/file"}),
+            (b"sub/deep", {b"sub/deep/er/file"}),
+            (b"plain.txt", {b"plain.txt"}),
+            (b"sub/plain.txt", {b"sub/plain.txt"}),
+            (b"su", set()),
+            (b"no/such", set()),
+            (b"plain.txt/below", set()),
+            (b"to-file", set()),
+            (b"to-outside", set()),
+            (b"to-outside/secret", set()),
+            (b"fifo", set()),
+            (b"empty-folder", set()),
+            (b"../outside", set()),
+            (b"sub/../../outside", set()),
+            (b"/etc", set()),
+            (b"sub\0", set()),
+        ],
+    )
+    def test_prefix_limits_to_whole_names(
+        self, make: MakeCopy, tree: Path, prefix: bytes, expected: set[bytes]
+    ) -> None:
+        """A prefix is a folder or a file; what is not there is nothing, and what leads out (C4) is never followed."""
+        with make(tree) as copy:
+            assert expected == list_entries(copy, prefix).keys()
+
+    def test_listing_can_be_repeated(self, make: MakeCopy, tree: Path) -> None:
+        """Two listings of one copy say the same."""
+        with make(tree) as copy:
+            assert list_entries(copy) == list_entries(copy)
+
+    def test_many_files_are_listed_once_each(self, make: MakeCopy, tmp_path: Path) -> None:
+        """Five thousand files in a few folders: each once."""
+        folder = tmp_path / "many"
+        for number in range(5_000):
+            place = folder / f"folder {number % 7}"
+            place.mkdir(parents=True, exist_ok=True)
+            (place / f"{number}.txt").write_bytes(b"%d" % number)
+        with make(folder) as copy:
+            assert {b"folder %d/%d.txt" % (number % 7, number) for number in range(5_000)} == list_entries(copy).keys()
+
+    def test_bytes_are_those_of_the_file(self, make: MakeCopy, tree: Path) -> None:
+        """Whole files, odd names among them."""
+        with make(tree) as copy:
+            if not copy.has_bytes:
+                pytest.skip("this kind of copy has no bytes")
+            for path, data in carried(copy).items():
+                file = copy.open(path)
+                assert file.size_bytes == len(data)
+                assert data == file.read(0, len(data) + 10)
+                file.close()
+                file.close()
+
+    def test_any_place_of_a_file_can_be_read(self, make: MakeCopy, tree: Path) -> None:
+        """Pieces in order, back and forth, across the end and behind it; two files at a time."""
+        with make(tree) as copy:
+            if not copy.has_bytes:
+                pytest.skip("this kind of copy has no bytes")
+            file, other = copy.open(b"large.bin"), copy.open(b"plain.txt")
+            size = len(LARGE)
+            step = 700_001
+            assert LARGE == b"".join(file.read(offset, step) for offset in range(0, size, step))
+            for offset, length in ((5, 1), (1_048_570, 20), (0, 4096), (size - 7, 7), (size - 7, 100), (2_000_000, 3)):
+                assert LARGE[offset : offset + length] == file.read(offset, length)
+                assert b"lai" == other.read(1, 3)
+            assert b"" == file.read(size, 10)
+            assert b"" == file.read(size + 10, 10)
+            assert b"" == file.read(0, 0)
+            file.close()
+            other.close()
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            b"no-such-file",
+            b"sub",
+            b"to-file",
+            b"to-outside/secret",
+            b"fifo",
+            b"",
+            b".",
+            b"../outside/secret",
+            b"sub/../../outside/secret",
+            b"sub/../plain.txt",
+            b"/etc/passwd",
+            b"plain.txt\0",
+            b"plain.txt/",
+            b"./plain.txt",
+        ],
+    )
+    def test_nothing_but_a_file_of_the_copy_is_opened(self, make: MakeCopy, tree: Path, path: bytes) -> None:
+        """C4: what is no regular file of the copy under just this path is a ReadError, and nothing waits for it."""
+        with make(tree) as copy, pytest.raises(ReadError):
+            copy.open(path)
+
+    def test_copy_without_bytes_says_so(self, make: MakeCopy, tree: Path) -> None:
+        """What has digests only opens nothing."""
+        with make(tree) as copy:
+            if not copy.has_bytes:
+                with pytest.raises(Unreadable, match="plain"):
+                    copy.open(b"plain.txt")
+
+    def test_digests_are_computed_over_there(self, make: MakeCopy, tree: Path) -> None:
+        """Each path once, in the order asked; what is no file has a Trouble instead of a digest."""
+        with make(tree) as copy:
+            none = [b"no-such-file", b"sub", b"to-file", b"fifo", b"../outside/secret", b"/etc/passwd"]
+            paths = [*none, *carried(copy)]
+            for kind in copy.remote_kinds:
+                digests = list(copy.digest(paths, kind))
+                assert paths == [path for path, _ in digests]
+                assert all(isinstance(digest, Trouble) for _, digest in digests[: len(none)])
+                for path, digest in digests[len(none) :]:
+                    assert isinstance(digest, bytes), (path, digest)
+                    assert kind not in _HASHES or _HASHES[kind](PLANTED[path]) == digest
+
+    def test_digests_of_other_kinds_are_refused(self, make: MakeCopy, tree: Path) -> None:
+        """What can't be computed over there is a mistake of the caller."""
+        with make(tree) as copy:
+            for kind in set(Kind) - copy.remote_kinds:
+                with pytest.raises(ValueError, match="digest"):
+                    list(copy.digest([b"plain.txt"], kind))
+
+    def test_nothing_is_left_when_a_listing_is_given_up(self, make: MakeCopy, tree: Path) -> None:
+        """Leaving in mid-listing and with a file half read closes descriptors, threads and programs."""
+        made = make(tree)
+        before = _count_left()
+        with made as copy:
+            listing = copy.list()
+            next(listing)
+            if copy.has_bytes:
+                file = copy.open(b"large.bin")
+                file.read(0, 10)
+                file.close()
+            del listing
+        assert before == _count_left()
+
+    def test_nothing_is_written(self, make: MakeCopy, tree: Path) -> None:
+        """C4: after listing, reading and digests the planted folder is as it was."""
+        before = _take_stock(tree)
+        with make(tree) as copy:
+            list_entries(copy)
+            for kind in copy.remote_kinds:
+                list(copy.digest([b"plain.txt", b"-rf"], kind))
+            if copy.has_bytes:
+                file = copy.open(b"plain.txt")
+                file.read(0, 5)
+                file.close()
+        assert before == _take_stock(tree)
+
+    def test_copy_without_files_is_unreachable(self, make: MakeCopy, tmp_path: Path) -> None:
+        """C3: an unmounted disk looks like an empty folder; nothing is said of files then."""
+        folder = tmp_path / "nothing"
+        folder.mkdir()
+        with pytest.raises(CopyUnreachable), make(folder) as copy:
+            list(copy.list())
+
+    def test_copy_that_is_not_there_is_unreachable(self, gone: Copy) -> None:
+        """C3: the message names the copy and what to do, and nothing is left."""
+        before = _count_left()
+        with pytest.raises(CopyUnreachable, match=";") as caught, gone as copy:
+            list(copy.list())
+        assert gone.shown in str(caught.value)
+        assert before == _count_left()
+
+
+def _count_left() -> tuple[int, int, list[str]]:
+    """Count descriptors and threads, and list the programs that were started and not yet waited for."""
+    children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text(encoding="ascii").split()
+    return len(os.listdir("/proc/self/fd")), threading.active_count(), children
+
+
+def _take_stock(folder: Path) -> dict[str, tuple[int, int, int]]:
+    stock = {}
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            stat = os.lstat(os.path.join(place, name))
+            stock[os.path.join(place, name)] = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+    return stock
