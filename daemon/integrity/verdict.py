@@ -1,7 +1,8 @@
 """
-The one decision table: from what was seen of a file to what is said of it (R1, R2, R3, R6).
+The decision tables: from what was seen of a file, and of its copy, to what is said of them (R1, R2, R3, R6).
 
 Pure: no I/O, no clock. What it leaves to others: reading the file, comparing digests, and what follows from a verdict.
+``judge`` holds a file against the catalog; ``arbitrate`` has catalog, file and copy vote on who is right.
 
 Invariants, each proved over the full cross product of evidence:
 
@@ -10,6 +11,11 @@ I2  Rot is never said of a racy baseline, nor of a file whose mtime and ctime bo
 I3  Without a trusted ctime rot is at most ``no_ctime``; after an unclean shutdown at most ``after_crash``.
 I4  A new baseline is taken only for a verdict that somebody's write explains.
 I5  The inode alone never decides; where inodes are not stable it is not even looked at.
+I6  A repair is proposed only from a copy that is what the catalog says, for a file that is not, and whose own content
+    is not accounted for by a write that was anybody's right.
+I7  A backup is proposed only of a file that is what the catalog says, or whose new content a write explains.
+I8  What could not be compared is never in order, and neither is a copy that was not found to be good; but for files
+    that were deleted on purpose, of which no copy is owed.
 """
 
 from __future__ import annotations
@@ -250,3 +256,171 @@ def confirm(baseline: Pair, first: Pair, rereads: Sequence[Pair]) -> Confirmatio
     readings_md5 = {pair.md5 for pair in (first, *rereads) if pair.md5 is not None}
     is_steady = len(readings) <= 1 and len(readings_md5) <= 1
     return Confirmation.PERSISTENT if is_steady else Confirmation.UNSTEADY
+
+
+class CopyVote(StrEnum):
+    """What a copy of a file says, held against the catalog."""
+
+    SAME = "same"  # as the catalog
+    OLDER = "older"  # as an older baseline that history knows
+    DIFFERS = "differs"  # as nothing that was ever recorded
+    MISSING = "missing"  # the copy was listed whole, and the file is not there
+    UNREADABLE = "unreadable"
+    NOT_COMPARABLE = "not_comparable"  # neither digest nor bytes that could be held against what is recorded
+
+
+class Outcome(StrEnum):
+    """Who is right."""
+
+    IN_ORDER = "in_order"
+    REPAIRABLE = "repairable"  # the file is bad, the copy is what was recorded
+    COPY_DIFFERS = "copy_differs"  # the copy is bad
+    COPY_STALE = "copy_stale"  # the copy is an older version
+    COPY_MISSING = "copy_missing"
+    COPY_UNREADABLE = "copy_unreadable"
+    COPIED_DAMAGE = "copied_damage"  # both are equal, not what was recorded, and nobody wrote
+    MISSED_CHANGE = "missed_change"  # both are equal, not what was recorded, and somebody wrote or history knows it
+    ALL_DIFFER = "all_differ"
+    NOT_COMPARABLE = "not_comparable"
+
+
+class Stand(StrEnum):
+    """What a file's verdict means when its copy is asked, too."""
+
+    GOOD = "good"  # what the catalog says
+    WRITTEN = "written"  # new content that a write explains
+    DAMAGED = "damaged"  # other content that no write explains
+    CONTESTED = "contested"  # other content that somebody wrote, though nobody should have
+    LOST = "lost"  # no content to be had: unreadable, or gone from an archive
+    DELETED = "deleted"  # gone on purpose
+
+
+@dataclass(frozen=True, slots=True)
+class Arbitration:
+    """
+    What three votes come to.
+
+    Args:
+        outcome: who is right.
+        finding: about the copy; None for what is in order, or what the finding about the file itself says already.
+        words: what to do next; empty when there is nothing to do.
+        command: that does it, with ``{path}`` (of the file), ``{root}`` and ``{copy}`` to be filled in, ``OTHER`` and
+            ``WHY`` for the reader to fill in.
+    """
+
+    outcome: Outcome
+    finding: FindingKind | None
+    words: str = ""
+    command: str | None = None
+
+
+def find_stand(judgement: Judgement) -> Stand:
+    """Tell what a verdict of the first table means for the second."""
+    verdict = judgement.verdict
+    if verdict in _STANDS:
+        return _STANDS[verdict]
+    return Stand.CONTESTED if judgement.because is None else Stand.WRITTEN
+
+
+_STANDS = {
+    Verdict.INTACT: Stand.GOOD,
+    Verdict.ROT: Stand.DAMAGED,
+    Verdict.SILENT_REWRITE: Stand.DAMAGED,
+    Verdict.SHRUNK: Stand.CONTESTED,
+    Verdict.UNREADABLE: Stand.LOST,
+    Verdict.MISSING: Stand.LOST,
+    Verdict.DELETED: Stand.DELETED,
+}
+
+
+def arbitrate(judgement: Judgement, vote: CopyVote, *, are_equal: bool = False) -> Arbitration:
+    """
+    Decide between catalog, file and copy.
+
+    Args:
+        judgement: of the file against the catalog.
+        vote: of the copy against the catalog.
+        are_equal: the file's content and the copy's are the same; looked at only where the votes leave it open, which
+            is when both differ from the catalog.
+    """
+    stand = find_stand(judgement)
+    outcome = _find_outcome(stand, vote, are_equal=are_equal)
+    words, command = _find_step(stand, outcome)
+    return Arbitration(outcome, _COPY_FINDINGS.get(outcome), words, command)
+
+
+def _find_outcome(stand: Stand, vote: CopyVote, *, are_equal: bool) -> Outcome:
+    if stand is Stand.DELETED:
+        return Outcome.IN_ORDER
+    if vote in _SILENT:
+        return _SILENT[vote]
+    if stand is Stand.GOOD:
+        return _BESIDE_GOOD[vote]
+    if vote is CopyVote.SAME:
+        return Outcome.COPY_STALE if stand is Stand.WRITTEN else Outcome.REPAIRABLE
+    is_same_change = are_equal and stand is not Stand.LOST
+    if vote is CopyVote.OLDER:
+        return Outcome.MISSED_CHANGE if is_same_change else Outcome.COPY_STALE
+    if stand is Stand.LOST:
+        return Outcome.COPY_DIFFERS
+    if not is_same_change:
+        return Outcome.ALL_DIFFER
+    return Outcome.COPIED_DAMAGE if stand is Stand.DAMAGED else Outcome.MISSED_CHANGE
+
+
+_SILENT = {
+    CopyVote.MISSING: Outcome.COPY_MISSING,
+    CopyVote.UNREADABLE: Outcome.COPY_UNREADABLE,
+    CopyVote.NOT_COMPARABLE: Outcome.NOT_COMPARABLE,
+}
+_BESIDE_GOOD = {
+    CopyVote.SAME: Outcome.IN_ORDER,
+    CopyVote.OLDER: Outcome.COPY_STALE,
+    CopyVote.DIFFERS: Outcome.COPY_DIFFERS,
+}
+_COPY_FINDINGS = {
+    Outcome.COPY_DIFFERS: FindingKind.COPY_DIFFERS,
+    Outcome.COPY_STALE: FindingKind.COPY_STALE,
+    Outcome.COPY_MISSING: FindingKind.COPY_MISSING,
+    Outcome.COPY_UNREADABLE: FindingKind.COPY_UNREADABLE,
+    Outcome.COPIED_DAMAGE: FindingKind.COPY_DIFFERS,
+    Outcome.ALL_DIFFER: FindingKind.COPY_DIFFERS,
+    Outcome.NOT_COMPARABLE: FindingKind.COPY_NOT_COMPARABLE,
+}
+
+_COMPARE = "integrity compare {path} --with {copy}"
+_FROM_OTHER = "integrity repair {path} --from OTHER"
+_STEPS = {
+    Outcome.IN_ORDER: ("", None),
+    Outcome.REPAIRABLE: ("put the good bytes back from the copy", "integrity repair {path} --from {copy}"),
+    Outcome.COPY_DIFFERS: ("back the file up again, then compare", _COMPARE),
+    Outcome.COPY_STALE: ("run the backup again, then compare", _COMPARE),
+    Outcome.COPY_MISSING: ("run the backup again, then compare", _COMPARE),
+    Outcome.COPY_UNREADABLE: ("look at the copy's disk, server and permissions, then compare again", _COMPARE),
+    Outcome.COPIED_DAMAGE: (
+        "the damage was backed up: keep older backups from being deleted, and get the file from one of them",
+        _FROM_OTHER,
+    ),
+    Outcome.MISSED_CHANGE: ("file and copy agree: have the change recorded", "integrity scan {path}"),
+    Outcome.ALL_DIFFER: ("run the backup again, then compare", _COMPARE),
+    Outcome.NOT_COMPARABLE: ("have the copy's bytes read", _COMPARE + " --read"),
+}
+# Where the file is no good, backing it up would only spread that.
+_STEPS_WITHOUT_GOOD_FILE = {
+    Outcome.COPY_DIFFERS: ("neither file nor copy is what was recorded: get it from another backup", _FROM_OTHER),
+    Outcome.COPY_STALE: ("do not back it up: look for a newer copy, or take this older version", _FROM_OTHER),
+    Outcome.COPY_MISSING: ("do not back it up: this copy never had it, get it from another one", _FROM_OTHER),
+    Outcome.MISSED_CHANGE: (
+        "file and copy agree: if the change was meant, accept it",
+        "integrity accept {path} --reason WHY",
+    ),
+    Outcome.ALL_DIFFER: ("catalog, file and copy all differ: look at all three", "integrity explain {path}"),
+}
+
+
+def _find_step(stand: Stand, outcome: Outcome) -> tuple[str, str | None]:
+    if stand is Stand.CONTESTED and outcome is Outcome.REPAIRABLE:
+        return "somebody wrote to it: if that was not meant, put the recorded bytes back", _STEPS[outcome][1]
+    if stand not in (Stand.GOOD, Stand.WRITTEN) and outcome in _STEPS_WITHOUT_GOOD_FILE:
+        return _STEPS_WITHOUT_GOOD_FILE[outcome]
+    return _STEPS[outcome]

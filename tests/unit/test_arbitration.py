@@ -1,0 +1,180 @@
+"""The second decision table, catalog against file against copy, over its full cross product."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from integrity.model import BaselineReason, Capability, FindingKind, Policy
+from integrity.verdict import (
+    Arbitration,
+    Circumstances,
+    Content,
+    CopyVote,
+    Judgement,
+    Outcome,
+    Shift,
+    Stand,
+    Verdict,
+    WitnessShift,
+    arbitrate,
+    find_stand,
+    judge,
+)
+
+BOOLEANS = (False, True)
+
+
+def every_judgement() -> set[Judgement]:
+    """Collect what the first table can say at all, over its own cross product."""
+    found = set()
+    for has_ctime, content, size, mtime, ctime, inode in product(BOOLEANS, Content, BOOLEANS, Shift, *[BOOLEANS] * 2):
+        if not has_ctime and not ctime:
+            continue
+        capability = Capability("any", has_ctime, True, 20_000_000, True, False)
+        for policy, racy, rewrites, unclean, prefix, rotated in product(Policy, *[BOOLEANS] * 5):
+            circumstances = Circumstances(policy, racy, rewrites, unclean, prefix, rotated)
+            found.add(judge(capability, content, WitnessShift(size, mtime, ctime, inode), circumstances))
+    return found
+
+
+JUDGEMENTS = sorted(every_judgement(), key=repr)
+CASES = list(product(JUDGEMENTS, CopyVote, BOOLEANS))
+
+GOOD = Judgement(Verdict.INTACT)
+ROT = Judgement(Verdict.ROT)
+REWRITE = Judgement(Verdict.SILENT_REWRITE)
+EDITED = Judgement(Verdict.CHANGED, because=BaselineReason.EDITED)
+ROLLED_BACK = Judgement(Verdict.ROLLED_BACK, because=BaselineReason.ROLLED_BACK)
+IN_ARCHIVE = Judgement(Verdict.CHANGED)
+SHRUNK = Judgement(Verdict.SHRUNK)
+UNREADABLE = Judgement(Verdict.UNREADABLE)
+MISSING = Judgement(Verdict.MISSING)
+DELETED = Judgement(Verdict.DELETED)
+
+TABLE = {
+    # file, copy: when unequal, when equal
+    (GOOD, CopyVote.SAME): (Outcome.IN_ORDER, Outcome.IN_ORDER),
+    (GOOD, CopyVote.OLDER): (Outcome.COPY_STALE, Outcome.COPY_STALE),
+    (GOOD, CopyVote.DIFFERS): (Outcome.COPY_DIFFERS, Outcome.COPY_DIFFERS),
+    (EDITED, CopyVote.SAME): (Outcome.COPY_STALE, Outcome.COPY_STALE),
+    (EDITED, CopyVote.OLDER): (Outcome.COPY_STALE, Outcome.MISSED_CHANGE),
+    (EDITED, CopyVote.DIFFERS): (Outcome.ALL_DIFFER, Outcome.MISSED_CHANGE),
+    (ROLLED_BACK, CopyVote.OLDER): (Outcome.COPY_STALE, Outcome.MISSED_CHANGE),
+    (ROT, CopyVote.SAME): (Outcome.REPAIRABLE, Outcome.REPAIRABLE),
+    (ROT, CopyVote.OLDER): (Outcome.COPY_STALE, Outcome.MISSED_CHANGE),
+    (ROT, CopyVote.DIFFERS): (Outcome.ALL_DIFFER, Outcome.COPIED_DAMAGE),
+    (REWRITE, CopyVote.SAME): (Outcome.REPAIRABLE, Outcome.REPAIRABLE),
+    (REWRITE, CopyVote.DIFFERS): (Outcome.ALL_DIFFER, Outcome.COPIED_DAMAGE),
+    (IN_ARCHIVE, CopyVote.SAME): (Outcome.REPAIRABLE, Outcome.REPAIRABLE),
+    (IN_ARCHIVE, CopyVote.DIFFERS): (Outcome.ALL_DIFFER, Outcome.MISSED_CHANGE),
+    (SHRUNK, CopyVote.SAME): (Outcome.REPAIRABLE, Outcome.REPAIRABLE),
+    (SHRUNK, CopyVote.DIFFERS): (Outcome.ALL_DIFFER, Outcome.MISSED_CHANGE),
+    (UNREADABLE, CopyVote.SAME): (Outcome.REPAIRABLE, Outcome.REPAIRABLE),
+    (UNREADABLE, CopyVote.OLDER): (Outcome.COPY_STALE, Outcome.COPY_STALE),
+    (UNREADABLE, CopyVote.DIFFERS): (Outcome.COPY_DIFFERS, Outcome.COPY_DIFFERS),
+    (MISSING, CopyVote.SAME): (Outcome.REPAIRABLE, Outcome.REPAIRABLE),
+    (MISSING, CopyVote.OLDER): (Outcome.COPY_STALE, Outcome.COPY_STALE),
+    (MISSING, CopyVote.DIFFERS): (Outcome.COPY_DIFFERS, Outcome.COPY_DIFFERS),
+}
+
+
+@pytest.mark.parametrize(("votes", "expected"), TABLE.items(), ids=str)
+def test_each_row_of_the_table(votes, expected):
+    """Who is right, when file and copy are unequal and when they are equal."""
+    judgement, vote = votes
+    assert expected == tuple(arbitrate(judgement, vote, are_equal=are_equal).outcome for are_equal in BOOLEANS)
+
+
+def test_repair_is_proposed_only_from_a_proven_copy():
+    """I6: the copy is what was recorded, the file is not, and its own content is nobody's intention."""
+    for judgement, vote, are_equal in CASES:
+        if arbitrate(judgement, vote, are_equal=are_equal).outcome is Outcome.REPAIRABLE:
+            assert vote is CopyVote.SAME
+            assert judgement.verdict is not Verdict.INTACT
+            assert judgement.because is None
+        elif vote is CopyVote.SAME:
+            assert judgement.because is not None or judgement.verdict in (Verdict.INTACT, Verdict.DELETED)
+
+
+def test_damaged_file_is_never_to_be_backed_up():
+    """I7: to back up is said only of files that are as recorded, or that somebody edited."""
+    for judgement, vote, are_equal in CASES:
+        arbitration = arbitrate(judgement, vote, are_equal=are_equal)
+        is_backup = "backup again" in arbitration.words or "up again" in arbitration.words
+        if is_backup:
+            assert judgement.verdict is Verdict.INTACT or judgement.because is not None
+
+
+def test_nothing_is_in_order_but_what_was_found_to_be():
+    """I8: only a copy that is what the good file is; and what was deleted on purpose needs none."""
+    for judgement, vote, are_equal in CASES:
+        arbitration = arbitrate(judgement, vote, are_equal=are_equal)
+        if arbitration.outcome is Outcome.IN_ORDER:
+            assert judgement.verdict is Verdict.DELETED or (GOOD, CopyVote.SAME) == (judgement, vote)
+            assert Arbitration(Outcome.IN_ORDER, None) == arbitration
+        else:
+            assert arbitration.words
+            assert arbitration.command is not None
+
+
+def test_what_the_copy_does_not_say_is_never_good():
+    """I8: missing, unreadable and not comparable are just that, whatever became of the file."""
+    outcomes = {
+        CopyVote.MISSING: (Outcome.COPY_MISSING, FindingKind.COPY_MISSING),
+        CopyVote.UNREADABLE: (Outcome.COPY_UNREADABLE, FindingKind.COPY_UNREADABLE),
+        CopyVote.NOT_COMPARABLE: (Outcome.NOT_COMPARABLE, FindingKind.COPY_NOT_COMPARABLE),
+    }
+    for judgement, vote, are_equal in CASES:
+        if vote in outcomes and judgement.verdict is not Verdict.DELETED:
+            arbitration = arbitrate(judgement, vote, are_equal=are_equal)
+            assert outcomes[vote] == (arbitration.outcome, arbitration.finding)
+
+
+def test_copied_damage_needs_that_nobody_wrote():
+    """Equal and not as recorded: damage where no write explains it, a change where somebody wrote or history knows."""
+    for judgement, vote in product(JUDGEMENTS, CopyVote):
+        outcome = arbitrate(judgement, vote, are_equal=True).outcome
+        is_unexplained = judgement.verdict in (Verdict.ROT, Verdict.SILENT_REWRITE)
+        assert (outcome is Outcome.COPIED_DAMAGE) == (is_unexplained and vote is CopyVote.DIFFERS)
+        if outcome is Outcome.MISSED_CHANGE:
+            assert vote in (CopyVote.OLDER, CopyVote.DIFFERS)
+            assert find_stand(judgement) not in (Stand.GOOD, Stand.LOST, Stand.DELETED)
+            assert not is_unexplained or vote is CopyVote.OLDER
+
+
+def test_equality_matters_only_where_the_votes_leave_it_open():
+    """Where one of them is as recorded, or has no content, a caller's word on equality changes nothing."""
+    for judgement, vote in product(JUDGEMENTS, CopyVote):
+        outcomes = {arbitrate(judgement, vote, are_equal=are_equal) for are_equal in BOOLEANS}
+        if len(outcomes) > 1:
+            assert vote in (CopyVote.OLDER, CopyVote.DIFFERS)
+            assert find_stand(judgement) in (Stand.WRITTEN, Stand.DAMAGED, Stand.CONTESTED)
+
+
+def test_findings_speak_of_the_copy_only():
+    """What is wrong with the file itself is a finding of the first table already."""
+    kinds = {
+        arbitration.finding for arbitration in (arbitrate(judgement, vote, are_equal=e) for judgement, vote, e in CASES)
+    }
+    assert kinds - {None} <= {kind for kind in FindingKind if kind.value.startswith("copy_")}
+    assert arbitrate(ROT, CopyVote.SAME).finding is None
+    assert arbitrate(IN_ARCHIVE, CopyVote.DIFFERS, are_equal=True).finding is None
+    assert FindingKind.COPY_DIFFERS is arbitrate(ROT, CopyVote.DIFFERS, are_equal=True).finding
+
+
+def test_commands_name_what_the_caller_fills_in():
+    """Every command can be filled in, and only ``repair`` from a proven copy names that copy as a source."""
+    for judgement, vote, are_equal in CASES:
+        arbitration = arbitrate(judgement, vote, are_equal=are_equal)
+        if arbitration.command is not None:
+            filled = arbitration.command.format(path="FILE", root="ROOT", copy="COPY")
+            assert filled.startswith("integrity ")
+            assert "{" not in filled
+            assert ("--from COPY" in filled) == (arbitration.outcome is Outcome.REPAIRABLE)
+
+
+def test_every_outcome_can_happen():
+    """No row of the table is dead."""
+    assert set(Outcome) == {arbitrate(judgement, vote, are_equal=equal).outcome for judgement, vote, equal in CASES}
