@@ -20,6 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
 
+import pytest
+
+from support.machine import need_programs
 from support.programs import sh
 from support.waiting import wait_until
 
@@ -91,8 +94,9 @@ class SshBox:
             "KbdInteractiveAuthentication no",
             "UsePAM no",
             "StrictModes no",
-            "Subsystem sftp internal-sftp",
         ]
+        if not any(line.startswith("Subsystem") for line in lines):  # may be said once only
+            lines.append("Subsystem sftp internal-sftp")
         config.write_text("\n".join(lines) + "\n", encoding="utf-8")
         command = [_SSHD, "-D", "-f", str(config), "-E", str(self.folder / "log")]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
@@ -103,6 +107,12 @@ class SshBox:
         assert self._process.poll() is None, (self.folder / "log").read_text(encoding="utf-8")
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def restart(self, *options: str) -> None:
+        """Start it again with other options."""
+        self.stop()
+        self.options = list(options)
+        self.start()
 
     def stop(self) -> None:
         """End sshd and all its connections."""
@@ -117,11 +127,24 @@ class SshBox:
         assert self._process is not None
         self._kill_below(self._process.pid)
 
+    def find_connections(self) -> list[int]:
+        """Find the processes that serve connections now."""
+        return _find_children(self._process.pid) if self._process else []
+
     def _kill_below(self, pid: int) -> None:
         for child in _find_children(pid):
             self._kill_below(child)
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
+
+
+def make_sshbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> SshBox:
+    """Make an sshd whose client is this process from now on; skip the test where there is none."""
+    need_programs("sshd", "ssh-keygen")
+    box = SshBox(tmp_path / "box", *options)
+    monkeypatch.setenv("HOME", str(box.home))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    return box
 
 
 def _find_children(pid: int) -> list[int]:

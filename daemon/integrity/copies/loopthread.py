@@ -40,6 +40,7 @@ class LoopThread:
         """Cancel what still runs, and end the thread."""
         self.run(_cancel_all())
         self.run(self._loop.shutdown_asyncgens())
+        self.run(self._loop.shutdown_default_executor())  # it looks names up, which ends by itself
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

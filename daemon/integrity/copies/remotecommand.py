@@ -117,5 +117,5 @@ class RemoteCommand:
     async def _stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        # The program over there ends by itself: nobody reads what it prints.
+        # What computes over there ends when it next prints something: nobody reads it any more.
         self._process.close()

@@ -93,7 +93,7 @@ class BadAnswer(Exception):
 
 # $1 is the folder, in the notation of printf %b. The x keeps newlines at the end of its name, which $(...) would cut.
 _ENTER = 'LC_ALL=C; export LC_ALL; d=$(printf %b "$1"x); d=${d%x}; '
-_OUT = f'printf "{BEGIN.decode()}\\0"; '
+_OUT = f'printf "{BEGIN.decode()}\\0"; printf "{BEGIN.decode()}\\n" >&2; '
 
 _PROBE = (
     _ENTER
@@ -101,13 +101,13 @@ _PROBE = (
     + 'if cd "$d"; then s=ok; elif [ -d "$d" ]; then s=denied; elif [ -e "$d" ]; then s=no_folder; else s=missing; fi; '
     'printf "folder %s\\0" $s; cd /; '
     'find . -maxdepth 0 -type d -printf "find %s %T@ %p\\0"; '
-    'printf "a\\0b\\0" | xargs -0 -r printf "xargs %s,%s\\0"; '
+    'printf "a\\0b\\0" | xargs -0 -r sh -c "printf \\"xargs %s,%s\\\\0\\" \\$0 \\$1"; '
     'i=0; for t do i=$((i+1)); [ $i = 1 ] || { printf "tool %d " $i; printf abc | $t; printf "\\0"; }; done; '
     f'printf "{END.decode()} 0\\0"'
 )
 
-# $2 is the path to begin at, $3 the folder that it lies in. Were that reached through a link, it would lie elsewhere; if
-# it can't be reached at all, find says why not.
+# $2 is the path to begin at, $3 the folder that it lies in. Were that reached through a link, it would lie elsewhere;
+# if it can't be reached at all, find says why not.
 _LIST = (
     _ENTER + 'cd "$d" || exit 9; '
     'p=$(printf %b "$2"x); p=${p%x}; u=$(printf %b "$3"x); u=${u%x}; h=$(pwd -P); h=${h%/}; '
@@ -280,6 +280,12 @@ def _parse_time(text: bytes) -> int:
     return int(found[1]) * 1_000_000_000 + int(found[2][:9].ljust(9, b"0"))
 
 
+def split_complaints(written: bytes) -> list[bytes]:
+    """Cut what came on standard error into lines, without what login scripts wrote before the command began."""
+    before, mark, after = written.partition(BEGIN + b"\n")
+    return (after if mark else before).splitlines()
+
+
 def parse_complaint(line: bytes, prefix: bytes) -> Trouble | None:
     """
     Read a line that find wrote to standard error; None if it says that the prefix is not there, which is no trouble.
@@ -291,7 +297,7 @@ def parse_complaint(line: bytes, prefix: bytes) -> Trouble | None:
         return Trouble(prefix, f"find over there says: {line.decode('utf-8', 'backslashreplace').strip()}")
     quoted, reason = found[1], found[2].decode("ascii", "replace")
     path = _unquote(quoted).removeprefix(b"./")
-    if path == prefix and reason == "No such file or directory":
+    if path == prefix and reason in ("No such file or directory", "Not a directory"):
         return None
     return Trouble(b"" if path == b"." else path, f"could not be looked at over there: {reason}")
 

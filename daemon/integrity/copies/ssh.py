@@ -8,7 +8,7 @@ names crosses the wire. Bytes come by SFTP, and so does the listing where there 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from types import TracebackType
 from typing import Final, Self
 
@@ -30,6 +30,7 @@ from integrity.copies.remoteshell import (
     parse_digest,
     parse_entry,
     parse_probe,
+    split_complaints,
 )
 from integrity.copies.sftp import SftpFile, SftpFolder, open_sftp
 from integrity.copies.sshaddress import parse_address
@@ -39,6 +40,8 @@ from integrity.errors import CopyUnreachable, Unreadable, show_path
 TIMEOUT_S: Final = 30.0
 _FIND_PATIENCE_S: Final = 600.0  # a sleeping disk, or a million folders without a file
 _DIGEST_PATIENCE_S: Final = 6 * 3600.0  # one file of some TB, whose digest is a single line at its end
+
+_PIECE: Final = 256  # paths with one odd name among them are asked for one by one: not thousands of commands in turns
 
 _WHY_NOT = {
     "missing": "there is no such folder over there; is its disk mounted, and is the path right?",
@@ -133,7 +136,7 @@ class SshCopy:
                         yield parse_entry(record, prefix)
                     except BadAnswer as error:
                         raise command.make_error("what lists the files over there is no find") from error
-            complaints = bytes(command.complaints).splitlines()
+            complaints = split_complaints(bytes(command.complaints))
             for line in complaints:
                 trouble = parse_complaint(line, prefix)
                 if trouble is not None:
@@ -150,13 +153,17 @@ class SshCopy:
         if self._abilities is None or kind not in self._abilities.tools:
             raise ValueError(f"{kind} can't be computed over there")
         tool = self._abilities.tools[kind]
-        for way, group in groupby(paths, lambda path: _choose_way(path, tool)):
-            if way == "refused":
-                yield from ((path, Trouble(path, f"its name {find_fault(path)}")) for path in group)
-            elif way == "each":
-                yield from self._digest_each(list(group), tool)
-            else:
-                yield from self._digest_together(list(group), tool)
+        pieces = (paths[start : start + _PIECE] for start in range(0, len(paths), _PIECE))
+        for is_each, group in groupby(pieces, lambda piece: any(needs_each(path, tool) for path in piece)):
+            yield from self._digest(list(chain.from_iterable(group)), tool, is_each=is_each)
+
+    def _digest(self, paths: Sequence[bytes], tool: Tool, *, is_each: bool) -> Iterator[tuple[bytes, bytes | Trouble]]:
+        """Have digests computed by one command; of refused paths nothing is said to the other side."""
+        good = [path for path in paths if find_fault(path) is None]
+        answers = self._digest_each(good, tool) if is_each else self._digest_together(good, tool)
+        for path in paths:
+            fault = find_fault(path)
+            yield next(answers) if fault is None else (path, Trouble(path, f"its name {fault}"))
 
     def _start_digest(self, paths: Sequence[bytes], tool: Tool, *, is_each: bool) -> RemoteCommand:
         return RemoteCommand(
@@ -194,12 +201,6 @@ class SshCopy:
         if self._sftp is None:
             raise Unreadable(f"{self.shown}: no bytes can be had: there is no SFTP that shows this folder", errno=95)
         return self._sftp.open(path)
-
-
-def _choose_way(path: bytes, tool: Tool) -> str:
-    if find_fault(path) is not None:
-        return "refused"
-    return "each" if needs_each(path, tool) else "together"
 
 
 def _make_trouble(command: RemoteCommand, path: bytes) -> Trouble:

@@ -31,7 +31,8 @@ _KEEPALIVES = 2
 logging.getLogger("asyncssh").setLevel(logging.WARNING)
 
 
-_LOST = (asyncssh.SFTPNoConnection, asyncssh.SFTPConnectionLost, asyncssh.SFTPBadMessage)
+_ANSWERS = (asyncssh.SFTPError, asyncssh.ChannelOpenError)
+_LOST = (asyncssh.SFTPNoConnection, asyncssh.SFTPConnectionLost)
 
 T = TypeVar("T")
 
@@ -106,11 +107,10 @@ class Line:
         assert self._thread is not None, "not connected"
         try:
             return self._thread.run(_limit(work, patience_s or self.timeout_s))
-        except _LOST as error:
-            raise self.explain(error) from error
-        except (asyncssh.SFTPError, asyncssh.ChannelOpenError):
-            raise
         except (OSError, asyncssh.Error) as error:
+            is_answer = isinstance(error, _ANSWERS) and not isinstance(error, _LOST)
+            if is_answer and self._connection is not None and not self._connection.is_closed():
+                raise
             raise self.explain(error) from error
 
     def _make_options(self) -> asyncssh.SSHClientConnectionOptions:
@@ -153,9 +153,9 @@ class Line:
             return f"the name {host} can't be resolved: {error.strerror}; check the name and this machine's DNS"
         if isinstance(error, ConnectionRefusedError):
             return "the connection was refused; does sshd run there, and is the port right?"
-        if isinstance(error, asyncssh.Error):
-            return f"the connection was lost: {error.reason}; compare again when it is back"
         text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        if isinstance(error, asyncssh.Error | ConnectionError):
+            return f"the connection was lost: {text}; compare again when it is back"
         return f"the connection failed: {text or type(error).__name__}; try '{self._command()}'"
 
     def _say_of_key(self) -> str:
