@@ -30,6 +30,7 @@ DEBIAN_PACKAGES = {
     "qemu-aarch64": "qemu-user",
     "qemu-ppc": "qemu-user",
     "qemu-x86_64": "qemu-user",
+    "rclone": "rclone",
     "setpriv": "util-linux",
     "ssh-agent": "openssh-client",
     "ssh-keygen": "openssh-client",

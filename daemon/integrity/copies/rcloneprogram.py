@@ -1,0 +1,203 @@
+"""
+Run the program rclone: no shell, no questions, an end to everything, and no secrets in what it complains of.
+
+Lists of names reach it through files, never on the command line. Its log is JSON in a file of its own, so that neither
+of its two streams can hold up the other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from tempfile import TemporaryFile
+from types import TracebackType
+from typing import IO, Final, NamedTuple, Self
+
+from integrity.errors import ConfigError, CopyUnreachable
+
+NOT_FOUND: Final = 3  # its exit code where a folder is not there
+
+_CHUNK_BYTES = 1 << 16
+_LONGEST_LINE = 1 << 22  # a path of the longest kind, escaped, and its digests
+_MOST_TOLD = 300  # characters of what it complains of
+
+
+class Complaint(NamedTuple):
+    """A line of rclone's log: what it is about (empty for all), and what it says."""
+
+    about: str
+    message: str
+
+
+class Remote:
+    """
+    What rclone is asked about: ``remote:path`` as its own command line takes it.
+
+    Args:
+        spec: may hold options (``:sftp,host=...,pass=...:path``).
+        program: rclone's name or path.
+        timeout_s: after which rclone gives up a silent connection.
+        idle_s: after which a silent rclone is given up; it may be busy, as in a folder of a million names.
+    """
+
+    def __init__(self, spec: str, *, program: str, timeout_s: float, idle_s: float) -> None:
+        self.spec = spec
+        self.idle_s = idle_s
+        self._program = program
+        self._timeout_s = timeout_s
+        options, is_hiding = _find_options(spec)
+        self._secrets = sorted(options, key=len, reverse=True)
+        self.shown = "rclone:" + (re.sub(r",.*:", ",...:", spec, count=1, flags=re.DOTALL) if is_hiding else spec)
+
+    def start(self, verb: str, *flags: str, names: Iterable[str] | None = None) -> Running:
+        """
+        Start rclone on the remote.
+
+        Args:
+            verb: what it is to do; may have several words.
+            flags: of the verb.
+            names: of the only files that it is to look at, in its own spelling.
+
+        Raises:
+            ConfigError: there is no rclone.
+        """
+        words = [self._program, *verb.split(), "--use-json-log", "--log-level=ERROR", "--ask-password=false"]
+        words += ["--progress=false", "--low-level-retries=3", "--retries=1"]
+        words += [f"--timeout={self._timeout_s:g}s", f"--contimeout={self._timeout_s:g}s", *flags]
+        if names is not None:
+            words.append("--files-from-raw=-")
+        with TemporaryFile() as given:
+            given.writelines(name.encode("utf-8", "surrogatepass") + b"\n" for name in names or ())
+            given.seek(0)
+            return Running(self, [*words, "--", self.spec], given)
+
+    def failed(self, reason: str) -> CopyUnreachable:
+        """Say that the remote can't be reached, and why."""
+        told = self.hide(reason)
+        return CopyUnreachable(f"{self.shown}: {told}; see what rclone says of it: rclone lsf {self.shown[7:]}")
+
+    def hide(self, text: str) -> str:
+        """Take what the URL keeps secret out of a message, and make it one line."""
+        for secret in self._secrets:
+            text = text.replace(secret, "...")
+        return " ".join(text.split())[:_MOST_TOLD]
+
+
+def _find_options(spec: str) -> tuple[set[str], bool]:
+    """Find the texts that must not be shown: options of a connection string, and their values."""
+    found = re.match(r":?[^,:/]*(,.*):", spec, re.DOTALL)
+    if found is None:
+        return set(), False
+    values = (option.partition("=")[2].strip("\"'") for option in found[1].split(","))
+    return {found[1], spec, *(value for value in values if len(value) > 2)}, True
+
+
+class Running:
+    """One run of rclone; leaving the context ends it, whatever it is doing."""
+
+    def __init__(self, remote: Remote, words: list[str], given: IO[bytes]) -> None:
+        self._remote = remote
+        self._log = TemporaryFile()  # noqa: SIM115 - closed with the run
+        try:
+            self._process = subprocess.Popen(
+                words, stdin=given, stdout=subprocess.PIPE, stderr=self._log, start_new_session=True
+            )
+        except OSError as error:
+            self._log.close()
+            raise ConfigError(
+                f"{remote.shown}: can't run {words[0]}: {error.strerror}; install it: apt install rclone"
+            ) from error
+        except BaseException:
+            self._log.close()
+            raise
+        assert self._process.stdout is not None
+        self._fd = self._process.stdout.fileno()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it and what it started; may be called twice."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):  # it has just ended
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._log.close()
+
+    def read(self, length: int) -> bytes:
+        """
+        Read what it prints.
+
+        Returns:
+            At most so many bytes, as soon as there are some; none at the end.
+
+        Raises:
+            CopyUnreachable: it prints nothing for too long.
+        """
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        if not poll.poll(self._remote.idle_s * 1000):
+            raise self._remote.failed(f"rclone has said nothing for {self._remote.idle_s:g} s, and was ended")
+        return os.read(self._fd, length)
+
+    def lines(self) -> Iterator[bytes]:
+        """
+        Read the lines that it prints, without their ends.
+
+        Raises:
+            CopyUnreachable: it prints nothing for too long, or what are no lines.
+        """
+        rest = b""
+        while chunk := self.read(_CHUNK_BYTES):
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from lines
+            if len(rest) > _LONGEST_LINE:
+                raise self._remote.failed("rclone prints a line without an end")
+        if rest:
+            yield rest
+
+    def wait(self) -> int:
+        """Wait for its end after it has printed all, and return its exit code."""
+        try:
+            return self._process.wait(self._remote.idle_s)
+        except subprocess.TimeoutExpired as error:
+            raise self._remote.failed(f"rclone did not end within {self._remote.idle_s:g} s, and was ended") from error
+
+    def complaints(self) -> Iterator[Complaint]:
+        """Read its log, after its end."""
+        self._log.seek(0)
+        for line in self._log:
+            yield _read_complaint(line)
+
+    def reason(self) -> str:
+        """Say why it failed: the last thing that it complains of."""
+        last = ""
+        for complaint in self.complaints():
+            last = complaint.message or last
+        return last or f"rclone failed with exit code {self._process.returncode}"
+
+
+def _read_complaint(line: bytes) -> Complaint:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        # Its last words are no JSON: "2026/01/31 23:59:59 Failed to ..."
+        text = re.sub(r"^[0-9/]+ [0-9:]+ ", "", line.decode("utf-8", "replace").strip())
+        return Complaint("", text)
+    if not isinstance(fields, dict):
+        return Complaint("", "")
+    about, message = fields.get("object"), fields.get("msg")
+    return Complaint(about if isinstance(about, str) else "", message if isinstance(message, str) else "")
