@@ -18,8 +18,10 @@ from support.preload import Shims
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave no mounts behind, however the run ends; have the program see signals, also where nohup ignores one."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    """Leave no mounts behind, however the run ends; have the program see signals that nohup and a shell's & ignore."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     if is_privileged():
         enter_private_mounts()
 
