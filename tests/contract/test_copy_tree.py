@@ -17,6 +17,7 @@ from integrity.files.excludes import Excludes
 from support.faultfs import FaultFS, Rule
 from support.flakydisk import FlakyDisk
 from support.loopfs import LoopFS
+from support.nastytree import NAMES, nasty_tree
 from support.privileges import as_nobody, let_in
 
 
@@ -154,3 +155,17 @@ def test_folders_that_give_errors_are_not_missing_files(faulty: FaultFS, tmp_pat
         found = list(copy.list())
     assert {b"good/file"} == {entry.path for entry in found if isinstance(entry, Entry)}
     assert [b"bad"] == [trouble.path for trouble in found if isinstance(trouble, Trouble)]
+
+
+@pytest.mark.root
+def test_everything_that_breaks_walkers_is_listed_and_opened(ext4: LoopFS):
+    """Every name and depth that a file system can hold: listed as it is, opened by what was listed."""
+    folder = os.path.join(ext4.mnt, b"nasty")
+    with nasty_tree(folder), TreeCopy(folder) as copy:
+        troubles = [found for found in copy.list() if isinstance(found, Trouble)]
+        entries = list_paths(copy)
+        for path in entries:
+            copy.open(path).close()
+    assert [] == troubles
+    assert {name for name in NAMES if b"/" not in name} <= {path.rpartition(b"/")[2] for path in entries}
+    assert max(map(len, entries)) > 4096
