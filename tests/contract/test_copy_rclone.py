@@ -32,6 +32,7 @@ def config(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "rclone.conf"
     path.write_text("[disk]\ntype = local\n")
     monkeypatch.setenv("RCLONE_CONFIG", str(path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return path
 
 
@@ -95,6 +96,42 @@ def test_server_with_neither_digests_nor_shell_is_read(webdav):
         step = 1 << 20
         assert LARGE == b"".join(file.read(offset, step) for offset in range(0, len(LARGE), step))
         file.close()
+
+
+def test_digests_are_computed_by_an_sftp_server(tmp_path, config):
+    """Where the other side has md5sum, no bytes come over; and files are read over SFTP."""
+    folder, port = tmp_path / "served", find_free_port()
+    folder.mkdir()
+    (folder / "large.bin").write_bytes(LARGE)
+    secret = subprocess.run(["rclone", "obscure", "secret"], capture_output=True, text=True, check=True).stdout.strip()
+    config.write_text(f"[far]\ntype = sftp\nhost = 127.0.0.1\nport = {port}\nuser = me\npass = {secret}\n")
+    server = subprocess.Popen(
+        ["rclone", "serve", "sftp", str(folder), "--addr", f"127.0.0.1:{port}", "--user", "me", "--pass", "secret"],
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(lambda: is_listening(port), "rclone's SFTP server listens")
+        with open_copy("rclone:far:") as copy:
+            assert () == list_entries(copy)[b"large.bin"].published
+            assert [(b"large.bin", hashlib.md5(LARGE).digest())] == list(copy.digest([b"large.bin"], Kind.MD5))
+            file = copy.open(b"large.bin")
+            assert LARGE[2_000_000:2_000_100] == file.read(2_000_000, 100)
+            file.close()
+        server.terminate()
+        server.wait()
+        with pytest.raises(CopyUnreachable), open_copy("rclone:far:") as copy:
+            list(copy.list())
+    finally:
+        server.kill()
+        server.wait()
+
+
+def is_listening(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except ConnectionError:
+        return False
+    return True
 
 
 def test_digests_that_rclone_would_compute_are_not_computed_for_a_listing(tmp_path):
