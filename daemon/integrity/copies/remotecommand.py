@@ -10,11 +10,12 @@ from typing import Final
 
 import asyncssh
 
-from integrity.copies.remoteshell import BadAnswer, Records
+from integrity.copies.remoteanswers import BadAnswer, Records
 from integrity.copies.sshline import Line
 from integrity.errors import CopyUnreachable
 
 _CHUNK_BYTES: Final = 65_536
+_PATHS_AT_ONCE: Final = 256
 _COMPLAINTS_BYTES: Final = 1_048_576
 
 
@@ -99,8 +100,9 @@ class RemoteCommand:
     async def _send(self, process: asyncssh.SSHClientProcess[bytes]) -> None:
         # If the other side is gone, or does not want them all, its answer ends: whoever reads that will say so.
         with suppress(OSError, asyncssh.Error):
-            for path in self._paths:
-                process.stdin.write(b"./" + path + b"\0")
+            for start in range(0, len(self._paths), _PATHS_AT_ONCE):  # each writing is a packet
+                paths = self._paths[start : start + _PATHS_AT_ONCE]
+                process.stdin.write(b"".join(b"./" + path + b"\0" for path in paths))
                 await process.stdin.drain()
             process.stdin.write_eof()
 

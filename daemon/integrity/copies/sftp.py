@@ -15,7 +15,7 @@ import asyncssh
 from integrity.copies.names import find_fault
 from integrity.copies.protocol import Entry, Trouble
 from integrity.copies.sshline import Line
-from integrity.errors import CopyUnreachable, ReadError, Unreadable, Vanished, show_path
+from integrity.errors import CopyUnreachable, ReadError, Unreadable, Unstable, Vanished, show_path
 
 _SLOWEST_BYTES_PER_S: Final = 16_384
 _NAMES_AT_ONCE: Final = 1000
@@ -126,10 +126,10 @@ class SftpFolder:
             if attrs.type != asyncssh.FILEXFER_TYPE_REGULAR:
                 raise Vanished(f"{self._show(path)} is no regular file")
             file = self._line.run(self._client.open(place, "rb", encoding=None))
-            size_bytes = self._line.run(file.stat()).size
+            attrs = self._line.run(file.stat())
         except asyncssh.SFTPError as error:
             raise _make_read_error(self._show(path), error) from error
-        return SftpFile(self._line, file, self._show(path), size_bytes or 0)
+        return SftpFile(self._line, file, self._show(path), attrs)
 
     def _is_inside(self, path: bytes) -> bool:
         """Say whether a path is reached through no link; otherwise it may lie anywhere."""
@@ -156,11 +156,12 @@ class SftpFile:
         size_bytes: when it was opened.
     """
 
-    def __init__(self, line: Line, file: asyncssh.SFTPClientFile, shown: str, size_bytes: int) -> None:
+    def __init__(self, line: Line, file: asyncssh.SFTPClientFile, shown: str, attrs: asyncssh.SFTPAttrs) -> None:
         self._line = line
         self._file: asyncssh.SFTPClientFile | None = file
         self._shown = shown
-        self.size_bytes = size_bytes
+        self._version = (attrs.size, attrs.mtime)
+        self.size_bytes = attrs.size or 0
 
     def read(self, offset: int, length: int) -> bytes:
         """Read from anywhere; see ``CopyFile.read``."""
@@ -169,12 +170,17 @@ class SftpFile:
             return b""
         patience_s = self._line.timeout_s + length / _SLOWEST_BYTES_PER_S
         try:
-            data: object = self._line.run(self._file.read(length, offset), patience_s=patience_s)
+            data, attrs = self._line.run(_read(self._file, offset, length), patience_s=patience_s)
         except asyncssh.SFTPError as error:
             raise _make_read_error(self._shown, error, (offset, length)) from error
-        assert isinstance(data, bytes)  # as the file was opened without an encoding
-        if len(data) > length:
-            raise Unreadable(f"cannot read {self._shown}: more came than was asked for", errno=errno.EIO)
+        if (attrs.size, attrs.mtime) != self._version:
+            raise Unstable(f"{self._shown} changed while it was read; compare again")
+        if len(data) != max(0, min(length, self.size_bytes - offset)):
+            raise Unreadable(
+                f"cannot read {self._shown}: {len(data)} bytes came where others are",
+                errno=errno.EIO,
+                ranges=((offset, length),),
+            )
         return data
 
     def close(self) -> None:
@@ -186,6 +192,13 @@ class SftpFile:
             self._line.run(file.close())
         except (asyncssh.SFTPError, CopyUnreachable):
             return  # nothing was written, so nothing can be lost; the next request says what is the matter
+
+
+async def _read(file: asyncssh.SFTPClientFile, offset: int, length: int) -> tuple[bytes, asyncssh.SFTPAttrs]:
+    """Read, and look afterwards whether it is still the same version; one request follows the other at once."""
+    data: object = await file.read(length, offset)
+    assert isinstance(data, bytes)  # as the file was opened without an encoding
+    return data, await file.stat()
 
 
 def open_sftp(line: Line, folder: bytes) -> SftpFolder | None:

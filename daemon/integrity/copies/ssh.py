@@ -7,6 +7,7 @@ names crosses the wire. Bytes come by SFTP, and so does the listing where there 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 from types import TracebackType
@@ -14,24 +15,20 @@ from typing import Final, Self
 
 import asyncssh
 
-from integrity.copies.names import find_fault
+from integrity.copies.names import find_fault, require_harmless
 from integrity.copies.protocol import Entry, Kind, Trouble
-from integrity.copies.remotecommand import RemoteCommand
-from integrity.copies.remoteshell import (
+from integrity.copies.remoteanswers import (
     Abilities,
     BadAnswer,
-    Tool,
     find_reason,
-    make_digest,
-    make_list,
-    make_probe,
-    needs_each,
     parse_complaint,
     parse_digest,
     parse_entry,
     parse_probe,
     split_complaints,
 )
+from integrity.copies.remotecommand import RemoteCommand
+from integrity.copies.remoteshell import Tool, make_digest, make_list, make_probe, needs_each
 from integrity.copies.sftp import SftpFile, SftpFolder, open_sftp
 from integrity.copies.sshaddress import parse_address
 from integrity.copies.sshline import Line
@@ -122,10 +119,21 @@ class SshCopy:
         fault = find_fault(prefix) if prefix else None
         if fault is not None:
             yield Trouble(prefix, f"its name {fault}")
-        elif self._abilities is not None and self._abilities.can_list:
-            yield from self._list_by_shell(prefix)
-        elif self._sftp is not None:
-            yield from self._sftp.list(prefix)
+            return
+        is_empty = True
+        for found in self._list(prefix):
+            is_empty &= isinstance(found, Trouble)
+            yield found
+        if is_empty and not prefix:
+            raise CopyUnreachable(
+                f"{self.shown}: no file can be seen there; mount the copy's disk, or correct the path"
+            )
+
+    def _list(self, prefix: bytes) -> Iterator[Entry | Trouble]:
+        if self._abilities is not None and self._abilities.can_list:
+            return self._list_by_shell(prefix)
+        assert self._sftp is not None, "not connected"
+        return self._sftp.list(prefix)
 
     def _list_by_shell(self, prefix: bytes) -> Iterator[Entry | Trouble]:
         text = make_list(self._address.folder, prefix)
@@ -151,7 +159,7 @@ class SshCopy:
         Ask for many at once: each call costs a kilobyte and the time to start programs.
         """
         if self._abilities is None or kind not in self._abilities.tools:
-            raise ValueError(f"{kind} can't be computed over there")
+            raise ValueError(f"no {kind} digests can be computed over there")
         tool = self._abilities.tools[kind]
         pieces = (paths[start : start + _PIECE] for start in range(0, len(paths), _PIECE))
         for is_each, group in groupby(pieces, lambda piece: any(needs_each(path, tool) for path in piece)):
@@ -195,11 +203,12 @@ class SshCopy:
 
     def open(self, path: bytes) -> SftpFile:
         """Open one file for reading; see ``Copy.open``."""
-        fault = find_fault(path)
-        if fault is not None:
-            raise Unreadable(f"{self.shown}: {show_path(path)} {fault}", errno=22)
+        require_harmless(path)
         if self._sftp is None:
-            raise Unreadable(f"{self.shown}: no bytes can be had: there is no SFTP that shows this folder", errno=95)
+            raise Unreadable(
+                f"cannot open {show_path(path)}: {self.shown} gives no bytes, as no SFTP shows this folder",
+                errno=errno.EOPNOTSUPP,
+            )
         return self._sftp.open(path)
 
 
