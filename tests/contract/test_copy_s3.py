@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import random
 import re
-import resource
 import tracemalloc
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 from awscrt import checksums
@@ -118,6 +119,15 @@ class TestMoto(S3Suite):
     def server(self, moto: S3Box) -> S3Box:
         return moto
 
+    def test_many_files_are_listed_once_each(self, make: MakeCopy, tmp_path: Path) -> None:
+        """Three pages of a listing: each file once. moto takes its time to store more."""
+        folder = tmp_path / "many"
+        folder.mkdir()
+        for number in range(2_100):
+            (folder / str(number)).touch()
+        with make(folder) as copy:
+            assert {b"%d" % number for number in range(2_100)} == list_entries(copy).keys()
+
 
 class TestVersitygw(S3Suite):
     uncarried = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -125,3 +135,473 @@ class TestVersitygw(S3Suite):
     @pytest.fixture
     def server(self, versitygw: S3Box) -> S3Box:
         return versitygw
+
+    def test_many_files_are_listed_once_each(self, versitygw: S3Box) -> None:
+        """A hundred thousand objects in a bucket: each once, in constant memory, a question for 1,000."""
+        bucket = versitygw.make_bucket()
+        expected = 100_000
+        plant_links(versitygw.objects / bucket, expected)
+        with open_prefix(versitygw, bucket) as copy:
+            seen = set()
+            peak = 0
+            for count, found in enumerate(copy.list(), 1):
+                assert isinstance(found, Entry)
+                seen.add(int(found.path.rpartition(b"/")[2]))
+                if count == 2_000:
+                    tracemalloc.start()
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+
+        assert set(range(expected)) == seen
+        assert peak < 40 * MIB
+        assert len(versitygw.find_questions(bucket)) < 110
+
+
+def plant_links(folder: Path, count: int) -> None:
+    """Put objects where versitygw serves them from, since uploading so many takes minutes; as links, for speed."""
+    for number in range(count):
+        place = bytes(folder / f"folder {number // 10_000}")
+        if number % 10_000 == 0:
+            os.mkdir(place)
+            first = place + b"/%d" % number
+            open(first, "xb").close()
+        else:
+            os.link(first, place + b"/%d" % number)
+
+
+PARTS = {
+    "5 MiB": [5 * MIB, 5 * MIB, 3 * MIB + 17],
+    "8 MiB": [8 * MIB, 8 * MIB],
+    "16 MiB": [16 * MIB, 1],
+    "uneven": [5 * MIB, 9 * MIB + 3, 6 * MIB, 100],
+    "uneven, as if even": [8 * MIB, 5 * MIB, 7 * MIB],
+    "one part": [123],
+}
+
+
+def make_bytes(size_bytes: int) -> bytes:
+    """Make bytes that are the same in each run."""
+    return random.Random(size_bytes).randbytes(size_bytes)
+
+
+@pytest.mark.parametrize("sizes", PARTS.values(), ids=PARTS.keys())
+def test_upload_in_parts_is_told_without_reading_it(box: S3Box, sizes: list[int]) -> None:
+    """The ETag that follows from the file and the parts' sizes is the one that the store states; no GET is made."""
+    bucket = box.make_bucket()
+    data = make_bytes(sum(sizes))
+    bounds = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
+    box.put_parts(bucket, "parts", [data[first:last] for first, last in pairwise(bounds)])
+    with open_prefix(box, bucket) as copy:
+        (listed,) = copy.list()
+        closer = copy.look_closer(b"parts")
+        closest = copy.look_closer(b"parts", every_part=True)
+    assert isinstance(listed, Entry)
+    assert isinstance(closer, Entry)
+    assert isinstance(closest, Entry)
+
+    (tag,) = listed.published
+    assert (Kind.MD5_OF_PARTS, len(sizes)) == (tag.kind, tag.parts)
+    parts = list_parts(len(data), find(closest, Kind.MD5_OF_PARTS))
+    assert tuple(sizes) == parts
+    hasher = PartsHasher(sizes)
+    hasher.update(data)
+    assert tag.value == hasher.digest()
+    if len(set(sizes[:-1])) <= 1:
+        assert list_parts(len(data), find(closer, Kind.MD5_OF_PARTS)) == parts
+    assert box.find_reads(bucket) == []
+
+
+def find(entry: Entry, kind: Kind) -> Published:
+    """Get the one digest of a kind."""
+    (found,) = (published for published in entry.published if published.kind is kind)
+    return found
+
+
+def test_checksum_of_the_whole_object_is_told(box: S3Box) -> None:
+    """Amazon's default is there for an upload in one piece and for one in parts, and is that of the bytes."""
+    bucket = box.make_bucket()
+    data = make_bytes(11 * MIB)
+    box.put(bucket, "one", data, ChecksumAlgorithm="CRC64NVME")
+    pieces = [data[: 6 * MIB], data[6 * MIB :]]
+    box.put_parts(bucket, "parts", pieces, ChecksumAlgorithm="CRC64NVME", ChecksumType="FULL_OBJECT")
+    with open_prefix(box, bucket) as copy:
+        for path in (b"one", b"parts"):
+            closer = copy.look_closer(path)
+            assert isinstance(closer, Entry)
+            expected = checksums.crc64nvme(data).to_bytes(8, "big")
+            assert Published(Kind.CRC64NVME, expected) == find(closer, Kind.CRC64NVME)
+    assert box.find_reads(bucket) == []
+
+
+def test_other_checksums_are_told(box: S3Box) -> None:
+    """What the uploader had the store check stands beside the ETag."""
+    bucket = box.make_bucket()
+    box.put(bucket, "sha", b"bytes", ChecksumAlgorithm="SHA256")
+    with open_prefix(box, bucket) as copy:
+        closer = copy.look_closer(b"sha")
+    assert isinstance(closer, Entry)
+
+    assert Published(Kind.SHA256, hashlib.sha256(b"bytes").digest()) == find(closer, Kind.SHA256)
+    assert Published(Kind.MD5, hashlib.md5(b"bytes").digest()) == find(closer, Kind.MD5)
+
+
+def test_etag_of_an_encrypted_object_is_no_digest(moto: S3Box) -> None:
+    """Only asking for the object tells that its key is the owner's; then its ETag is not taken for an MD5."""
+    bucket = moto.make_bucket()
+    moto.put(bucket, "kms", b"bytes", ServerSideEncryption="aws:kms")
+    moto.put(bucket, "plain", b"bytes")
+    with open_prefix(moto, bucket) as copy:
+        encrypted, plain = copy.look_closer(b"kms"), copy.look_closer(b"plain")
+    assert isinstance(encrypted, Entry)
+    assert isinstance(plain, Entry)
+
+    assert Kind.MD5 not in {published.kind for published in encrypted.published}
+    assert Kind.MD5 in {published.kind for published in plain.published}
+
+
+def test_md5_that_rclone_notes_is_told(box: S3Box) -> None:
+    """What rclone keeps is the MD5 of the whole file, beside an upload in parts."""
+    bucket = box.make_bucket()
+    noted = base64.b64encode(hashlib.md5(b"bytes").digest()).decode()
+    client = box.client
+    upload = client.create_multipart_upload(Bucket=bucket, Key="x", Metadata={"md5chksum": noted})["UploadId"]
+    tag = client.upload_part(Bucket=bucket, Key="x", UploadId=upload, PartNumber=1, Body=b"bytes")["ETag"]
+    parts = {"Parts": [{"PartNumber": 1, "ETag": tag}]}
+    client.complete_multipart_upload(Bucket=bucket, Key="x", UploadId=upload, MultipartUpload=parts)
+    with open_prefix(box, bucket) as copy:
+        closer = copy.look_closer(b"x")
+    assert isinstance(closer, Entry)
+
+    assert Published(Kind.MD5, hashlib.md5(b"bytes").digest()) == find(closer, Kind.MD5)
+
+
+def test_keys_that_are_no_paths_are_trouble(moto: S3Box) -> None:
+    """Nothing of this is left out in silence, and nothing of it is a file."""
+    bucket = moto.make_bucket()
+    keys = ["a//b", "../up", "a/../../up", "./a", "content/", "good"]
+    moto.put_all(bucket, {f"p/{key}": b"bytes" for key in keys})
+    moto.put(bucket, "p//etc/passwd", b"bytes")
+    with open_prefix(moto, bucket, "p") as copy:
+        found = list(copy.list())
+        for entry in found:
+            if isinstance(entry, Trouble) and find_fault(entry.path):
+                with pytest.raises(Unreadable):
+                    copy.open(entry.path)
+
+    assert [b"good"] == [entry.path for entry in found if isinstance(entry, Entry)]
+    expected = {b"a//b", b"../up", b"a/../../up", b"./a", b"content/", b"/etc/passwd"}
+    assert expected == {entry.path for entry in found if isinstance(entry, Trouble)}
+
+
+def test_empty_objects_that_stand_for_folders_are_left_out(box: S3Box) -> None:
+    """Consoles make one for each folder, also for the copy's own."""
+    bucket = box.make_bucket()
+    for key in ("p/", "p/folder/", "p/folder/deep/"):
+        box.put(bucket, key)
+    box.put(bucket, "p/folder/file", b"")
+    with open_prefix(box, bucket, "p") as copy:
+        assert [b"folder/file"] == [entry.path for entry in copy.list()]
+
+
+def test_names_that_s3_can_not_carry_are_told(box: S3Box) -> None:
+    """A file of such a name is not missing over there: it can't be there."""
+    bucket = box.make_bucket()
+    box.put(bucket, "p/x")
+    with open_prefix(box, bucket, "p") as copy:
+        assert copy.find_name_fault(b"fine \xc3\xbc") is None
+        assert "UTF-8" in str(copy.find_name_fault(b"bad\xff"))
+        assert "longer" in str(copy.find_name_fault(b"x" * 1023))
+        assert copy.find_name_fault(b"x" * 1022) is None
+        for path in (b"bad\xff", b"x" * 1023):
+            assert list(copy.list(path)) == []
+            assert isinstance(copy.look_closer(path), Trouble)
+            with pytest.raises(Vanished):
+                copy.open(path)
+
+
+def test_key_that_a_listing_can_not_show_is_trouble(versitygw: S3Box) -> None:
+    """What lists keys as they are shows those that XML can't hold as others: never taken for a file's name."""
+    bucket = versitygw.make_bucket()
+    folder = versitygw.objects / bucket
+    for name in (b"bad\xff", b"control\x01", b"good"):
+        (folder / os.fsdecode(name)).write_bytes(b"bytes")
+    with open_prefix(versitygw, bucket) as copy:
+        found = list(copy.list())
+        assert copy.find_name_fault(b"control\x01") is not None
+
+    assert [b"good"] == [entry.path for entry in found if isinstance(entry, Entry)]
+    assert sum(isinstance(entry, Trouble) for entry in found) == 2
+
+
+def test_reading_on_asks_for_large_pieces(box: S3Box) -> None:
+    """A file of 20 MiB that is read by the MiB takes a few questions, not twenty; a jump asks for what it needs."""
+    bucket = box.make_bucket()
+    data = make_bytes(20 * MIB)
+    box.put(bucket, "large", data)
+    with open_prefix(box, bucket) as copy:
+        file = copy.open(b"large")
+        assert data == b"".join(file.read(at * MIB, MIB) for at in range(20))
+        asked = len(box.find_reads(bucket))
+        assert data[5 * MIB : 5 * MIB + 9] == file.read(5 * MIB, 9)
+        file.close()
+
+    assert asked == 4
+    assert len(box.find_reads(bucket)) == 5
+
+
+def test_object_that_is_replaced_while_it_is_read_is_unstable(box: S3Box) -> None:
+    """No bytes of two versions are ever mixed."""
+    bucket = box.make_bucket()
+    box.put(bucket, "x", b"old bytes")
+    with open_prefix(box, bucket) as copy:
+        file = copy.open(b"x")
+        assert file.read(0, 3) == b"old"
+        box.put(bucket, "x", b"new bytes")
+        with pytest.raises(Unstable, match="replaced"):
+            file.read(3, 3)
+        box.client.delete_object(Bucket=bucket, Key="x")
+        with pytest.raises(Vanished, match="no such object"):
+            file.read(3, 3)
+        file.close()
+
+
+def test_bit_that_flips_in_the_store_shows_in_the_bytes_only(versitygw: S3Box) -> None:
+    """What a store publishes is what was uploaded: it says nothing of what it holds now."""
+    bucket = versitygw.make_bucket()
+    data = make_bytes(1000)
+    versitygw.put(bucket, "x", data)
+    with (versitygw.objects / bucket / "x").open("r+b") as stored:
+        stored.seek(500)
+        stored.write(bytes([data[500] ^ 1]))
+    with open_prefix(versitygw, bucket) as copy:
+        (listed,) = copy.list()
+        file = copy.open(b"x")
+        read = file.read(0, 1000)
+        file.close()
+    assert isinstance(listed, Entry)
+
+    assert Published(Kind.MD5, hashlib.md5(data).digest()) == find(listed, Kind.MD5)
+    assert [500] == [at for at in range(1000) if read[at] != data[at]]
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"AWS_SECRET_ACCESS_KEY": "wrong-and-secret"}, "does not accept the credentials"),
+        ({"AWS_ACCESS_KEY_ID": "nobody"}, "does not accept the credentials"),
+        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "no credentials"),
+        ({"AWS_PROFILE": "no-such"}, "no such profile"),
+    ],
+)
+def test_wrong_credentials_are_an_error_that_names_none(
+    versitygw: S3Box,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    variables: dict[str, str],
+    said: str,
+) -> None:
+    """The copy is unreachable, the message says what to do, and neither it nor the log holds the secret."""
+    bucket = versitygw.make_bucket()
+    versitygw.put(bucket, "x")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    caplog.set_level("DEBUG")
+
+    with pytest.raises(CopyUnreachable, match=said) as caught, open_prefix(versitygw, bucket):
+        pass
+
+    assert ";" in str(caught.value)
+    for secret in (SECRET, "wrong-and-secret"):
+        assert secret not in str(caught.value) + caplog.text
+
+
+def test_session_token_is_not_logged(
+    moto: S3Box, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also not where everything is logged."""
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "token-never-shown")
+    caplog.set_level("DEBUG")
+    bucket = moto.make_bucket()
+    moto.put(bucket, "x", b"bytes")
+    caplog.clear()
+    with open_prefix(moto, bucket) as copy:
+        list(copy.list())
+        copy.open(b"x").read(0, 5)
+
+    assert "token-never-shown" not in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_server_that_goes_away_ends_the_listing_with_an_error() -> None:
+    """What was listed stands; the end is never taken for the end of the listing, nor a file for missing."""
+    with open_s3("moto") as box:
+        bucket = box.make_bucket()
+        box.put_all(bucket, {f"{number}": b"x" for number in range(1001)})
+        with open_prefix(box, bucket, attempts=1) as copy:
+            file = copy.open(b"5")
+            listing = copy.list()
+            assert isinstance(next(listing), Entry)
+            box.stop()
+            with pytest.raises(CopyUnreachable, match="network"):
+                list(listing)
+            with pytest.raises(CopyUnreachable):
+                file.read(0, 1)
+            with pytest.raises(CopyUnreachable):
+                copy.look_closer(b"5")
+        with pytest.raises(CopyUnreachable), open_prefix(box, bucket, attempts=1):
+            pass
+
+
+def test_prefix_without_objects_is_unreachable(box: S3Box) -> None:
+    """A prefix that is mistyped does not make every file missing."""
+    bucket = box.make_bucket()
+    box.put(bucket, "here/x")
+    with pytest.raises(CopyUnreachable, match="nothing is stored there"), open_prefix(box, bucket, "her"):
+        pass
+
+
+class _Answers(BaseHTTPRequestHandler):
+    """Answer as a hostile or a broken store would, by the bucket's name."""
+
+    def do_GET(self) -> None:
+        bucket = self.path.split("/")[1].split("?")[0]
+        if bucket == "silent":
+            self.server.is_released.wait(20)  # type: ignore[attr-defined]
+            return
+        self._send(_LISTINGS[bucket] if "list-type" in self.path else b"more bytes than anybody asked for")
+
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "10")
+        self.send_header("ETag", '"0123456789abcdef0123456789abcdef"')
+        self.end_headers()
+
+    def _send(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+def _write_listing(*contents: str, more: str = "<IsTruncated>false</IsTruncated>") -> bytes:
+    inner = "".join(f"<Contents>{content}</Contents>" for content in contents)
+    start = '<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+    return f"{start}<EncodingType>url</EncodingType>{more}{inner}</ListBucketResult>".encode()
+
+
+_FILE = '<Key>{}</Key><Size>{}</Size><ETag>"0123456789abcdef0123456789abcdef{}"</ETag>'
+_LISTINGS = {
+    "circle": _write_listing(
+        _FILE.format("p/x", 1, ""),
+        more="<IsTruncated>true</IsTruncated><NextContinuationToken>again</NextContinuationToken>",
+    ),
+    "page": b"<html>Welcome to nginx!</html>",
+    "no-sense": b"<html>Welcome to nginx!</html",
+    "word": _write_listing("<Key>p/x</Key><Size>large</Size>"),
+    "laughs": b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "ha">'
+    + b"".join(b'<!ENTITY %c "%s">' % (98 + at, b"&%c;" % (97 + at) * 10) for at in range(12))
+    + b"]><ListBucketResult><Contents><Key>&m;</Key></Contents></ListBucketResult>",
+    "hostile": _write_listing(
+        _FILE.format("p/negative", -5, ""),
+        _FILE.format("elsewhere/x", 1, ""),
+        _FILE.format("p/nul%00", 1, ""),
+        _FILE.format("p/bad%FF", 1, ""),
+        _FILE.format("p/twice", 1, ""),
+        _FILE.format("p/twice", 1, ""),
+        _FILE.format("p/parts", 10, "-999999"),
+        _FILE.format("p/large", 10**15, "-3"),
+        "<Key>p/bare</Key>",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def stranger() -> Iterator[str]:
+    """Run a server that is no S3 store; give its address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as server:
+        server.is_released = Event()  # type: ignore[attr-defined]
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.is_released.set()  # type: ignore[attr-defined]
+        server.shutdown()
+        thread.join()
+
+
+def test_hostile_listing_is_refused_object_by_object(stranger: str) -> None:
+    """Sizes that are none, keys from elsewhere, NULs, numbers of parts that can't be: trouble, or no digest."""
+    with S3Copy("s3://hostile/p", endpoint=stranger) as copy:
+        found = list(copy.list())
+
+    entries = [entry for entry in found if isinstance(entry, Entry)]
+    troubles = {entry.path for entry in found if isinstance(entry, Trouble)}
+    assert [b"twice", b"twice", b"parts", b"large"] == [entry.path for entry in entries]
+    assert troubles == {b"negative", b"elsewhere/x", b"nul\0", b"bad\xff", b"bare"}
+    assert entries[2].published == ()
+
+
+def test_store_that_sends_other_bytes_than_asked_for_is_not_believed(stranger: str) -> None:
+    """A store that does not know ranges would give the wrong part of a file."""
+    with S3Copy("s3://hostile/p", endpoint=stranger) as copy:
+        file = copy.open(b"x")
+        with pytest.raises(Unreadable, match="asked for"):
+            file.read(5, 3)
+        file.close()
+
+
+@pytest.mark.parametrize(
+    ("bucket", "said"),
+    [
+        ("circle", "over and over"),
+        ("page", "nothing is stored there"),
+        ("no-sense", "500"),
+        ("word", "does not speak S3"),
+        ("laughs", "500"),
+        ("silent", "network"),
+    ],
+)
+def test_server_that_is_no_store_is_unreachable(stranger: str, bucket: str, said: str) -> None:
+    """It lists in a circle, answers with a page, or not at all: an error, in time, and nothing is missing."""
+    with (
+        pytest.raises(CopyUnreachable, match=said),
+        S3Copy(f"s3://{bucket}/p", endpoint=stranger, timeout_s=0.3, attempts=1) as copy,
+    ):
+        list(copy.list())
+
+
+def test_copy_is_found_by_its_url(moto: S3Box) -> None:
+    """The endpoint stands in the URL, or beside it."""
+    bucket = moto.make_bucket()
+    moto.put(bucket, "p/a?b", b"bytes")
+    for copy in (
+        open_copy(f"s3://{bucket}/p?endpoint={moto.endpoint}&region=eu-central-1"),
+        open_copy(f"s3://{bucket}/p", endpoint=moto.endpoint),
+    ):
+        with copy:
+            assert copy.shown == f"s3://{bucket}/p at {moto.endpoint}"
+            assert [b"a?b"] == [entry.path for entry in copy.list()]
+            assert copy.open(b"a?b").read(0, 9) == b"bytes"
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint", "said"),
+    [
+        ("s3://", None, "names no bucket"),
+        ("s3:bucket", None, "names no bucket"),
+        ("s3://key:secret@bucket/p", None, "before an @"),
+        ("s3://bucket/p?endpint=http://x", None, "option"),
+        ("s3://bucket/p?", "ftp://x", "no address"),
+        ("s3://bucket/p", "http://", "no address"),
+        ("s3://bucket/p?endpoint=https://key:secret@host", None, "before an @"),
+        ("s3://bucket/p%FF", None, "UTF-8"),
+    ],
+)
+def test_url_that_can_not_be_used_is_refused_without_being_shown(url: str, endpoint: str | None, said: str) -> None:
+    """Credentials in a URL are refused, and the message does not repeat them."""
+    with pytest.raises(ConfigError, match=said) as caught:
+        S3Copy(url, endpoint=endpoint)
+
+    assert "secret" not in str(caught.value)

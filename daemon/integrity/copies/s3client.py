@@ -33,10 +33,18 @@ TIMEOUT_S: Final = 30.0
 ATTEMPTS: Final = 4
 PAGE_KEYS: Final = 1000  # the most that S3 gives at once
 
-_FAILURES = (BotoCoreError, ClientError, ResponseParserError)
+# ValueError is what botocore lets through of numbers and times that are none.
+_FAILURES = (BotoCoreError, ClientError, ResponseParserError, ValueError)
 _DENIED = frozenset({"403", "AccessDenied", "AllAccessDisabled", "AccountProblem"})
 _BAD_CREDENTIALS = frozenset(
-    {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
+    {
+        "InvalidAccessKeyId",
+        "SignatureDoesNotMatch",
+        "ExpiredToken",
+        "InvalidToken",
+        "TokenRefreshRequired",
+        "XAdminUserNotFound",  # versitygw
+    }
 )
 _GONE = frozenset({"404", "NoSuchKey"})
 _ADVICE_CREDENTIALS = (
@@ -256,7 +264,7 @@ def _say(error: Exception) -> str:
     if isinstance(error, ClientError):
         words = cast("Mapping[str, Mapping[str, object]]", error.response).get("Error", {})
         return show_path(f"{words.get('Code')}: {words.get('Message')}".encode("utf-8", "surrogateescape"))[:300]
-    if isinstance(error, ResponseParserError):
+    if not isinstance(error, BotoCoreError):
         return "what answers there does not speak S3"
     return show_path(str(error).encode("utf-8", "surrogateescape"))[:300]
 
