@@ -146,6 +146,7 @@ class Scrubber:
         self._by_itself: list[FileRecord] = []
         self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
         self._done_files = 0
+        self._parts_read: dict[bytes, int] = {}  # of large files under way, counted already
         self._bytes_before = 0  # what earlier readings of this run have read
         self._summary = WorkSummary(0, 0)
 
@@ -290,7 +291,7 @@ class Scrubber:
 
     def _done(self, record: FileRecord, result: Done) -> None:
         """Take a file that was read, under all of its names."""
-        self._run.counts.bytes_read += result.reading.bytes_read
+        self._run.counts.bytes_read += result.reading.bytes_read - self._parts_read.pop(record.path, 0)
         bad_before: tuple[int, ...] = ()
         if self._kept_by(result.task) is self._recordings:
             result = self._recordings.complete(result)
@@ -306,7 +307,10 @@ class Scrubber:
                 self._by_itself.append(other)
 
     def _take_part(self, record: FileRecord, partial: Partial) -> None:
-        """Compare the next part of a large file, and remember how far it was read."""
+        """Compare the next part of a large file, and remember how far it was read; what was read counts at once."""
+        size = partial.offset - partial.first_block * partial.task.block_size_bytes
+        self._run.counts.bytes_read += size
+        self._parts_read[record.path] = self._parts_read.get(record.path, 0) + size
         if self._kept_by(partial.task) is self._recordings:
             self._recordings.keep(partial)
             return

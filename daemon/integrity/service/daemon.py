@@ -43,7 +43,7 @@ from integrity.service.notify import Notifier, watchdog_interval_s
 from integrity.service.requests import Cancel, DaemonState, Done, Request
 from integrity.service.rootset import KeptRoot, find_kept_roots
 from integrity.service.shutdown import GOES_DOWN, mark_clean_stop
-from integrity.service.startup import prepare_catalog
+from integrity.service.startup import make_folder, prepare_catalog
 from integrity.service.timetable import Timetable
 
 if TYPE_CHECKING:
@@ -143,9 +143,10 @@ class Daemon:
             AppError: the service can't begin.
         """
         with self._handling_signals():
-            prepare_catalog(self._catalog_path, self._config, clock=self._clock)
-            self._control.start()
+            make_folder(self._catalog_path)
+            self._control.start()  # first, so that no second service restores a catalog that this one works with
             try:
+                prepare_catalog(self._catalog_path, self._config, clock=self._clock)
                 self._begin()
                 while not self._stop.wait(TICK_S):
                     self._tick()

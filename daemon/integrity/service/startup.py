@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from integrity.catalog import findings, roots
+from integrity.catalog import copying, findings, roots
 from integrity.catalog.backup import find_backups
 from integrity.catalog.connect import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.config import read_seal_key
-from integrity.errors import CatalogCorrupt, CatalogMissing, show_path
+from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, show_path
 from integrity.jobs.restore import restore_catalog
 from integrity.model import FindingKind
 
@@ -20,6 +20,20 @@ if TYPE_CHECKING:
     from integrity.config import Config
 
 _log = logging.getLogger(__name__)
+
+
+def make_folder(path: bytes) -> None:
+    """
+    Make the folder of the catalog, if need be: the link to the service's socket lies there, too.
+
+    Raises:
+        CatalogError: it can't be made.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        copying.make_folder(folder)
+    except OSError as error:
+        raise CatalogError(f"{show_path(folder)}: cannot make the catalog's folder: {error.strerror}") from error
 
 
 def prepare_catalog(path: bytes, config: Config, *, clock: Callable[[], float]) -> None:

@@ -77,9 +77,10 @@ class Timetable:
         schedule, now = self._grounds.config().schedule, int(self._grounds.clock())
         with self._grounds.open_catalog() as catalog, catalog.read() as connection:
             last_scan, last_scrub = (schedules.last_started(connection, name) for name in ("scan", "scrub"))
-        # Who has never scanned by the schedule is about to scan because the service begins.
+        # Who has never scanned by the schedule is about to scan because the service begins, and what is recorded then
+        # is not yet to be verified.
         self._scheduler.add("scan", schedule.scan, self._scan_all, last_started_at=last_scan or now)
-        self._scheduler.add_window("scrub", self._windows(), self._open, self._close, last_opened_at=last_scrub)
+        self._scheduler.add_window("scrub", self._windows(), self._open, self._close, last_opened_at=last_scrub or now)
         self._scheduler.every("heartbeat", _BEAT_S, self._turn)
         self._scheduler.every("promise", _PROMISE_S, self.check_promise)
         self._scheduler.start()
