@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from integrity.hashing.engine import Engine, Result, Task
 
 _COMMIT_S = 1.0
-_ROWS_AT_ONCE = 20_000
+_ROWS_AT_ONCE = 10_000
 """So many rows are written sooner: they take memory, and a commit of more would be felt."""
 
 
