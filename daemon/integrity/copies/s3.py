@@ -9,6 +9,7 @@ Objects whose keys end with a slash and that have no bytes are how programs show
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator, Sequence
 from types import TracebackType
@@ -185,7 +186,7 @@ class S3Copy:
         """Open one object for reading; see ``Copy.open``."""
         fault = find_fault(path)
         if fault is not None:
-            raise Unreadable(f"{self.shown}: {show_path(path)} {fault}", errno=22)
+            raise Unreadable(f"{self.shown}: {show_path(path)} {fault}", errno=errno.EINVAL)
         key = self._find_key(path)
         stated = self._store.head(key)
         return S3File(self._store, key, stated)

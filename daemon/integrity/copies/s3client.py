@@ -7,6 +7,7 @@ them, and nothing of them is in a message: botocore's errors are shown by their 
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Mapping
 from contextlib import closing
@@ -188,7 +189,7 @@ class Store:
             raise Unreadable(
                 f"{self._show(key)}: the store gives {len(data)} or more bytes where {length} were asked for;"
                 " its listing and its content contradict each other",
-                errno=5,
+                errno=errno.EIO,
             )
         return data
 
@@ -205,18 +206,20 @@ class Store:
         if code in ("416", "InvalidRange"):
             raise Unstable(f"{self._show(key)}: it is shorter than a moment ago; compare it again") from error
         if code == "InvalidObjectState":
-            raise Unreadable(f"{self._show(key)}: it is in an archive class; restore it first", errno=11) from error
+            raise Unreadable(
+                f"{self._show(key)}: it is in an archive class; restore it first", errno=errno.EAGAIN
+            ) from error
         if code in _DENIED:
             raise Unreadable(
                 f"{self._show(key)}: the store refuses to show it; these credentials need s3:GetObject for it,"
                 " and kms:Decrypt if its key is one of KMS",
-                errno=13,
+                errno=errno.EACCES,
             ) from error
         if code in ("400", "BadRequest", "InvalidRequest"):
             raise Unreadable(
                 f"{self._show(key)}: the store can't show it: {_say(error)}; an object that was encrypted with a key"
                 " of the uploader's (SSE-C) can't be read here",
-                errno=22,
+                errno=errno.EINVAL,
             ) from error
         self._refuse_all(error)
 
