@@ -287,6 +287,7 @@ class Finding:
     resolved_at: int | None = None
     resolution: str | None = None
     muted_until: int | None = None
+    copy: str | None = None  # name of the copy that it is about
 
 
 class Tally(StrEnum):

@@ -23,7 +23,7 @@ from integrity.files.pressure import Pressure
 from integrity.files.read import Reader, ReadMode
 from integrity.hashing.digests import verifying
 from integrity.hashing.engine import Done, Engine, Task
-from integrity.jobs.pace import DevicePace
+from integrity.jobs.pacing.pace import DevicePace
 from integrity.jobs.stop import Stop
 
 COUNTER = struct.Struct("<Qd")  # bytes read, allowed bytes a second

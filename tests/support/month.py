@@ -17,7 +17,7 @@ from integrity.config import Config
 from integrity.files.read import UNLIMITED
 from integrity.jobs import promise, runner
 from integrity.jobs.context import Context
-from integrity.jobs.pace import Throttle
+from integrity.jobs.pacing.pace import Throttle
 from integrity.jobs.plan import OpenTimes, plan_window
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.jobs.scan import ScanOptions

@@ -1,7 +1,7 @@
 """
 Findings: what somebody should know of, from opening to resolution.
 
-The same thing (root, kind, path) is said once: an unresolved finding is updated, not repeated. A finding on a file's
+The same thing (root, kind, path, copy) is said once: an unresolved finding is updated, not repeated. A finding on a
 content freezes the file's baseline until it is resolved (R6).
 """
 
@@ -50,6 +50,7 @@ class NewFinding:
     block_size_bytes: int | None = None
     ranges: tuple[ByteRange, ...] = ()
     confirmed_reads: int = 0
+    copy: str | None = None  # name of the copy that it is about
 
 
 def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId | None) -> tuple[Finding, bool]:
@@ -62,7 +63,7 @@ def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId |
         The finding as it is now, and whether it is new.
     """
     values = {**_values(new), "updated_at": now, "run_id": run_id}
-    same = finding.c.root_id == new.root_id, finding.c.kind == new.kind.value, finding.c.path == (new.path or b"")
+    same = [finding.c[name] == values[name] for name in ("root_id", "kind", "path", "copy")]
     old = c.execute(sa.select(finding).where(*same, _UNRESOLVED)).one_or_none()
     if old is None:
         values |= {"state": FindingState.OPEN.value, "opened_at": now}
@@ -159,6 +160,7 @@ def resolve_findings(
     file_id: FileId | None = None,
     root_id: RootId | None = None,
     kinds: Collection[FindingKind] | None = None,
+    copy: str | None = None,
     resolution: str,
     now: int,
 ) -> list[Finding]:
@@ -170,6 +172,7 @@ def resolve_findings(
         file_id: those of this file.
         root_id: those of this root and of everything in it.
         kinds: only these; None: all.
+        copy: only those about this copy; None: whatever they are about.
         resolution: why, for people.
         now: the time.
 
@@ -185,6 +188,8 @@ def resolve_findings(
         conditions.append(finding.c.root_id == root_id)
     if kinds is not None:
         conditions.append(finding.c.kind.in_([kind.value for kind in kinds]))
+    if copy is not None:
+        conditions.append(finding.c.copy == copy)
     return _resolve(c, conditions, resolution, now)
 
 
@@ -258,6 +263,7 @@ def _values(new: NewFinding) -> dict[str, Any]:
         "ranges": json.dumps(new.ranges),
         "confirmed_reads": new.confirmed_reads,
         "message": new.message,
+        "copy": new.copy or "",
     }
 
 
@@ -279,4 +285,5 @@ def _to_finding(row: sa.Row[Any]) -> Finding:
         resolved_at=row.resolved_at,
         resolution=row.resolution,
         muted_until=row.muted_until,
+        copy=row.copy or None,
     )

@@ -8,7 +8,7 @@ I1  A ``file`` row's seal covers what a verdict rests on (``seal.py``); it is wr
 I2  ``root.file_count`` and ``root.seal_xor`` are the number and the XOR of the seals of the root's ``file`` rows,
     changed in the transaction that changes the rows.
 I3  A file id is never given twice: findings and history point to files that are gone.
-I4  At most one unresolved finding says the same thing (root, kind, path).
+I4  At most one unresolved finding says the same thing (root, kind, path, copy).
 
 Paths are BLOB (R10: sqlite3 refuses a name that is not UTF-8 as TEXT). Words are stored as the text of their
 enumeration in ``model.py``: a reader of the file sees what is meant. Flags are 0 or 1, which cost SQLite nothing beyond
@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_REVISION = "0002"
+SCHEMA_REVISION = "0003"
 """The newest migration; what this program reads and writes."""
 
 APPLICATION_ID = 0x696E7467
@@ -65,6 +65,23 @@ def _digests() -> tuple[sa.Column[Any], ...]:
         _blob("md5", "MD5 of the whole file; null for very sparse files", length=16, null=True),
         _blob("xxh3_128", "XXH3-128 of the whole file; null if resumed in mid-file", length=16, null=True),
         _blob("blake3", "BLAKE3 of the whole file; null unless configured", length=32, null=True),
+    )
+
+
+def _crc64nvme() -> sa.Column[Any]:
+    return _blob(
+        "crc64nvme", "CRC-64/NVME of the whole file; null if older than it, or not computed", length=8, null=True
+    )
+
+
+def _crc64nvme_of_blocks() -> sa.Column[Any]:
+    # A default, so that it could be added to the rows of older catalogs.
+    return sa.Column(
+        "crc64nvme",
+        sa.LargeBinary,
+        nullable=False,
+        server_default=sa.text("x''"),
+        comment="CRC-64/NVME of the blocks, 8 bytes each in order, as md5; empty: none taken",
     )
 
 
@@ -160,6 +177,7 @@ file = sa.Table(
     _int("is_suspect", "1: ctime or inode moved since; scrubs read it early (R2)"),
     _int("is_frozen", "1: a finding on its content is open; the baseline stays (R6)"),
     _blob("seal", "see seal.py (I1)", length=16),
+    _crc64nvme(),
     sa.UniqueConstraint("folder_id", "name"),
     sqlite_strict=True,
 )
@@ -176,6 +194,7 @@ block_run = sa.Table(
     _blob("md5", "MD5 of the blocks, 16 bytes each in order; empty: none taken; one for all if they are equal"),
     _blob("xxh3_128", "XXH3-128 of the blocks, 16 bytes each in order; one for all if they are equal"),
     _blob("seal", "see seal.py", length=16),
+    _crc64nvme_of_blocks(),
     sa.PrimaryKeyConstraint("file_id", "version", "run"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
@@ -207,6 +226,7 @@ run = sa.Table(
     _int("findings_open", "findings open at its end"),
     sa.Column("duration_s", sa.REAL, nullable=True, comment="how long it worked, by the monotonic clock"),
     _text("error", "why it failed, for people", null=True),
+    _text("copy", "name of the copy that was compared; null for other jobs", null=True),
     sqlite_strict=True,
 )
 sa.Index("run_root", run.c.root_id)
@@ -227,6 +247,7 @@ candidate = sa.Table(
     _int("run_id", "run that saw it", sa.ForeignKey("run.id")),
     _text("state", "staged: its run decides; frozen: waits for a finding; held: waits for a person"),
     _blob("seal", "see seal.py", length=16),
+    _crc64nvme(),
     sqlite_strict=True,
 )
 sa.Index("candidate_run", candidate.c.run_id)
@@ -247,6 +268,7 @@ history = sa.Table(
     _int("replaced_at", "when it was replaced or removed"),
     _text("replaced_because", "BaselineReason: why it was replaced or removed"),
     _text("note", "what a person said", null=True),
+    _crc64nvme(),
     sqlite_strict=True,
 )
 sa.Index("history_path", history.c.root_id, history.c.path)
@@ -281,6 +303,13 @@ finding = sa.Table(
     _int("confirmed_reads", "re-reads that agreed (R3)"),
     _text("message", "what it says, for people"),
     _int("run_id", "run that last said so", sa.ForeignKey("run.id"), null=True),
+    sa.Column(
+        "copy",
+        sa.Text,
+        nullable=False,
+        server_default=sa.text("''"),
+        comment="name of the copy that it is about; empty: the file itself, or the root",
+    ),
     sqlite_strict=True,
     sqlite_autoincrement=True,
 )
@@ -289,6 +318,7 @@ sa.Index(
     finding.c.root_id,
     finding.c.kind,
     finding.c.path,
+    finding.c.copy,
     unique=True,
     sqlite_where=finding.c.state != sa.literal_column("'resolved'"),
 )
@@ -321,6 +351,7 @@ checkpoint_run = sa.Table(
     _blob("md5", "as in block_run"),
     _blob("xxh3_128", "as in block_run"),
     _blob("seal", "as in block_run", length=16),
+    _crc64nvme_of_blocks(),
     sa.PrimaryKeyConstraint("checkpoint_id", "run"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
@@ -395,6 +426,46 @@ channel = sa.Table(
     _text("last_error", "why it failed last, for people; null: it works", null=True),
     _int("told_at", "when the failure was told through others; null: not yet", null=True),
     sa.PrimaryKeyConstraint("name"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+copy = sa.Table(
+    "copy",
+    metadata,
+    _id("id", "number of the copy"),
+    _int("root_id", "the root of which it holds files", sa.ForeignKey("root.id")),
+    _blob("prefix", "the folder in the root that its top stands for; empty for the root's own"),
+    _text("name", "its name in the configuration, or its URL without secrets"),
+    _text("url", "where it is, without secrets"),
+    _text("identity", "what a mounted one is recognised by, as that of a root; null: none, or not seen yet", null=True),
+    _int("created_at", "when it was first compared"),
+    _int("listed_at", "when it was last listed as a whole; null: never", null=True),
+    sa.UniqueConstraint("root_id", "prefix", "name"),
+    sqlite_strict=True,
+)
+
+copy_file = sa.Table(
+    "copy_file",
+    metadata,
+    _int("copy_id", "the copy", sa.ForeignKey("copy.id")),
+    _int("file_id", "the file; it may be gone"),
+    _int("version", "version of the baseline that the copy was held against"),
+    _text("vote", "CopyVote: what the copy said"),
+    _int("compared_at", "when"),
+    _int("read_at", "when its bytes were last read and were those of that version; null: never", null=True),
+    sa.PrimaryKeyConstraint("copy_id", "file_id"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+gate = sa.Table(
+    "gate",
+    metadata,
+    _int("root_id", "the root", sa.ForeignKey("root.id")),
+    _blob("prefix", "the part of the root that was asked for; empty for all of it"),
+    _int("passed_at", "when it was last let through: what changed since is looked at"),
+    sa.PrimaryKeyConstraint("root_id", "prefix"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )

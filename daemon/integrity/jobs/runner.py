@@ -28,7 +28,7 @@ from integrity.jobs.leftout import make_excludes
 from integrity.jobs.lock import lock_root
 from integrity.jobs.nested import tell_absent
 from integrity.jobs.opening import open_disk
-from integrity.jobs.pace import Throttle
+from integrity.jobs.pacing.pace import Throttle
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.report import Note, NoteKind, Report, Summary
 from integrity.jobs.scan import Scanner, ScanOptions

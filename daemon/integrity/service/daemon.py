@@ -27,7 +27,7 @@ from integrity.files.boot import read_boot_uuid
 from integrity.files.read import UNLIMITED, Pace
 from integrity.hashing.engine import STALL_S
 from integrity.jobs import messages
-from integrity.jobs.pace import DevicePace, pace_device
+from integrity.jobs.pacing.pace import DevicePace, pace_device
 from integrity.jobs.report import Summary
 from integrity.jobs.rootcare import follow_config
 from integrity.jobs.stop import Stop

@@ -16,9 +16,9 @@ from integrity.config.definition import Pace as PaceSettings
 from integrity.files.devices import Device
 from integrity.files.pressure import Pressure
 from integrity.files.span import Pace
-from integrity.jobs.latency import Latency
-from integrity.jobs.rate import Rate
-from integrity.jobs.silence import Silence
+from integrity.jobs.pacing.latency import Latency
+from integrity.jobs.pacing.rate import Rate
+from integrity.jobs.pacing.silence import Silence
 from integrity.jobs.stop import Stop
 
 BURST_S = 0.25
