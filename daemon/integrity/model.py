@@ -17,6 +17,7 @@ FolderId = NewType("FolderId", int)
 FileId = NewType("FileId", int)
 RunId = NewType("RunId", int)
 FindingId = NewType("FindingId", int)
+CopyId = NewType("CopyId", int)
 
 MD5_BYTES = 16
 XXH3_128_BYTES = 16

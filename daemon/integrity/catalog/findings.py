@@ -2,7 +2,7 @@
 Findings: what somebody should know of, from opening to resolution.
 
 The same thing (root, kind, path, copy) is said once: an unresolved finding is updated, not repeated. A finding on a
-content freezes the file's baseline until it is resolved (R6).
+file's content freezes its baseline until it is resolved (R6).
 """
 
 from __future__ import annotations

@@ -145,16 +145,18 @@ def remove_root(c: sa.Connection, root_id: RootId) -> None:
     of_history = sa.select(tables.history.c.file_id).where(tables.history.c.root_id == root_id)
     checkpoints = sa.select(tables.checkpoint.c.id).where(tables.checkpoint.c.root_id == root_id)
     in_folders = sa.select(folder.c.id).where(folder.c.root_id == root_id)
+    copies = sa.select(tables.copy.c.id).where(tables.copy.c.root_id == root_id)
     for statement in (
         sa.delete(tables.checkpoint_run).where(tables.checkpoint_run.c.checkpoint_id.in_(checkpoints)),
         sa.delete(tables.candidate).where(tables.candidate.c.file_id.in_(of_root)),
+        sa.delete(tables.copy_file).where(tables.copy_file.c.copy_id.in_(copies)),
         sa.delete(tables.block_run).where(tables.block_run.c.file_id.in_(of_root.union(of_history))),
         sa.delete(file).where(file.c.folder_id.in_(in_folders)),
     ):
         c.execute(statement)
     for table in (
         *(tables.checkpoint, tables.finding, tables.history, tables.run),
-        *(tables.nested_mount, tables.configured_root, folder),
+        *(tables.nested_mount, tables.configured_root, tables.copy, tables.gate, folder),
     ):
         c.execute(sa.delete(table).where(table.c.root_id == root_id))
     drop_imports(c, root_id)

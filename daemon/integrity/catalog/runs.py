@@ -31,9 +31,11 @@ class RunRecord:
     error: str | None
 
 
-def start_run(c: sa.Connection, root_id: RootId, job: Job, *, now: int, boot_id: int, pid: int) -> RunId:
-    """Write down that a run begins."""
-    values = {"root_id": root_id, "job": job.value, "started_at": now, "boot_id": boot_id, "pid": pid}
+def start_run(
+    c: sa.Connection, root_id: RootId, job: Job, *, now: int, boot_id: int, pid: int, copy: str | None = None
+) -> RunId:
+    """Write down that a run begins; ``copy``: the name of the one that is compared."""
+    values = {"root_id": root_id, "job": job.value, "started_at": now, "boot_id": boot_id, "pid": pid, "copy": copy}
     key = c.execute(sa.insert(run).values(**values, **asdict(RunCounts()))).inserted_primary_key
     assert key is not None
     return RunId(key[0])

@@ -1,0 +1,140 @@
+"""
+Backup copies: which there are, and what each of them said last of each file.
+
+What was said holds for one version of a baseline, and for the copy as it was then: of another place, or another disk at
+the same place, nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from integrity.catalog.hot import HotInsert
+from integrity.catalog.rows import inside
+from integrity.catalog.tables import copy, copy_file, file, folder
+from integrity.catalog.words import read_word
+from integrity.model import CopyId, FileId, RootId
+from integrity.verdict import CopyVote
+
+_STATE_NAMES = ("copy_id", "file_id", "version", "vote", "compared_at", "read_at")
+_REPLACE_STATE = HotInsert(
+    sa.insert(copy_file).prefix_with("OR REPLACE").values({name: sa.bindparam(name) for name in _STATE_NAMES}),
+    *_STATE_NAMES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRecord:
+    """One copy of a root, or of a folder in it."""
+
+    id: CopyId
+    root_id: RootId
+    prefix: bytes  # the folder in the root that its top stands for
+    name: str  # in the configuration, or its URL without secrets
+    url: str  # without secrets
+    identity: str | None  # of a mounted one
+    created_at: int
+    listed_at: int | None
+
+
+class CopyState(NamedTuple):
+    """What a copy said last of a file; ``read_at``: when its bytes were last read and were right."""
+
+    file_id: FileId
+    version: int
+    vote: CopyVote
+    compared_at: int
+    read_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCoverage:
+    """How well the files below a copy's folder are covered by it. Times are of the file that has waited longest."""
+
+    files: int
+    compared: int  # held against the copy at least once, in their present version
+    oldest_compared_at: int | None  # None: some never were
+    oldest_read_at: int | None  # None: the bytes of some never were read
+
+
+def ensure_copy(
+    c: sa.Connection, root_id: RootId, prefix: bytes, name: str, url: str, identity: str | None, *, now: int
+) -> CopyRecord:
+    """Find a copy, or write a new one down; what was said by another place or disk of that name is forgotten."""
+    mine = copy.c.root_id == root_id, copy.c.prefix == prefix, copy.c.name == name
+    row = c.execute(sa.select(copy).where(*mine)).one_or_none()
+    if row is None:
+        values = {"root_id": root_id, "prefix": prefix, "name": name, "url": url, "identity": identity}
+        c.execute(sa.insert(copy).values(**values, created_at=now))
+    elif (row.url, row.identity) != (url, identity):
+        c.execute(sa.delete(copy_file).where(copy_file.c.copy_id == row.id))
+        c.execute(sa.update(copy).where(copy.c.id == row.id).values(url=url, identity=identity, listed_at=None))
+    return _to_record(c.execute(sa.select(copy).where(*mine)).one())
+
+
+def find_copies(c: sa.Connection, root_id: RootId | None = None) -> list[CopyRecord]:
+    """List the copies of a root, or of all, in the order in which they were first compared."""
+    query = sa.select(copy).order_by(copy.c.id)
+    if root_id is not None:
+        query = query.where(copy.c.root_id == root_id)
+    return [_to_record(row) for row in c.execute(query)]
+
+
+def set_listed(c: sa.Connection, copy_id: CopyId, now: int) -> None:
+    """Write down that a copy was listed as a whole."""
+    c.execute(sa.update(copy).where(copy.c.id == copy_id).values(listed_at=now))
+
+
+def save_states(c: sa.Connection, copy_id: CopyId, states: Iterable[CopyState]) -> None:
+    """Write down what a copy said of files."""
+    _REPLACE_STATE.run_many(
+        c, ((copy_id, one.file_id, one.version, one.vote.value, one.compared_at, one.read_at) for one in states)
+    )
+
+
+def states_of_file(c: sa.Connection, file_id: FileId) -> list[tuple[CopyRecord, CopyState]]:
+    """List what each copy said of a file, with the copy, in the order of the copies."""
+    states = [copy_file.c[name].label(f"state_{name}") for name in CopyState._fields]
+    query = sa.select(copy, *states).join(copy_file, copy_file.c.copy_id == copy.c.id)
+    return [
+        (_to_record(row), _to_state(row))
+        for row in c.execute(query.where(copy_file.c.file_id == file_id).order_by(copy.c.id))
+    ]
+
+
+def cover(c: sa.Connection, record: CopyRecord) -> CopyCoverage:
+    """Sum up how well a copy covers the files below its folder."""
+    is_current = sa.and_(
+        copy_file.c.copy_id == record.id, copy_file.c.file_id == file.c.id, copy_file.c.version == file.c.version
+    )
+    files, compared = sa.func.count(), sa.func.count(copy_file.c.file_id)
+    read = sa.func.count(copy_file.c.read_at)
+    oldest, oldest_read = sa.func.min(copy_file.c.compared_at), sa.func.min(copy_file.c.read_at)
+    joined = file.join(folder, file.c.folder_id == folder.c.id).outerjoin(copy_file, is_current)
+    query = sa.select(files, compared, read, oldest, oldest_read).select_from(joined)
+    row = c.execute(query.where(inside(record.root_id, record.prefix))).one()
+    return CopyCoverage(row[0], row[1], row[3] if row[1] == row[0] else None, row[4] if row[2] == row[0] else None)
+
+
+def drop_orphans(c: sa.Connection, copy_id: CopyId) -> None:
+    """Forget what a copy said of files that are gone from the catalog."""
+    is_there = sa.exists().where(file.c.id == copy_file.c.file_id)
+    c.execute(sa.delete(copy_file).where(copy_file.c.copy_id == copy_id, ~is_there))
+
+
+def _to_record(row: sa.Row[Any]) -> CopyRecord:
+    return CopyRecord(row.id, row.root_id, row.prefix, row.name, row.url, row.identity, row.created_at, row.listed_at)
+
+
+def _to_state(row: sa.Row[Any]) -> CopyState:
+    return CopyState(
+        row.state_file_id,
+        row.state_version,
+        read_word(CopyVote, row.state_vote),
+        row.state_compared_at,
+        row.state_read_at,
+    )

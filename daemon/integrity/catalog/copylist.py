@@ -1,0 +1,183 @@
+"""
+What a copy listed, beside what is recorded, and the order in which both are held against each other.
+
+Two tables that live with the connection, in temporary files: a listing of any length takes no memory, nothing of it is
+in the catalog, and no conclusion is drawn before it is whole. Names that are not recorded are not kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.schema import CreateTable, DropTable
+
+from integrity.catalog.folders import get_folder_id
+from integrity.catalog.hot import Hot
+from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, to_record
+from integrity.catalog.seal import Sealer
+from integrity.catalog.tables import copy_file, file, folder
+from integrity.model import CopyId, FolderId, RootId
+
+_DAY_S = 86400
+
+_listed = sa.Table(
+    "listed",
+    sa.MetaData(),
+    sa.Column("file_id", sa.Integer, primary_key=True),
+    sa.Column("size_bytes", sa.Integer),
+    sa.Column("published", sa.Text, nullable=False),
+    sa.Column("times", sa.Integer, nullable=False),
+    prefixes=["TEMPORARY"],
+    schema="temp",
+)
+_order = sa.Table(
+    "compare_order",
+    sa.MetaData(),
+    sa.Column("seq", sa.Integer, primary_key=True),
+    sa.Column("file_id", sa.Integer, nullable=False),
+    sa.Column("size_bytes", sa.Integer, nullable=False),
+    prefixes=["TEMPORARY"],
+    schema="temp",
+)
+
+
+class ListedFile(NamedTuple):
+    """What a copy's listing says of one file; ``published``: kind, value, sizes of parts and how many, of each digest."""
+
+    size_bytes: int | None
+    published: tuple[tuple[str, bytes, tuple[int, ...], int], ...]
+    is_twice: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRow:
+    """A recorded file beside what the copy listed (None: nothing), and when its bytes there were last read."""
+
+    seq: int
+    record: FileRecord
+    listed: ListedFile | None
+    read_at: int | None
+
+
+class Listing:
+    """
+    Take a copy's listing.
+
+    Args:
+        c: the connection; what it listed last is forgotten.
+        root_id: of which the copy has files.
+    """
+
+    def __init__(self, c: sa.Connection, root_id: RootId) -> None:
+        self._root_id = root_id
+        self._folder: tuple[bytes, FolderId | None] | None = None
+        c.execute(DropTable(_listed, if_exists=True))
+        c.execute(CreateTable(_listed))
+
+    def add(self, c: sa.Connection, entries: Sequence[tuple[bytes, ListedFile]]) -> list[bytes]:
+        """
+        Keep what is said of recorded files.
+
+        Args:
+            c: the connection.
+            entries: paths in the root, and what is said of each.
+
+        Returns:
+            The paths that are not recorded.
+        """
+        unknown = []
+        for path, listed in entries:
+            folder_path, _, name = path.rpartition(b"/")
+            if self._folder is None or self._folder[0] != folder_path:
+                self._folder = folder_path, get_folder_id(c, self._root_id, folder_path)
+            folder_id = self._folder[1]
+            found = None if folder_id is None else _FIND.run(c, folder_id, name).fetchone()
+            if found is None:
+                unknown.append(path)
+            else:
+                _ADD.run(c, found[0], listed.size_bytes, _pack(listed))
+        return unknown
+
+
+def count_listed(c: sa.Connection) -> int:
+    """Count the recorded files that were listed."""
+    return int(c.execute(sa.select(sa.func.count()).select_from(_listed)).scalar_one())
+
+
+def order_files(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes) -> tuple[int, int]:
+    """
+    Put the recorded files in the order in which they are compared: those first whose bytes were not read for longest.
+
+    Inside a day in the order of recording, which is about that of the disk. What was read is of the present version.
+
+    Returns:
+        How many files, and how many bytes.
+    """
+    c.execute(DropTable(_order, if_exists=True))
+    c.execute(CreateTable(_order))
+    day = sa.func.coalesce(copy_file.c.read_at // _DAY_S, -1)
+    query = (
+        sa.select(file.c.id, file.c.size_bytes)
+        .select_from(file.join(folder, file.c.folder_id == folder.c.id).outerjoin(copy_file, _is_current(copy_id)))
+        .where(inside(root_id, prefix))
+        .order_by(day, file.c.id)
+    )
+    c.execute(sa.insert(_order).from_select(["file_id", "size_bytes"], query))
+    row = c.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_order.c.size_bytes), 0))).one()
+    return int(row[0]), int(row[1])
+
+
+def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:
+    """List the next files in that order; those that are gone by now are left out."""
+    columns = (*(_listed.c[name] for name in ("size_bytes", "published", "times")), copy_file.c.read_at)
+    joined = (
+        _order.join(FILE_JOIN, _order.c.file_id == file.c.id)
+        .outerjoin(_listed, _listed.c.file_id == _order.c.file_id)
+        .outerjoin(copy_file, _is_current(copy_id))
+    )
+    query = sa.select(_order.c.seq, *columns, *RECORD_COLUMNS).select_from(joined).where(_order.c.seq > after_seq)
+    return [
+        CompareRow(seq, to_record(sealer, record), _unpack(size, published, times), read_at)
+        for seq, size, published, times, read_at, *record in c.execute(query.order_by(_order.c.seq).limit(limit))
+    ]
+
+
+_FIND = Hot(
+    sa.select(file.c.id).where(file.c.folder_id == sa.bindparam("folder_id"), file.c.name == sa.bindparam("name")),
+    "folder_id",
+    "name",
+)
+
+
+_add = sqlite_insert(_listed).values(
+    {name: sa.bindparam(name) for name in ("file_id", "size_bytes", "published")} | {"times": sa.literal_column("1")}
+)
+_ADD = Hot(
+    _add.on_conflict_do_update(index_elements=["file_id"], set_={"times": sa.literal_column("2")}),
+    *("file_id", "size_bytes", "published"),
+)
+
+
+def _is_current(copy_id: CopyId) -> sa.ColumnElement[bool]:
+    """Match what a copy said of a file's present version."""
+    mine = copy_file.c.copy_id == copy_id, copy_file.c.file_id == file.c.id
+    return sa.and_(*mine, copy_file.c.version == file.c.version)
+
+
+def _pack(listed: ListedFile) -> str:
+    if not listed.published:
+        return ""  # of a mounted copy: the most files
+    return json.dumps([(kind, value.hex(), sizes, parts) for kind, value, sizes, parts in listed.published])
+
+
+def _unpack(size_bytes: int | None, published: str | None, times: int | None) -> ListedFile | None:
+    if published is None:
+        return None
+    found = json.loads(published) if published else ()
+    digests = tuple((kind, bytes.fromhex(value), tuple(sizes), parts) for kind, value, sizes, parts in found)
+    return ListedFile(size_bytes, digests, is_twice=times != 1)
