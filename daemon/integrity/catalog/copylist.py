@@ -47,7 +47,7 @@ _order = sa.Table(
 
 
 class ListedFile(NamedTuple):
-    """What a copy's listing says of one file; ``published``: kind, value, sizes of parts and how many, of each digest."""
+    """What a copy's listing says of one file; ``published``: kind, value, sizes and number of parts of each digest."""
 
     size_bytes: int | None
     published: tuple[tuple[str, bytes, tuple[int, ...], int], ...]

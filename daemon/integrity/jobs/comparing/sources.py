@@ -1,0 +1,198 @@
+"""
+Which copy is meant: from what stands behind ``--with`` or ``--from`` to where it is and what it is a copy of.
+
+A name of the configuration says both. A path or URL that was compared before is a copy of what it was then. Any other
+is a copy of the folder that is named with it, as in ``diff -r FOLDER COPY``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from integrity.catalog.copies import CopyRecord, find_copies
+from integrity.catalog.roots import RootRecord, find_roots
+from integrity.copies.opening import open_copy
+from integrity.errors import ConfigError, show_path
+from integrity.jobs.targets import is_inside
+
+if TYPE_CHECKING:
+    from integrity.catalog.connect import Catalog
+    from integrity.config import Config
+    from integrity.copies.protocol import Copy
+    from integrity.files.excludes import Excludes
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """
+    Where a copy is.
+
+    Args:
+        name: in the configuration, or its URL without secrets.
+        url: path or URL, as ``open_copy`` takes it.
+        base: absolute path of the folder that it is a copy of.
+        endpoint: the address of an S3 server that is not Amazon's.
+        verify_every_s: how often it is to be compared; None where nobody said.
+    """
+
+    name: str
+    url: str
+    base: bytes
+    endpoint: str | None = None
+    verify_every_s: int | None = None
+
+    @property
+    def path(self) -> bytes | None:
+        """Name the folder or file on this machine that it is; None for other kinds."""
+        return os.fsencode(self.url) if self.url.startswith("/") else None
+
+    def open(self, excludes: Excludes | None = None) -> Copy:
+        """
+        Make the copy; entering it connects.
+
+        Args:
+            excludes: of the root, to be left out of a mounted copy as well.
+
+        Raises:
+            ConfigError: an extra is missing, or the URL can't be used.
+        """
+        return open_copy(self.url, endpoint=self.endpoint, root=self.base, excludes=excludes)
+
+
+def find_source(
+    catalog: Catalog, config: Config, text: str, paths: Sequence[bytes], endpoint: str | None = None
+) -> Source:
+    """
+    Find out which copy is meant.
+
+    Args:
+        catalog: open.
+        config: the whole of it.
+        text: a name from the configuration, a path, or a URL.
+        paths: real ones; what it is to be held against. The first is what an unknown copy is one of.
+        endpoint: as in ``Source``.
+
+    Raises:
+        ConfigError: it can't be told, or can't be a copy of that.
+    """
+    for configured in config.copies:
+        if configured.name == text:
+            return Source(text, configured.url, configured.of, endpoint, configured.verify_every_s)
+    url = _complete(text, [configured.name for configured in config.copies])
+    shown = open_copy(url, endpoint=endpoint).shown
+    with catalog.read() as connection:
+        roots = find_roots(connection)
+        known = find_copies(connection)
+    base = _find_base(known, roots, shown, paths)
+    if base is None:
+        base = _choose_base(roots, [root.path for root in config.roots], text, paths)
+    source = Source(shown, url, base, endpoint)
+    _refuse_overlap(source)
+    return source
+
+
+def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[Source]:
+    """List the copies that a path should be in: those of the configuration, then those that were compared before."""
+    found = [
+        Source(one.name, one.url, one.of, None, one.verify_every_s)
+        for one in config.copies
+        if is_inside(path, one.of.rstrip(b"/"))
+    ]
+    names = {one.name for one in found}
+    with catalog.read() as connection:
+        roots = {root.id: root for root in find_roots(connection)}
+        known = find_copies(connection)
+    for record in known:
+        base = _join(roots[record.root_id].path, record.prefix)
+        if record.name not in names and is_inside(path, base.rstrip(b"/")):
+            found.append(Source(record.name, record.url, base))
+    return found
+
+
+def place_in_copy(source: Source, path: bytes) -> bytes:
+    """Make the path in the copy of an absolute path below its base; empty for the base itself."""
+    return path[len(source.base.rstrip(b"/")) + 1 :]
+
+
+def narrow(source: Source, paths: Sequence[bytes]) -> list[bytes]:
+    """
+    Keep of each absolute path what the copy is one of; without any: all of it.
+
+    Raises:
+        ConfigError: the copy has nothing of one of them.
+    """
+    base = source.base.rstrip(b"/") or b"/"
+    kept = []
+    for path in paths or [base]:
+        if is_inside(path, base.rstrip(b"/")):
+            kept.append(path)
+        elif is_inside(base, path.rstrip(b"/")):
+            kept.append(base)
+        else:
+            raise ConfigError(f"{show_path(path)}: {source.name} is a copy of {show_path(base)}, which this is not in")
+    return kept
+
+
+def _complete(text: str, names: Sequence[str]) -> str:
+    """Make a path absolute; leave URLs as they are."""
+    if "://" in text or text.startswith("rclone:"):
+        return text
+    if "/" not in text and not os.path.lexists(text):
+        have = f"there are {', '.join(names)}" if names else "none is configured"
+        raise ConfigError(
+            f"{text}: no copy of this name is configured ({have}), and there is no such folder or file here;"
+            " name a copy, or give a path, ssh://, s3://, rclone:REMOTE:PATH or a manifest"
+        )
+    return os.path.realpath(text)
+
+
+def _find_base(
+    known: Sequence[CopyRecord], roots: Sequence[RootRecord], shown: str, paths: Sequence[bytes]
+) -> bytes | None:
+    """Find what a copy was compared with before, if the paths lie in that."""
+    by_id = {root.id: root for root in roots}
+    for record in known:
+        base = _join(by_id[record.root_id].path, record.prefix)
+        if record.name == shown and all(is_inside(path, base.rstrip(b"/")) for path in paths):
+            return base
+    return None
+
+
+def _choose_base(roots: Sequence[RootRecord], configured: Sequence[bytes], text: str, paths: Sequence[bytes]) -> bytes:
+    if len(paths) == 1:
+        return _folder_of(roots, paths[0])
+    all_roots = list(dict.fromkeys([*(root.path for root in roots), *configured]))
+    if not paths and len(all_roots) == 1:
+        return all_roots[0]
+    if not all_roots:
+        raise ConfigError("no folder is recorded yet; name one: integrity compare FOLDER --with COPY")
+    raise ConfigError(f"{text}: name the one folder that it is a copy of: integrity compare FOLDER --with {text}")
+
+
+def _folder_of(roots: Sequence[RootRecord], path: bytes) -> bytes:
+    """Take a folder as it is; a file stands for the root that it lies in."""
+    if os.path.isdir(path):
+        return path
+    for root in roots:
+        if is_inside(path, root.path.rstrip(b"/")):
+            return root.path
+    return path  # finding the targets will say what is wrong with it
+
+
+def _refuse_overlap(source: Source) -> None:
+    if source.path is None:
+        return
+    copy, base = os.path.realpath(source.path).rstrip(b"/"), source.base.rstrip(b"/")
+    if not os.path.isdir(copy):
+        return  # a manifest may lie anywhere
+    if is_inside(copy, base) or is_inside(base, copy):
+        raise ConfigError(
+            f"{show_path(copy)}: lies in {show_path(base)}, or the other way round; a copy has to be somewhere else"
+        )
+
+
+def _join(root: bytes, prefix: bytes) -> bytes:
+    return root.rstrip(b"/") + b"/" + prefix if prefix else root
