@@ -65,3 +65,17 @@ def test_old_runs_are_forgotten(box: CatalogBox) -> None:
         ("scan", NOW + 2 * DAY_S),
         ("scan", NOW + 401 * DAY_S),
     ] == [tuple(row) for row in found]
+
+
+def test_run_without_an_end_is_found_until_it_has_one(box: CatalogBox) -> None:
+    """Only the newest counts: whoever began another has given the former up."""
+    begin(box, "compare:nightly", None, NOW)
+    newest = begin(box, "compare:nightly", None, NOW + 10)
+    begin(box, "compare:other", None, NOW + 20)
+    with box.catalog.read() as c:
+        assert (newest, NOW + 10) == schedules.find_unfinished(c, "compare:nightly")
+        assert schedules.find_unfinished(c, "scan") is None
+    with box.catalog.transaction() as c:
+        schedules.note_finished(c, newest, Outcome.CLEAN.value, now=NOW + 30)
+    with box.catalog.read() as c:
+        assert schedules.find_unfinished(c, "compare:nightly") is None

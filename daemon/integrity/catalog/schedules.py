@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NewType
+from typing import NamedTuple, NewType
 
 import sqlalchemy as sa
 
@@ -12,6 +12,13 @@ from integrity.model import RootId
 ScheduleRunId = NewType("ScheduleRunId", int)
 
 _KEPT_S = 400 * 86_400
+
+
+class Unfinished(NamedTuple):
+    """A run of a schedule of which no end is written down: it goes on, or was interrupted and is to go on."""
+
+    id: ScheduleRunId
+    started_at: int
 
 
 def note_started(
@@ -46,6 +53,13 @@ def last_started(c: sa.Connection, schedule: str, root_id: RootId | None = None)
         sa.select(sa.func.max(schedule_run.c.started_at)).where(*_of(schedule, root_id))
     ).scalar_one()
     return started_at
+
+
+def find_unfinished(c: sa.Connection, schedule: str, root_id: RootId | None = None) -> Unfinished | None:
+    """Find the newest run of a schedule, if its end is not written down."""
+    newest = sa.select(schedule_run).where(*_of(schedule, root_id))
+    row = c.execute(newest.order_by(schedule_run.c.started_at.desc(), schedule_run.c.id.desc()).limit(1)).one_or_none()
+    return None if row is None or row.finished_at is not None else Unfinished(row.id, row.started_at)
 
 
 def _of(schedule: str, root_id: RootId | None) -> tuple[sa.ColumnElement[bool], ...]:
