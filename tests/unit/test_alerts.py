@@ -78,6 +78,77 @@ def box(tmp_path: Path) -> Iterator[CatalogBox]:
 # Words
 
 
+def make_missing(count: int) -> list[Finding]:
+    """Make what a backup leaves behind that did not run: files that it does not have."""
+    return [
+        replace(
+            ROT,
+            id=FindingId(100 + number),
+            kind=FindingKind.COPY_MISSING,
+            path=b"d/%d .jpg" % number,
+            message=f"not there; run the backup again: integrity compare '/srv/photos/d/{number} .jpg' --with nightly",
+            certainty=None,
+            blocks=(),
+            copy="nightly",
+        )
+        for number in range(count)
+    ]
+
+
+def test_finding_about_a_copy_names_the_copy() -> None:
+    """In the subject, beside the file, and in the JSON for programs."""
+    (finding,) = make_missing(1)
+    message = compose(finding)
+
+    assert "[integrity] nas: copy nightly of photos: 1 file missing" == message.subject
+    assert "copy_missing  [finding 100]  in the copy nightly  /srv/photos/d/0 .jpg\n" in message.body
+    assert "integrity compare '/srv/photos/d/0 .jpg' --with nightly" in message.body
+    assert '"copy":"nightly"' in message.facts
+    assert '"copy":null' in compose(ROT).facts
+
+
+def test_thousands_of_findings_about_one_copy_are_one_entry() -> None:
+    """With their number, some examples, and what to do; damaged files are not pushed aside."""
+    body = compose(*make_missing(5000), ROT).body
+
+    assert "nas: 1 file damaged in photos; copy nightly of photos: 5,000 files missing" == body.split("\n")[0]
+    assert "5,000 findings copy_missing in the copy nightly  /srv/photos\n" in body
+    assert "run the backup again: integrity compare FILE --with nightly\n" in body
+    assert body.count("such as /srv/photos/d/") == 3
+    assert body.index("rot (proven)") < body.index("5,000 findings")
+    assert "more: integrity findings" not in body
+    assert len(body.split("\n")) < 20
+
+
+def test_few_findings_about_a_copy_are_told_one_by_one() -> None:
+    """So are those of other kinds, copies, or with another way out."""
+    few = make_missing(5)
+    others = [replace(one, copy="weekly") for one in make_missing(5)]
+    odd = [replace(one, message="the damage was backed up") for one in make_missing(5)]
+
+    assert " findings copy_missing" not in compose(*few).body
+    assert " findings copy_missing" not in compose(*few, *others, *odd).body
+
+
+def test_end_of_thousands_is_one_entry() -> None:
+    """An all-clear has a line for them, too."""
+    over = [replace(one, resolution="the copy has it again") for one in make_missing(700)]
+    message = Composer(HOST).all_clear(over, len(over), NOW)
+
+    assert "all clear: 700 findings resolved, none open" in message.subject
+    assert "700 findings copy_missing in the copy nightly" in message.body
+    assert "the copy has it again" in message.body
+
+
+def test_copy_that_can_not_be_reached_is_no_unreadable_file() -> None:
+    """Nor is its comparison that is overdue a file that was not verified."""
+    away = replace(ROT, kind=FindingKind.COPY_UNREADABLE, path=None, copy="nightly", certainty=None, blocks=())
+    late = replace(away, kind=FindingKind.OVERDUE, copy="s3://bucket/photos\n")
+
+    assert "copy nightly of photos: can't be reached" == sum_up([away])
+    assert r"copy s3://bucket/photos\n of photos: 1 comparison overdue" == sum_up([late])
+
+
 def test_subject_names_the_worst_two_kinds_and_counts_the_rest() -> None:
     """The damaged files come first, the folder is named once."""
     kinds = (

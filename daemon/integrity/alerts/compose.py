@@ -15,14 +15,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 
-from integrity.alerts.wording import damage, next_step, one_line, place, sort_by_gravity, sum_up, title, utc_time
+from integrity.alerts.entries import (
+    MOST_ENTRIES,
+    Entry,
+    Section,
+    describe,
+    describe_channel,
+    describe_end,
+    describe_news,
+    list_findings,
+)
+from integrity.alerts.wording import one_line, sort_by_gravity, sum_up, utc_time
 from integrity.catalog.outbox import AlertKind, ChannelState, Message
 from integrity.catalog.told import News
 from integrity.config import format_size
 from integrity.model import Finding
 from integrity.paths import absolute, path_fields
 
-MOST_LINES = 200
+MOST_LINES = MOST_ENTRIES
 _SPARE_LINES = 12  # heading, blank lines between the sections, what is left out, the last words
 _DETAILED = 20
 _MOST_FACTS = 200
@@ -34,25 +44,6 @@ _HTML = """<!DOCTYPE html>
 {body}
 </body></html>
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One thing that is told: its first line, what follows it, and a command to type."""
-
-    head: str
-    path: str = ""
-    details: tuple[str, ...] = ()
-    command: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Entries under a title; empty: without one."""
-
-    title: str
-    entries: tuple[Entry, ...]
-    more: int = 0  # that there is no room for anyway
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +74,13 @@ class Composer:
         """Tell what was found, or says something new."""
         by_id = {one.finding.id: one for one in news}
         findings = sort_by_gravity(one.finding for one in news)
-        section = _list("", findings, lambda finding: _describe_news(by_id[finding.id]))
+        section = list_findings("", findings, lambda finding: describe_news(by_id[finding.id]), _message_of)
         return self._compose(AlertKind.INCIDENT, sum_up(findings), [section], findings, now)
 
     def digest(self, still: Sequence[Finding], over: Sequence[Finding], now: int) -> Message:
         """Tell what is still open, and what was resolved since."""
         findings = sort_by_gravity(still)
-        sections = [_list("Still open", findings, _describe), _list("Resolved", over, _describe_end)]
+        sections = [list_findings("Still open", findings, describe, _message_of), _list_over(over)]
         parts = [f"still {sum_up(findings)}"] if findings else []
         parts += [f"{len(over):,} resolved"] if over else []
         kind = AlertKind.DIGEST if over else AlertKind.REMINDER
@@ -98,7 +89,7 @@ class Composer:
     def all_clear(self, over: Sequence[Finding], number: int, now: int) -> Message:
         """Tell that nothing of what was told is open any more."""
         subject = f"all clear: {number:,} finding{'s' if number != 1 else ''} resolved, none open"
-        return self._compose(AlertKind.ALL_CLEAR, subject, [_list("Resolved", over, _describe_end)], over, now)
+        return self._compose(AlertKind.ALL_CLEAR, subject, [_list_over(over)], over, now)
 
     def alive(self, life: Alive, now: int) -> Message:
         """Tell that the program works, so that silence is no answer."""
@@ -108,12 +99,12 @@ class Composer:
             Entry(f"read again and found as recorded since {utc_time(life.since)}: {verified}"),
             Entry(f"open findings: {life.open_findings:,}", command="integrity status"),
         ]
-        facts += [_describe_channel(state) for state in life.channels if state.failing_since is not None]
+        facts += [describe_channel(state) for state in life.channels if state.failing_since is not None]
         return self._compose(AlertKind.ALIVE, subject, [Section("", tuple(facts))], [], now)
 
     def channel(self, state: ChannelState, now: int) -> Message:
         """Tell that another channel fails."""
-        sections = [Section("", (_describe_channel(state),))]
+        sections = [Section("", (describe_channel(state),))]
         return self._compose(AlertKind.CHANNEL, f"alerts by {one_line(state.name)} fail", sections, [], now)
 
     def test(self, now: int) -> Message:
@@ -140,36 +131,12 @@ class Composer:
         )
 
 
-def _list(title: str, findings: Sequence[Finding], describe: Callable[[Finding], Entry]) -> Section:
-    return Section(
-        title, tuple(describe(finding) for finding in findings[:MOST_LINES]), max(0, len(findings) - MOST_LINES)
-    )
+def _list_over(over: Sequence[Finding]) -> Section:
+    return list_findings("Resolved", over, describe_end, lambda finding: finding.resolution or "")
 
 
-def _describe(finding: Finding) -> Entry:
-    found = damage(finding)
-    details = (one_line(finding.message), *([f"damaged: {found}"] if found else []))
-    return Entry(f"{title(finding)}  [finding {finding.id}]", place(finding), details, next_step(finding))
-
-
-def _describe_news(news: News) -> Entry:
-    entry = _describe(news.finding)
-    details = list(entry.details)
-    if news.is_change:
-        details.insert(0, "it was told before, and has changed since")
-    if news.swallowed:
-        details.append(f"{news.swallowed:,} files that could not be read are not listed one by one")
-    return Entry(entry.head, entry.path, tuple(details), entry.command)
-
-
-def _describe_end(finding: Finding) -> Entry:
-    return Entry(f"{title(finding)}  [finding {finding.id}]: {one_line(finding.resolution or '')}", place(finding))
-
-
-def _describe_channel(state: ChannelState) -> Entry:
-    since = utc_time(state.failing_since) if state.failing_since is not None else "never"
-    details = (f"since {since}: {one_line(state.last_error or '')}", f"{state.waiting:,} messages wait for it")
-    return Entry(f"alerts by {one_line(state.name)} fail", "", details, "integrity alert test")
+def _message_of(finding: Finding) -> str:
+    return finding.message
 
 
 def _shorten(sections: Sequence[Section]) -> Iterator[Section]:
@@ -178,14 +145,14 @@ def _shorten(sections: Sequence[Section]) -> Iterator[Section]:
     for section in sections:
         entries: list[Entry] = []
         for entry in section.entries:
-            brief = entry if shown < _DETAILED else Entry(entry.head, entry.path)
+            brief = entry if shown < _DETAILED else Entry(entry.head, entry.path, count=entry.count)
             lines = len(_text_lines(brief))
             if lines > room:
                 break
             room -= lines
             shown += 1
             entries.append(brief)
-        left_out = len(section.entries) - len(entries) + section.more
+        left_out = sum(entry.count for entry in section.entries[len(entries) :]) + section.more
         if left_out:
             entries.append(Entry(f"and {left_out:,} more: integrity findings"))
         if entries:
@@ -259,6 +226,7 @@ def _finding_fields(finding: Finding) -> dict[str, object]:
         "resolved_at": None if finding.resolved_at is None else _iso_time(finding.resolved_at),
         "resolution": finding.resolution,
         "message": finding.message,
+        "copy": finding.copy,
     }
 
 

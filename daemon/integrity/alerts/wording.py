@@ -27,7 +27,6 @@ class Phrase(NamedTuple):
 
 # In the order of gravity: a subject begins with the worst, and so does a mail.
 _DAMAGED = Phrase("file damaged", "files damaged")
-_DIFFERING = Phrase("copy differs", "copies differ")
 _PHRASES: dict[FindingKind, Phrase] = {
     Kind.ROT: _DAMAGED,
     Kind.SILENT_REWRITE: _DAMAGED,
@@ -42,16 +41,20 @@ _PHRASES: dict[FindingKind, Phrase] = {
     Kind.CATALOG_DAMAGED: Phrase("record damaged", "records damaged"),
     Kind.DEVICE_STALLED: Phrase("disk hanging", "disks hanging"),
     Kind.ROOT_SUSPENDED: Phrase("folder suspended", "folders suspended"),
-    Kind.COPY_DIFFERS: _DIFFERING,
-    Kind.COPY_MISSING: Phrase("copy missing", "copies missing"),
-    Kind.COPY_STALE: Phrase("copy stale", "copies stale"),
-    Kind.COPY_UNREADABLE: Phrase("copy unreadable", "copies unreadable"),
+    Kind.COPY_DIFFERS: Phrase("file differs", "files differ"),
+    Kind.COPY_MISSING: Phrase("file missing", "files missing"),
+    Kind.COPY_STALE: Phrase("file out of date", "files out of date"),
+    Kind.COPY_UNREADABLE: Phrase("file unreadable", "files unreadable"),
     Kind.OVERDUE: Phrase("verification overdue", "verifications overdue"),
     Kind.WATCH_BLIND: Phrase("watcher blind", "watchers blind"),
     Kind.UNSTABLE: Phrase("file never at rest", "files never at rest"),
 }
 _GRAVITY = {kind: number for number, kind in enumerate(_PHRASES)}
 _OTHER = Phrase("finding", "findings")
+_OF_WHOLE_COPIES = {
+    Kind.COPY_UNREADABLE: Phrase("can't be reached", "can't be reached"),
+    Kind.OVERDUE: Phrase("comparison overdue", "comparisons overdue"),
+}
 
 
 def sort_by_gravity(findings: Iterable[Finding]) -> list[Finding]:
@@ -60,12 +63,27 @@ def sort_by_gravity(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def sum_up(findings: Sequence[Finding]) -> str:
-    """Say in a line what the findings are: "2 files damaged, 1 disk failing in photos"."""
-    kinds = Counter(_PHRASES.get(finding.kind, _OTHER) for finding in sort_by_gravity(findings))
-    parts = [count(number, phrase) for phrase, number in kinds.items()]
+    """Say in a line what the findings are: "2 files damaged in photos; copy nightly of photos: 1 file differs"."""
+    about: dict[str | None, list[Finding]] = {}
+    for finding in sorted(findings, key=lambda finding: finding.copy is not None):
+        about.setdefault(finding.copy, []).append(finding)
+    return "; ".join(_sum_up_one(copy, ones) for copy, ones in about.items())
+
+
+def _sum_up_one(copy: str | None, findings: Sequence[Finding]) -> str:
+    """Say what the findings are that are about the roots themselves, or about one copy."""
+    kinds = Counter(_find_phrase(finding) for finding in sort_by_gravity(findings))
+    parts = [phrase.one if phrase.one == phrase.many else count(number, phrase) for phrase, number in kinds.items()]
     more = sum(list(kinds.values())[_PHRASES_SHOWN:])
     text = ", ".join(parts[:_PHRASES_SHOWN]) + (f", {more:,} more" if more else "")
-    return f"{text} in {_roots(findings)}"
+    roots = _roots(findings)
+    return f"{text} in {roots}" if copy is None else f"copy {one_line(copy)} of {roots}: {text}"
+
+
+def _find_phrase(finding: Finding) -> Phrase:
+    if finding.copy is not None and finding.path is None and finding.kind in _OF_WHOLE_COPIES:
+        return _OF_WHOLE_COPIES[finding.kind]
+    return _PHRASES.get(finding.kind, _OTHER)
 
 
 def count(number: int, phrase: Phrase) -> str:

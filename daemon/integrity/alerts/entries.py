@@ -1,0 +1,134 @@
+"""
+What a message says of each finding; of many of one kind about one backup copy it says how many, and names a few.
+
+A backup that did not run leaves thousands of findings that say the same: they are one incident with one way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from integrity.alerts.wording import damage, next_step, one_line, place, title, utc_time
+from integrity.catalog.outbox import ChannelState
+from integrity.catalog.told import News
+from integrity.errors import show_path
+from integrity.model import Finding, FindingKind
+from integrity.paths import absolute, shell_path
+
+MOST_ENTRIES = 200
+_MOST_SINGLE = 5
+"""So many findings of one kind about one copy are told one by one."""
+
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that is told: its first line, what follows it, a command to type; ``count``: of findings."""
+
+    head: str
+    path: str = ""
+    details: tuple[str, ...] = ()
+    command: str = ""
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Entries under a title; empty: without one."""
+
+    title: str
+    entries: tuple[Entry, ...]
+    more: int = 0  # findings that there is no room for anyway
+
+
+class _Same(NamedTuple):
+    """What findings have in common that are told as one."""
+
+    root: bytes
+    copy: str
+    kind: FindingKind
+    text: str  # the message, or the resolution
+
+
+def list_findings(
+    title: str, findings: Sequence[Finding], describe: Callable[[Finding], Entry], text_of: Callable[[Finding], str]
+) -> Section:
+    """
+    Make a section of findings.
+
+    Args:
+        title: of the section.
+        findings: in the order in which they are told.
+        describe: makes the entry of one that is told by itself.
+        text_of: the text that must be the same, but for the file's path, in all that are told as one.
+    """
+    items = list(_gather(findings, text_of))
+    entries = [describe(one) if isinstance(one, Finding) else _describe_many(*one) for one in items[:MOST_ENTRIES]]
+    return Section(title, tuple(entries), len(findings) - sum(entry.count for entry in entries))
+
+
+def describe(finding: Finding) -> Entry:
+    """Describe a finding that is open."""
+    found = damage(finding)
+    details = (one_line(finding.message), *([f"damaged: {found}"] if found else []))
+    return Entry(_head(finding), place(finding), details, next_step(finding))
+
+
+def describe_news(news: News) -> Entry:
+    """Describe a finding of which there is something to say."""
+    entry = describe(news.finding)
+    details = list(entry.details)
+    if news.is_change:
+        details.insert(0, "it was told before, and has changed since")
+    if news.swallowed:
+        details.append(f"{news.swallowed:,} files that could not be read are not listed one by one")
+    return Entry(entry.head, entry.path, tuple(details), entry.command)
+
+
+def describe_end(finding: Finding) -> Entry:
+    """Describe a finding that is resolved."""
+    return Entry(f"{_head(finding)}: {one_line(finding.resolution or '')}", place(finding))
+
+
+def describe_channel(state: ChannelState) -> Entry:
+    """Describe a channel that fails."""
+    since = utc_time(state.failing_since) if state.failing_since is not None else "never"
+    details = (f"since {since}: {one_line(state.last_error or '')}", f"{state.waiting:,} messages wait for it")
+    return Entry(f"alerts by {one_line(state.name)} fail", "", details, "integrity alert test")
+
+
+def _head(finding: Finding) -> str:
+    where = f"  in the copy {one_line(finding.copy)}" if finding.copy else ""
+    return f"{title(finding)}  [finding {finding.id}]{where}"
+
+
+def _gather(
+    findings: Sequence[Finding], text_of: Callable[[Finding], str]
+) -> Iterator[Finding | tuple[_Same, list[Finding]]]:
+    """Put those together that say the same of one copy, where the first of them stands."""
+    groups: dict[_Same, list[Finding]] = {}
+    keys = [_key_of(finding, text_of) for finding in findings]
+    for finding, key in zip(findings, keys, strict=True):
+        if key is not None:
+            groups.setdefault(key, []).append(finding)
+    for finding, key in zip(findings, keys, strict=True):
+        if key is None or len(groups[key]) <= _MOST_SINGLE:
+            yield finding
+        elif groups[key][0] is finding:
+            yield key, groups[key]
+
+
+def _key_of(finding: Finding, text_of: Callable[[Finding], str]) -> _Same | None:
+    if finding.copy is None or finding.path is None:
+        return None
+    text = text_of(finding).replace(shell_path(absolute(finding.root, finding.path)), "FILE")
+    return _Same(finding.root, finding.copy, finding.kind, text)
+
+
+def _describe_many(same: _Same, findings: Sequence[Finding]) -> Entry:
+    details = (one_line(same.text), *(f"such as {place(finding)}" for finding in findings[:_EXAMPLES]))
+    head = f"{len(findings):,} findings {same.kind.value} in the copy {one_line(same.copy)}"
+    return Entry(head, show_path(same.root), details, "integrity findings", len(findings))
