@@ -148,3 +148,14 @@ def test_builtin_list_as_shown_means_what_the_built_in_list_does() -> None:
 def test_negated_pattern_brings_a_builtin_name_back() -> None:
     """The user's patterns come after the built-in list and can take names out of it."""
     assert not Excludes(["!\\#recycle/"]).covers(b"#recycle/a")
+
+
+@pytest.mark.parametrize("name", [b".a.jpg.integrity-0123456789abcdef", b".a.jpg.integrity-0123456789abcdef.new"])
+def test_what_a_repair_made_or_kept_is_left_out_whatever_the_patterns_say(name: bytes) -> None:
+    """Neither a root without the built-in list nor a pattern of its user's brings it back; folders are none of it."""
+    for excludes in (Excludes(), Excludes(builtin=False), Excludes(["!*", "!.*"], builtin=False)):
+        assert excludes.covers(b"photos/" + name)
+        assert excludes.may_match([b"a.jpg", name])
+    assert not Excludes(builtin=False).covers(name, is_folder=True)
+    assert not Excludes(builtin=False).covers(b".a.jpg.integrity-0123456789abcde")
+    assert not Excludes(builtin=False, kept=False).covers(name)

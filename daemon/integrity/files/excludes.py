@@ -65,6 +65,11 @@ _GLOBS = (
 
 # All globs begin with a dot: nothing else is ever tried against them.
 _DOT = ord(".")
+
+KEPT_ID_DIGITS = 16
+"""So many hexadecimal digits end the names that ``repair`` gives: ``.NAME.integrity-ID``, ``.new`` while it is made."""
+
+is_kept_by_repair = re.compile(rb"\..+\.integrity-[0-9a-f]{%d}(?:\.new)?" % KEPT_ID_DIGITS, re.DOTALL).fullmatch
 _matches_folder_glob = re.compile(rb"\.Trash-.*|\.nfs0000.*|\.fuse_hidden.*|\..*\.integrity-.*", re.DOTALL).fullmatch
 _matches_file_glob = re.compile(rb"\.nfs0000.*|\.fuse_hidden.*|\..*\.integrity-.*", re.DOTALL).fullmatch
 
@@ -89,19 +94,22 @@ class Excludes:
     Args:
         patterns: the user's, in the notation of gitignore(5), relative to the root.
         builtin: whether the built-in list holds, too.
+        kept: whether what ``repair`` made or kept is left out, whatever the patterns say: the bytes that were replaced
+            are no content of anybody's, and damaged ones would be recorded as good.
 
     Raises:
         ConfigError: a pattern can't be understood or could never match.
     """
 
-    __slots__ = ("_files", "_folders", "_has_globs", "_rules")
+    __slots__ = ("_files", "_folders", "_has_globs", "_leaves_kept", "_rules")
 
-    def __init__(self, patterns: Sequence[str] = (), *, builtin: bool = True) -> None:
+    def __init__(self, patterns: Sequence[str] = (), *, builtin: bool = True, kept: bool = True) -> None:
         # Last first: the first that matches decides.
         self._rules = [_compile(pattern) for pattern in reversed(patterns)]
         self._folders = _FOLDERS | _FILES if builtin else frozenset()
         self._files = _FILES if builtin else frozenset()
         self._has_globs = builtin
+        self._leaves_kept = kept
 
     def matches(self, path: bytes, name: bytes, is_folder: bool) -> bool:
         """
@@ -112,6 +120,8 @@ class Excludes:
             name: its last component.
             is_folder: whether it is a folder.
         """
+        if name[0] == _DOT and self._leaves_kept and is_kept_by_repair(name) and not is_folder:
+            return True
         if self._rules:
             verdict = self._ask_user(path, is_folder)
             if verdict is not None:
@@ -126,7 +136,9 @@ class Excludes:
         """Tell, at less cost than by asking for each, whether any of some files in one folder may be left out."""
         if self._rules:
             return True
-        return self._has_globs and any(name[0] == _DOT or name in _FILES for name in names)
+        if not self._has_globs:
+            return self._leaves_kept and any(name[0] == _DOT for name in names)
+        return any(name[0] == _DOT or name in _FILES for name in names)
 
     def covers(self, path: bytes, *, is_folder: bool = False) -> bool:
         """Tell whether a file (or folder) is left out, by itself or because it lies in a folder that is."""

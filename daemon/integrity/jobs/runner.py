@@ -216,7 +216,7 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
             capability=opened.capability,
             device=opened.device,
             excludes=make_excludes(settings, root.path, context.catalog.path, opened.absent),
-            rewrites=Excludes(settings.rewrites_in_place, builtin=False),
+            rewrites=Excludes(settings.rewrites_in_place, builtin=False, kept=False),
             pace=pace,
         )
         if opened.fd < 0:

@@ -50,7 +50,7 @@ def _list_tree(top: bytes, complain: Complain) -> Iterator[bytes | Hint]:
     base = top if top.endswith(b"/") else top + b"/"
     paths: list[bytes] = []
     try:
-        for listing in walk(root_fd, excludes=Excludes(builtin=False), cross_mounts=True):
+        for listing in walk(root_fd, excludes=Excludes(builtin=False, kept=False), cross_mounts=True):
             prefix = base + listing.folder + b"/" if listing.folder else base
             paths += [prefix + file.name for file in listing.files]
             yield from (Hint(prefix + file.name) for file in listing.files if file.size_bytes > LARGE_BYTES)
