@@ -126,6 +126,19 @@ def test_config_check_tries_patterns(integrity: Box) -> None:
     assert "exclude pattern" in integrity.run("config", "check", expect=2).stderr
 
 
+def test_config_check_looks_what_copies_are_of(integrity: Box, data: Path) -> None:
+    """A root that a command made is one, a folder in it, too; what was never scanned is not."""
+    copy = '[[copy]]\nname = "{}"\nof = "{}"\nurl = "/mnt/x"\n'
+    integrity.configure(copy.format("one", data) + copy.format("two", data / "sub"))
+    integrity.run("config", "check", expect=0)
+    integrity.configure(copy.format("one", data) + copy.format("two", "/nowhere"))
+    error = integrity.run("config", "check", expect=2).stderr
+
+    assert 'what "two" is a copy of, /nowhere, lies in no [[root]]' in error
+    assert '"one"' not in error
+    integrity.run("--catalog", data.parent / "none.db", "config", "check", expect=2)
+
+
 def test_wrong_config_stops_every_command_that_uses_it(integrity: Box, tmp_path: Path) -> None:
     """Nothing is done by halves."""
     integrity.configure("qq = 1\n")

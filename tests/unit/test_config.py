@@ -259,6 +259,30 @@ def test_copies_have_names_of_their_own() -> None:
     assert complain(copy * 2) == ['integrity.toml:6: copy.name: "n" names another [[copy]] already']
 
 
+def test_copy_is_one_of_a_root_or_of_a_folder_in_one() -> None:
+    """What contains a root is none: a root made by a command is not known here, so any other may be one."""
+    root = "[[root]]\npath = '/srv/a'\n"
+    copy = "[[copy]]\nname = 'n'\nof = '{}'\nurl = '/b'\n"
+
+    for of in ("/srv/a", "/srv/a/b", "/srv/ab", "/made/by/a/command"):
+        assert "n" == parse(root + copy.format(of)).copies[0].name
+    for of in ("/srv", "/"):
+        (complaint,) = complain(root + copy.format(of))
+        assert complaint.startswith(f"integrity.toml:5: copy.of: {of} contains the [[root]] /srv/a")
+
+
+@pytest.mark.parametrize(
+    "url", ["ssh://me:pass@host/p", "s3://key:pass@bucket/p", "s3://pass@bucket", "sftp://me:pass@host/p"]
+)
+def test_password_in_the_url_of_a_copy_is_refused_without_being_told(url: str) -> None:
+    """It would be readable for all who can read the configuration; the log must not be another such place."""
+    (complaint,) = complain(f"[[copy]]\nname = 'n'\nof = '/a'\nurl = '{url}'\n")
+
+    assert complaint.startswith("integrity.toml:4: copy.url: must have no")
+    assert "pass@" not in complaint
+    assert "key:" not in complaint
+
+
 def test_sample_is_the_defaults_in_words() -> None:
     """The sample parses to the defaults, and has every documented key."""
     text = sample()
@@ -293,6 +317,23 @@ def test_shown_config_comes_back() -> None:
     )
 
     assert config == parse(show_config(config))
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("rclone::sftp,host=h,pass=secret:photos", "rclone::sftp,...:photos"),
+        ("rclone:nas,pass='a:secret':photos/b,c", "rclone:nas,...:photos/b,c"),
+        ("rclone:nas:photos", "rclone:nas:photos"),
+        ("ssh://me@h/p", "ssh://me@h/p"),
+        ("/mnt/a,b:c", "/mnt/a,b:c"),
+    ],
+)
+def test_options_of_a_remote_of_rclone_are_not_shown(url: str, shown: str) -> None:
+    """Passwords are among them; of others all is shown."""
+    text = show_config(parse(f'[[copy]]\nname = "n"\nof = "/a"\nurl = "{url}"\n'))
+
+    assert f'url = "{shown}"\n' in text
 
 
 def test_secrets_are_not_shown() -> None:

@@ -24,6 +24,7 @@ def check(session: Session) -> int:
     from integrity.config import read_seal_key
 
     _check_patterns(session)
+    _check_copies(session)
     read_seal_key(session.config)
     _check_channels(session)
     place = _place(session)
@@ -77,6 +78,26 @@ def _check_patterns(session: Session) -> None:
                 complaints.append(f"{show_path(_place(session))}: {error}")
     if complaints:
         raise ConfigError("\n".join(dict.fromkeys(complaints)))
+
+
+def _check_copies(session: Session) -> None:
+    """Look whether each copy is one of something that is watched: roots may have been made by a command, too."""
+    from integrity.jobs.targets import is_inside
+
+    roots = [root.path for root in session.config.roots]
+    lost = [copy for copy in session.config.copies if not any(is_inside(copy.of, root.rstrip(b"/")) for root in roots)]
+    if lost and os.path.exists(session.catalog_path):
+        from integrity.catalog.roots import find_roots
+
+        with session.open_catalog(writes=False) as catalog, catalog.read() as connection:
+            roots = [root.path for root in find_roots(connection)]
+        lost = [copy for copy in lost if not any(is_inside(copy.of, root.rstrip(b"/")) for root in roots)]
+    if lost:
+        text = (
+            'copy.of: "{0}" is a copy of {1}, which lies in no [[root]] and was never scanned: correct it, or add one'
+        )
+        place = show_path(_place(session))
+        raise ConfigError("\n".join(f"{place}: {text.format(copy.name, show_path(copy.of))}" for copy in lost))
 
 
 def _check_channels(session: Session) -> None:

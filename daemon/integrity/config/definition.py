@@ -7,11 +7,13 @@ name carries the unit; ``key`` is its name in the file where that differs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
 from integrity.config import parsers
+from integrity.config.copyurls import hide_secrets
 from integrity.config.parsers import Parsed
 from integrity.config.places import default_catalog_path
 from integrity.config.units import spell_duration, spell_size
@@ -55,7 +57,9 @@ Place = Annotated[bytes, Parsed(parsers.parse_place)]
 Folder = Annotated[bytes, Parsed(parsers.parse_folder)]
 
 
-def about(comment: str, *, key: str | None = None, is_secret: bool = False) -> dict[str, object]:
+def about(
+    comment: str, *, key: str | None = None, is_secret: bool = False, hide: Callable[[str], str] | None = None
+) -> dict[str, object]:
     """
     Describe a field, in words that pydantic looks for.
 
@@ -63,8 +67,9 @@ def about(comment: str, *, key: str | None = None, is_secret: bool = False) -> d
         comment: what it means, for the sample.
         key: its name in the file, where that is not the field's.
         is_secret: it can hold a password or token, so only its beginning is ever shown.
+        hide: takes out of a text what is not to be shown.
     """
-    return {"description": comment, "is_secret": is_secret} | ({"alias": key} if key else {})
+    return {"description": comment, "is_secret": is_secret, "hide": hide} | ({"alias": key} if key else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +144,9 @@ class ConfiguredCopy:
     """A ``[[copy]]``: a backup copy of a root."""
 
     name: Annotated[str, Parsed(parsers.parse_name)] = field(metadata=about("what commands call it"))
-    of: Folder = field(metadata=about("the root it is a copy of"))
+    of: Folder = field(metadata=about("the root, or the folder in one, that it is a copy of"))
     url: Annotated[str, Parsed(parsers.parse_copy_url)] = field(
-        metadata=about("path, ssh://, s3://, rclone:, manifest file")
+        metadata=about("path, ssh://, s3://, rclone:, manifest file", hide=hide_secrets)
     )
     verify_every_s: Duration = field(
         default=90 * 86400, metadata=about("how often it is compared as a whole", key="verify_every")

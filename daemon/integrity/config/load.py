@@ -214,15 +214,23 @@ def _find_conflicts(config: Config) -> list[Complaint]:
             at: Location = ("root", number, "path")
             if root.path == other.path and earlier < number:
                 complaints.append(Complaint(at, f"{show_path(root.path)} is a [[root]] already"))
-            elif root.path.startswith(other.path.rstrip(b"/") + b"/") and root.path != other.path:
+            elif _is_below(root.path, other.path):
                 message = f"{show_path(root.path)} lies inside the [[root]] {show_path(other.path)}: leave one out"
                 complaints.append(Complaint(at, message))
     names: set[str] = set()
     for number, copy in enumerate(config.copies):
+        inner = next((root.path for root in config.roots if _is_below(root.path, copy.of)), None)
+        if inner is not None:
+            message = f"{show_path(copy.of)} contains the [[root]] {show_path(inner)}: a copy is one of a root, or of a"
+            complaints.append(Complaint(("copy", number, "of"), f"{message} folder in one"))
         if copy.name in names:
             complaints.append(Complaint(("copy", number, "name"), f'"{copy.name}" names another [[copy]] already'))
         names.add(copy.name)
     return complaints
+
+
+def _is_below(path: bytes, folder: bytes) -> bool:
+    return path != folder and path.startswith(folder.rstrip(b"/") + b"/")
 
 
 def read_seal_key(config: Config) -> bytes | None:

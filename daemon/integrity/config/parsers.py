@@ -16,6 +16,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from integrity.config.copyurls import find_password
 from integrity.config.resolving import resolve
 from integrity.config.times import read_schedule, read_windows
 from integrity.config.units import parse_duration, parse_size
@@ -161,7 +162,10 @@ def parse_name(value: object) -> str:
 
 
 def parse_copy_url(value: object) -> str:
-    """Take where a copy is: an absolute path, or a URL of a kind that can be read."""
+    """Take where a copy is: an absolute path, or a URL of a kind that can be read, without a password."""
+    complaint = find_password(value) if isinstance(value, str) else None
+    if complaint is not None:
+        raise ValueError(complaint)
     if isinstance(value, str) and value.isprintable() and value.startswith(("/", "ssh://", "s3://", "rclone:")):
         return value
     refuse("an absolute path or a URL that begins with ssh://, s3:// or rclone:", value)

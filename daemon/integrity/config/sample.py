@@ -93,6 +93,8 @@ def _spell_field(kind: type, each: Field[Any], value: object) -> str | None:
     if marker.spell is not None and isinstance(value, int):
         spelled = marker.spell(value)
         return spelled if spelled.isdecimal() else f'"{spelled}"'
+    if each.metadata["hide"] is not None:
+        value = each.metadata["hide"](value)
     return _spell(_hide(value) if each.metadata["is_secret"] else value)
 
 
