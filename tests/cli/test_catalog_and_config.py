@@ -134,7 +134,7 @@ def test_config_check_looks_what_copies_are_of(integrity: Box, data: Path) -> No
     integrity.configure(copy.format("one", data) + copy.format("two", "/nowhere"))
     error = integrity.run("config", "check", expect=2).stderr
 
-    assert 'what "two" is a copy of, /nowhere, lies in no [[root]]' in error
+    assert '"two" is a copy of /nowhere, which lies in no [[root]]' in error
     assert '"one"' not in error
     integrity.run("--catalog", data.parent / "none.db", "config", "check", expect=2)
 
