@@ -86,7 +86,9 @@ def make_missing(count: int) -> list[Finding]:
             id=FindingId(100 + number),
             kind=FindingKind.COPY_MISSING,
             path=b"d/%d .jpg" % number,
-            message=f"not there; run the backup again: integrity compare '/srv/photos/d/{number} .jpg' --with nightly",
+            message="the copy nightly does not have it",
+            step="run the backup again, then compare",
+            command=f"integrity compare '/srv/photos/d/{number} .jpg' --with nightly",
             certainty=None,
             blocks=(),
             copy="nightly",
@@ -102,7 +104,8 @@ def test_finding_about_a_copy_names_the_copy() -> None:
 
     assert "[integrity] nas: copy nightly of photos: 1 file missing" == message.subject
     assert "copy_missing  [finding 100]  in the copy nightly  /srv/photos/d/0 .jpg\n" in message.body
-    assert "integrity compare '/srv/photos/d/0 .jpg' --with nightly" in message.body
+    assert "run the backup again, then compare\n" in message.body
+    assert "next:  integrity compare '/srv/photos/d/0 .jpg' --with nightly\n" in message.body
     assert '"copy":"nightly"' in message.facts
     assert '"copy":null' in compose(ROT).facts
 
@@ -113,7 +116,8 @@ def test_thousands_of_findings_about_one_copy_are_one_entry() -> None:
 
     assert "nas: 1 file damaged in photos; copy nightly of photos: 5,000 files missing" == body.split("\n")[0]
     assert "5,000 findings copy_missing in the copy nightly  /srv/photos\n" in body
-    assert "run the backup again: integrity compare FILE --with nightly\n" in body
+    assert "run the backup again, then compare\n" in body
+    assert "next:  integrity compare /srv/photos --with nightly\n" in body
     assert body.count("such as /srv/photos/d/") == 3
     assert body.index("rot (proven)") < body.index("5,000 findings")
     assert "more: integrity findings" not in body
@@ -124,7 +128,7 @@ def test_few_findings_about_a_copy_are_told_one_by_one() -> None:
     """So are those of other kinds, copies, or with another way out."""
     few = make_missing(5)
     others = [replace(one, copy="weekly") for one in make_missing(5)]
-    odd = [replace(one, message="the damage was backed up") for one in make_missing(5)]
+    odd = [replace(one, step="keep older backups") for one in make_missing(5)]
 
     assert " findings copy_missing" not in compose(*few).body
     assert " findings copy_missing" not in compose(*few, *others, *odd).body

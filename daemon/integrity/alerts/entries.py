@@ -51,6 +51,8 @@ class _Same(NamedTuple):
     copy: str
     kind: FindingKind
     text: str  # the message, or the resolution
+    step: str
+    command: str
 
 
 def list_findings(
@@ -63,7 +65,7 @@ def list_findings(
         title: of the section.
         findings: in the order in which they are told.
         describe: makes the entry of one that is told by itself.
-        text_of: the text that must be the same, but for the file's path, in all that are told as one.
+        text_of: the text that must be the same in all that are told as one.
     """
     items = list(_gather(findings, text_of))
     entries = [describe(one) if isinstance(one, Finding) else _describe_many(*one) for one in items[:MOST_ENTRIES]]
@@ -73,8 +75,9 @@ def list_findings(
 def describe(finding: Finding) -> Entry:
     """Describe a finding that is open."""
     found = damage(finding)
-    details = (one_line(finding.message), *([f"damaged: {found}"] if found else []))
-    return Entry(_head(finding), place(finding), details, next_step(finding))
+    details = [one_line(finding.message), *([f"damaged: {found}"] if found else [])]
+    details += [one_line(finding.step)] if finding.step else []
+    return Entry(_head(finding), place(finding), tuple(details), next_step(finding))
 
 
 def describe_news(news: News) -> Entry:
@@ -124,11 +127,16 @@ def _gather(
 def _key_of(finding: Finding, text_of: Callable[[Finding], str]) -> _Same | None:
     if finding.copy is None or finding.path is None:
         return None
-    text = text_of(finding).replace(shell_path(absolute(finding.root, finding.path)), "FILE")
-    return _Same(finding.root, finding.copy, finding.kind, text)
+    file, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
+    command = finding.command or ""
+    command = command.replace(file, root if command.startswith("integrity compare ") else "FILE")
+    return _Same(finding.root, finding.copy, finding.kind, text_of(finding), finding.step or "", command)
 
 
 def _describe_many(same: _Same, findings: Sequence[Finding]) -> Entry:
-    details = (one_line(same.text), *(f"such as {place(finding)}" for finding in findings[:_EXAMPLES]))
+    details = [one_line(same.text), *(f"such as {place(finding)}" for finding in findings[:_EXAMPLES])]
+    details += [one_line(same.step)] if same.step else []
     head = f"{len(findings):,} findings {same.kind.value} in the copy {one_line(same.copy)}"
-    return Entry(head, show_path(same.root), details, "integrity findings", len(findings))
+    return Entry(
+        head, show_path(same.root), tuple(details), one_line(same.command) or "integrity findings", len(findings)
+    )

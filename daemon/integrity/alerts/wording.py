@@ -114,7 +114,9 @@ def damage(finding: Finding) -> str | None:
 
 
 def next_step(finding: Finding) -> str:
-    """Write the command that says all about a finding, and what can be done."""
+    """Write the command that says all about a finding, and what can be done; or does it, where that is known."""
+    if finding.command is not None:
+        return one_line(finding.command)
     if finding.path is None:
         return f"integrity status {shell_path(finding.root)}"
     return f"integrity explain {shell_path(absolute(finding.root, finding.path))}"
