@@ -142,6 +142,8 @@ def test_end_of_thousands_is_one_entry() -> None:
     assert "all clear: 700 findings resolved, none open" in message.subject
     assert "700 findings copy_missing in the copy nightly" in message.body
     assert "the copy has it again" in message.body
+    assert "run the backup again" not in message.body
+    assert "next:" not in message.body
 
 
 def test_copy_that_can_not_be_reached_is_no_unreadable_file() -> None:

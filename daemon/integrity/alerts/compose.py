@@ -74,13 +74,13 @@ class Composer:
         """Tell what was found, or says something new."""
         by_id = {one.finding.id: one for one in news}
         findings = sort_by_gravity(one.finding for one in news)
-        section = list_findings("", findings, lambda finding: describe_news(by_id[finding.id]), _message_of)
+        section = list_findings("", findings, lambda finding: describe_news(by_id[finding.id]))
         return self._compose(AlertKind.INCIDENT, sum_up(findings), [section], findings, now)
 
     def digest(self, still: Sequence[Finding], over: Sequence[Finding], now: int) -> Message:
         """Tell what is still open, and what was resolved since."""
         findings = sort_by_gravity(still)
-        sections = [list_findings("Still open", findings, describe, _message_of), _list_over(over)]
+        sections = [list_findings("Still open", findings, describe), _list_over(over)]
         parts = [f"still {sum_up(findings)}"] if findings else []
         parts += [f"{len(over):,} resolved"] if over else []
         kind = AlertKind.DIGEST if over else AlertKind.REMINDER
@@ -132,11 +132,7 @@ class Composer:
 
 
 def _list_over(over: Sequence[Finding]) -> Section:
-    return list_findings("Resolved", over, describe_end, lambda finding: finding.resolution or "")
-
-
-def _message_of(finding: Finding) -> str:
-    return finding.message
+    return list_findings("Resolved", over, describe_end, are_over=True)
 
 
 def _shorten(sections: Sequence[Section]) -> Iterator[Section]:

@@ -56,7 +56,7 @@ class _Same(NamedTuple):
 
 
 def list_findings(
-    title: str, findings: Sequence[Finding], describe: Callable[[Finding], Entry], text_of: Callable[[Finding], str]
+    title: str, findings: Sequence[Finding], describe: Callable[[Finding], Entry], *, are_over: bool = False
 ) -> Section:
     """
     Make a section of findings.
@@ -65,9 +65,9 @@ def list_findings(
         title: of the section.
         findings: in the order in which they are told.
         describe: makes the entry of one that is told by itself.
-        text_of: the text that must be the same in all that are told as one.
+        are_over: they are resolved: how is told, and nothing is left to do.
     """
-    items = list(_gather(findings, text_of))
+    items = list(_gather(findings, are_over=are_over))
     entries = [describe(one) if isinstance(one, Finding) else _describe_many(*one) for one in items[:MOST_ENTRIES]]
     return Section(title, tuple(entries), len(findings) - sum(entry.count for entry in entries))
 
@@ -108,12 +108,10 @@ def _head(finding: Finding) -> str:
     return f"{title(finding)}  [finding {finding.id}]{where}"
 
 
-def _gather(
-    findings: Sequence[Finding], text_of: Callable[[Finding], str]
-) -> Iterator[Finding | tuple[_Same, list[Finding]]]:
+def _gather(findings: Sequence[Finding], *, are_over: bool) -> Iterator[Finding | tuple[_Same, list[Finding]]]:
     """Put those together that say the same of one copy, where the first of them stands."""
     groups: dict[_Same, list[Finding]] = {}
-    keys = [_key_of(finding, text_of) for finding in findings]
+    keys = [_key_of(finding, is_over=are_over) for finding in findings]
     for finding, key in zip(findings, keys, strict=True):
         if key is not None:
             groups.setdefault(key, []).append(finding)
@@ -124,19 +122,19 @@ def _gather(
             yield key, groups[key]
 
 
-def _key_of(finding: Finding, text_of: Callable[[Finding], str]) -> _Same | None:
+def _key_of(finding: Finding, *, is_over: bool) -> _Same | None:
     if finding.copy is None or finding.path is None:
         return None
+    if is_over:
+        return _Same(finding.root, finding.copy, finding.kind, finding.resolution or "", "", "")
     file, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
-    command = finding.command or ""
+    command = finding.command or "integrity findings"
     command = command.replace(file, root if command.startswith("integrity compare ") else "FILE")
-    return _Same(finding.root, finding.copy, finding.kind, text_of(finding), finding.step or "", command)
+    return _Same(finding.root, finding.copy, finding.kind, finding.message, finding.step or "", command)
 
 
 def _describe_many(same: _Same, findings: Sequence[Finding]) -> Entry:
     details = [one_line(same.text), *(f"such as {place(finding)}" for finding in findings[:_EXAMPLES])]
     details += [one_line(same.step)] if same.step else []
     head = f"{len(findings):,} findings {same.kind.value} in the copy {one_line(same.copy)}"
-    return Entry(
-        head, show_path(same.root), tuple(details), one_line(same.command) or "integrity findings", len(findings)
-    )
+    return Entry(head, show_path(same.root), tuple(details), one_line(same.command), len(findings))
