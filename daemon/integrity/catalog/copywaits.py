@@ -1,0 +1,52 @@
+"""
+How long the files of a root have waited to be held against a copy of it.
+
+The clock of a file starts when its present content was recorded, or when the copy was first known, if that was later;
+and again each time it is compared, whatever the copy said then: that is told by findings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from integrity.catalog.copies import CopyRecord
+from integrity.catalog.rows import inside
+from integrity.catalog.tables import copy_file, file, folder
+from integrity.verdict import CopyVote
+
+_SILENT = (CopyVote.NOT_COMPARABLE.value, CopyVote.UNREADABLE.value)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyWaits:
+    """What is known of a copy's comparisons."""
+
+    files: int
+    compared: int  # in their present version
+    read: int  # and by the copy's bytes
+    silent: int  # compared, but nothing could be said
+    last_compared_at: int | None  # of all; None: never
+    waits_since: int | None  # of the file that has waited longest; None: there is no file
+    overdue: int
+
+
+def find_waits(c: sa.Connection, record: CopyRecord, *, now: int, verify_every_s: int) -> CopyWaits:
+    """Sum up one copy: one pass over the files that it should have."""
+    is_current = sa.and_(
+        copy_file.c.copy_id == record.id, copy_file.c.file_id == file.c.id, copy_file.c.version == file.c.version
+    )
+    since = sa.func.coalesce(copy_file.c.compared_at, sa.func.max(file.c.recorded_at, record.created_at))
+    columns = [
+        sa.func.count().label("files"),
+        sa.func.count(copy_file.c.file_id).label("compared"),
+        sa.func.count(copy_file.c.read_at).label("read"),
+        sa.func.count().filter(copy_file.c.vote.in_(_SILENT)).label("silent"),
+        sa.func.max(copy_file.c.compared_at).label("last_compared_at"),
+        sa.func.min(since).label("waits_since"),
+        sa.func.count().filter(since < now - verify_every_s).label("overdue"),
+    ]
+    joined = file.join(folder, file.c.folder_id == folder.c.id).outerjoin(copy_file, is_current)
+    query = sa.select(*columns).select_from(joined).where(inside(record.root_id, record.prefix))
+    return CopyWaits(**c.execute(query).one()._asdict())
