@@ -1,0 +1,140 @@
+"""The promise of copies: told once it is broken, ended when it is kept, from the moment a copy is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integrity.catalog import copies, findings
+from integrity.catalog.copies import CopyState
+from integrity.catalog.findings import NewFinding
+from integrity.catalog.roots import set_root_state
+from integrity.config import Config
+from integrity.config.definition import ConfiguredCopy
+from integrity.jobs.context import Context
+from integrity.jobs.copypromise import check_copies, find_copy_facts
+from integrity.jobs.promise import check
+from integrity.model import Finding, FindingKind, RootState
+from integrity.service.windows import parse_windows
+from integrity.service.zones import local_zone
+from integrity.verdict import CopyVote
+from support.catalogs import DAY_S, NOW, CatalogBox
+from support.jobs import Told
+
+COPY = ConfiguredCopy(name="nightly", of=b"/srv/photos", url="/mnt/backup", verify_every_s=90 * DAY_S)
+
+
+class Box:
+    """A catalog with one root and one file, a configuration, and a clock."""
+
+    def __init__(self, catalog: CatalogBox) -> None:
+        self.catalog = catalog
+        self.now = NOW
+        self.file_id = catalog.record(b"a")
+        self.config = Config(copies=(COPY,))
+
+    def check(self, *, after: int = 0) -> list[Finding]:
+        self.now += after
+        return check_copies(self.context())
+
+    def context(self) -> Context:
+        return Context(self.catalog.catalog, self.config, Told(), clock=lambda: self.now)
+
+    def compare(self) -> None:
+        """Write down what a comparison would."""
+        with self.catalog.catalog.transaction() as c:
+            (record,) = copies.find_copies(c)
+            copies.save_states(c, record.id, [CopyState(self.file_id, 1, CopyVote.SAME, self.now, None)])
+
+    def open_findings(self) -> list[Finding]:
+        with self.catalog.catalog.read() as c:
+            return findings.find_findings(c)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Box]:
+    """Make it."""
+    with CatalogBox(bytes(tmp_path / "catalog.db")) as catalog:
+        yield Box(catalog)
+
+
+def test_copy_that_never_appears_breaks_its_promise(made: Box) -> None:
+    """From the moment that it is known its clock runs; the finding says what to do."""
+    assert [] == made.check()
+    assert [] == made.check(after=90 * DAY_S)
+    (finding,) = made.check(after=3 * DAY_S)
+
+    assert (FindingKind.OVERDUE, "nightly", None) == (finding.kind, finding.copy, finding.path)
+    assert "its file not compared with the copy nightly within 90d, the oldest 3 days late" == finding.message
+    assert "integrity compare /srv/photos --with nightly" == finding.command
+    assert [finding.id] == [one.id for one in made.check(after=DAY_S)]
+
+
+def test_comparison_ends_it(made: Box) -> None:
+    """Until the next time."""
+    made.check()
+    assert made.check(after=91 * DAY_S)
+    made.compare()
+    assert [] == made.check()
+    assert [] == made.open_findings()
+    assert made.check(after=91 * DAY_S)
+
+
+def test_promises_of_root_and_copy_are_apart(made: Box) -> None:
+    """The root's file is overdue as well; that its copy is compared does not end that, nor the other way round."""
+    windows = parse_windows("01:00-06:00", local_zone())
+    made.check()
+    made.check(after=91 * DAY_S)
+    check(made.context(), windows)
+    assert {None, "nightly"} == {one.copy for one in made.open_findings()}
+    made.compare()
+    made.check()
+    assert [None] == [one.copy for one in made.open_findings()]
+
+    made.check(after=91 * DAY_S)
+    made.catalog.damage("UPDATE file SET verified_at = ?", made.now)
+    check(made.context(), windows)
+    assert ["nightly"] == [one.copy for one in made.open_findings()]
+
+
+def test_paused_root_promises_nothing_and_a_suspended_one_has_a_finding_of_its_own(made: Box) -> None:
+    """What is open ends with the pause; while the root is suspended nothing changes."""
+    made.check()
+    assert made.check(after=91 * DAY_S)
+    for state, count in ((RootState.SUSPENDED, 1), (RootState.PAUSED, 0)):
+        with made.catalog.catalog.transaction() as c:
+            set_root_state(c, made.catalog.root.id, state, "a test")
+        assert [] == made.check()
+        assert count == len(made.open_findings())
+
+
+def test_findings_about_a_copy_end_when_it_is_taken_out_of_the_configuration(made: Box) -> None:
+    """Nobody looks again. Those about what was compared by its path stay: nobody said that it is gone."""
+    made.check()
+    with made.catalog.catalog.transaction() as c:
+        copies.ensure_copy(c, made.catalog.root.id, b"", "/mnt/other", "/mnt/other", None, now=NOW)
+        for copy in ("nightly", "/mnt/other"):
+            new = NewFinding(FindingKind.COPY_MISSING, made.catalog.root.id, made.file_id, b"a", "not there", copy=copy)
+            findings.open_finding(c, new, now=NOW, run_id=None)
+        new = NewFinding(FindingKind.ROT, made.catalog.root.id, made.file_id, b"a", "rot")
+        findings.open_finding(c, new, now=NOW, run_id=None)
+    made.check()
+    assert 3 == len(made.open_findings())
+    made.config = Config()
+    made.check()
+    assert {"/mnt/other", None} == {one.copy for one in made.open_findings()}
+
+
+def test_copy_of_a_folder_is_about_that_folder(made: Box) -> None:
+    """What lies beside it owes nothing; what is a copy of nothing recorded has no facts."""
+    made.catalog.record(b"sub/b")
+    sub = ConfiguredCopy(name="part", of=b"/srv/photos/sub", url="rclone:x,pass=secret:y")
+    made.config = Config(copies=(sub, ConfiguredCopy(name="lost", of=b"/srv", url="/x")))
+    made.check()
+    with made.catalog.catalog.read() as c:
+        (facts,) = find_copy_facts(c, made.config, now=NOW)
+    assert facts.record is not None
+    assert facts.waits is not None
+    assert (b"sub", 1, "rclone:x,...:y") == (facts.record.prefix, facts.waits.files, facts.record.url)
