@@ -217,6 +217,7 @@ class Digests:
     md5: bytes | None = None
     xxh3_128: bytes | None = None
     blake3: bytes | None = None
+    crc64nvme: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +290,8 @@ class Finding:
     resolution: str | None = None
     muted_until: int | None = None
     copy: str | None = None  # name of the copy that it is about
+    step: str | None = None  # what to do next, where its kind alone does not tell
+    command: str | None = None  # that does it
 
 
 class Tally(StrEnum):

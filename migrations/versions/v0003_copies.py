@@ -34,6 +34,8 @@ def upgrade() -> None:
 
 def _let_findings_name_a_copy() -> None:
     op.execute("ALTER TABLE finding ADD COLUMN copy TEXT DEFAULT '' NOT NULL")
+    op.execute("ALTER TABLE finding ADD COLUMN step TEXT")
+    op.execute("ALTER TABLE finding ADD COLUMN command TEXT")
     op.drop_index("finding_unresolved", "finding")
     op.create_index(
         "finding_unresolved",

@@ -200,6 +200,14 @@ def find_held_removals(c: sa.Connection, root_id: RootId) -> list[FileId]:
     ]
 
 
+def find_held_paths(c: sa.Connection, root_id: RootId) -> list[bytes]:
+    """List the paths of a root of which anything waits for a person."""
+    query = sa.select(folder.c.path, file.c.name).join(file, file.c.folder_id == folder.c.id)
+    joined = query.join(candidate, candidate.c.file_id == file.c.id)
+    rows = c.execute(joined.where(candidate.c.state == CandidateState.HELD.value, folder.c.root_id == root_id))
+    return [join_path(row[0], row[1]) for row in rows]
+
+
 def has_held(c: sa.Connection, root_id: RootId, prefix: bytes = b"") -> bool:
     """Say whether anything at or below a path of a root waits for a person."""
     query = sa.select(candidate.c.file_id).join(file, file.c.id == candidate.c.file_id).join(folder)

@@ -51,6 +51,8 @@ class NewFinding:
     ranges: tuple[ByteRange, ...] = ()
     confirmed_reads: int = 0
     copy: str | None = None  # name of the copy that it is about
+    step: str | None = None  # what to do next, where its kind alone does not tell
+    command: str | None = None  # that does it
 
 
 def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId | None) -> tuple[Finding, bool]:
@@ -106,6 +108,7 @@ def find_findings(
     prefix: bytes = b"",
     include_resolved: bool = False,
     since: int | None = None,
+    copy: str | None = None,
 ) -> list[Finding]:
     """
     List findings in the order of their numbers.
@@ -116,6 +119,7 @@ def find_findings(
         prefix: only those at or below this path.
         include_resolved: resolved ones, too.
         since: only those in which anything changed at or after this time.
+        copy: only those about the copy of this name; empty: about none, but the files themselves; None: both.
     """
     query = _QUERY.where(below(finding.c.path, prefix)).order_by(finding.c.id)
     if root_id is not None:
@@ -124,6 +128,8 @@ def find_findings(
         query = query.where(_UNRESOLVED)
     if since is not None:
         query = query.where(finding.c.updated_at >= since)
+    if copy is not None:
+        query = query.where(finding.c.copy == copy)
     return [_to_finding(row) for row in c.execute(query)]
 
 
@@ -172,7 +178,7 @@ def resolve_findings(
         file_id: those of this file.
         root_id: those of this root and of everything in it.
         kinds: only these; None: all.
-        copy: only those about this copy; None: whatever they are about.
+        copy: as in ``find_findings``.
         resolution: why, for people.
         now: the time.
 
@@ -229,6 +235,11 @@ def move_findings(c: sa.Connection, file_id: FileId, to_root_id: RootId, to_path
     c.execute(sa.update(finding).where(finding.c.file_id == file_id).values(path=to_path))
 
 
+def set_step(c: sa.Connection, ids: Iterable[FindingId], step: str, command: str | None) -> None:
+    """Write down what can be done about findings, now that more is known than their kind tells."""
+    _set_unresolved(c, ids, {"step": step, "command": command})
+
+
 def _resolve(c: sa.Connection, conditions: list[sa.ColumnElement[bool]], resolution: str, now: int) -> list[Finding]:
     rows = c.execute(sa.select(finding.c.id, finding.c.file_id, finding.c.kind).where(*conditions)).all()
     values = {"state": FindingState.RESOLVED.value, "resolution": resolution, "resolved_at": now, "updated_at": now}
@@ -264,6 +275,8 @@ def _values(new: NewFinding) -> dict[str, Any]:
         "confirmed_reads": new.confirmed_reads,
         "message": new.message,
         "copy": new.copy or "",
+        "step": new.step,
+        "command": new.command,
     }
 
 
@@ -286,4 +299,6 @@ def _to_finding(row: sa.Row[Any]) -> Finding:
         resolution=row.resolution,
         muted_until=row.muted_until,
         copy=row.copy or None,
+        step=row.step,
+        command=row.command,
     )

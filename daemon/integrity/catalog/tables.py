@@ -310,6 +310,8 @@ finding = sa.Table(
         server_default=sa.text("''"),
         comment="name of the copy that it is about; empty: the file itself, or the root",
     ),
+    _text("step", "what to do next, for people; null: as for all of its kind", null=True),
+    _text("command", "what does that; null: as for all of its kind, or nothing", null=True),
     sqlite_strict=True,
     sqlite_autoincrement=True,
 )

@@ -19,6 +19,11 @@ class Step(NamedTuple):
 
 def next_steps(finding: Finding) -> list[Step]:
     """Say what can be done, best first."""
+    own = [Step(finding.step, finding.command)] if finding.step else []
+    return own + _steps_of_kind(finding)
+
+
+def _steps_of_kind(finding: Finding) -> list[Step]:
     path, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
     if finding.kind in _RESTORE_OR_ACCEPT:
         return [

@@ -11,7 +11,7 @@ from integrity.cli.paths import absolute, path_fields
 from integrity.model import Digests, Finding
 
 if TYPE_CHECKING:
-    from integrity.jobs.report import Note, Summary
+    from integrity.jobs.report import Compared, Note, Summary
 
 
 def iso_time(seconds: int | None) -> str | None:
@@ -43,6 +43,7 @@ def finding_object(finding: Finding) -> JsonObject:
         "resolved_at": iso_time(finding.resolved_at),
         "resolution": finding.resolution,
         "muted_until": iso_time(finding.muted_until),
+        "copy": finding.copy,
         "message": finding.message,
         "next_steps": [{"words": step.words, "command": step.command} for step in next_steps(finding)],
     }
@@ -81,4 +82,20 @@ def summary_object(summary: Summary) -> JsonObject:
         "duration_s": round(summary.duration_s, 3),
         "findings_opened": counts.findings_opened,
         "findings_open": counts.findings_open,
+        **({} if summary.compared is None else _compared_fields(summary.compared)),
+    }
+
+
+def _compared_fields(compared: Compared) -> JsonObject:
+    """Write what a comparison found, and how it looked: what the copy states, or its bytes."""
+    return {
+        "copy": compared.copy,
+        "url": compared.shown,
+        "files_published": compared.published,
+        "files_read": compared.read,
+        "files_extra": compared.extra,
+        "files_differing": compared.differing,
+        "files_stale": compared.stale,
+        "files_repairable": compared.repairable,
+        "files_not_comparable": compared.not_comparable,
     }

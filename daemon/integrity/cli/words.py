@@ -15,7 +15,7 @@ from integrity.errors import show_path
 from integrity.model import INTEGRITY_PROBLEMS, Finding, FindingState, Outcome, RunCounts
 
 if TYPE_CHECKING:
-    from integrity.jobs.report import Summary
+    from integrity.jobs.report import Compared, Summary
 
 _OUTCOMES = {
     Outcome.CLEAN: ("all is well", "green"),
@@ -90,14 +90,43 @@ def describe_outcome(outcome: Outcome, output: Output) -> str:
 
 def describe_summary(summary: Summary, output: Output) -> Iterator[str]:
     """Write a run's end: how it ended, what became of each name, what was read, what is open."""
-    counts = summary.counts
+    counts, compared = summary.counts, summary.compared
     outcome = describe_outcome(summary.outcome, output)
     yield f"{summary.job.value}: {outcome}, after {format_duration(summary.duration_s)}"
-    yield f"  {count(counts.known, 'file')}{_tallies(counts)}"
+    tallies = _tallies(counts) if compared is None else _compared_tallies(counts, compared)
+    yield f"  {count(counts.known, 'file')}{tallies}"
+    if compared is not None:
+        yield from _describe_compared(compared)
     rate = f", {format_size(counts.bytes_read / summary.duration_s)} a second" if summary.duration_s >= 0.1 else ""
     yield f"  {format_size(counts.bytes_read)} read{rate}"
     if counts.findings_open:
         yield f"  {count(counts.findings_open, 'finding')} open, {counts.findings_opened:,} of them new"
+
+
+def _describe_compared(compared: Compared) -> Iterator[str]:
+    """Write how a copy was looked at, for that says what "the same" means."""
+    ways = [(compared.read, "by bytes read back"), (compared.published, "by what the copy states of them")]
+    said = " and ".join(f"{number:,} {way}" for number, way in ways if number)
+    where = f"{compared.copy} ({compared.shown})" if compared.copy != compared.shown else compared.copy
+    yield f"  with {printable(where)}{f': {said}' if said else ''}"
+    if compared.extra:
+        yield f"  {count(compared.extra, 'file')} only there"
+
+
+def _compared_tallies(counts: RunCounts, compared: Compared) -> str:
+    named = (
+        (counts.verified, "the same"),
+        (compared.stale, "STALE there"),
+        (compared.differing, "DIFFERING there"),
+        (counts.missing, "MISSING there"),
+        (counts.unreadable, "UNREADABLE there"),
+        (compared.repairable, "DAMAGED here and whole there"),
+        (compared.not_comparable, "not comparable"),
+        (counts.unstable, "changing"),
+        (counts.not_due, "not looked at"),
+    )
+    parts = [f"{number:,} {name}" for number, name in named if number]
+    return f": {', '.join(parts)}" if parts else ""
 
 
 def _tallies(counts: RunCounts) -> str:

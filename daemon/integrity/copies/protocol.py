@@ -128,6 +128,23 @@ class LimitedNames(Protocol):
         """
 
 
+@runtime_checkable
+class CloseLook(Protocol):
+    """What a kind of copy has, besides being one, whose listing does not tell all that it states of a file."""
+
+    def look_closer(self, path: bytes, *, every_part: bool = False) -> Entry | Trouble:
+        """
+        Ask for all that is stated of one file: before it is said to differ.
+
+        Args:
+            path: of a file that ``list`` has named.
+            every_part: ask for the size of each part, too, at the cost of a question for each.
+
+        Raises:
+            CopyUnreachable: at any time.
+        """
+
+
 class Copy(Protocol):
     """
     A backup copy: a context manager, which connects on entering and lets go of everything on leaving.

@@ -61,6 +61,41 @@ class _Crc32:
         return self._value.to_bytes(4, "big")
 
 
+class _Crc64Nvme:
+    """CRC-64/NVME as S3 keeps it, most significant byte first."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self) -> None:
+        self._value = 0
+
+    def update(self, data: Buffer) -> None:
+        from integrity.hashing.crc64 import crc64
+
+        self._value = crc64(data, self._value)
+
+    def digest(self) -> bytes:
+        return self._value.to_bytes(8, "big")
+
+
+class _Crc32c:
+    """CRC-32C, most significant byte first; its package comes with the extra that reaches the stores that keep it."""
+
+    __slots__ = ("_checksum",)
+
+    def __init__(self) -> None:
+        from google_crc32c import Checksum
+
+        self._checksum = Checksum()
+
+    def update(self, data: Buffer) -> None:
+        self._checksum.update(bytes(data))  # it takes nothing else
+
+    def digest(self) -> bytes:
+        value: bytes = self._checksum.digest()
+        return value
+
+
 def _find_md5() -> Callable[[], Hasher]:
     from integrity.hashing.md5 import Md5
 
@@ -89,9 +124,11 @@ SHA1 = Algorithm("sha1", b"SHA1", 20, lambda: hashlib.sha1)
 SHA256 = Algorithm("sha256", b"SHA256", 32, lambda: hashlib.sha256)
 SHA512 = Algorithm("sha512", b"SHA512", 64, lambda: hashlib.sha512)
 CRC32 = Algorithm("crc32", b"CRC32", 4, lambda: _Crc32)
+CRC32C = Algorithm("crc32c", b"CRC32C", 4, lambda: _Crc32c)
+CRC64NVME = Algorithm("crc64nvme", b"CRC64NVME", 8, lambda: _Crc64Nvme)
 
 ALGORITHMS = (MD5, XXH3, XXH64, XXH128, BLAKE3, SHA1, SHA256, SHA512, CRC32)
-"""All that manifests are read with, in the order in which several are written."""
+"""All that manifests are read with, in the order in which several are written; the last two CRCs only S3 has."""
 
 CHOICES = tuple(algorithm for algorithm in ALGORITHMS if algorithm is not CRC32)
 """Those that have an option; CRC32 is only read, for the sake of SFV."""

@@ -155,7 +155,7 @@ class FileHasher:
 
     def chain(self, segment: Segment) -> None:
         """Feed the digests of the whole file."""
-        for piece in _pieces(segment):
+        for piece in pieces(segment):
             if self._md5 is not None:
                 self._md5.update(piece)
             self._chain_others(piece)
@@ -215,7 +215,7 @@ class FileHasher:
         )
 
 
-def _pieces(segment: Segment) -> Iterator[memoryview]:
+def pieces(segment: Segment) -> Iterator[memoryview]:
     """Cut a hole into pieces of zeros; data is one piece."""
     if segment.data is not None:
         yield segment.data
@@ -257,7 +257,7 @@ class ProbeHasher:
         end = min(self._end, segment.offset + segment.length)
         if begin >= end:
             return
-        for piece in _pieces(_slice(segment, begin, end)):
+        for piece in pieces(_slice(segment, begin, end)):
             self._xxh3.update(piece)
         self._position = end
 
@@ -336,7 +336,7 @@ class _BlockCutter:
         self._feed_pieces(rest)
 
     def _feed_pieces(self, length: int) -> None:
-        for piece in _pieces(Segment(0, length, None)):
+        for piece in pieces(Segment(0, length, None)):
             self.feed(piece)
 
     def end(self) -> None:

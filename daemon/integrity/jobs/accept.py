@@ -282,8 +282,8 @@ def _take_candidate(context: Context, connection: Connection, root: RootRecord, 
 
 
 def _resolve(connection: Connection, root_id: RootId, path: bytes, reason: str, now: int) -> int:
-    """Resolve all findings on one path."""
-    found = findings.find_findings(connection, root_id=root_id, prefix=path)
+    """Resolve all findings on one path; what copies have of it was not looked at."""
+    found = findings.find_findings(connection, root_id=root_id, prefix=path, copy="")
     ids: list[FindingId] = [one.id for one in found if one.path == path]
     return len(findings.resolve_ids(connection, ids, resolution=f"accepted: {reason}", now=now))
 

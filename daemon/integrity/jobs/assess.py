@@ -90,7 +90,7 @@ class Assessor:
         self.answered = IdSet()
         self._incomplete: list[FileRecord] = []
         with run.catalog.read() as connection:
-            found = findings.find_findings(connection, root_id=run.root.id)
+            found = findings.find_findings(connection, root_id=run.root.id, copy="")
         self.open_paths = {finding.path for finding in found if finding.path is not None}
         self.missing_paths = {one.path for one in found if one.path is not None and one.kind is FindingKind.MISSING}
 
@@ -165,7 +165,12 @@ class Assessor:
     def _resolve(self, record: FileRecord, resolution: str) -> None:
         with self._run.writing() as connection:
             ended = findings.resolve_findings(
-                connection, file_id=record.id, kinds=_ENDED_BY_GOOD_CONTENT, resolution=resolution, now=self._run.now()
+                connection,
+                file_id=record.id,
+                kinds=_ENDED_BY_GOOD_CONTENT,
+                copy="",
+                resolution=resolution,
+                now=self._run.now(),
             )
             candidates.discard(connection, record.id)
         self.open_paths.discard(record.path)

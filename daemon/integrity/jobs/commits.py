@@ -49,7 +49,7 @@ class Commits:
 
         def look() -> None:
             tell()
-            self._write_if_due()
+            self.write_if_due()
 
         for result in engine.run(tasks, tick=look):
             take(result)
@@ -61,7 +61,8 @@ class Commits:
             self._write()
         self._written_at = self._monotonic()
 
-    def _write_if_due(self) -> None:
+    def write_if_due(self) -> None:
+        """Write what waits if it is time."""
         waiting = self._waiting()
         if waiting and (waiting >= _ROWS_AT_ONCE or self._monotonic() - self._written_at >= _COMMIT_S):
             self.write()

@@ -195,6 +195,9 @@ class RootRun:
         block_size_bytes: int | None = None,
         ranges: tuple[tuple[int, int], ...] = (),
         confirmed_reads: int = 0,
+        copy: str | None = None,
+        step: str | None = None,
+        command: str | None = None,
     ) -> None:
         """Open a finding, or bring an open one up to date, and tell it."""
         new = NewFinding(
@@ -208,6 +211,9 @@ class RootRun:
             block_size_bytes=block_size_bytes,
             ranges=ranges,
             confirmed_reads=confirmed_reads,
+            copy=copy,
+            step=step,
+            command=command,
         )
         finding, is_new = findings.open_finding(connection, new, now=self.now(), run_id=self.run_id)
         self.counts.findings_opened += is_new
@@ -216,7 +222,7 @@ class RootRun:
 
     def meet_open_findings(self, connection: Connection, path: bytes) -> None:
         """Tell the findings on a path that are still open and that this run met again."""
-        for finding in findings.find_findings(connection, root_id=self.root.id, prefix=path):
+        for finding in findings.find_findings(connection, root_id=self.root.id, prefix=path, copy=""):
             if finding.path == path:
                 self.kinds_met.add(finding.kind)
                 self.context.report.finding(finding)

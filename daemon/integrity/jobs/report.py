@@ -23,6 +23,8 @@ class NoteKind(StrEnum):
     UNSTABLE = "unstable"
     RESOLVED = "resolved"
     SKIPPED = "skipped"
+    EXTRA = "copy_extra"  # a copy has it, the root has not
+    NOT_COMPARABLE = "copy_not_comparable"
     WARNING = "warning"
 
 
@@ -49,9 +51,37 @@ class Progress:
     bytes_total: int | None
 
 
+@dataclass(slots=True)
+class Compared:
+    """
+    What a comparison found, besides what is counted of each name; it is added to as it goes.
+
+    Args:
+        copy: its name.
+        shown: where it is, without secrets.
+        published: files that were held against what the copy states of them.
+        read: files whose bytes were read back.
+        extra: files that only the copy has.
+        differing: files whose copy is neither what is recorded nor what once was.
+        stale: files whose copy is an older version.
+        repairable: damaged files that the copy has as they were recorded.
+        not_comparable: files of which nothing could be said.
+    """
+
+    copy: str
+    shown: str
+    published: int = 0
+    read: int = 0
+    extra: int = 0
+    differing: int = 0
+    stale: int = 0
+    repairable: int = 0
+    not_comparable: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How a command's run ended, over all the roots it touched."""
+    """How a command's run ended, over all the roots it touched; ``compared``: of a comparison."""
 
     job: Job
     started_at: int
@@ -61,6 +91,7 @@ class Summary:
     duration_s: float
     has_integrity_problem: bool
     is_incomplete: bool
+    compared: Compared | None = None
 
 
 class Report(Protocol):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import backup, boots, findings, roots, runs
@@ -22,6 +22,9 @@ from integrity.files.excludes import Excludes
 from integrity.files.identity import identify
 from integrity.files.read import Pace
 from integrity.jobs import messages
+from integrity.jobs.comparing.job import compare_root
+from integrity.jobs.comparing.options import CompareOptions
+from integrity.jobs.comparing.sources import find_source, narrow
 from integrity.jobs.context import Context, RootRun
 from integrity.jobs.guard import RELEASED
 from integrity.jobs.leftout import make_excludes
@@ -30,7 +33,7 @@ from integrity.jobs.nested import tell_absent
 from integrity.jobs.opening import open_disk
 from integrity.jobs.pacing.pace import Throttle
 from integrity.jobs.paging import iterate_files
-from integrity.jobs.report import Note, NoteKind, Report, Summary
+from integrity.jobs.report import Compared, Note, NoteKind, Report, Summary
 from integrity.jobs.scan import Scanner, ScanOptions
 from integrity.jobs.scrub import Scrubber, ScrubOptions
 from integrity.jobs.stop import Stop
@@ -105,10 +108,58 @@ def _without_inner(names: Sequence[bytes]) -> Iterator[bytes]:
 def scrub(context: Context, paths: Sequence[bytes], options: ScrubOptions) -> Summary:
     """Scrub roots or parts of them; see ``scan`` for arguments and errors."""
     began_at = context.monotonic()
-    pace: Pace = context.pace
-    if options.rate is not None:
-        pace = Throttle(options.rate, context.stop, monotonic=context.monotonic, wait=context.wait)
+    pace = context.pace if options.rate is None else _throttle(context, options.rate)
     return _run_all(context, paths, Job.SCRUB, pace, lambda run: Scrubber(run, options, began_at=began_at).run())
+
+
+def compare(context: Context, paths: Sequence[bytes], options: CompareOptions) -> Summary:
+    """
+    Hold what is recorded against a copy, after a scan if that is asked for.
+
+    Args:
+        context: the surroundings.
+        paths: real ones: what is compared of what the copy is one of; without any: all of it.
+        options: with which copy, how and how far.
+
+    Raises:
+        ConfigError: a path or the copy can't be used.
+        CatalogLocked: another job works on the root.
+        CopyUnreachable: the copy can't be reached, and nobody has said that it should be one.
+    """
+    began_at, started_at = context.monotonic(), context.now()
+    source = find_source(context.catalog, context.config, options.copy, paths, options.endpoint)
+    parts = narrow(source, paths)
+    shown = source.open().shown  # also refuses what can't be opened, before anything is done
+    scanned = _run_all(context, parts, Job.SCAN, context.pace, _scan_all) if options.scan_first else None
+    compared = Compared(source.name, shown)
+    pace = context.pace if options.rate is None else _throttle(context, options.rate)
+
+    def work(run: RootRun) -> None:
+        compare_root(run, source, options, compared, began_at=began_at)
+
+    summary = _run_all(context, parts, Job.COMPARE, pace, work, copy=source.name)
+    has_problem = summary.has_integrity_problem or (scanned is not None and scanned.has_integrity_problem)
+    is_incomplete = summary.is_incomplete or (scanned is not None and scanned.is_incomplete)
+    if scanned is not None:
+        summary.counts.bytes_read += scanned.counts.bytes_read
+        summary.counts.findings_opened += scanned.counts.findings_opened
+    return replace(
+        summary,
+        started_at=started_at,
+        outcome=_outcome(context, has_problem=has_problem, is_incomplete=is_incomplete),
+        duration_s=context.monotonic() - began_at,
+        has_integrity_problem=has_problem,
+        is_incomplete=is_incomplete,
+        compared=compared,
+    )
+
+
+def _scan_all(run: RootRun) -> None:
+    Scanner(run, ScanOptions()).run()
+
+
+def _throttle(context: Context, rate: int) -> Pace:
+    return Throttle(rate, context.stop, monotonic=context.monotonic, wait=context.wait)
 
 
 def run_on(context: Context, path: bytes, job: Job, work: Callable[[RootRun], None]) -> Summary:
@@ -129,9 +180,15 @@ def run_on(context: Context, path: bytes, job: Job, work: Callable[[RootRun], No
 
 
 def _run_all(
-    context: Context, paths: Sequence[bytes], job: Job, pace: Pace, work: Callable[[RootRun], None]
+    context: Context,
+    paths: Sequence[bytes],
+    job: Job,
+    pace: Pace,
+    work: Callable[[RootRun], None],
+    *,
+    copy: str | None = None,
 ) -> Summary:
-    """Run a job on each target, one after the other, and sum up."""
+    """Run a job on each target, one after the other, and sum up; ``copy``: the one that is compared."""
     started_at, began_at = context.now(), context.monotonic()
     configured = [root.path for root in context.config.roots]
     targets = find_targets(context.catalog, paths, configured, now=started_at, may_add=context.may_add_roots)
@@ -144,7 +201,7 @@ def _run_all(
         if not paths and target.root.state is RootState.PAUSED:
             context.report.note(_paused(target))
             continue
-        run = _run_one(context, target, job, pace, work)
+        run = _run_one(context, target, job, pace, work, copy)
         _add(counts, run.counts)
         has_problem |= bool(run.kinds_met & INTEGRITY_PROBLEMS)
         is_incomplete |= _could_not_cover(run)
@@ -161,12 +218,14 @@ def _run_all(
     )
 
 
-def _run_one(context: Context, target: Target, job: Job, pace: Pace, work: Callable[[RootRun], None]) -> RootRun:
+def _run_one(
+    context: Context, target: Target, job: Job, pace: Pace, work: Callable[[RootRun], None], copy: str | None
+) -> RootRun:
     """Run a job on one target under its lock, and leave a record of how it ended."""
     began_at = context.monotonic()
     path, root = context.catalog.path, target.root
     with lock_root(path, root.id, root.path, job, now=context.now(), socket=context.socket):
-        run_id, boot_id = _begin(context, target, job)
+        run_id, boot_id = _begin(context, target, job, copy)
         with _open_run(context, target, job, run_id, boot_id, pace) as run:
             _warn_of_catalog(run)
             outcome, error = Outcome.FAILED, None
@@ -186,12 +245,12 @@ def _run_one(context: Context, target: Target, job: Job, pace: Pace, work: Calla
     return run
 
 
-def _begin(context: Context, target: Target, job: Job) -> tuple[RunId, int]:
+def _begin(context: Context, target: Target, job: Job, copy: str | None) -> tuple[RunId, int]:
     now = context.now()
     with context.catalog.transaction() as connection:
         boot_id = boots.ensure_boot(connection, context.boot_uuid, now)
         runs.close_dead_runs(connection, target.root.id, now)
-        run_id = runs.start_run(connection, target.root.id, job, now=now, boot_id=boot_id, pid=os.getpid())
+        run_id = runs.start_run(connection, target.root.id, job, now=now, boot_id=boot_id, pid=os.getpid(), copy=copy)
     return run_id, boot_id
 
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from integrity.catalog.copies import CopyRecord, find_copies
 from integrity.catalog.roots import RootRecord, find_roots
@@ -34,14 +35,12 @@ class Source:
         name: in the configuration, or its URL without secrets.
         url: path or URL, as ``open_copy`` takes it.
         base: absolute path of the folder that it is a copy of.
-        endpoint: the address of an S3 server that is not Amazon's.
         verify_every_s: how often it is to be compared; None where nobody said.
     """
 
     name: str
     url: str
     base: bytes
-    endpoint: str | None = None
     verify_every_s: int | None = None
 
     @property
@@ -59,7 +58,7 @@ class Source:
         Raises:
             ConfigError: an extra is missing, or the URL can't be used.
         """
-        return open_copy(self.url, endpoint=self.endpoint, root=self.base, excludes=excludes)
+        return open_copy(self.url, root=self.base, excludes=excludes)
 
 
 def find_source(
@@ -73,23 +72,23 @@ def find_source(
         config: the whole of it.
         text: a name from the configuration, a path, or a URL.
         paths: real ones; what it is to be held against. The first is what an unknown copy is one of.
-        endpoint: as in ``Source``.
+        endpoint: the address of an S3 server that is not Amazon's.
 
     Raises:
         ConfigError: it can't be told, or can't be a copy of that.
     """
     for configured in config.copies:
         if configured.name == text:
-            return Source(text, configured.url, configured.of, endpoint, configured.verify_every_s)
-    url = _complete(text, [configured.name for configured in config.copies])
-    shown = open_copy(url, endpoint=endpoint).shown
+            return Source(text, _with_endpoint(configured.url, endpoint), configured.of, configured.verify_every_s)
+    url = _with_endpoint(_complete(text, [configured.name for configured in config.copies]), endpoint)
+    shown = open_copy(url).shown
     with catalog.read() as connection:
         roots = find_roots(connection)
         known = find_copies(connection)
     base = _find_base(known, roots, shown, paths)
     if base is None:
         base = _choose_base(roots, [root.path for root in config.roots], text, paths)
-    source = Source(shown, url, base, endpoint)
+    source = Source(shown, url, base)
     _refuse_overlap(source)
     return source
 
@@ -97,7 +96,7 @@ def find_source(
 def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[Source]:
     """List the copies that a path should be in: those of the configuration, then those that were compared before."""
     found = [
-        Source(one.name, one.url, one.of, None, one.verify_every_s)
+        Source(one.name, one.url, one.of, one.verify_every_s)
         for one in config.copies
         if is_inside(path, one.of.rstrip(b"/"))
     ]
@@ -134,6 +133,14 @@ def narrow(source: Source, paths: Sequence[bytes]) -> list[bytes]:
         else:
             raise ConfigError(f"{show_path(path)}: {source.name} is a copy of {show_path(base)}, which this is not in")
     return kept
+
+
+def _with_endpoint(url: str, endpoint: str | None) -> str:
+    """Write an endpoint into the URL, where it stays with the copy."""
+    if endpoint is None:
+        return url
+    open_copy(url, endpoint=endpoint)  # refuses what has no endpoint
+    return f"{url}{'&' if '?' in url else '?'}endpoint={quote(endpoint, safe=':/')}"
 
 
 def _complete(text: str, names: Sequence[str]) -> str:

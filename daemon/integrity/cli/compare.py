@@ -1,0 +1,74 @@
+"""``integrity compare``."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from integrity.cli.params import DURATION, PATH, SIZE
+from integrity.cli.running import real_path, run_job
+from integrity.cli.session import Session
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=PATH, metavar="[PATH]...")
+@click.option(
+    "--with",
+    "copy",
+    type=PATH,
+    required=True,
+    metavar="COPY",
+    help="The copy: a name from the configuration, a folder, ssh://, s3://, rclone:REMOTE:PATH, or a manifest file.",
+)
+@click.option("--read", is_flag=True, help="Have all bytes read back, also where the copy states digests.")
+@click.option(
+    "--read-percent",
+    type=click.FloatRange(0, 100, min_open=True),
+    metavar="P",
+    help="Have P % of the bytes read back, those first that were not read for longest.",
+)
+@click.option("--endpoint", metavar="URL", help="The address of an S3 server that is not Amazon's.")
+@click.option("--time-limit", "time_limit_s", type=DURATION, help="Stop after this time, as in 5h.")
+@click.option("--byte-limit", type=SIZE, help="Stop after this much was read, as in 500G.")
+@click.option("--rate", type=SIZE, help="Read at most this much a second, as in 50M.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use N threads, whatever kind of disk it is.")
+@click.option("--no-scan", is_flag=True, help="Do not look for new and changed files before.")
+@click.pass_obj
+def compare(
+    session: Session,
+    paths: tuple[bytes, ...],
+    copy: bytes,
+    read: bool,
+    read_percent: float | None,
+    endpoint: str | None,
+    time_limit_s: int | None,
+    byte_limit: int | None,
+    rate: int | None,
+    jobs: int | None,
+    no_scan: bool,
+) -> int:
+    """
+    Hold what is recorded against a backup copy, and say which side is right.
+
+    A copy that was never compared before is taken to be one of PATH, as in diff -r PATH COPY. Of a folder the bytes are
+    read; of other copies what they state of their content is compared, which shows that the right bytes were stored
+    once. --read shows that they still are.
+    """
+    if read and read_percent is not None:
+        raise click.UsageError("--read and --read-percent exclude each other: each says how much to read")
+    from integrity.jobs.comparing.options import CompareOptions
+    from integrity.jobs.runner import compare as compare_with
+
+    options = CompareOptions(
+        os.fsdecode(copy),
+        read=read,
+        read_percent=read_percent,
+        endpoint=endpoint,
+        time_limit_s=time_limit_s,
+        byte_limit=byte_limit,
+        rate=rate,
+        scan_first=not no_scan,
+    )
+    wanted = tuple(real_path(path) for path in paths)
+    return run_job(session, wanted, lambda context: compare_with(context, wanted, options), threads=jobs)

@@ -1,0 +1,240 @@
+"""
+Compare one root, or a part of it, with one copy.
+
+First the copy is listed as a whole; then each recorded file is looked at, those first whose bytes there were not read
+for longest, so that a comparison that was cut short goes on where it stopped (R7). What is in order is written down;
+the rest is for the arbiter.
+
+I1  Each recorded name is counted exactly once (R8); what could not be compared is never counted as verified.
+I2  The cheapest evidence that covers the content is used: what the copy states; digests computed over there; its bytes.
+    Sizes and times alone are no evidence.
+I3  A copy that can't be reached leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from integrity.catalog import copies, copylist, findings
+from integrity.catalog.copies import CopyRecord, CopyState
+from integrity.catalog.copylist import CompareRow
+from integrity.catalog.rows import FileRecord
+from integrity.copies.protocol import Copy
+from integrity.copies.tree import TreeCopy
+from integrity.errors import ConfigError, CopyUnreachable
+from integrity.jobs.commits import Commits
+from integrity.jobs.comparing import messages
+from integrity.jobs.comparing.doubts import Arbiter, Doubt
+from integrity.jobs.comparing.hearing import Hearing
+from integrity.jobs.comparing.listing import CopyListing
+from integrity.jobs.comparing.options import CompareOptions
+from integrity.jobs.comparing.sources import Source
+from integrity.jobs.comparing.treereading import TreeReading
+from integrity.jobs.comparing.voices import Level, Voice
+from integrity.jobs.limit import Limit
+from integrity.jobs.paging import iterate_files
+from integrity.jobs.report import Compared, NoteKind
+from integrity.model import FindingKind, Tally
+from integrity.verdict import CopyVote
+
+if TYPE_CHECKING:
+    from integrity.jobs.context import RootRun
+
+_PAGE = 1000
+_DOUBTS_AT_ONCE = 1000
+
+
+def compare_root(run: RootRun, source: Source, options: CompareOptions, compared: Compared, *, began_at: float) -> None:
+    """
+    Compare a run's part of its root with a copy; what is known of the copy is kept.
+
+    Args:
+        run: what it works on.
+        source: the copy.
+        options: how and how far.
+        compared: counts.
+        began_at: when the command began, on the monotonic clock: limits count from there.
+
+    Raises:
+        CopyUnreachable: and nobody has said that this should be a copy. Else it is a finding.
+        ConfigError: what was asked for can't be done with this copy.
+    """
+    until = None if options.time_limit_s is None else began_at + options.time_limit_s
+    limit = Limit(run, until=until, until_bytes=options.byte_limit)
+    try:
+        with source.open(run.excludes) as copy:
+            _refuse(run, copy, options)
+            known = _remember(run, source, copy)
+            _tell_reached(run, known)
+            Comparer(run, known, copy, options, compared, limit).run()
+    except CopyUnreachable as error:
+        with run.catalog.read() as connection:
+            is_known = any(one.name == source.name for one in copies.find_copies(connection, run.root.id))
+        if not is_known and source.verify_every_s is None:
+            raise
+        run.is_incomplete = True
+        run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
+        with run.writing() as connection:
+            text = messages.unreachable(str(error))
+            run.open_finding(connection, FindingKind.COPY_UNREADABLE, text, copy=source.name)
+
+
+def _refuse(run: RootRun, copy: Copy, options: CompareOptions) -> None:
+    """Refuse what can't be done with this copy."""
+    wants_bytes = options.read or options.read_percent is not None
+    if wants_bytes and not (copy.has_bytes or copy.remote_kinds):
+        raise ConfigError(f"{copy.shown}: has digests only, there are no bytes to be read; leave --read out")
+    if not isinstance(copy, TreeCopy):
+        return
+    identity = copy.identity()
+    if (identity.fs_id, identity.folder_inode) == (run.root.identity.fs_id, run.root.identity.folder_inode):
+        raise ConfigError(f"{copy.shown}: is the folder itself, under another name; a copy is somewhere else")
+    if identity.fs_id == run.root.identity.fs_id:
+        text = f"the copy {copy.shown} lies on the same file system: what takes one, takes both"
+        run.note(NoteKind.WARNING, None, text)
+
+
+def _remember(run: RootRun, source: Source, copy: Copy) -> CopyRecord:
+    """Write the copy down; what was said by another disk at the same place counts no more."""
+    identity = None
+    if isinstance(copy, TreeCopy):
+        found = copy.identity()
+        identity = f"{found.fs_id} {found.folder_inode}"
+    url = copy.shown if source.url.startswith("rclone:") else source.url  # only these may have secrets in them
+    prefix = source.base[len(run.root.path.rstrip(b"/")) + 1 :]
+    with run.writing() as connection:
+        return copies.ensure_copy(connection, run.root.id, prefix, source.name, url, identity, now=run.now())
+
+
+def _tell_reached(run: RootRun, known: CopyRecord) -> None:
+    """End the finding that the copy can't be reached."""
+    with run.writing() as connection:
+        about = findings.find_findings(connection, root_id=run.root.id, copy=known.name)
+        ids = [one.id for one in about if one.path is None and one.kind is FindingKind.COPY_UNREADABLE]
+        run.note_over(findings.resolve_ids(connection, ids, resolution="the copy can be reached", now=run.now()))
+
+
+class Comparer:
+    """
+    Hold what is recorded against a copy that was entered.
+
+    Args:
+        run: what it works on.
+        known: the copy, as it is written down.
+        copy: entered.
+        options: how and how far.
+        compared: counts.
+        limit: when to stop.
+    """
+
+    def __init__(
+        self, run: RootRun, known: CopyRecord, copy: Copy, options: CompareOptions, compared: Compared, limit: Limit
+    ) -> None:
+        self._run = run
+        self._known = known
+        self._copy = copy
+        self._options = options
+        self._compared = compared
+        self._limit = limit
+        self._listing = CopyListing(run, copy, known.prefix)
+        self._arbiter = Arbiter(run, compared)
+        self._states: list[CopyState] = []
+        self._doubts: list[Doubt] = []
+        self._settled: list[FileRecord] = []
+        self._commits = Commits(run.context.monotonic, waiting=lambda: len(self._states), write=self._write)
+        self._files = self._bytes = self._done = 0
+
+    def run(self) -> None:
+        """List, look at each file, decide, sum up."""
+        run = self._run
+        self._listing.read()
+        self._compared.extra += self._listing.extra
+        with run.catalog.transaction() as connection:
+            order = copylist.order_files(connection, self._known.id, run.root.id, run.prefix)
+        self._files, self._bytes = order
+        if not run.context.stop.is_set():
+            self._hear_all()
+            self._settle_doubts()
+            self._commits.write()
+        run.counts.add(Tally.NOT_DUE, self._files - run.counts.known)
+        self._end()
+
+    def _hear_all(self) -> None:
+        """Have every file's copy heard: a mounted one's bytes by many threads, others one after the other."""
+        run, copy, listing = self._run, self._copy, self._listing
+        hearing = Hearing(run, copy, listing, self._options, self._compared, self._bytes, take=self._take)
+        if isinstance(copy, TreeCopy):
+            reading = TreeReading(run, copy, listing, hearing, self._limit, take=self._take)
+            reading.read(self._rows(), self._commits, tell=self._tell)
+            return
+        for row in self._rows():
+            if hearing.hear(row):
+                hearing.read(row)
+            self._commits.write_if_due()
+            self._tell(run.counts.bytes_read)
+        hearing.finish()
+
+    def _rows(self) -> Iterator[CompareRow]:
+        """Go through the recorded files in their order, until a limit."""
+        after = 0
+        while not self._limit.is_set():
+            with self._run.catalog.read() as connection:
+                page = copylist.page_files(connection, self._run.catalog.sealer, self._known.id, after, _PAGE)
+            if not page:
+                return
+            after = page[-1].seq
+            for row in page:
+                if self._limit.is_set():
+                    return
+                yield row
+            if len(self._doubts) >= _DOUBTS_AT_ONCE:
+                self._settle_doubts()
+
+    def _take(self, row: CompareRow, voice: Voice | None) -> None:
+        """Take what the copy says of a file; None: it was not asked."""
+        run, record = self._run, row.record
+        self._done += 1
+        if voice is None:
+            run.counts.add(Tally.NOT_DUE)
+            return
+        if not record.is_sealed:
+            run.counts.add(Tally.SKIPPED)
+            run.is_incomplete = True
+            run.note(NoteKind.WARNING, record.path, messages.record_damaged())
+            return
+        self._compared.published += voice.level is Level.PUBLISHED
+        self._compared.read += voice.level is Level.READ
+        is_same = voice.vote is CopyVote.SAME
+        read_at = run.now() if voice.level is Level.READ else row.read_at
+        self._states.append(CopyState(record.id, record.version, voice.vote, run.now(), read_at if is_same else None))
+        if not is_same or record.path in self._arbiter.doubted:
+            self._doubts.append(Doubt(record, voice))
+            return
+        run.counts.add(Tally.VERIFIED)
+        if self._arbiter.is_open(record.path):
+            self._settled.append(record)
+
+    def _settle_doubts(self) -> None:
+        doubts, self._doubts = self._doubts, []
+        self._arbiter.settle(doubts)
+
+    def _write(self) -> None:
+        with self._run.writing() as connection:
+            copies.save_states(connection, self._known.id, self._states)
+            for record in self._settled:
+                self._arbiter.end(connection, record)
+        self._states, self._settled = [], []
+
+    def _tell(self, bytes_done: int) -> None:
+        self._run.progress("compare", self._done, bytes_done, files=self._files, size=self._bytes)
+
+    def _end(self) -> None:
+        """Write down what holds of the copy as a whole."""
+        run = self._run
+        is_whole = len(run.prefix) <= len(self._known.prefix) and not run.context.stop.is_set()
+        self._arbiter.finish(is_whole=is_whole and not self._limit.is_set())
+        with run.writing() as connection:
+            if is_whole:
+                copies.set_listed(connection, self._known.id, run.now())
+                copies.drop_orphans(connection, self._known.id)

@@ -1,0 +1,72 @@
+"""What findings about copies say, in words for their reader; what to do next stands beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from integrity.jobs.comparing.voices import Level, Voice
+from integrity.model import FindingKind
+from integrity.verdict import Outcome
+
+_LEVELS = {
+    Level.PUBLISHED: "by what the copy states of its content",
+    Level.READ: "by its bytes, read back",
+    None: "",
+}
+_MANY = {
+    FindingKind.COPY_MISSING: "are missing from the copy {copy}",
+    FindingKind.COPY_DIFFERS: "differ in the copy {copy}",
+    FindingKind.COPY_STALE: "are older versions in the copy {copy}",
+    FindingKind.COPY_UNREADABLE: "can't be read in the copy {copy}",
+}
+_REASONS_SHOWN = 3
+
+
+def describe(outcome: Outcome, voice: Voice, copy: str) -> str:
+    """Say what is the matter with a file's copy, and how that is known."""
+    how = f" ({_LEVELS[voice.level]})" if voice.level is not None else ""
+    if outcome is Outcome.COPY_UNREADABLE:
+        return f"in the copy {copy} it can't be read: {voice.reason}"
+    return _TEXTS[outcome].format(copy=copy) + how
+
+
+_TEXTS = {
+    Outcome.COPY_DIFFERS: "the copy {copy} is not what was recorded; the file itself is, or can't be had",
+    Outcome.COPY_STALE: "the copy {copy} is an older version of the file",
+    Outcome.COPY_MISSING: "the copy {copy} does not have it",
+    Outcome.COPIED_DAMAGE: "the damaged file was copied: the copy {copy} is the same, and neither is what was recorded",
+    Outcome.ALL_DIFFER: "what was recorded, the file and the copy {copy} are three different things",
+}
+
+
+def many_more(kind: FindingKind, count: int, copy: str) -> str:
+    """Say how many more files there are of a kind that has too many to list them."""
+    what = _MANY.get(kind, "have the same finding in the copy {copy}")
+    return f"{count:,} more files {what.format(copy=copy)}; one by one: integrity --json compare"
+
+
+def not_comparable(reasons: Counter[str], copy: str) -> str:
+    """Say how many files could not be compared, and why."""
+    shown = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.most_common(_REASONS_SHOWN))
+    more = f"; and {len(reasons) - _REASONS_SHOWN:,} other reasons" if len(reasons) > _REASONS_SHOWN else ""
+    return (
+        f"{reasons.total():,} files could not be compared with the copy {copy} and count as not verified: {shown}{more}"
+    )
+
+
+def unreachable(reason: str) -> str:
+    """Say that nothing is known of a whole copy."""
+    return f"the copy can't be reached, and nothing is known of any file in it: {reason}"
+
+
+def record_damaged() -> str:
+    """Say that a file was not compared because its row is damaged."""
+    return "its record is damaged, so there is nothing to hold the copy against; see: integrity catalog check"
+
+
+def transient(copy: str) -> str:
+    """Say that two readings of the same bytes differed."""
+    return (
+        f"the copy {copy} was read twice: the first reading differed, the second is what was recorded; memory, cable,"
+        " controller or line gave wrong bytes once"
+    )

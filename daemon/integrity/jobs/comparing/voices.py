@@ -1,0 +1,119 @@
+"""
+What a copy says of a file, held against what is recorded: by digests that it states, or by its bytes.
+
+Decides what each digest proves, and which former baseline a copy may still be. Nothing is read here but the catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.catalog import blocks as block_store
+from integrity.catalog.history import HistoryRecord
+from integrity.catalog.rows import FileRecord
+from integrity.catalog.seal import Sealer
+from integrity.copies.etags import derive_from_blocks, list_parts
+from integrity.copies.protocol import Kind, Published
+from integrity.jobs.contents import Difference
+from integrity.model import Digests, Reading
+from integrity.verdict import CopyVote
+
+if TYPE_CHECKING:
+    from integrity.catalog.connect import Connection
+
+
+class Level(StrEnum):
+    """How a copy was looked at."""
+
+    PUBLISHED = "published"  # what it states of its content: what was stored there once
+    READ = "read"  # its bytes, as they are now
+
+
+class Voice(NamedTuple):
+    """
+    What a copy says of a file.
+
+    Attributes:
+        vote: held against the catalog.
+        level: how it was found out; None where nothing was.
+        reason: why it can't be compared or read, for people.
+        stated: digests of the copy's content.
+        bad_blocks: that differ, where its bytes were read and have the recorded size.
+        size_bytes: of the copy's file, where it is known.
+    """
+
+    vote: CopyVote
+    level: Level | None = None
+    reason: str = ""
+    stated: tuple[Published, ...] = ()
+    bad_blocks: tuple[int, ...] = ()
+    size_bytes: int | None = None
+
+
+def vote_by_digests(
+    connection: Connection, sealer: Sealer, record: FileRecord, published: Iterable[Published]
+) -> CopyVote | None:
+    """
+    Hold stated digests against the recorded ones.
+
+    Returns:
+        SAME or DIFFERS; None where none of them follows from what is recorded.
+    """
+    matches = [
+        expected == one.value for one in published if (expected := _expect(connection, sealer, record, one)) is not None
+    ]
+    if not matches:
+        return None
+    return CopyVote.SAME if all(matches) else CopyVote.DIFFERS
+
+
+def _expect(connection: Connection, sealer: Sealer, record: FileRecord, published: Published) -> bytes | None:
+    """Derive what a digest should be; None where that takes the file."""
+    if published.kind is not Kind.MD5_OF_PARTS:
+        return whole_digest(record.digests, published.kind)
+    parts = list_parts(record.witness.size_bytes, published)
+    md5 = record.digests.md5
+    if parts is None or md5 is None:
+        return None
+    if len(parts) == 1 or record.block_size_bytes is None:
+        return derive_from_blocks(parts, md5, max(record.witness.size_bytes, 1), b"")
+    if parts[0] != record.block_size_bytes:
+        return None
+    kept = block_store.load_blocks(connection, sealer, record.id, record.version, record.block_size_bytes)
+    return None if kept is None else derive_from_blocks(parts, md5, record.block_size_bytes, kept.md5)
+
+
+def whole_digest(digests: Digests, kind: Kind) -> bytes | None:
+    """Take the digest of a kind out of those that are kept of whole files; None where there is none."""
+    return {
+        Kind.MD5: digests.md5,
+        Kind.XXH3_128: digests.xxh3_128,
+        Kind.BLAKE3: digests.blake3,
+        Kind.CRC64NVME: digests.crc64nvme,
+    }.get(kind)
+
+
+def is_older(history: Iterable[HistoryRecord], size_bytes: int | None, stated: Sequence[Published]) -> bool:
+    """Say whether a copy's content is that of a former baseline."""
+    return any(
+        (size_bytes is None or one.size_bytes == size_bytes) and whole_digest(one.digests, digest.kind) == digest.value
+        for one in history
+        for digest in stated
+    )
+
+
+def hear_reading(difference: Difference, reading: Reading, history: Iterable[HistoryRecord]) -> Voice:
+    """Take what was read of a copy's file, and how it differs from the baseline."""
+    size = reading.witness.size_bytes
+    if difference.is_catalog_damaged:
+        return Voice(
+            CopyVote.NOT_COMPARABLE, reason="what is recorded of the file is damaged; see integrity catalog check"
+        )
+    if difference.is_same:
+        return Voice(CopyVote.SAME, Level.READ, size_bytes=size)
+    whole = reading.digests.xxh3_128
+    stated = () if whole is None else (Published(Kind.XXH3_128, whole),)
+    vote = CopyVote.OLDER if is_older(history, size, stated) else CopyVote.DIFFERS
+    return Voice(vote, Level.READ, stated=stated, bad_blocks=difference.bad_blocks, size_bytes=size)
