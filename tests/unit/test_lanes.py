@@ -110,6 +110,43 @@ def test_less_urgent_work_makes_room(lane: Lane) -> None:
     assert not scrub.stop.is_set()
 
 
+def test_steady_work_makes_room_for_persons_at_once_and_for_others_in_the_end() -> None:
+    """A comparison that begins anew with each new file would list its copy for ever."""
+    clock = [0.0]
+    lane, box = Lane("sda", nothing, clock=lambda: 0.0, monotonic=lambda: clock[0]), Box()
+
+    def compare(work: Work) -> None:
+        work.began_at, work.steady_s = clock[0], 600.0
+        started.set()
+        work.rest.wait(10)
+
+    for urgency, later_s in ((Urgency.HINTS, 600.0), (Urgency.REQUEST, 0.0)):
+        started = threading.Event()
+        lane.give(box.make(f"compare {urgency}", Urgency.COMPARE, compare, job=Job.COMPARE))
+        assert started.wait(10)
+        current = lane.current
+        assert current is not None
+        lane.give(box.make(f"other {urgency}", urgency))
+        assert current.rest.is_set() == (later_s == 0)
+        clock[0] += later_s
+        lane.make_room()
+        assert current.rest.is_set()
+        wait_until(lambda: lane.current is None and not lane.waiting(), "the end of both")
+    lane.end()
+    assert lane.join(10)
+
+
+def test_comparisons_with_two_copies_are_not_the_same(lane: Lane) -> None:
+    """Nor is the hold of one; the second of a kind is."""
+    box = Box()
+    let_go = hold(lane, box)
+    works = [box.make(f"{number} root", Urgency.COMPARE, job=Job.COMPARE) for number in range(4)]
+    works[1].copy, works[2].is_hold = "other", True
+    assert [True, True, True, False] == [lane.give(work) for work in works]
+    let_go.set()
+    wait_until(lambda: len(box.done) == 4, "the end of all work")
+
+
 def test_cancelled_work_is_answered_for(lane: Lane) -> None:
     """What waits at once, what is under way when it has stopped."""
     box = Box()

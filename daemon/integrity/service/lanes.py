@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -38,6 +39,7 @@ class Lane:
         name: of the device, for people.
         surroundings: opens the catalog for one job, in this thread, and closes it afterwards.
         clock: seconds UTC.
+        monotonic: seconds.
     """
 
     def __init__(
@@ -46,10 +48,12 @@ class Lane:
         surroundings: Callable[[Work], AbstractContextManager[Context]],
         *,
         clock: Callable[[], float],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self._surroundings = surroundings
         self._clock = clock
+        self._monotonic = monotonic
         self._changed = threading.Condition()
         self._waiting: list[tuple[Urgency, int, Work]] = []  # a heap
         self._numbers = count()
@@ -80,10 +84,14 @@ class Lane:
             if any(work.is_same(other) for _, _, other in self._waiting):
                 return False
             heappush(self._waiting, (work.urgency, next(self._numbers), work))
-            if self._current is not None and self._current.urgency > work.urgency:
-                self._current.rest.set()
+            self._make_room()
             self._changed.notify()
         return True
+
+    def make_room(self) -> None:
+        """Have what is being done rest if it has had its time, and something more urgent waits."""
+        with self._changed:
+            self._make_room()
 
     def cancel(self, work: Work) -> None:
         """End work as an interrupt would, begun or not."""
@@ -110,6 +118,11 @@ class Lane:
         """Wait for the end of the thread; say whether it came."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
+
+    def _make_room(self) -> None:
+        current = self._current
+        if self._waiting and current is not None and current.must_make_room(self._waiting[0][0], self._monotonic()):
+            current.rest.set()
 
     def _work(self) -> None:
         for work in self._take():

@@ -27,6 +27,7 @@ class Urgency(IntEnum):
     HINTS = 1  # something happened
     SCAN = 2  # by the schedule, or because the watcher missed something
     SCRUB = 3  # in its window
+    COMPARE = 4  # with a copy, by the schedule: nothing waits for it
 
 
 @dataclass(slots=True, eq=False)
@@ -43,12 +44,15 @@ class Work:
         ended: takes how it ended, in that thread.
         listener: is told what the job tells; the log is as well.
         jobs: reading threads; None for what suits the disk.
+        copy: that it compares; empty for other jobs.
+        is_hold: it does nothing but keep its lane from working, for the sake of another lane's work.
         stop: ends it.
-        rest: has a scrub end as at a limit, to go on later.
+        rest: has a scrub or a comparison end as at a limit, to go on later.
 
     Attributes:
         progress: how far it is.
         began_at, told_at: when it began and last told anything, on the monotonic clock; None before.
+        steady_s: for so long after its beginning it makes room only for what a person asks for.
     """
 
     job: Job
@@ -59,16 +63,26 @@ class Work:
     ended: Callable[[Summary | AppError], None]
     listener: Report | None = None
     jobs: int | None = None
+    copy: str = ""
+    is_hold: bool = False
     stop: Stop = field(default_factory=Stop)
     rest: Stop = field(default_factory=Stop)
     progress: Progress | None = None
     began_at: float | None = None
     told_at: float | None = None
+    steady_s: float = 0.0
 
     def is_same(self, other: Work) -> bool:
         """Say whether doing one of them does the other; what persons ask for is never the same."""
-        mine, theirs = (self.job, self.root, self.urgency), (other.job, other.root, other.urgency)
+        mine, theirs = ((one.job, one.root, one.urgency, one.copy, one.is_hold) for one in (self, other))
         return mine == theirs and self.urgency is not Urgency.REQUEST
+
+    def must_make_room(self, urgency: Urgency, now: float) -> bool:
+        """Say whether it is to rest because something of this urgency waits; ``now``: on the monotonic clock."""
+        if urgency >= self.urgency:
+            return False
+        is_steady = self.steady_s > 0 and (self.began_at is None or now - self.began_at < self.steady_s)
+        return urgency is Urgency.REQUEST or not is_steady
 
 
 class LogReport:
