@@ -155,8 +155,8 @@ def count_open(c: sa.Connection, root_id: RootId | None = None) -> int:
 
 
 def has_open(c: sa.Connection, root_id: RootId, kind: FindingKind) -> bool:
-    """Say whether something of this kind is unresolved in a root."""
-    mine = finding.c.root_id == root_id, finding.c.kind == kind.value, _UNRESOLVED
+    """Say whether something of this kind is unresolved in a root; what is about its copies does not count."""
+    mine = finding.c.root_id == root_id, finding.c.kind == kind.value, finding.c.copy == "", _UNRESOLVED
     return bool(c.execute(sa.select(sa.exists().where(*mine))).scalar())
 
 

@@ -102,8 +102,7 @@ def _check_root(context: Context, windows: OpenTimes, root: RootRecord) -> Findi
 def _end_overdue(context: Context, root: RootRecord, now: int) -> None:
     """End the finding, if there is one: nothing is written where nothing is open."""
     with context.catalog.read() as connection:
-        open_ones = findings.find_findings(connection, root_id=root.id, copy="")
-        if not any(one.kind is FindingKind.OVERDUE for one in open_ones):
+        if not findings.has_open(connection, root.id, FindingKind.OVERDUE):
             return
     resolution = "the root is paused" if root.state is RootState.PAUSED else messages.verified_in_time()
     with context.catalog.transaction() as connection:

@@ -335,6 +335,7 @@ class Scrubber:
                 connection,
                 root_id=run.root.id,
                 kinds={FindingKind.OVERDUE},
+                copy="",
                 resolution=messages.verified_in_time(),
                 now=run.now(),
             )
