@@ -120,6 +120,13 @@ def cover(c: sa.Connection, record: CopyRecord) -> CopyCoverage:
     return CopyCoverage(row[0], row[1], row[3] if row[1] == row[0] else None, row[4] if row[2] == row[0] else None)
 
 
+def find_votes(c: sa.Connection, copy_id: CopyId) -> set[CopyVote]:
+    """Name all that a copy says of the present version of any file."""
+    is_current = sa.and_(copy_file.c.file_id == file.c.id, copy_file.c.version == file.c.version)
+    query = sa.select(copy_file.c.vote).distinct().select_from(copy_file.join(file, is_current))
+    return {read_word(CopyVote, row.vote) for row in c.execute(query.where(copy_file.c.copy_id == copy_id))}
+
+
 def drop_orphans(c: sa.Connection, copy_id: CopyId) -> None:
     """Forget what a copy said of files that are gone from the catalog."""
     is_there = sa.exists().where(file.c.id == copy_file.c.file_id)

@@ -109,11 +109,14 @@ def count_listed(c: sa.Connection) -> int:
     return int(c.execute(sa.select(sa.func.count()).select_from(_listed)).scalar_one())
 
 
-def order_files(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes) -> tuple[int, int]:
+def order_files(
+    c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, since: int | None = None
+) -> tuple[int, int]:
     """
     Put the recorded files in the order in which they are compared: those first whose bytes were not read for longest.
 
     Inside a day in the order of recording, which is about that of the disk. What was read is of the present version.
+    What was compared at ``since`` or later is left out.
 
     Returns:
         How many files, and how many bytes.
@@ -121,15 +124,23 @@ def order_files(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: byte
     c.execute(DropTable(_order, if_exists=True))
     c.execute(CreateTable(_order))
     day = sa.func.coalesce(copy_file.c.read_at // _DAY_S, -1)
+    is_due = sa.true() if since is None else sa.func.coalesce(copy_file.c.compared_at, -1) < since
     query = (
         sa.select(file.c.id, file.c.size_bytes)
         .select_from(file.join(folder, file.c.folder_id == folder.c.id).outerjoin(copy_file, _is_current(copy_id)))
-        .where(inside(root_id, prefix))
+        .where(inside(root_id, prefix), is_due)
         .order_by(day, file.c.id)
     )
     c.execute(sa.insert(_order).from_select(["file_id", "size_bytes"], query))
     row = c.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_order.c.size_bytes), 0))).one()
     return int(row[0]), int(row[1])
+
+
+def count_compared(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, since: int) -> int:
+    """Count the files that were compared at ``since`` or later, in their present version."""
+    joined = file.join(folder, file.c.folder_id == folder.c.id).join(copy_file, _is_current(copy_id))
+    query = sa.select(sa.func.count()).select_from(joined)
+    return int(c.execute(query.where(inside(root_id, prefix), copy_file.c.compared_at >= since)).scalar_one())
 
 
 def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:

@@ -66,6 +66,7 @@ class Compared:
         stale: files whose copy is an older version.
         repairable: damaged files that the copy has as they were recorded.
         not_comparable: files of which nothing could be said.
+        is_unreachable: the copy as a whole could not be reached, or not any more.
     """
 
     copy: str
@@ -77,6 +78,7 @@ class Compared:
     stale: int = 0
     repairable: int = 0
     not_comparable: int = 0
+    is_unreachable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

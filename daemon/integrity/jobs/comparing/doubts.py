@@ -48,6 +48,15 @@ COPY_KINDS = frozenset(
 )
 """What can be open about one file of a copy."""
 
+VOTES = {
+    CopyVote.MISSING: FindingKind.COPY_MISSING,
+    CopyVote.DIFFERS: FindingKind.COPY_DIFFERS,
+    CopyVote.OLDER: FindingKind.COPY_STALE,
+    CopyVote.UNREADABLE: FindingKind.COPY_UNREADABLE,
+    CopyVote.NOT_COMPARABLE: FindingKind.COPY_NOT_COMPARABLE,
+}
+"""What a copy must have said of some file for a finding about many files to hold."""
+
 _TALLIES = {
     Outcome.IN_ORDER: Tally.VERIFIED,
     Outcome.REPAIRABLE: Tally.DAMAGED,
@@ -142,7 +151,7 @@ class Arbiter:
         run.counts.add(_TALLIES[arbitration.outcome])
         self._count(arbitration.outcome)
         with run.writing() as connection:
-            self._tell(connection, doubt, arbitration)
+            self._tell(connection, doubt, find_stand(judgement), arbitration)
 
     def _judge(self, connection: Connection, record: FileRecord) -> Judgement:
         """Take the file's verdict from what is open about it; nothing open means that it is what was recorded."""
@@ -173,7 +182,7 @@ class Arbiter:
         self._compared.repairable += outcome is Outcome.REPAIRABLE
         self._compared.not_comparable += outcome is Outcome.NOT_COMPARABLE
 
-    def _tell(self, connection: Connection, doubt: Doubt, arbitration: Arbitration) -> None:
+    def _tell(self, connection: Connection, doubt: Doubt, stand: Stand, arbitration: Arbitration) -> None:
         """Open, keep or end findings, and leave the next step where it is looked for."""
         run, record, copy = self._run, doubt.record, self._compared.copy
         kind, command = arbitration.finding, self._command(record.path, arbitration)
@@ -183,7 +192,7 @@ class Arbiter:
             run.note(NoteKind.NOT_COMPARABLE, record.path, doubt.voice.reason)
             kind = None
         elif kind is not None:
-            text = messages.describe(arbitration.outcome, doubt.voice, copy)
+            text = messages.describe(arbitration.outcome, stand, doubt.voice, copy)
             self._open(connection, kind, doubt, text, arbitration.words, command)
         elif arbitration.words:
             self._advise(connection, record, arbitration, command)
@@ -244,8 +253,13 @@ class Arbiter:
             path=shell_path(absolute(root, path)), root=shell_path(root), copy=shlex.quote(self._compared.copy)
         )
 
-    def finish(self, *, is_whole: bool) -> None:
-        """Tell what has no finding for each file: what was too much, and what could not be compared."""
+    def finish(self, over: frozenset[FindingKind]) -> None:
+        """
+        Tell what has no finding for each file: what was too much, and what could not be compared.
+
+        Args:
+            over: kinds of which nothing is open about the copy as a whole but what this run tells.
+        """
         run, copy = self._run, self._compared.copy
         whole = {kind: count - FINDINGS_AT_MOST for kind, count in self._opened.items() if count > FINDINGS_AT_MOST}
         texts = {kind: messages.many_more(kind, count, copy) for kind, count in whole.items()}
@@ -254,9 +268,7 @@ class Arbiter:
         with run.writing() as connection:
             for kind, text in texts.items():
                 run.open_finding(connection, kind, text, copy=copy)
-            if is_whole:
-                kinds = COPY_KINDS | {FindingKind.COPY_NOT_COMPARABLE}
-                self._end_of_copy(connection, kinds - texts.keys())
+            self._end_of_copy(connection, over - texts.keys())
 
     def _end_of_copy(self, connection: Connection, kinds: frozenset[FindingKind]) -> None:
         """End what was said of the copy as a whole, and of files that the catalog does not have any more."""

@@ -25,7 +25,7 @@ from integrity.copies.tree import TreeCopy
 from integrity.errors import ConfigError, CopyUnreachable
 from integrity.jobs.commits import Commits
 from integrity.jobs.comparing import messages
-from integrity.jobs.comparing.doubts import Arbiter, Doubt
+from integrity.jobs.comparing.doubts import COPY_KINDS, VOTES, Arbiter, Doubt
 from integrity.jobs.comparing.hearing import Hearing
 from integrity.jobs.comparing.listing import CopyListing
 from integrity.jobs.comparing.options import CompareOptions
@@ -73,7 +73,7 @@ def compare_root(run: RootRun, source: Source, options: CompareOptions, compared
             is_known = any(one.name == source.name for one in copies.find_copies(connection, run.root.id))
         if not is_known and source.verify_every_s is None:
             raise
-        run.is_incomplete = True
+        run.is_incomplete = compared.is_unreachable = True
         run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
         with run.writing() as connection:
             text = messages.unreachable(str(error))
@@ -151,13 +151,14 @@ class Comparer:
         self._listing.read()
         self._compared.extra += self._listing.extra
         with run.catalog.transaction() as connection:
-            order = copylist.order_files(connection, self._known.id, run.root.id, run.prefix)
-        self._files, self._bytes = order
+            where, since = (self._known.id, run.root.id, run.prefix), self._options.since
+            self._files, self._bytes = copylist.order_files(connection, *where, since)
+            left_out = 0 if since is None else copylist.count_compared(connection, *where, since)
         if not run.context.stop.is_set():
             self._hear_all()
             self._settle_doubts()
             self._commits.write()
-        run.counts.add(Tally.NOT_DUE, self._files - run.counts.known)
+        run.counts.add(Tally.NOT_DUE, self._files - run.counts.known + left_out)
         self._end()
 
     def _hear_all(self) -> None:
@@ -233,8 +234,17 @@ class Comparer:
         """Write down what holds of the copy as a whole."""
         run = self._run
         is_whole = len(run.prefix) <= len(self._known.prefix) and not run.context.stop.is_set()
-        self._arbiter.finish(is_whole=is_whole and not self._limit.is_set())
+        self._arbiter.finish(self._find_over() if is_whole and not self._limit.is_set() else frozenset())
         with run.writing() as connection:
             if is_whole:
                 copies.set_listed(connection, self._known.id, run.now())
                 copies.drop_orphans(connection, self._known.id)
+
+    def _find_over(self) -> frozenset[FindingKind]:
+        """Name the kinds of which nothing but what this run found is open about the copy as a whole."""
+        kinds = COPY_KINDS | {FindingKind.COPY_NOT_COMPARABLE}
+        if self._options.since is None:
+            return kinds
+        with self._run.catalog.read() as connection:  # what earlier parts of this comparison found holds as well
+            votes = copies.find_votes(connection, self._known.id)
+        return kinds - {VOTES[vote] for vote in votes if vote in VOTES}

@@ -19,6 +19,7 @@ class CompareOptions:
         byte_limit: stop after so many bytes.
         rate: bytes a second at most.
         scan_first: bring the catalog up to date before.
+        since: leave out what was compared then or later in its present version: what was interrupted goes on.
     """
 
     copy: str
@@ -29,3 +30,4 @@ class CompareOptions:
     byte_limit: int | None = None
     rate: int | None = None
     scan_first: bool = True
+    since: int | None = None
