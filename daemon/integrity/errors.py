@@ -20,6 +20,7 @@ Every message names the path, the operation and the remedy: the command line pri
     │   └── ReadInterrupted     the job was asked to stop before the file was read
     ├── ChannelError            an alert could not be sent
     ├── CopyUnreachable         a backup copy as a whole can't be reached: nothing is said of its files
+    ├── RepairFailed            a file was not repaired; it is as it was
     ├── RootSuspended           a root is not itself: unmounted, replaced, emptied (R5)
     └── NativeError             the C core refused (a saved state that is damaged, say)
 """
@@ -101,6 +102,10 @@ class RootSuspended(AppError):
 
 class CopyUnreachable(AppError):
     """Say that a backup copy as a whole can't be reached (any more), so nothing about its files can be concluded."""
+
+
+class RepairFailed(AppError):
+    """Say that a file was not repaired; it is as it was, unless the message says more."""
 
 
 class ChannelError(AppError):

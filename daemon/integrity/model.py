@@ -139,6 +139,7 @@ class Job(StrEnum):
     SCAN = "scan"
     SCRUB = "scrub"
     COMPARE = "compare"
+    REPAIR = "repair"
     IMPORT = "import"
 
 

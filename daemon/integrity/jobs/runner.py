@@ -33,6 +33,7 @@ from integrity.jobs.nested import tell_absent
 from integrity.jobs.opening import open_disk
 from integrity.jobs.pacing.pace import Throttle
 from integrity.jobs.paging import iterate_files
+from integrity.jobs.repairing.recovery import end_repairs
 from integrity.jobs.report import Compared, Note, NoteKind, Report, Summary
 from integrity.jobs.scan import Scanner, ScanOptions
 from integrity.jobs.scrub import Scrubber, ScrubOptions
@@ -231,6 +232,7 @@ def _run_one(
             outcome, error = Outcome.FAILED, None
             try:
                 if run.root_fd >= 0:
+                    end_repairs(run)
                     work(run)
                 outcome = _outcome(
                     context,

@@ -1,0 +1,268 @@
+"""``integrity repair``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.objects import iso_time
+from integrity.cli.output import JsonObject, Output, printable
+from integrity.cli.params import PATH
+from integrity.cli.paths import absolute, path_fields, shell_path
+from integrity.cli.session import Session
+from integrity.errors import show_path
+
+if TYPE_CHECKING:
+    from integrity.jobs.repairing.expected import Expected
+    from integrity.jobs.repairing.job import Done, RepairSummary
+    from integrity.jobs.repairing.plan import FilePlan
+
+_BLOCKS_SHOWN = 20
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
+@click.option("--from", "copies", multiple=True, metavar="COPY", help="Take blocks from this copy; may be repeated.")
+@click.option("--apply", "applies", is_flag=True, help="Do it; else only the plan is printed.")
+@click.option("--discard", "discards", is_flag=True, help="Remove the damaged file once the good one was verified.")
+@click.option("--endpoint", metavar="URL", help="Of an S3 server that is not Amazon's.")
+@click.pass_obj
+def repair(
+    session: Session,
+    files: tuple[bytes, ...],
+    copies: tuple[str, ...],
+    applies: bool,
+    discards: bool,
+    endpoint: str | None,
+) -> int:
+    """
+    Put the recorded bytes of damaged files back from copies.
+
+    Prints the plan: which blocks are damaged, which copy has each of them good, and the proof. With --apply it is done:
+    the good file is made beside the damaged one, verified as a whole, and exchanged with it; the damaged one is kept
+    under a name that is printed. FILE may be a folder: all files below it that a finding is open on. COPY is a name
+    from the configuration, a path, or a URL; without --from all copies that are known are asked, and blocks are taken
+    from whichever has them good.
+
+    Exits 0 if everything can be, or was, repaired, 1 if something can't be, 3 if a copy that was needed could not be
+    reached.
+    """
+    if discards and not applies:
+        raise click.UsageError("--discard says what becomes of the damaged file once it is repaired: add --apply")
+    from integrity.cli.console import ConsoleReport
+    from integrity.cli.progress import open_progress
+    from integrity.cli.signals import stop_on_signals
+    from integrity.jobs.repairing.job import RepairOptions
+    from integrity.jobs.repairing.job import repair as run_repair
+    from integrity.jobs.repairing.wanted import find_wanted
+    from integrity.jobs.runner import make_context
+
+    output = session.output
+    with stop_on_signals() as stop, session.open_catalog(writes=True) as catalog:
+        wanted = find_wanted(catalog, session.config, files, copies, endpoint)
+        progress = open_progress(is_quiet=output.is_quiet)
+        report = ConsoleReport(output, progress)
+        plans: list[FilePlan] = []
+        done: list[Done] = []
+        try:
+            context = make_context(catalog, session.config, report, jobs=None, stop=stop)
+            options = RepairOptions(applies=applies, discards=discards)
+            summary = run_repair(context, wanted, options, plans.append, done.append)
+        finally:
+            progress.close()
+        report.show()
+    for plan in plans:
+        _tell_plan(output, plan, applies=applies)
+    for one in done:
+        _tell_done(output, one)
+    _tell_end(output, summary, files, copies, endpoint, applies=applies)
+    return _find_code(summary)
+
+
+def _find_code(summary: RepairSummary) -> ExitCode:
+    if summary.is_interrupted:
+        return ExitCode.INTERRUPTED
+    if summary.failed or summary.not_repairable:
+        return ExitCode.PROBLEM
+    return ExitCode.INCOMPLETE if summary.incomplete or summary.is_suspended else ExitCode.OK
+
+
+def _tell_plan(output: Output, plan: FilePlan, *, applies: bool) -> None:
+    output.give("repair_plan", _plan_object(plan))
+    tell = output.say if plan.standing in ("whole", "repairable") else output.tell
+    for line in _describe(plan, output, applies=applies):
+        tell(line)
+    tell()
+
+
+def _describe(plan: FilePlan, output: Output, *, applies: bool) -> Iterator[str]:
+    heads = {
+        "whole": ("whole: every block is what was recorded, nothing to repair", "green"),
+        "repairable": ("can be repaired", "green"),
+        "no_good_copy": ("CAN'T be repaired", "red"),
+        "unreachable": ("can't be repaired now", "yellow"),
+        "refused": ("is NOT repaired", "red"),
+        "unreadable": ("can't be looked at", "yellow"),
+    }
+    words, color = heads[plan.standing.value]
+    yield f"{show_path(absolute(plan.root, plan.path))}: {output.style(words, color)}"
+    if plan.reason:
+        yield f"  because    {printable(plan.reason)}"
+    if plan.standing.value == "whole" and plan.kinds:
+        yield "             the finding on it ends with: integrity scrub FILE"
+    expected = plan.expected
+    if plan.standing.value == "whole" or expected is None:
+        return
+    yield f"  damaged    {_describe_damage(plan, expected)}"
+    for mend in plan.mends:
+        yield f"  good       {_blocks(mend.blocks, expected)} in {printable(mend.copy)}"
+    if plan.missing:
+        yield f"  lacking    {_blocks(plan.missing, expected)}: no copy has that good"
+    for copy, trouble in plan.troubles:
+        yield f"  copy       {printable(copy)}: {printable(trouble)}"
+    for other in plan.others:
+        yield f"  also named {show_path(absolute(plan.root, other.path))}; all names are exchanged together"
+    if plan.standing.value == "repairable":
+        yield from _describe_deed(plan, applies=applies)
+
+
+def _describe_damage(plan: FilePlan, expected: Expected) -> str:
+    from integrity.config import format_size
+
+    if plan.look is None:
+        return f"the file is gone: all of it, {format_size(expected.size_bytes)}, comes from the copy"
+    parts = []
+    if plan.look.bad:
+        parts.append(f"{_blocks(plan.look.bad, expected)} ({format_size(plan.damaged_bytes)})")
+    unreadable = sum(length for _, length in plan.look.unreadable)
+    if unreadable:
+        parts.append(f"{unreadable:,} bytes can't be read")
+    found = plan.look.stat.st_size
+    if found != expected.size_bytes:
+        parts.append(f"its size is {found:,} bytes and was {expected.size_bytes:,}")
+    return "; ".join(parts)
+
+
+def _blocks(blocks: tuple[int, ...], expected: Expected) -> str:
+    """Write which blocks, of how many."""
+    from integrity.config import format_size
+
+    if len(blocks) == expected.count:
+        return "all of it"
+    shown = ", ".join(map(str, blocks[:_BLOCKS_SHOWN])) + (", ..." if len(blocks) > _BLOCKS_SHOWN else "")
+    noun = "block" if len(blocks) == 1 else f"{len(blocks):,} blocks:"
+    return f"{noun} {shown} of {expected.count:,} (each {format_size(expected.block_size_bytes)}, counted from 0)"
+
+
+def _describe_deed(plan: FilePlan, *, applies: bool) -> Iterator[str]:
+    from integrity.cli.words import local_time
+
+    record = plan.record
+    assert record is not None
+    verified = "" if record.verified_at is None else f", last found whole {local_time(record.verified_at)}"
+    what = "its digests equal" if plan.damaged else "the digests of all its blocks equal"
+    proof = f"{what} those recorded {local_time(record.recorded_at)}{verified}"
+    yield (
+        f"  proof      what the copy has was read: {proof}"
+        if plan.mends
+        else f"  proof      {proof}; no copy is needed"
+    )
+    if applies:
+        return
+    yield "  --apply    makes the whole file beside this one, verifies all of it from the disk, then exchanges the two"
+    if plan.look is None:
+        yield "             it gets the owner of its folder and its recorded time of modification"
+        return
+    yield "             owner, mode, ACL, extended attributes and times stay as they are"
+    from integrity.jobs.repairing.names import name_kept
+
+    folder, _, name = plan.path.rpartition(b"/")
+    kept = name_kept(name, "ID")
+    path = absolute(plan.root, folder + b"/" + kept if folder else kept)
+    yield f"             the damaged file is kept as {show_path(path)} (--discard removes it afterwards)"
+
+
+def _plan_object(plan: FilePlan) -> JsonObject:
+    expected, record, look = plan.expected, plan.record, plan.look
+    return {
+        **path_fields("path", absolute(plan.root, plan.path)),
+        **path_fields("root", plan.root),
+        "standing": plan.standing.value,
+        "reason": plan.reason,
+        "findings": [kind.value for kind in plan.kinds],
+        "size_bytes": None if expected is None else expected.size_bytes,
+        "found_size_bytes": None if look is None else look.stat.st_size,
+        "block_size_bytes": None if expected is None else expected.block_size_bytes,
+        "blocks": None if expected is None else expected.count,
+        "damaged_blocks": list(plan.damaged) if expected is not None and plan.standing.value != "unreadable" else [],
+        "unreadable_ranges": [] if look is None else [list(each) for each in look.unreadable],
+        "mends": [{"copy": mend.copy, "blocks": list(mend.blocks)} for mend in plan.mends],
+        "missing_blocks": list(plan.missing),
+        "copies_asked": list(plan.asked),
+        "troubles": [{"copy": copy, "message": message} for copy, message in plan.troubles],
+        "names": [path_fields("path", absolute(plan.root, name)) for name in plan.names],
+        "recorded_at": None if record is None else iso_time(record.recorded_at),
+        "verified_at": None if record is None else iso_time(record.verified_at),
+    }
+
+
+def _tell_done(output: Output, done: Done) -> None:
+    path = absolute(done.plan.root, done.plan.path)
+    if done.is_repaired:
+        output.say(
+            f"{show_path(path)}: {output.style('repaired', 'green')}: all of it was read back and is what was recorded"
+        )
+        if done.kept is not None:
+            output.say(f"  the damaged file is kept as {show_path(done.kept)}; remove it when you like")
+        if done.message:
+            output.tell(f"  {printable(done.message)}")
+    else:
+        output.tell(f"{show_path(path)}: {output.style('NOT repaired', 'red')}: {printable(done.message)}")
+    kept: JsonObject = {"kept": None} if done.kept is None else path_fields("kept", done.kept)
+    output.give(
+        "repair",
+        {
+            **path_fields("path", path),
+            **path_fields("root", done.plan.root),
+            "is_repaired": done.is_repaired,
+            **kept,
+            "mends": [{"copy": mend.copy, "blocks": list(mend.blocks)} for mend in done.plan.mends],
+            "message": done.message,
+        },
+    )
+
+
+def _tell_end(
+    output: Output,
+    summary: RepairSummary,
+    files: tuple[bytes, ...],
+    copies: tuple[str, ...],
+    endpoint: str | None,
+    *,
+    applies: bool,
+) -> None:
+    from integrity.cli.words import count
+
+    if not summary.plans and not summary.is_suspended and not summary.is_interrupted:
+        output.say("nothing to repair: no finding on a file's content is open there")
+        return
+    repairable = summary.plans - summary.whole - summary.failed - summary.not_repairable - summary.incomplete
+    parts = (
+        (summary.repaired, "repaired"),
+        (repairable - summary.repaired, "can be repaired"),
+        (summary.whole, "whole"),
+        (summary.failed, "FAILED"),
+        (summary.not_repairable, "CAN'T be repaired"),
+        (summary.incomplete, "could not be decided"),
+    )
+    said = ", ".join(f"{number:,} {words}" for number, words in parts if number)
+    tell = output.say if _find_code(summary) is ExitCode.OK else output.tell
+    tell(f"repair: {count(summary.plans, 'file')}: {said}" if said else f"repair: {count(summary.plans, 'file')}")
+    if repairable and not applies:
+        words = [shell_path(path) for path in files]
+        words += [f"--from {shell_path(copy.encode('utf-8', 'surrogateescape'))}" for copy in copies]
+        words += [f"--endpoint {endpoint}"] if endpoint else []
+        output.say(f"nothing was changed; to do it: integrity repair {' '.join(words)} --apply")

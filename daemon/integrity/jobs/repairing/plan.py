@@ -1,0 +1,262 @@
+"""
+Plan a repair: what is damaged, which copy has what of it good, and whether it may be done at all.
+
+Each needed block is fetched and verified here already, before anything is written: a plan that says "repairable" has
+seen the proof. Small repairs keep what was fetched, so that it crosses the wire once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from integrity.catalog import candidates, files, findings
+from integrity.catalog.rows import FileRecord
+from integrity.errors import ReadError, ReadInterrupted, Vanished
+from integrity.files.opening import stat_beneath
+from integrity.files.read import ReadMode
+from integrity.jobs.repairing.expected import Expected, load_expected
+from integrity.jobs.repairing.looking import Look, look_at
+from integrity.jobs.repairing.names import find_names
+from integrity.jobs.repairing.standing import CONTESTED, find_refusal
+from integrity.model import CONTENT_FINDINGS, FindingKind
+from integrity.paths import absolute, shell_path
+
+if TYPE_CHECKING:
+    from integrity.files.buffers import Buffers
+    from integrity.jobs.context import RootRun
+    from integrity.jobs.repairing.lenders import BlockSource
+    from integrity.jobs.repairing.looking import Tick
+    from integrity.model import Finding
+
+
+class Standing(StrEnum):
+    """What a file's plan comes to."""
+
+    WHOLE = "whole"  # it is what was recorded: nothing to do
+    REPAIRABLE = "repairable"
+    NO_GOOD_COPY = "no_good_copy"  # all copies were asked, and none has some of the blocks good
+    UNREACHABLE = "unreachable"  # the same, but a copy could not be asked
+    REFUSED = "refused"  # it must not be touched
+    UNREADABLE = "unreadable"  # it could not be looked at, for another reason than its disk
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """The blocks that one copy lends."""
+
+    copy: str
+    blocks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """
+    The plan for one file.
+
+    Args:
+        root: absolute path of its root.
+        path: relative to the root.
+        standing: what it comes to.
+        reason: for people; empty if it is repairable or whole.
+        record: its record.
+        expected: what it is to be; None if that can't be told.
+        look: what it is now; None if it is gone, or was not looked at.
+        kinds: of the open findings on it.
+        mends: which blocks come from which copy.
+        missing: the blocks that no copy has good.
+        troubles: name of a copy, and why it could not lend.
+        others: records of its other names.
+        asked: the names of the copies that were asked.
+        mode: permission bits that a file that is gone gets; None: as its folder.
+        held: blocks that were fetched and verified, as far as there was room.
+    """
+
+    root: bytes
+    path: bytes
+    standing: Standing
+    reason: str = ""
+    record: FileRecord | None = None
+    expected: Expected | None = None
+    look: Look | None = None
+    kinds: tuple[FindingKind, ...] = ()
+    mends: tuple[Mend, ...] = ()
+    missing: tuple[int, ...] = ()
+    troubles: tuple[tuple[str, str], ...] = ()
+    others: tuple[FileRecord, ...] = ()
+    asked: tuple[str, ...] = ()
+    mode: int | None = None
+    held: dict[int, bytes] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def damaged(self) -> tuple[int, ...]:
+        """Name the blocks that have to come from copies."""
+        if self.expected is None:
+            return ()
+        return tuple(range(self.expected.count)) if self.look is None else self.look.bad
+
+    @property
+    def damaged_bytes(self) -> int:
+        """Sum their lengths up."""
+        expected = self.expected
+        return 0 if expected is None else sum(expected.length(index) for index in self.damaged)
+
+    @property
+    def is_gone(self) -> bool:
+        """Say whether there is no file under the name."""
+        return self.look is None
+
+    @property
+    def names(self) -> tuple[bytes, ...]:
+        """Name all names of the file, relative to the root."""
+        return (self.path, *(one.path for one in self.others))
+
+
+class Planner:
+    """
+    Plan the repairs of one root.
+
+    Args:
+        run: of the root.
+        buffers: for reading.
+        hold_bytes: so much of what is fetched for one file is kept for making it.
+        tick: is told of bytes that were dealt with.
+    """
+
+    def __init__(self, run: RootRun, buffers: Buffers, *, hold_bytes: int, tick: Tick) -> None:
+        self._run = run
+        self._buffers = buffers
+        self._hold_bytes = hold_bytes
+        self._tick = tick
+        self._reader = run.reader(ReadMode.DISK)
+
+    def plan(self, path: bytes, lenders: BlockSource, *, is_named: bool) -> FilePlan:
+        """
+        Plan the repair of one file.
+
+        Args:
+            path: relative to the root.
+            lenders: the copies of it.
+            is_named: somebody named this file, not only the folder that it lies in.
+
+        Raises:
+            ReadInterrupted: asked to stop.
+        """
+        run = self._run
+        with run.catalog.read() as connection:
+            record = files.find_file(connection, run.catalog.sealer, run.root.id, path)
+            if record is None:
+                reason = "it is not recorded, so there is nothing it could be made into"
+                return FilePlan(run.root.path, path, Standing.REFUSED, reason)
+            found = findings.find_findings(connection, root_id=run.root.id, prefix=path)
+            open_findings = [one for one in found if one.path == path and one.copy is None]
+            expected = load_expected(connection, run.catalog.sealer, record)
+        kinds = tuple(one.kind for one in open_findings)
+        draft = FilePlan(run.root.path, path, Standing.REFUSED, "", record, expected, kinds=kinds)
+        if expected is None or FindingKind.CATALOG_DAMAGED in draft.kinds:
+            reason = (
+                "its record in the catalog is damaged, so nothing can be proved; see how much of it is:"
+                " integrity catalog check"
+            )
+            return replace(draft, reason=reason, expected=None)
+        try:
+            look = look_at(self._reader, path, run.root_fd, expected, self._buffers, self._tick)
+        except Vanished as error:
+            return self._plan_gone(draft, expected, lenders, error)
+        except ReadInterrupted:
+            raise
+        except ReadError as error:
+            return replace(draft, standing=Standing.UNREADABLE, reason=str(error))
+        return self._plan_damaged(draft, expected, look, open_findings, lenders, is_named=is_named)
+
+    def _plan_damaged(
+        self,
+        draft: FilePlan,
+        expected: Expected,
+        look: Look,
+        open_findings: Sequence[Finding],
+        lenders: BlockSource,
+        *,
+        is_named: bool,
+    ) -> FilePlan:
+        run, record = self._run, draft.record
+        assert record is not None
+        draft = replace(draft, look=look)
+        if look.is_whole(expected):
+            return replace(draft, standing=Standing.WHOLE)
+        if not is_named and set(draft.kinds) & CONTESTED:
+            reason = (
+                "somebody changed it, and may have meant it: to have the recorded bytes put back, name the file itself"
+            )
+            return replace(draft, reason=reason)
+        with run.catalog.read() as connection:
+            candidate = candidates.get_candidate(connection, record.id)
+            reason_moved = find_refusal(run.capability, record, look, open_findings, candidate)
+            names, reason_names = find_names(run, connection, record, look.stat, expected)
+        draft = replace(draft, others=tuple(names[1:]))
+        if reason_moved or reason_names:
+            return replace(draft, reason=reason_moved or reason_names or "")
+        return self._ask(draft, expected, lenders)
+
+    def _plan_gone(self, draft: FilePlan, expected: Expected, lenders: BlockSource, error: Vanished) -> FilePlan:
+        """Plan for a file that is not there: it is made anew if a finding says that it should be."""
+        root_fd, path = self._run.root_fd, draft.path
+        try:
+            stat_beneath(root_fd, path)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return replace(draft, reason=f"something else stands there: {error}")
+        else:
+            return replace(draft, reason=f"something else stands there: {error}")
+        if not set(draft.kinds) & (CONTENT_FINDINGS | {FindingKind.MISSING}):
+            return replace(draft, reason="it is gone, and no finding says that it should not be: integrity scan")
+        folder = path.rpartition(b"/")[0]
+        try:
+            stat_beneath(root_fd, folder)
+        except OSError:
+            made = absolute(self._run.root.path, folder)
+            return replace(draft, reason=f"its folder is gone, too; make it first: mkdir -p {shell_path(made)}")
+        plan = self._ask(draft, expected, lenders)
+        mode = next((found for one in plan.mends if (found := lenders.find_mode(one.copy)) is not None), None)
+        return replace(plan, mode=mode)
+
+    def _ask(self, draft: FilePlan, expected: Expected, lenders: BlockSource) -> FilePlan:
+        """Fetch and verify each block that is needed."""
+        found: dict[str, list[int]] = {}
+        missing: list[int] = []
+        held: dict[int, bytes] = {}
+        room = self._hold_bytes
+        for index in draft.damaged:
+            lent = lenders.fetch(index, expected)
+            if not self._tick(expected.length(index)):
+                raise ReadInterrupted("interrupted")
+            if lent is None:
+                missing.append(index)
+                continue
+            name, data = lent
+            found.setdefault(name, []).append(index)
+            if len(data) <= room:
+                held[index] = data
+                room -= len(data)
+        plan = replace(
+            draft,
+            standing=Standing.REPAIRABLE,
+            mends=tuple(Mend(name, tuple(blocks)) for name, blocks in found.items()),
+            missing=tuple(missing),
+            troubles=tuple(lenders.troubles.items()),
+            asked=lenders.names,
+            held=held,
+        )
+        if not missing:
+            return plan
+        if not lenders.names:
+            reason = "no copy of it is known; say where one is: --from COPY"
+            return replace(plan, standing=Standing.NO_GOOD_COPY, reason=reason)
+        if lenders.has_unreachable:
+            reason = "the copies that could be reached do not have all of it good"
+            return replace(plan, standing=Standing.UNREACHABLE, reason=reason)
+        reason = "no copy has all of it good; give another one, too: --from COPY --from OTHER"
+        return replace(plan, standing=Standing.NO_GOOD_COPY, reason=reason)
