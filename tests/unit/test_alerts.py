@@ -124,6 +124,15 @@ def test_thousands_of_findings_about_one_copy_are_one_entry() -> None:
     assert len(body.split("\n")) < 20
 
 
+def test_files_without_findings_of_their_own_are_not_miscounted() -> None:
+    """Past a limit one finding stands for all others; its message says how many these are."""
+    missing = make_missing(1000)
+    more = replace(missing[0], path=None, message="4,000 more files are missing from the copy nightly")
+
+    assert "copy nightly of photos: 1,000 files missing, more of them" == sum_up([*missing, more])
+    assert more.message in compose(*missing, more).body
+
+
 def test_few_findings_about_a_copy_are_told_one_by_one() -> None:
     """So are those of other kinds, copies, or with another way out."""
     few = make_missing(5)
@@ -151,7 +160,7 @@ def test_copy_that_can_not_be_reached_is_no_unreadable_file() -> None:
     away = replace(ROT, kind=FindingKind.COPY_UNREADABLE, path=None, copy="nightly", certainty=None, blocks=())
     late = replace(away, kind=FindingKind.OVERDUE, copy="s3://bucket/photos\n")
 
-    assert "copy nightly of photos: can't be reached" == sum_up([away])
+    assert "copy nightly of photos: can't be read" == sum_up([away])
     assert r"copy s3://bucket/photos\n of photos: 1 comparison overdue" == sum_up([late])
 
 

@@ -51,9 +51,14 @@ _PHRASES: dict[FindingKind, Phrase] = {
 }
 _GRAVITY = {kind: number for number, kind in enumerate(_PHRASES)}
 _OTHER = Phrase("finding", "findings")
+_MORE = Phrase("more of them", "more of them")
 _OF_WHOLE_COPIES = {
-    Kind.COPY_UNREADABLE: Phrase("can't be reached", "can't be reached"),
+    Kind.COPY_UNREADABLE: Phrase("can't be read", "can't be read"),
     Kind.OVERDUE: Phrase("comparison overdue", "comparisons overdue"),
+    # So many files that only the first ones have findings of their own.
+    Kind.COPY_DIFFERS: _MORE,
+    Kind.COPY_MISSING: _MORE,
+    Kind.COPY_STALE: _MORE,
 }
 
 
