@@ -16,11 +16,13 @@ from integrity.cli.paths import absolute, path_fields
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
+from integrity.verdict import CopyVote
 
 if TYPE_CHECKING:
     from integrity.catalog.candidates import CandidateRecord
+    from integrity.catalog.copies import CopyState
     from integrity.catalog.rows import FileRecord
-    from integrity.jobs.explain import FileStory
+    from integrity.jobs.explain import FileCopy, FileStory
 
 _READ_HOW = {
     "direct": "past the cache (O_DIRECT)",
@@ -66,9 +68,10 @@ def _describe(story: FileStory, output: Output) -> Iterator[str]:
         yield f"  waiting     {_describe_candidate(story.candidate)}"
     yield from _describe_history(story)
     for copy in story.copies:
-        yield f"  copy        {copy.name}: {printable(copy.url)} (not looked at; compare tells whether it is good)"
+        where = copy.name if copy.name == copy.url else f"{copy.name} ({copy.url})"
+        yield f"  copy        {printable(where)}: {_describe_copy(copy.state)}"
     if not story.copies:
-        yield "  copy        none is configured for this root, so where a good one is can't be told"
+        yield "  copy        none is known, so where a good one is can't be told; integrity compare tells it"
     for finding in story.findings:
         if finding not in story.open_findings:
             yield f"  resolved    {line_of_finding(finding).strip()}"
@@ -77,6 +80,26 @@ def _describe(story: FileStory, output: Output) -> Iterator[str]:
     for finding in story.open_findings:
         yield ""
         yield from describe_finding(finding, output)
+
+
+_VOTES = {
+    CopyVote.SAME: "is what is recorded",
+    CopyVote.OLDER: "is an older version",
+    CopyVote.DIFFERS: "is not what is recorded",
+    CopyVote.MISSING: "does not have it",
+    CopyVote.UNREADABLE: "could not be read",
+    CopyVote.NOT_COMPARABLE: "could not be compared",
+}
+
+
+def _describe_copy(state: CopyState | None) -> str:
+    """Say what a copy said last, and how well that is known."""
+    from integrity.cli.words import local_time
+
+    if state is None:
+        return "not compared since this baseline was taken"
+    read = "" if state.read_at is None else f"; its bytes were last read back {local_time(state.read_at)}"
+    return f"{_VOTES[state.vote]}, compared {local_time(state.compared_at)}{read}"
 
 
 def _describe_history(story: FileStory) -> Iterator[str]:
@@ -178,7 +201,18 @@ def _file_object(story: FileStory) -> JsonObject:
             for one in story.history
         ],
         "findings": [finding_object(one) for one in story.findings],
-        "copies": [{"name": copy.name, "url": copy.url} for copy in story.copies],
+        "copies": [_copy_fields(copy) for copy in story.copies],
+    }
+
+
+def _copy_fields(copy: FileCopy) -> JsonObject:
+    state = copy.state
+    return {
+        "name": copy.name,
+        "url": copy.url,
+        "vote": None if state is None else state.vote.value,
+        "compared_at": iso_time(None if state is None else state.compared_at),
+        "read_at": iso_time(None if state is None else state.read_at),
     }
 
 

@@ -5,16 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, files, findings, history, imports
+from integrity.catalog import candidates, copies, files, findings, history, imports
 from integrity.catalog.candidates import CandidateRecord
+from integrity.catalog.copies import CopyState
 from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
-from integrity.config import Config, ConfiguredCopy
-from integrity.jobs.targets import find_target
+from integrity.config import Config
+from integrity.config.copyurls import hide_secrets
+from integrity.jobs.comparing.sources import find_known_sources
+from integrity.jobs.targets import Target, find_target
 from integrity.model import BaselineReason, Finding, FindingState
+from integrity.paths import absolute
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog, Connection
+
+
+@dataclass(frozen=True, slots=True)
+class FileCopy:
+    """
+    A copy that a file should be in.
+
+    Args:
+        name: of the copy.
+        url: where it is, without secrets.
+        state: what it said last of the file; None if it was never asked, or not since the baseline was taken.
+    """
+
+    name: str
+    url: str
+    state: CopyState | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +49,7 @@ class FileStory:
         candidate: newer content, or its absence, that waits for a decision.
         findings: all that were ever opened on it, oldest first.
         history: its former baselines, newest first.
-        copies: the configured copies of its root.
+        copies: where it should be, too.
         block_size_bytes: what its root's files are cut into now.
         imported_from: the manifest that its baseline was found equal to when it was taken; None if it was not imported.
     """
@@ -40,7 +60,7 @@ class FileStory:
     candidate: CandidateRecord | None
     findings: tuple[Finding, ...]
     history: tuple[HistoryRecord, ...]
-    copies: tuple[ConfiguredCopy, ...]
+    copies: tuple[FileCopy, ...]
     block_size_bytes: int
     imported_from: str | None = None
 
@@ -78,10 +98,20 @@ def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
             candidate=None if record is None else candidates.get_candidate(connection, record.id),
             findings=_find_findings(connection, target.root.path, target.prefix, record),
             history=tuple(sorted({one.id: one for one in former}.values(), key=lambda one: -one.id)),
-            copies=tuple(copy for copy in config.copies if copy.of == target.root.path),
+            copies=_find_copies(catalog, config, target, record),
             block_size_bytes=config.settings_for(target.root.path).block_size_bytes,
             imported_from=manifest,
         )
+
+
+def _find_copies(catalog: Catalog, config: Config, target: Target, record: FileRecord | None) -> tuple[FileCopy, ...]:
+    states = {}
+    if record is not None:
+        with catalog.read() as connection:
+            said = copies.states_of_file(connection, record.id)
+        states = {copy.name: state for copy, state in said if state.version == record.version}
+    sources = find_known_sources(catalog, config, absolute(target.root.path, target.prefix))
+    return tuple(FileCopy(one.name, hide_secrets(one.url), states.get(one.name)) for one in sources)
 
 
 def _find_findings(connection: Connection, root: bytes, path: bytes, record: FileRecord | None) -> tuple[Finding, ...]:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from integrity.jobs.comparing.voices import Level, Voice
 from integrity.model import FindingKind
-from integrity.verdict import Outcome
+from integrity.verdict import Outcome, Stand
 
 _LEVELS = {
     Level.PUBLISHED: "by what the copy states of its content",
@@ -22,20 +22,26 @@ _MANY = {
 _REASONS_SHOWN = 3
 
 
-def describe(outcome: Outcome, voice: Voice, copy: str) -> str:
-    """Say what is the matter with a file's copy, and how that is known."""
+def describe(outcome: Outcome, stand: Stand, voice: Voice, copy: str) -> str:
+    """Say what is the matter with a file's copy, how that is known, and what is known of the file itself."""
     how = f" ({_LEVELS[voice.level]})" if voice.level is not None else ""
     if outcome is Outcome.COPY_UNREADABLE:
         return f"in the copy {copy} it can't be read: {voice.reason}"
-    return _TEXTS[outcome].format(copy=copy) + how
+    return f"{_TEXTS[outcome].format(copy=copy)}{how}{_FILES.get((outcome, stand), '')}"
 
 
 _TEXTS = {
-    Outcome.COPY_DIFFERS: "the copy {copy} is not what was recorded; the file itself is, or can't be had",
+    Outcome.COPY_DIFFERS: "the copy {copy} is not what was recorded",
     Outcome.COPY_STALE: "the copy {copy} is an older version of the file",
     Outcome.COPY_MISSING: "the copy {copy} does not have it",
     Outcome.COPIED_DAMAGE: "the damaged file was copied: the copy {copy} is the same, and neither is what was recorded",
     Outcome.ALL_DIFFER: "what was recorded, the file and the copy {copy} are three different things",
+}
+
+_FILES = {
+    (Outcome.COPY_DIFFERS, Stand.GOOD): "; the file here is: it was just read from its disk",
+    (Outcome.COPY_DIFFERS, Stand.LOST): "; the file here can't be had",
+    (Outcome.COPY_STALE, Stand.LOST): "; the file here can't be had",
 }
 
 
