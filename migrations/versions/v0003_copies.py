@@ -19,7 +19,7 @@ _INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Add columns to seven tables, and make three."""
+    """Add columns to seven tables, and make four."""
     # Spelled as SQL: SQLite takes a CHECK only with the column, which Alembic would drop.
     for table in ("file", "history", "candidate"):
         op.execute(f"ALTER TABLE {table} ADD COLUMN crc64nvme BLOB CHECK (length(crc64nvme) = 8)")
@@ -29,6 +29,7 @@ def upgrade() -> None:
     _let_findings_name_a_copy()
     _create_copy()
     _create_copy_file()
+    _create_copy_reading()
     _create_gate()
 
 
@@ -91,6 +92,35 @@ def _create_copy_file() -> None:
             _INTEGER,
             nullable=True,
             comment="when its bytes were last read and were those of that version; null: never",
+        ),
+        sa.PrimaryKeyConstraint("copy_id", "file_id"),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
+
+
+def _create_copy_reading() -> None:
+    op.create_table(
+        "copy_reading",
+        sa.Column("copy_id", _INTEGER, sa.ForeignKey("copy.id"), nullable=False, comment="the copy"),
+        sa.Column("file_id", _INTEGER, nullable=False, comment="the file whose copy was being read; it may be gone"),
+        sa.Column("version", _INTEGER, nullable=False, comment="version of the baseline that it was held against"),
+        sa.Column("size_bytes", _INTEGER, nullable=False, comment="size when the digests were taken"),
+        sa.Column("mtime_ns", _INTEGER, nullable=False, comment="mtime when the digests were taken"),
+        sa.Column("ctime_ns", _INTEGER, nullable=False, comment="ctime when the digests were taken"),
+        sa.Column("inode", _INTEGER, nullable=False, comment="inode number when the digests were taken"),
+        sa.Column(
+            "is_racy",
+            _INTEGER,
+            nullable=False,
+            comment="1: mtime or ctime lay within a granule of the moment of hashing (R1)",
+        ),
+        sa.Column("offset_bytes", _INTEGER, nullable=False, comment="everything before it is done"),
+        sa.Column(
+            "bad_blocks", sa.Text(), nullable=False, comment="blocks that did not match so far, JSON list of numbers"
+        ),
+        sa.Column(
+            "seal", sa.LargeBinary(), sa.CheckConstraint("length(seal) = 16"), nullable=False, comment="see seal.py"
         ),
         sa.PrimaryKeyConstraint("copy_id", "file_id"),
         sqlite_strict=True,

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from integrity.catalog.hot import HotInsert
 from integrity.catalog.rows import inside
-from integrity.catalog.tables import copy, copy_file, file, folder
+from integrity.catalog.tables import copy, copy_file, copy_reading, file, folder
 from integrity.catalog.words import read_word
 from integrity.model import CopyId, FileId, RootId
 from integrity.verdict import CopyVote
@@ -71,7 +71,8 @@ def ensure_copy(
         values = {"root_id": root_id, "prefix": prefix, "name": name, "url": url, "identity": identity}
         c.execute(sa.insert(copy).values(**values, created_at=now))
     elif (row.url, row.identity) != (url, identity):
-        c.execute(sa.delete(copy_file).where(copy_file.c.copy_id == row.id))
+        for table in (copy_file, copy_reading):
+            c.execute(sa.delete(table).where(table.c.copy_id == row.id))
         c.execute(sa.update(copy).where(copy.c.id == row.id).values(url=url, identity=identity, listed_at=None))
     return _to_record(c.execute(sa.select(copy).where(*mine)).one())
 
@@ -129,8 +130,9 @@ def find_votes(c: sa.Connection, copy_id: CopyId) -> set[CopyVote]:
 
 def drop_orphans(c: sa.Connection, copy_id: CopyId) -> None:
     """Forget what a copy said of files that are gone from the catalog."""
-    is_there = sa.exists().where(file.c.id == copy_file.c.file_id)
-    c.execute(sa.delete(copy_file).where(copy_file.c.copy_id == copy_id, ~is_there))
+    for table in (copy_file, copy_reading):
+        is_there = sa.exists().where(file.c.id == table.c.file_id)
+        c.execute(sa.delete(table).where(table.c.copy_id == copy_id, ~is_there))
 
 
 def _to_record(row: sa.Row[Any]) -> CopyRecord:

@@ -149,7 +149,7 @@ def remove_root(c: sa.Connection, root_id: RootId) -> None:
     for statement in (
         sa.delete(tables.checkpoint_run).where(tables.checkpoint_run.c.checkpoint_id.in_(checkpoints)),
         sa.delete(tables.candidate).where(tables.candidate.c.file_id.in_(of_root)),
-        sa.delete(tables.copy_file).where(tables.copy_file.c.copy_id.in_(copies)),
+        *(sa.delete(table).where(table.c.copy_id.in_(copies)) for table in (tables.copy_file, tables.copy_reading)),
         sa.delete(tables.block_run).where(tables.block_run.c.file_id.in_(of_root.union(of_history))),
         sa.delete(file).where(file.c.folder_id.in_(in_folders)),
     ):

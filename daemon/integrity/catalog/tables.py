@@ -461,12 +461,29 @@ copy_file = sa.Table(
     sqlite_with_rowid=False,
 )
 
+copy_reading = sa.Table(
+    "copy_reading",
+    metadata,
+    _int("copy_id", "the copy", sa.ForeignKey("copy.id")),
+    _int("file_id", "the file whose copy was being read; it may be gone"),
+    _int("version", "version of the baseline that it was held against"),
+    *_witness(),
+    _int("offset_bytes", "everything before it is done"),
+    _text("bad_blocks", "blocks that did not match so far, JSON list of numbers"),
+    _blob("seal", "see seal.py", length=16),
+    sa.PrimaryKeyConstraint("copy_id", "file_id"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
 gate = sa.Table(
     "gate",
     metadata,
     _int("root_id", "the root", sa.ForeignKey("root.id")),
     _blob("prefix", "the part of the root that was asked for; empty for all of it"),
-    _int("passed_at", "when it was last let through: what changed since is looked at"),
+    _int("passed_at", "when it was last let through, or its state taken as seen"),
+    _int("last_history_id", "the last entry of history then: what came after it is looked at"),
+    _int("last_file_id", "the last number given to a file then"),
     sa.PrimaryKeyConstraint("root_id", "prefix"),
     sqlite_strict=True,
     sqlite_with_rowid=False,

@@ -166,7 +166,7 @@ class Comparer:
         run, copy, listing = self._run, self._copy, self._listing
         hearing = Hearing(run, copy, listing, self._options, self._compared, self._bytes, take=self._take)
         if isinstance(copy, TreeCopy):
-            reading = TreeReading(run, copy, listing, hearing, self._limit, take=self._take)
+            reading = TreeReading(run, self._known, copy, listing, hearing, self._limit, take=self._take)
             reading.read(self._rows(), self._commits, tell=self._tell)
             return
         for row in self._rows():

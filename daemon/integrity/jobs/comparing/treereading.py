@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from integrity.catalog import copyreadings
+from integrity.catalog.copies import CopyRecord
 from integrity.catalog.copylist import CompareRow
+from integrity.catalog.copyreadings import CopyReading
+from integrity.catalog.rows import FileRecord
 from integrity.copies.tree import TreeCopy
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.files.devices import find_device
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import Reader, ReadMode
-from integrity.hashing.engine import Done, Engine, Partial, Result, Task
+from integrity.hashing.engine import Done, Engine, Partial, Result, Resume, Task
+from integrity.jobs.checkpoints import LARGE_BYTES
 from integrity.jobs.commits import Commits
 from integrity.jobs.comparing.hearing import Hearing, Take
 from integrity.jobs.comparing.listing import CopyListing
 from integrity.jobs.comparing.readings import READING
 from integrity.jobs.comparing.voices import Level, Voice
 from integrity.jobs.contents import Difference, compare_blocks, compare_content
+from integrity.jobs.idset import IdSet
 from integrity.jobs.limit import Limit
 from integrity.verdict import CopyVote
 
@@ -31,6 +38,7 @@ class TreeReading:
 
     Args:
         run: the run.
+        known: the copy, as it is written down.
         copy: entered.
         listing: what it has.
         hearing: hears what needs no reading, and takes what was read.
@@ -39,13 +47,24 @@ class TreeReading:
     """
 
     def __init__(
-        self, run: RootRun, copy: TreeCopy, listing: CopyListing, hearing: Hearing, limit: Limit, *, take: Take
+        self,
+        run: RootRun,
+        known: CopyRecord,
+        copy: TreeCopy,
+        listing: CopyListing,
+        hearing: Hearing,
+        limit: Limit,
+        *,
+        take: Take,
     ) -> None:
         self._run = run
+        self._copy_id = known.id
         self._listing = listing
         self._hearing = hearing
         self._take = take
         self._bad: dict[bytes, list[int]] = {}  # of large files under way
+        self._parts_read = IdSet()
+        self._unsound = IdSet()  # files of which what is recorded of a part is damaged
         budget = ErrorBudget()
         self._engine = Engine(
             Reader(copy.root_fd, copy.capability, mode=ReadMode.DISK, pace=run.pace, budget=budget),
@@ -69,7 +88,18 @@ class TreeReading:
                 record = row.record
                 size = record.witness.size_bytes
                 place = self._listing.place(record.path)
-                yield Task(place, size, READING, record.block_size_bytes or default, row)
+                task = Task(place, size, READING, record.block_size_bytes or default, row)
+                yield task if size < LARGE_BYTES else self._resume(task, record)
+
+    def _resume(self, task: Task, record: FileRecord) -> Task:
+        """Let a large file go on where the last comparison stopped in it."""
+        with self._run.catalog.read() as connection:
+            sealer = self._run.catalog.sealer
+            found = copyreadings.load_reading(connection, sealer, self._copy_id, record.id, record.version)
+        if found is None:
+            return task
+        self._bad[task.path] = list(found.bad_blocks)
+        return replace(task, resume=Resume(found.offset_bytes, None, found.witness))
 
     def _take_result(self, result: Result) -> None:
         row = result.task.tag
@@ -82,16 +112,35 @@ class TreeReading:
             self._failed(row, result.error)
 
     def _take_part(self, row: CompareRow, part: Partial) -> None:
-        with self._run.catalog.read() as connection:
-            bad = compare_blocks(connection, self._run.catalog.sealer, row.record, part.blocks, part.first_block)
-        self._bad.setdefault(part.task.path, []).extend(bad or ())
+        """Compare the next part of a large file, and remember at once how far it was read."""
+        run, record, path = self._run, row.record, part.task.path
+        if part.first_block == 0:  # from the beginning: what was kept before is void
+            self._bad[path] = []
+        with run.catalog.read() as connection:
+            sealer = run.catalog.sealer
+            bad = compare_blocks(connection, sealer, record, part.blocks, part.first_block)
+        if bad is None or record.id in self._unsound:  # nor may a later comparison go on behind this part
+            self._unsound.add(record.id)
+            return
+        known = self._bad.setdefault(path, [])
+        known += bad
+        with run.writing() as connection:
+            reading = CopyReading(record.id, record.version, part.witness, part.offset, tuple(known))
+            copyreadings.save_reading(connection, sealer, self._copy_id, reading)
+        self._parts_read.add(record.id)
 
     def _take_whole(self, row: CompareRow, done: Done) -> None:
-        bad_before = tuple(self._bad.pop(done.task.path, ()))
+        record = row.record
+        bad_before = tuple(self._bad.pop(done.task.path, ())) if done.first_block else ()
         with self._run.catalog.read() as connection:
-            found = compare_content(connection, self._run.catalog.sealer, row.record, done.reading, done.first_block)
-        if bad_before:
+            found = compare_content(connection, self._run.catalog.sealer, record, done.reading, done.first_block)
+        if record.id in self._unsound:
+            found = Difference(is_same=False, is_catalog_damaged=True)
+        elif bad_before:
             found = Difference(is_same=False, bad_blocks=bad_before + found.bad_blocks)
+        if done.task.resume is not None or record.id in self._parts_read:
+            with self._run.writing() as connection:
+                copyreadings.drop_reading(connection, self._copy_id, record.id)
         self._hearing.take_reading(row, done.reading, found)
 
     def _failed(self, row: CompareRow, error: ReadError) -> None:
