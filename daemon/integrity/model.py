@@ -55,6 +55,7 @@ class FindingKind(StrEnum):
     SHRUNK = "shrunk"  # in a growing root: what was there is not there any more
     ROLLED_BACK = "rolled_back"
     MASS_CHANGE = "mass_change"
+    SUSPICIOUS_CHANGE = "suspicious_change"  # the gate is closed: what changed is not to be copied into a backup
     UNREADABLE = "unreadable"
     UNSTABLE = "unstable"
     ROOT_SUSPENDED = "root_suspended"
@@ -93,6 +94,7 @@ INTEGRITY_PROBLEMS = frozenset(
         FindingKind.SHRUNK,
         FindingKind.ROLLED_BACK,
         FindingKind.MASS_CHANGE,
+        FindingKind.SUSPICIOUS_CHANGE,
         FindingKind.COPY_MISSING,
         FindingKind.COPY_DIFFERS,
         FindingKind.COPY_STALE,

@@ -28,6 +28,7 @@ class Phrase(NamedTuple):
 # In the order of gravity: a subject begins with the worst, and so does a mail.
 _DAMAGED = Phrase("file damaged", "files damaged")
 _PHRASES: dict[FindingKind, Phrase] = {
+    Kind.SUSPICIOUS_CHANGE: Phrase("gate closed by suspicious changes", "gates closed by suspicious changes"),
     Kind.ROT: _DAMAGED,
     Kind.SILENT_REWRITE: _DAMAGED,
     Kind.SHRUNK: _DAMAGED,

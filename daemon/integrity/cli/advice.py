@@ -60,6 +60,10 @@ _STEPS: dict[FindingKind, tuple[Step, ...]] = {
         Step("if the deletions were meant", "integrity accept {root} --deletions --reason WHY"),
         Step("if not: disconnect the backups before they are overwritten, then restore"),
     ),
+    Kind.SUSPICIOUS_CHANGE: (
+        Step("if nobody meant this: disconnect the backups before they are overwritten, stop what writes, then restore"),
+        Step("if it was meant", "integrity gate {path} --release --reason WHY"),
+    ),
     Kind.UNREADABLE: (
         Step("copy what still reads to another disk, see what the disk says of itself", "smartctl -a /dev/DISK"),
         Step("restore the file from a backup, then have it checked", "integrity scrub {path}"),
