@@ -93,6 +93,22 @@ def test_damaged_block_digests_are_the_catalogs_fault(tmp_path: Path, integrity:
     assert ["catalog_damaged"] == kinds(integrity.run("--json", "scrub", root, expect=1))
 
 
+def test_damaged_digests_of_the_beginning_of_a_large_file_are_noticed(tmp_path: Path, integrity: Box) -> None:
+    """A file that is compared in parts is not verified by its last part alone, nor by the next scrub's."""
+    root = tmp_path / "root"
+    root.mkdir()
+    integrity.configure(f'[[root]]\npath = "{root}"\nblock_size = "64KiB"\n')
+    (root / "film.mkv").write_bytes(os.urandom(150 * MIB))  # a part is 1,024 blocks: 64 MiB
+    integrity.run("scan", root, expect=0)
+    ((digests,),) = query(integrity, "SELECT xxh3_128 FROM block_run WHERE run = 0")
+    assert isinstance(digests, bytes)
+    tamper(integrity, "UPDATE block_run SET xxh3_128 = ? WHERE run = 0", [bytes(16) + digests[16:]])
+    for _ in range(2):
+        result = integrity.run("--json", "scrub", root, expect=1)
+        assert ["catalog_damaged"] == kinds(result)
+        assert {"skipped": 1} == tallies(result)
+
+
 def test_lost_row_is_noticed_and_its_file_is_not_new(root: Path, integrity: Box) -> None:
     """A row that went without the program's doing leaves its file unknown: left alone, not recorded as new."""
     assert 1 == tamper(integrity, "DELETE FROM file WHERE name = CAST('5.txt' AS BLOB)")

@@ -28,6 +28,7 @@ from integrity.jobs.checkpoints import LARGE_BYTES, Checkpoints
 from integrity.jobs.commits import Commits
 from integrity.jobs.contents import compare_blocks, prefix_probe
 from integrity.jobs.hardlinks import HardLinks
+from integrity.jobs.idset import IdSet
 from integrity.jobs.limit import Limit
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.replaced import Replaced
@@ -110,6 +111,7 @@ class Scrubber:
         self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
         self._done_files = 0
         self._parts_read: dict[bytes, int] = {}  # of large files under way, counted already
+        self._unsound = IdSet()  # large files of which what is recorded of a part is damaged
         self._bytes_before = 0  # what earlier readings of this run have read
         self._summary = WorkSummary(0, 0)
 
@@ -260,6 +262,10 @@ class Scrubber:
             result = self._recordings.complete(result)
         else:
             bad_before = self._checkpoints.bad_before(result)
+            if record.id in self._unsound:
+                self._assessor.catalog_damaged(record)
+                self._by_itself += self._links.take(record)
+                return
         reading = result.reading
         self._assessor.take(record, result, bad_before)
         for other in self._links.take(record):
@@ -280,7 +286,10 @@ class Scrubber:
         with self._run.catalog.read() as connection:
             sealer = self._run.catalog.sealer
             bad = compare_blocks(connection, sealer, record, partial.blocks, partial.first_block)
-        self._checkpoints.keep(partial, tuple(bad or ()))
+        if bad is None or record.id in self._unsound:  # nor may a later scrub go on behind this part
+            self._unsound.add(record.id)
+        else:
+            self._checkpoints.keep(partial, tuple(bad))
 
     def _failed(self, record: FileRecord, error: ReadError) -> None:
         """Account for what could not be read; what the disk refused under one name it refuses under all."""
