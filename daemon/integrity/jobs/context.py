@@ -224,8 +224,12 @@ class RootRun:
         """Tell the findings on a path that are still open and that this run met again."""
         for finding in findings.find_findings(connection, root_id=self.root.id, prefix=path, copy=""):
             if finding.path == path:
-                self.kinds_met.add(finding.kind)
-                self.context.report.finding(finding)
+                self.meet(finding)
+
+    def meet(self, finding: Finding) -> None:
+        """Tell a finding that is open and that this run met again."""
+        self.kinds_met.add(finding.kind)
+        self.context.report.finding(finding)
 
     def resolve_missing(self, connection: Connection, file_id: FileId, path: bytes) -> None:
         """End the finding that a file is missing: it was met again."""

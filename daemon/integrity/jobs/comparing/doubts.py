@@ -17,17 +17,18 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import candidates, files, findings
+from integrity.catalog import candidates, copies, files, findings
 from integrity.catalog.candidates import CandidateKind, CandidateState
+from integrity.catalog.copies import CopyState
 from integrity.catalog.rows import FileRecord
-from integrity.errors import ReadError
 from integrity.jobs.comparing import messages
 from integrity.jobs.comparing.filecheck import FileCheck
-from integrity.jobs.comparing.localdigests import match_file
+from integrity.jobs.comparing.localdigests import FileMatch, LocalPass
 from integrity.jobs.comparing.voices import Voice
 from integrity.jobs.contents import block_ranges
+from integrity.jobs.idset import IdSet
 from integrity.jobs.report import Compared, NoteKind
-from integrity.model import CONTENT_FINDINGS, Finding, FindingKind, Tally
+from integrity.model import CONTENT_FINDINGS, CopyId, Finding, FindingKind, FindingState, Tally
 from integrity.paths import absolute, shell_path
 from integrity.verdict import Arbitration, CopyVote, Judgement, Outcome, Stand, Verdict, arbitrate, find_stand
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 FINDINGS_AT_MOST = 1000
+
+_AT_ONCE = 500  # doubts that are decided in one transaction: a commit for each would take longer than reading the file
 
 COPY_KINDS = frozenset(
     {
@@ -78,13 +81,16 @@ _VERDICTS = {
     FindingKind.ROLLED_BACK: Verdict.ROLLED_BACK,
     FindingKind.MISSING: Verdict.MISSING,
 }
+_OTHER_CONTENT = frozenset({CopyVote.DIFFERS, CopyVote.OLDER})
+_HAS_OTHER_CONTENT = frozenset({Stand.WRITTEN, Stand.DAMAGED, Stand.CONTESTED})
 
 
 class Doubt(NamedTuple):
-    """A file and what its copy says, which is not all in order."""
+    """A file and what its copy says, which is not all in order; ``state`` is kept once that is decided."""
 
     record: FileRecord
     voice: Voice
+    state: CopyState
 
 
 class Arbiter:
@@ -93,11 +99,13 @@ class Arbiter:
 
     Args:
         run: the run.
+        copy_id: of the copy.
         compared: counts.
     """
 
-    def __init__(self, run: RootRun, compared: Compared) -> None:
+    def __init__(self, run: RootRun, copy_id: CopyId, compared: Compared) -> None:
         self._run = run
+        self._copy_id = copy_id
         self._compared = compared
         self._check = FileCheck(run)
         self._opened: Counter[FindingKind] = Counter()
@@ -130,51 +138,78 @@ class Arbiter:
 
     def settle(self, doubts: Sequence[Doubt]) -> None:
         """Have the files re-read where that can tell more, decide, and write it down."""
-        asked = {CopyVote.DIFFERS, CopyVote.OLDER}
-        unread = [one.record for one in doubts if one.voice.vote in asked and one.record.path not in self.doubted]
+        asked = [one for one in doubts if one.voice.doubts_file or one.voice.vote in _OTHER_CONTENT]
+        unread = [one.record for one in asked if one.record.path not in self.doubted]
         if unread:
             self._check.check(unread)
-        for doubt in doubts:
-            if not self._run.context.stop.is_set():
-                self._settle(doubt)
+        for start in range(0, len(doubts), _AT_ONCE):
+            some = doubts[start : start + _AT_ONCE]
+            equal = self._find_equal(some)
+            if self._run.context.stop.is_set():
+                return
+            with self._run.writing() as connection:
+                settled = [doubt.state for doubt in some if self._settle(connection, doubt, equal)]
+                copies.save_states(connection, self._copy_id, settled)
 
-    def _settle(self, doubt: Doubt) -> None:
+    def _settle(self, connection: Connection, doubt: Doubt, equal: IdSet) -> bool:
+        """Decide over one file, unless it is another one by now."""
         run, record = self._run, doubt.record
-        with run.catalog.read() as connection:
-            fresh = files.find_file(connection, run.catalog.sealer, run.root.id, record.path)
-            judgement = None if fresh is None else self._judge(connection, fresh)
-        if record.id in self._check.moved or fresh is None or judgement is None or fresh.version != record.version:
+        fresh = files.find_file(connection, run.catalog.sealer, run.root.id, record.path)
+        if record.id in self._check.moved or fresh is None or fresh.version != record.version:
             run.counts.add(Tally.UNSTABLE)
-            run.note(NoteKind.UNSTABLE, record.path, "changed while it was compared; compare again")
-            return
-        arbitration = arbitrate(judgement, doubt.voice.vote, are_equal=self._are_equal(judgement, doubt))
+            run.note(NoteKind.UNSTABLE, record.path, messages.moved())
+            return False
+        judgement = self._judge(connection, record)
+        if judgement is None:
+            voice = Voice(CopyVote.NOT_COMPARABLE, reason=messages.record_contradicts())
+            doubt = doubt._replace(voice=voice)
+        judgement = judgement or Judgement(Verdict.INTACT)
+        arbitration = arbitrate(judgement, doubt.voice.vote, are_equal=record.id in equal)
         run.counts.add(_TALLIES[arbitration.outcome])
         self._count(arbitration.outcome)
-        with run.writing() as connection:
-            self._tell(connection, doubt, find_stand(judgement), arbitration)
+        self._tell(connection, doubt, find_stand(judgement), arbitration)
+        return True
 
-    def _judge(self, connection: Connection, record: FileRecord) -> Judgement:
-        """Take the file's verdict from what is open about it; nothing open means that it is what was recorded."""
-        candidate = candidates.get_candidate(connection, record.id)
-        about = findings.find_findings(connection, root_id=self._run.root.id, prefix=record.path, copy="")
+    def _judge(self, connection: Connection, record: FileRecord) -> Judgement | None:
+        """
+        Take the file's verdict from what is open about it; nothing open means that it is what was recorded.
+
+        Returns:
+            None if the record is what can't be relied on.
+        """
+        about = self._find_own(connection, record)
         for finding in about:
-            if finding.path == record.path and finding.kind in _VERDICTS:
+            if finding.kind in _VERDICTS:
                 return Judgement(_VERDICTS[finding.kind], finding.certainty)
+        if any(finding.kind is FindingKind.CATALOG_DAMAGED for finding in about):
+            return None
+        candidate = candidates.get_candidate(connection, record.id)
         if candidate is not None and candidate.state is CandidateState.HELD:
             is_removal = candidate.kind is CandidateKind.REMOVAL
             return Judgement(Verdict.MISSING) if is_removal else Judgement(Verdict.CHANGED, because=candidate.because)
         return Judgement(Verdict.INTACT)
 
-    def _are_equal(self, judgement: Judgement, doubt: Doubt) -> bool:
-        """Say whether file and copy have the same content, where both are not what was recorded."""
-        if find_stand(judgement) in (Stand.GOOD, Stand.LOST, Stand.DELETED) or not doubt.voice.stated:
-            return False
-        if doubt.voice.vote not in (CopyVote.DIFFERS, CopyVote.OLDER):
-            return False
-        try:
-            return match_file(self._run, doubt.record, doubt.voice.stated).is_match is True
-        except ReadError:
-            return False  # its finding says so; a file that can't be read is equal to nothing
+    def _find_own(self, connection: Connection, record: FileRecord) -> list[Finding]:
+        """List what is open about the file itself."""
+        about = findings.find_file_findings(connection, record.id)
+        return [one for one in about if one.copy is None and one.state is not FindingState.RESOLVED]
+
+    def _find_equal(self, doubts: Sequence[Doubt]) -> IdSet:
+        """Find the files whose content is their copy's, among those of which neither is what was recorded."""
+        asked = []
+        with self._run.catalog.read() as connection:
+            for doubt in doubts:
+                if doubt.voice.stated and doubt.voice.vote in _OTHER_CONTENT:
+                    judgement = self._judge(connection, doubt.record)
+                    if judgement is not None and find_stand(judgement) in _HAS_OTHER_CONTENT:
+                        asked.append(doubt)
+        equal = IdSet()
+        with LocalPass[Doubt](self._run) as matching:
+            for doubt, found in matching.match((one, one.record, one.voice.stated) for one in asked):
+                # A file that can't be read is equal to nothing; its finding says so.
+                if isinstance(found, FileMatch) and found.is_match:
+                    equal.add(doubt.record.id)
+        return equal
 
     def _count(self, outcome: Outcome) -> None:
         self._compared.differing += outcome in (Outcome.COPY_DIFFERS, Outcome.COPIED_DAMAGE, Outcome.ALL_DIFFER)
@@ -238,10 +273,10 @@ class Arbiter:
     ) -> None:
         """Write the next step to what is open about the file itself, and tell that again."""
         run = self._run
-        about = findings.find_findings(connection, root_id=run.root.id, prefix=record.path, copy="")
-        own: list[Finding] = [one for one in about if one.path == record.path]
-        findings.set_step(connection, [one.id for one in own], arbitration.words, command)
-        run.meet_open_findings(connection, record.path)
+        own = [one.id for one in self._find_own(connection, record)]
+        findings.set_step(connection, own, arbitration.words, command)
+        for finding in findings.get_findings(connection, own):
+            run.meet(finding)
         if not own:
             run.note(NoteKind.CHANGED, record.path, arbitration.words)
 

@@ -138,7 +138,7 @@ class Comparer:
         self._compared = compared
         self._limit = limit
         self._listing = CopyListing(run, copy, known.prefix)
-        self._arbiter = Arbiter(run, compared)
+        self._arbiter = Arbiter(run, known.id, compared)
         self._states: list[CopyState] = []
         self._doubts: list[Doubt] = []
         self._settled: list[FileRecord] = []
@@ -208,10 +208,11 @@ class Comparer:
         self._compared.read += voice.level is Level.READ
         is_same = voice.vote is CopyVote.SAME
         read_at = run.now() if voice.level is Level.READ else row.read_at
-        self._states.append(CopyState(record.id, record.version, voice.vote, run.now(), read_at if is_same else None))
+        state = CopyState(record.id, record.version, voice.vote, run.now(), read_at if is_same else None)
         if not is_same or record.path in self._arbiter.doubted:
-            self._doubts.append(Doubt(record, voice))
+            self._doubts.append(Doubt(record, voice, state))
             return
+        self._states.append(state)
         run.counts.add(Tally.VERIFIED)
         if self._arbiter.is_open(record.path):
             self._settled.append(record)

@@ -1,18 +1,25 @@
 """
 Does a file's content have a digest that a copy states? For digests that are not kept: the file is read once for all.
 
-The same pass tells whether the file is what was recorded, so it verifies the file as well.
+The same pass tells whether the file is what was recorded, so it verifies the file as well. Threads read and digest;
+what is recorded is looked up by their owner, who alone uses the catalog.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from integrity.copies.etags import PartsHasher, guess_part_bytes, list_parts, split_evenly
 from integrity.copies.protocol import Kind, Published
+from integrity.errors import ReadError, ReadInterrupted, show_path
 from integrity.files.buffers import Buffers
-from integrity.files.read import ReadMode
+from integrity.files.read import Reader, ReadMode
 from integrity.hashing.algorithms import BLAKE3, CRC32, CRC32C, CRC64NVME, MD5, SHA1, SHA256, SHA512, XXH64, XXH128
 from integrity.hashing.digests import FileHasher, Want, pieces
 from integrity.jobs.contents import compare_content
@@ -24,7 +31,10 @@ if TYPE_CHECKING:
     from integrity.catalog.rows import FileRecord
     from integrity.jobs.context import RootRun
 
+T = TypeVar("T")
+
 _BUFFER_BYTES = 8 << 20
+_WAITING_AT_MOST = 64  # files that are being read, or were and wait to be taken
 _ALGORITHMS = {
     Kind.MD5: MD5,
     Kind.SHA1: SHA1,
@@ -46,10 +56,14 @@ class FileMatch(NamedTuple):
     Attributes:
         is_recorded: it is what is recorded.
         matches: for each stated digest whether it has it; None where that can't be told.
+        reading: the file, as it was read.
+        hint: what is missing for the others.
     """
 
     is_recorded: bool
     matches: tuple[bool | None, ...]
+    reading: Reading
+    hint: str = ""
 
     @property
     def is_match(self) -> bool | None:
@@ -64,32 +78,122 @@ class _Hasher(Protocol):
     def digest(self) -> bytes: ...
 
 
-def match_file(run: RootRun, record: FileRecord, published: Sequence[Published]) -> FileMatch:
-    """
-    Read a recorded file from its disk and hold it against its record and against what a copy states.
+class _Found(NamedTuple):
+    """What a thread found out: the file as it was read, and for each stated digest whether it has it."""
 
-    Raises:
-        ReadError: of the kind that fits.
+    reading: Reading
+    matches: tuple[bool | None, ...]
+
+
+class _Asked(NamedTuple, Generic[T]):
+    tag: T
+    record: FileRecord
+    found: Future[_Found]
+
+
+class LocalPass(Generic[T]):
     """
-    reader = run.reader(ReadMode.DISK)
-    block_bytes = record.block_size_bytes or run.settings.block_size_bytes
-    want = Want(xxh3_128=True, block_xxh3_128=True)
-    with Buffers(_BUFFER_BYTES, 1) as buffers, reader.open(record.path) as file:
-        own = FileHasher(want, file.size_bytes, block_bytes)
-        others = [_make_hashers(one, file.size_bytes) for one in published]
-        for segment in file.segments(buffers):
-            own.feed(segment)
-            for piece in pieces(segment):
-                for hasher in (hasher for hashers in others for hasher in hashers):
-                    hasher.update(piece)
-        witness = file.finish()
-        digests = own.digests()
-        reading = Reading(witness, digests, own.take_blocks()[1], file.how, file.bytes_read)
-    run.counts.bytes_read += reading.bytes_read
-    with run.catalog.read() as connection:
-        difference = compare_content(connection, run.catalog.sealer, record, reading)
-    matches = (_is_match(one, hashers, witness.size_bytes) for one, hashers in zip(published, others, strict=True))
-    return FileMatch(difference.is_same, tuple(matches))
+    Read files of a run's root from their disk, several at a time, and hold each against what is stated of its copy.
+
+    To be used as a context manager, by one thread; on leaving no thread is left. Answers come in the order of asking,
+    each with what it was tagged with.
+
+    Args:
+        run: of the root.
+    """
+
+    def __init__(self, run: RootRun) -> None:
+        self._run = run
+        self._jobs = run.context.jobs or (1 if run.device.is_rotational else len(os.sched_getaffinity(0)))
+        self._asked: deque[_Asked[T]] = deque()
+        self._pool: ThreadPoolExecutor | None = None
+        self._reader: Reader | None = None
+        self._free: SimpleQueue[Buffers] = SimpleQueue()
+
+    def __enter__(self) -> Self:
+        """Start nothing yet: most comparisons need no file."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Let the threads end; files that none has begun are not read."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        while not self._free.empty():
+            self._free.get().close()
+
+    def ask(self, tag: T, record: FileRecord, published: Sequence[Published]) -> None:
+        """Have a file read."""
+        if self._pool is None or self._reader is None:
+            self._pool = ThreadPoolExecutor(self._jobs, thread_name_prefix="match")
+            self._reader = self._run.reader(ReadMode.DISK)
+            for _ in range(self._jobs):
+                self._free.put(Buffers(_BUFFER_BYTES, 1))
+        found = self._pool.submit(self._match, self._reader, record, tuple(published))
+        self._asked.append(_Asked(tag, record, found))
+
+    def take(self, *, is_last: bool = False) -> Iterator[tuple[T, FileMatch | ReadError]]:
+        """
+        Give the answers that are there; wait where too many files were asked for.
+
+        Args:
+            is_last: wait for all. A file that was asked for when the run was stopped has ReadInterrupted.
+        """
+        while self._asked and (is_last or self._asked[0].found.done() or len(self._asked) > _WAITING_AT_MOST):
+            tag, record, future = self._asked.popleft()
+            try:
+                found = future.result()
+            except ReadError as error:
+                yield tag, error
+                continue
+            yield tag, self._conclude(record, found)
+
+    def match(
+        self, files: Iterable[tuple[T, FileRecord, Sequence[Published]]]
+    ) -> Iterator[tuple[T, FileMatch | ReadError]]:
+        """Have files read, and give the answer for each."""
+        for tag, record, published in files:
+            self.ask(tag, record, published)
+            yield from self.take()
+        yield from self.take(is_last=True)
+
+    def _conclude(self, record: FileRecord, found: _Found) -> FileMatch:
+        run = self._run
+        run.counts.bytes_read += found.reading.bytes_read
+        with run.catalog.read() as connection:
+            difference = compare_content(connection, run.catalog.sealer, record, found.reading)
+        return FileMatch(difference.is_same, found.matches, found.reading)
+
+    def _match(self, reader: Reader, record: FileRecord, published: tuple[Published, ...]) -> _Found:
+        """Read a file, in a thread."""
+        buffers = self._free.get()
+        try:
+            return self._read(reader, record, published, buffers)
+        finally:
+            self._free.put(buffers)
+
+    def _read(self, reader: Reader, record: FileRecord, published: tuple[Published, ...], buffers: Buffers) -> _Found:
+        stop = self._run.context.stop
+        block_bytes = record.block_size_bytes or self._run.settings.block_size_bytes
+        want = Want(xxh3_128=True, block_xxh3_128=True)
+        if stop.is_set():
+            raise ReadInterrupted(f"reading {show_path(record.path)} was interrupted")
+        with reader.open(record.path) as file:
+            own = FileHasher(want, file.size_bytes, block_bytes)
+            others = [_make_hashers(one, file.size_bytes) for one in published]
+            for segment in file.segments(buffers):
+                if stop.is_set():
+                    raise ReadInterrupted(f"reading {show_path(record.path)} was interrupted")
+                own.feed(segment)
+                for piece in pieces(segment):
+                    for hasher in (hasher for hashers in others for hasher in hashers):
+                        hasher.update(piece)
+            witness = file.finish()
+            digests = own.digests()
+            reading = Reading(witness, digests, own.take_blocks()[1], file.how, file.bytes_read)
+        matches = (_is_match(one, hashers, witness.size_bytes) for one, hashers in zip(published, others, strict=True))
+        return _Found(reading, tuple(matches))
 
 
 def _make_hashers(published: Published, size_bytes: int) -> list[_Hasher]:
@@ -108,3 +212,17 @@ def _is_match(published: Published, hashers: Sequence[_Hasher], size_bytes: int)
         return True
     is_guess = published.kind is Kind.MD5_OF_PARTS and list_parts(size_bytes, published) is None
     return None if is_guess or not hashers else False
+
+
+def match_file(run: RootRun, record: FileRecord, published: Sequence[Published]) -> FileMatch:
+    """
+    Read one file.
+
+    Raises:
+        ReadError: of the kind that fits.
+    """
+    with LocalPass[None](run) as matching:
+        ((_, found),) = matching.match([(None, record, published)])
+    if isinstance(found, ReadError):
+        raise found
+    return found

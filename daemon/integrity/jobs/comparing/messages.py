@@ -65,6 +65,16 @@ def unreachable(reason: str) -> str:
     return f"the copy can't be reached, and nothing is known of any file in it: {reason}"
 
 
+def moved() -> str:
+    """Say that nothing can be concluded of a file now."""
+    return "changed, or went, while it was compared; compare again"
+
+
+def record_contradicts() -> str:
+    """Say that the record of a file is what is wrong."""
+    return "what is recorded of the file contradicts itself; see: integrity catalog check"
+
+
 def record_damaged() -> str:
     """Say that a file was not compared because its row is damaged."""
     return "its record is damaged, so there is nothing to hold the copy against; see: integrity catalog check"
