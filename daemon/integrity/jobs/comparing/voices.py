@@ -42,6 +42,7 @@ class Voice(NamedTuple):
         stated: digests of the copy's content.
         bad_blocks: that differ, where its bytes were read and have the recorded size.
         size_bytes: of the copy's file, where it is known.
+        doubts_file: the file was read for it, and is not what was recorded, or could not be read.
     """
 
     vote: CopyVote
@@ -50,6 +51,7 @@ class Voice(NamedTuple):
     stated: tuple[Published, ...] = ()
     bad_blocks: tuple[int, ...] = ()
     size_bytes: int | None = None
+    doubts_file: bool = False
 
 
 def vote_by_digests(
