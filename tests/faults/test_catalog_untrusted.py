@@ -109,6 +109,26 @@ def test_damaged_digests_of_the_beginning_of_a_large_file_are_noticed(tmp_path: 
         assert {"skipped": 1} == tallies(result)
 
 
+def test_damaged_digests_of_a_second_name_are_noticed(tmp_path: Path, integrity: Box) -> None:
+    """What was compared in parts for one name of a file counts for another one only if the same is recorded of it."""
+    root = tmp_path / "root"
+    root.mkdir()
+    integrity.configure(f'[[root]]\npath = "{root}"\nblock_size = "64KiB"\n')
+    (root / "film.mkv").write_bytes(os.urandom(150 * MIB))
+    (root / "second.mkv").hardlink_to(root / "film.mkv")
+    integrity.run("scan", root, expect=0)
+    assert {"verified": 2} == tallies(integrity.run("--json", "scrub", root, expect=0))
+    query_first = "SELECT max(file_id), xxh3_128 FROM block_run WHERE run = 0"
+    ((second, digests),) = query(integrity, query_first)
+    assert isinstance(digests, bytes)
+    tamper(
+        integrity, "UPDATE block_run SET xxh3_128 = ? WHERE run = 0 AND file_id = ?", [bytes(16) + digests[16:], second]
+    )
+    result = integrity.run("--json", "scrub", root, expect=1)
+    assert ["catalog_damaged"] == kinds(result)
+    assert {"verified": 1, "skipped": 1} == tallies(result)
+
+
 def test_lost_row_is_noticed_and_its_file_is_not_new(root: Path, integrity: Box) -> None:
     """A row that went without the program's doing leaves its file unknown: left alone, not recorded as new."""
     assert 1 == tamper(integrity, "DELETE FROM file WHERE name = CAST('5.txt' AS BLOB)")

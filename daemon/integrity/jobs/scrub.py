@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import findings, roots, worklist
+from integrity.catalog.blocks import load_blocks
 from integrity.catalog.coverage import coverage
 from integrity.catalog.files import FileRecord
 from integrity.catalog.worklist import WorkOrder, WorkSummary
@@ -269,11 +270,22 @@ class Scrubber:
         reading = result.reading
         self._assessor.take(record, result, bad_before)
         for other in self._links.take(record):
-            if self._links.is_still(other, reading.witness):
+            if self._links.is_still(other, reading.witness) and (
+                not result.first_block or self._are_one(record, other)
+            ):
                 self._done_files += 1
                 self._assessor.take(other, replace(result, reading=replace(reading, bytes_read=0)), bad_before)
             else:
                 self._by_itself.append(other)
+
+    def _are_one(self, record: FileRecord, other: FileRecord) -> bool:
+        """Say whether two names have the same blocks recorded, so that parts compared for one count for the other."""
+        with self._run.catalog.read() as connection:
+            kept = [
+                load_blocks(connection, self._run.catalog.sealer, one.id, one.version, one.block_size_bytes or 1)
+                for one in (record, other)
+            ]
+        return kept[0] is not None and kept[0] == kept[1]
 
     def _take_part(self, record: FileRecord, partial: Partial) -> None:
         """Compare the next part of a large file, and remember how far it was read; what was read counts at once."""
