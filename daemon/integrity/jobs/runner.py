@@ -22,9 +22,6 @@ from integrity.files.excludes import Excludes
 from integrity.files.identity import identify
 from integrity.files.read import Pace
 from integrity.jobs import messages
-from integrity.jobs.comparing.job import compare_root
-from integrity.jobs.comparing.options import CompareOptions
-from integrity.jobs.comparing.sources import find_source, narrow
 from integrity.jobs.context import Context, RootRun
 from integrity.jobs.guard import RELEASED
 from integrity.jobs.leftout import make_excludes
@@ -53,6 +50,8 @@ from integrity.model import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from integrity.jobs.comparing.options import CompareOptions
 
 
 def make_context(catalog: Catalog, config: Config, report: Report, *, jobs: int | None, stop: Stop) -> Context:
@@ -127,6 +126,10 @@ def compare(context: Context, paths: Sequence[bytes], options: CompareOptions) -
         CatalogLocked: another job works on the root.
         CopyUnreachable: the copy can't be reached, and nobody has said that it should be one.
     """
+    # Here, because all other commands would begin a tenth later for it.
+    from integrity.jobs.comparing.job import compare_root
+    from integrity.jobs.comparing.sources import find_source, narrow
+
     began_at, started_at = context.monotonic(), context.now()
     source = find_source(context.catalog, context.config, options.copy, paths, options.endpoint)
     parts = narrow(source, paths)
