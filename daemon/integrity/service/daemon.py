@@ -33,14 +33,16 @@ from integrity.jobs.rootcare import follow_config
 from integrity.jobs.stop import Stop
 from integrity.model import FindingKind
 from integrity.service.control import ControlServer
+from integrity.service.copyset import KeptCopy, find_kept_copies
 from integrity.service.dispatch import Dispatcher, Grounds
 from integrity.service.heart import Heart
 from integrity.service.hints import Hints
 from integrity.service.lookout import Lookout
 from integrity.service.mailman import Mailman
 from integrity.service.memory import give_back
+from integrity.service.mountwatch import MountWatch
 from integrity.service.notify import Notifier, watchdog_interval_s
-from integrity.service.requests import Cancel, DaemonState, Done, Request
+from integrity.service.requests import BusyRoot, Cancel, DaemonState, Done, Request
 from integrity.service.rootset import KeptRoot, find_kept_roots
 from integrity.service.shutdown import GOES_DOWN, mark_clean_stop
 from integrity.service.startup import make_folder, prepare_catalog
@@ -99,6 +101,9 @@ class Daemon:
         self._has_new_roots = False
         self._has_worked = False
         self._roots: list[KeptRoot] = []
+        self._copies: list[KeptCopy] = []
+        self._idle_copies: set[str] = set()
+        self._mounts = MountWatch()
         self._paces: dict[str, DevicePace] = {}
         self._status = ""
         self._trouble = ""  # with the catalog; what is to be recorded waits until it is over
@@ -114,6 +119,7 @@ class Daemon:
             grounds,
             self._dispatcher,
             lambda: self._roots,
+            lambda: self._copies,
             scan=self._scan,
             beat=self._scheduler_beats,
             has_news=lambda: self._mailman.call(),
@@ -167,6 +173,7 @@ class Daemon:
             self._dispatcher.queued(),
             self._timetable.next_runs(),
             self._lookout.states(),
+            self._timetable.waiting_copies(),
         )
 
     def roots(self) -> tuple[bytes, ...]:
@@ -199,6 +206,7 @@ class Daemon:
             if not thread.join(max(0.1, deadline - self._monotonic())):
                 hanging.append(name)
         self._control.close()
+        self._mounts.close()
         if hanging:
             _log.warning("stopped although these hang in the system: %s", ", ".join(hanging))
         elif self._is_machine_ending:  # with a disk that hangs it will hardly go down cleanly
@@ -215,6 +223,9 @@ class Daemon:
             names = self._hints.take(root.path)
             if names is not None:
                 self._look(root, names)
+        if self._mounts.has_changed():
+            self._timetable.mounts_changed()
+        self._dispatcher.make_room()
         if self._has_worked and not self._dispatcher.busy():
             self._has_worked = False
             give_back()
@@ -270,6 +281,7 @@ class Daemon:
     def _find_roots(self, catalog: Catalog) -> None:
         follow_config(catalog, frozenset(root.path for root in self._config.roots))
         self._roots = find_kept_roots(catalog, self._config, self._roots)
+        self._find_copies()
         self._dispatcher.set_roots(self._roots)
         self._hints.keep_only(frozenset(root.path for root in self._roots))
         for root in self._roots:
@@ -277,6 +289,13 @@ class Daemon:
                 self._paces[root.lane] = pace_device(
                     root.device, self._config.pace, self._stop, needed_bytes_per_s=self._timetable.needs(root.lane)
                 )
+
+    def _find_copies(self) -> None:
+        self._copies = find_kept_copies(self._config, self._roots)
+        idle = {copy.name for copy in self._config.copies} - {copy.name for copy in self._copies}
+        for name in sorted(idle - self._idle_copies):
+            _log.warning("copy_idle name=%s: it is a copy of nothing that is watched, so it is not compared", name)
+        self._idle_copies = idle
 
     def _pace_of(self, lane: str) -> Pace:
         return self._paces.get(lane, UNLIMITED)
@@ -332,7 +351,7 @@ class Daemon:
 
     def _tell_status(self) -> None:
         busy, queued = self._dispatcher.busy(), self._dispatcher.queued()
-        text = "; ".join(f"{one.job} of {show_path(one.root)}: {one.files_done:,} files" for one in busy)
+        text = "; ".join(_describe(one) for one in busy)
         text = text or f"idle; {len(self._roots)} roots"
         text += f"; {len(queued)} waiting" if queued else ""
         text += f"; {self._trouble}" if self._trouble else ""
@@ -366,3 +385,8 @@ class Daemon:
 
     def _on_machine_end(self, _: int, __: FrameType | None) -> None:
         self._is_machine_ending = True
+
+
+def _describe(one: BusyRoot) -> str:
+    copy = f" with {one.copy}" if one.copy else ""
+    return f"{one.job} of {show_path(one.root)}{copy}: {one.files_done:,} files"

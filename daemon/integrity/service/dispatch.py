@@ -1,5 +1,5 @@
 """
-From what is wanted to work on lanes: scans, looks at hints, scrubs in windows, and what persons ask for.
+From what is wanted to work on lanes: scans, looks at hints, scrubs, comparisons, and what persons ask for.
 
 Decides which thread does what. When something is wanted is the daemon's to know.
 """
@@ -10,18 +10,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from integrity.alerts.heartbeat import Heartbeat
 from integrity.errors import AppError
 from integrity.jobs import runner
 from integrity.jobs.context import Context
-from integrity.jobs.report import Note, Progress, Report, Summary
+from integrity.jobs.report import Report, Summary
 from integrity.jobs.scan import ScanOptions
-from integrity.model import Finding, Job, Outcome, RunCounts
+from integrity.model import Job, Outcome
+from integrity.service.gathering import Gathered
+from integrity.service.holding import Holder
 from integrity.service.lanes import Lane
-from integrity.service.requests import BusyRoot, Cancel, Done, QueuedJob, Request, run_request
+from integrity.service.requests import BusyRoot, Cancel, Done, QueuedJob, Request, nothing_done, run_request
 from integrity.service.rootset import KeptRoot, lane_of
 from integrity.service.work import Urgency, Work, WorkReport
 
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog
     from integrity.config import Config
     from integrity.files.read import Pace
+    from integrity.jobs.comparing.options import CompareOptions
     from integrity.jobs.scrub import ScrubOptions
-
-_WORST_FIRST = (Outcome.FAILED, Outcome.INTERRUPTED, Outcome.FINDINGS, Outcome.INCOMPLETE, Outcome.CLEAN)
+    from integrity.service.copyset import KeptCopy
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,14 @@ class Grounds:
     monotonic: Callable[[], float] = time.monotonic
 
 
+@dataclass(frozen=True, slots=True)
+class ComparePlan:
+    """How to compare; ``steady_s``: for so long it makes room only for what a person asks for."""
+
+    options: CompareOptions
+    steady_s: float
+
+
 Ended = Callable[[Summary | AppError], None]
 """Takes how work ended, in its lane's thread."""
 
@@ -76,6 +86,7 @@ class Dispatcher:
         self._lanes: dict[str, Lane] = {}
         self._roots: Sequence[KeptRoot] = ()
         self._is_over = False
+        self._holder = Holder()
 
     def set_roots(self, roots: Sequence[KeptRoot]) -> None:
         """Know these roots from now on; lanes stay, for work may be under way on them."""
@@ -120,7 +131,7 @@ class Dispatcher:
         def run(context: Context, _: Work) -> Summary:
             options = plan(context)
             if options is None:
-                return _nothing_done(Job.SCRUB, context.now())
+                return nothing_done(Job.SCRUB, context.now())
             with _telling_heartbeat(context) as tell:
                 return tell(runner.scrub(context, [root.path], options))
 
@@ -130,10 +141,54 @@ class Dispatcher:
         work = Work(Job.SCRUB, root.path, Urgency.SCRUB, reason, run, self._then(then))
         self._give(root.lane, work)
 
+    def compare(
+        self,
+        copy: KeptCopy,
+        reason: str,
+        plan: Callable[[Context], ComparePlan | None],
+        ended: Callable[[Summary | AppError, bool], None],
+    ) -> None:
+        """
+        Have a root held against a copy; it makes room for more urgent work, on the disks of the copy, too.
+
+        Args:
+            copy: which.
+            reason: for people.
+            plan: says how when its turn has come; None: it is not to begin now.
+            ended: takes how it ended, and whether it only made room and wants to go on.
+        """
+
+        def run(context: Context, work: Work) -> Summary:
+            planned = plan(context)
+            if planned is None:
+                return nothing_done(Job.COMPARE, context.now())
+            with self._hold_disks_of(copy, work) as are_held:
+                if not are_held:
+                    return nothing_done(Job.COMPARE, context.now())
+                work.began_at, work.steady_s = self._grounds.monotonic(), planned.steady_s
+                with _telling_heartbeat(context) as tell:
+                    return tell(runner.compare(context, (copy.settings.of,), planned.options))
+
+        def then(result: Summary | AppError) -> None:
+            ended(result, work.rest.is_set() and not work.stop.is_set())
+
+        work = Work(Job.COMPARE, copy.root.path, Urgency.COMPARE, reason, run, self._then(then), copy=copy.name)
+        self._give(copy.root.lane, work)
+
+    @contextmanager
+    def _hold_disks_of(self, copy: KeptCopy, work: Work) -> Iterator[bool]:
+        """Keep the thread of a mounted copy's disks from working, if that is not the one that compares."""
+        name = copy.root.lane if copy.path is None else lane_of(self._roots, copy.path)
+        if name == copy.root.lane:
+            yield True
+            return
+        with self._holder.hold(self._find_lane(name), work, self._grounds.monotonic) as is_held:
+            yield is_held
+
     def submit(self, request: Request, report: Report, done: Done) -> Cancel:
         """Put what a person asks for in front of all else; see ``Handler``."""
         parts = self._split(request)
-        gathered = _Gathered(len(parts), report, done)
+        gathered = Gathered(len(parts), report, done)
         works = []
         for name, part in parts.items():
 
@@ -156,19 +211,31 @@ class Dispatcher:
 
     def busy(self) -> tuple[BusyRoot, ...]:
         """List what is being done."""
-        return tuple(_describe_busy(work) for lane in self._all_lanes() if (work := lane.current) is not None)
+        return tuple(_describe_busy(work) for work in self._current())
 
     def queued(self) -> tuple[QueuedJob, ...]:
         """List what waits."""
         return tuple(
-            QueuedJob(work.root, work.job.value, work.reason) for lane in self._all_lanes() for work in lane.waiting()
+            QueuedJob(work.root, work.job.value, work.reason, work.copy)
+            for lane in self._all_lanes()
+            for work in lane.waiting()
+            if not work.is_hold
         )
 
     def stuck(self, silent_s: float) -> list[Work]:
-        """List the work that has told nothing for so long: whatever it waits for in the kernel does not come."""
+        """
+        List the work that has told nothing for so long: whatever it waits for in the kernel does not come.
+
+        Comparisons are not among them: another machine may compute for hours, and copies know how long to wait.
+        """
         now = self._grounds.monotonic()
-        works = [work for lane in self._all_lanes() if (work := lane.current) is not None]
+        works = [work for work in self._current() if work.job is not Job.COMPARE]
         return [work for work in works if work.told_at is not None and now - work.told_at > silent_s]
+
+    def make_room(self) -> None:
+        """Have what has had its time rest where something more urgent waits."""
+        for lane in self._all_lanes():
+            lane.make_room()
 
     def rest(self, job: Job) -> None:
         """Have what is under way of a job end as at a limit."""
@@ -188,6 +255,10 @@ class Dispatcher:
         monotonic = self._grounds.monotonic
         return [lane.name for lane in self._all_lanes() if not lane.join(max(0.0, deadline - monotonic()))]
 
+    def _current(self) -> list[Work]:
+        works = (lane.current for lane in self._all_lanes())
+        return [work for work in works if work is not None and not work.is_hold]
+
     def _all_lanes(self) -> list[Lane]:
         with self._lock:
             return list(self._lanes.values())
@@ -196,7 +267,8 @@ class Dispatcher:
         with self._lock:
             lane = self._lanes.get(name)
             if lane is None:
-                lane = Lane(name, self._surround(name), clock=self._grounds.clock)
+                grounds = self._grounds
+                lane = Lane(name, self._surround(name), clock=grounds.clock, monotonic=grounds.monotonic)
                 self._lanes[name] = lane
                 if self._is_over:
                     lane.end()
@@ -263,65 +335,10 @@ def _telling_heartbeat(context: Context) -> Iterator[Callable[[Summary], Summary
         (heart.good if is_good else heart.bad)()
 
 
-class _Gathered:
-    """Several works that answer one request: one report and one summary of all."""
-
-    def __init__(self, count: int, report: Report, done: Done) -> None:
-        self._left = count
-        self._report = report
-        self._done = done
-        self._lock = threading.RLock()
-        self._results: list[Summary | AppError] = []
-
-    def progress(self, progress: Progress) -> None:
-        with self._lock:
-            self._report.progress(progress)
-
-    def finding(self, finding: Finding) -> None:
-        with self._lock:
-            self._report.finding(finding)
-
-    def note(self, note: Note) -> None:
-        with self._lock:
-            self._report.note(note)
-
-    def take(self, result: Summary | AppError) -> None:
-        """Take the end of one work; that of the last is the end of the request."""
-        with self._lock:
-            self._results.append(result)
-            self._left -= 1
-            if self._left:
-                return
-        errors = [one for one in self._results if isinstance(one, AppError)]
-        self._done(errors[0] if errors else _add_up([one for one in self._results if isinstance(one, Summary)]))
-
-
-def _add_up(summaries: Sequence[Summary]) -> Summary:
-    """Sum up runs that went on side by side."""
-    first = summaries[0]
-    for other in summaries[1:]:
-        for one in fields(first.counts):
-            setattr(first.counts, one.name, getattr(first.counts, one.name) + getattr(other.counts, one.name))
-    outcomes = {summary.outcome for summary in summaries}
-    return replace(
-        first,
-        started_at=min(summary.started_at for summary in summaries),
-        finished_at=max(summary.finished_at for summary in summaries),
-        outcome=next(outcome for outcome in _WORST_FIRST if outcome in outcomes),
-        duration_s=max(summary.duration_s for summary in summaries),
-        has_integrity_problem=any(summary.has_integrity_problem for summary in summaries),
-        is_incomplete=any(summary.is_incomplete for summary in summaries),
-    )
-
-
-def _nothing_done(job: Job, now: int) -> Summary:
-    return Summary(job, now, now, Outcome.CLEAN, RunCounts(), 0.0, has_integrity_problem=False, is_incomplete=False)
-
-
 def _describe_busy(work: Work) -> BusyRoot:
     progress, began_at, told_at = work.progress, work.began_at, work.told_at
     if progress is None or began_at is None or told_at is None:
-        return BusyRoot(work.root, work.job.value, "begins", 0, 0, None, None)
+        return BusyRoot(work.root, work.job.value, "begins", 0, 0, None, None, work.copy)
     rate = progress.bytes_done / (told_at - began_at) if told_at > began_at else None
     done, total = progress.bytes_done, progress.bytes_total
-    return BusyRoot(progress.root, work.job.value, progress.phase, progress.files_done, done, total, rate)
+    return BusyRoot(progress.root, work.job.value, progress.phase, progress.files_done, done, total, rate, work.copy)

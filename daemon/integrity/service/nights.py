@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog.roots import find_roots
-from integrity.files.power import temperature
 from integrity.jobs.plan import make_plan, plan_window
 from integrity.jobs.promise import find_facts
 from integrity.jobs.scrub import ScrubOptions
 from integrity.model import RootState
+from integrity.service.rootset import may_read
 
 if TYPE_CHECKING:
     from integrity.config import Config
@@ -86,7 +86,7 @@ class Night:
         must = plan.bytes_overdue + plan.bytes_due_soon > 0
         with self._lock:
             self._needed.setdefault(root.lane, {})[root.path] = plan.needed_bytes_per_s
-        if not _may_read(root, self._config, must=must):
+        if not may_read(root.disks, self._config.pace, must=must):
             with self._lock:
                 self._put_off.add(root.path)
             return None
@@ -102,7 +102,11 @@ class Night:
     def take_ready(self, roots: Sequence[KeptRoot]) -> list[KeptRoot]:
         """Hand over those whose disks were asleep or hot when their turn came, and are no more."""
         with self._lock:
-            ready = [root for root in roots if root.path in self._put_off and _may_read(root, self._config, must=False)]
+            ready = [
+                root
+                for root in roots
+                if root.path in self._put_off and may_read(root.disks, self._config.pace, must=False)
+            ]
             self._put_off -= {root.path for root in ready}
         return ready
 
@@ -135,11 +139,3 @@ class Night:
     def _share_of(self, root: KeptRoot) -> _Share:
         with self._lock:
             return self._shares.setdefault(root.path, _Share())
-
-
-def _may_read(root: KeptRoot, config: Config, *, must: bool) -> bool:
-    """Say whether a disk may be read now: it is not woken before the promise forces it, nor read while it is hot."""
-    if root.is_asleep():
-        return must or config.pace.wake  # and it is not asked how hot it is: some wake up for that
-    most = config.pace.max_temperature
-    return not most or all((temperature(disk) or 0) <= most for disk in root.disks)

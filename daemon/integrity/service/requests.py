@@ -47,7 +47,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class BusyRoot:
-    """A root that is worked on at this moment."""
+    """A root that is worked on at this moment; ``copy``: that it is compared with."""
 
     root: bytes
     job: str
@@ -56,15 +56,17 @@ class BusyRoot:
     bytes_done: int
     bytes_total: int | None
     rate_bytes_per_s: float | None
+    copy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """A job that waits for its turn. ``reason``: who or what wants it, for people."""
+    """A job that waits for its turn. ``reason``: who or what wants it, for people; ``copy``: to compare with."""
 
     root: bytes
     job: str
     reason: str
+    copy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,14 @@ class WatchState:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyWait:
+    """A copy that is to be compared, and why that has not begun, for people."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonState:
     """What the daemon is doing and is about to do."""
 
@@ -95,6 +105,7 @@ class DaemonState:
     queued: tuple[QueuedJob, ...] = ()
     next_runs: tuple[NextRun, ...] = ()
     watch: tuple[WatchState, ...] = ()
+    copies: tuple[CopyWait, ...] = ()
 
 
 class Handler(Protocol):
@@ -140,6 +151,11 @@ def run_request(context: Context, request: Request) -> Summary:
     if request.job is Job.SCAN:
         return runner.scan(context, request.paths, request.scan)
     return runner.scrub(context, request.paths, request.scrub)
+
+
+def nothing_done(job: Job, now: int) -> Summary:
+    """Sum up a job for which there was nothing to do."""
+    return Summary(job, now, now, Outcome.CLEAN, RunCounts(), 0.0, has_integrity_problem=False, is_incomplete=False)
 
 
 def interrupted(job: Job, now: int) -> Summary:

@@ -13,12 +13,13 @@ from integrity.errors import show_path
 from integrity.files.capability import find_capability
 from integrity.files.devices import Device, find_device
 from integrity.files.opening import open_root
-from integrity.files.power import is_asleep
+from integrity.files.power import is_asleep, temperature
 from integrity.model import RootId, RootState
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog
     from integrity.config import Config, RootSettings
+    from integrity.config.definition import Pace
 
 _PATIENCE_S = 2.0
 """Who waits longer stops later than systemd, and whoever it asks, allows."""
@@ -63,6 +64,15 @@ class KeptRoot:
     def is_asleep(self) -> bool:
         """Say whether a disk of it is known to be spun down; asking wakes none."""
         return any(is_asleep(disk) for disk in self.disks)
+
+
+def may_read(disks: Iterable[str], pace: Pace, *, must: bool) -> bool:
+    """Say whether disks may be read now: none is woken before a promise forces it, nor read while it is hot."""
+    named = list(disks)
+    if any(is_asleep(disk) for disk in named):
+        return must or pace.wake  # and it is not asked how hot it is: some wake up for that
+    most = pace.max_temperature
+    return not most or all((temperature(disk) or 0) <= most for disk in named)
 
 
 def find_kept_roots(catalog: Catalog, config: Config, known: Sequence[KeptRoot] = ()) -> list[KeptRoot]:

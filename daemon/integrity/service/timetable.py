@@ -1,22 +1,26 @@
 """
-What falls due: scans by the schedule, scrubs while a window is open, a look at the promises.
+What falls due: scans and comparisons by the schedule, scrubs while a window is open, a look at the promises.
 
-Decides when; how far a scrub goes is the night's to say (``nights``), who does it the dispatcher's.
+Decides when; how far a scrub goes is the night's to say (``nights``), whether a copy can be compared ``comparisons``',
+who does it the dispatcher's.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from integrity.catalog import schedules
 from integrity.errors import AppError
 from integrity.jobs.context import Context
+from integrity.jobs.copypromise import check_copies
 from integrity.jobs.promise import check
 from integrity.model import Job
+from integrity.service.comparisons import Comparisons, schedule_name
 from integrity.service.nights import Night
-from integrity.service.requests import NextRun
+from integrity.service.requests import CopyWait, NextRun
 from integrity.service.scheduler import Scheduler
 from integrity.service.windows import Windows, parse_windows
 from integrity.service.work import LogReport
@@ -24,6 +28,7 @@ from integrity.service.work import LogReport
 if TYPE_CHECKING:
     from integrity.jobs.report import Summary
     from integrity.jobs.scrub import ScrubOptions
+    from integrity.service.copyset import KeptCopy
     from integrity.service.dispatch import Dispatcher, Grounds
     from integrity.service.rootset import KeptRoot
 
@@ -42,6 +47,7 @@ class Timetable:
         grounds: of all work.
         dispatcher: has the work done.
         roots: gives the roots of now.
+        copies: gives the copies of now.
         scan: has all of a root scanned, for a reason.
         beat: takes the scheduler's signs of life.
         has_news: is told when there may be something to tell.
@@ -52,6 +58,7 @@ class Timetable:
         grounds: Grounds,
         dispatcher: Dispatcher,
         roots: Callable[[], Sequence[KeptRoot]],
+        copies: Callable[[], Sequence[KeptCopy]],
         *,
         scan: Callable[[KeptRoot, str], None],
         beat: Callable[[], None],
@@ -66,6 +73,8 @@ class Timetable:
         self._scheduler = Scheduler(clock=grounds.clock, monotonic=grounds.monotonic)
         self._night: Night | None = None
         self._put_off: list[KeptRoot] = []  # scans that wait until their disks are awake anyway
+        self._comparisons = Comparisons(grounds, dispatcher, copies, self.check_promise)
+        self._compared: set[str] = set()  # names of the copies that have a schedule
 
     def start(self) -> None:
         """
@@ -81,18 +90,34 @@ class Timetable:
         # is not yet to be verified.
         self._scheduler.add("scan", schedule.scan, self._scan_all, last_started_at=last_scan or now)
         self._scheduler.add_window("scrub", self._windows(), self._open, self._close, last_opened_at=last_scrub or now)
+        self._schedule_comparisons()
         self._scheduler.every("heartbeat", _BEAT_S, self._turn)
         self._scheduler.every("promise", _PROMISE_S, self.check_promise)
         self._scheduler.start()
 
     def reload(self) -> None:
-        """Follow the configuration of now."""
+        """
+        Follow the configuration of now.
+
+        Raises:
+            CatalogError: the catalog can't be read.
+        """
         self._scheduler.replace("scan", self._grounds.config().schedule.scan, self._scan_all)
         self._scheduler.add_window("scrub", self._windows(), self._open, self._close)
+        self._schedule_comparisons()
 
     def stop(self) -> None:
         """Begin nothing more."""
+        self._comparisons.stop()
         self._scheduler.stop()
+
+    def mounts_changed(self) -> None:
+        """Learn that something was mounted or unmounted."""
+        self._comparisons.mounts_changed()
+
+    def waiting_copies(self) -> tuple[CopyWait, ...]:
+        """Tell which copies are due and can't be compared now."""
+        return self._comparisons.waits()
 
     def next_runs(self) -> tuple[NextRun, ...]:
         """Tell what comes next."""
@@ -119,7 +144,9 @@ class Timetable:
         grounds = self._grounds
         try:
             with grounds.open_catalog() as catalog:
-                check(Context(catalog, grounds.config(), LogReport(), clock=grounds.clock), self._windows())
+                context = Context(catalog, grounds.config(), LogReport(), clock=grounds.clock)
+                check(context, self._windows())
+                check_copies(context)
         except AppError as error:
             _log.error("promise_not_checked: %s", error)
         self._has_news()
@@ -132,6 +159,7 @@ class Timetable:
         self._beat()
         if any(not root.is_asleep() for root in self._put_off):
             self._scan(self._put_off)
+        self._comparisons.turn()
         night = self._night
         if night is None:
             return
@@ -140,6 +168,26 @@ class Timetable:
         if night.never_closes and self._grounds.clock() - night.began_at >= _DAY_S:
             self._close()
             self._open()
+
+    def _schedule_comparisons(self) -> None:
+        """Have each copy compared by the schedule; one that never was, or not to its end, is due now."""
+        schedule, names = self._grounds.config().schedule.compare, {copy.name for copy in self._grounds.config().copies}
+        for name in self._compared - names:
+            self._scheduler.remove(schedule_name(name))
+            self._comparisons.forget(name)
+        for name in sorted(names):
+            due = partial(self._comparisons.want, name)
+            if name in self._compared:
+                self._scheduler.replace(schedule_name(name), schedule, due)
+            else:
+                self._scheduler.add(schedule_name(name), schedule, due, last_started_at=self._last_compared(name))
+        self._compared = names
+
+    def _last_compared(self, name: str) -> int | None:
+        with self._grounds.open_catalog() as catalog, catalog.read() as connection:
+            if schedules.find_unfinished(connection, schedule_name(name)) is not None:
+                return None
+            return schedules.last_started(connection, schedule_name(name))
 
     def _scan_all(self) -> None:
         self._note_started("scan")
