@@ -6,6 +6,7 @@ digest that is not kept; a digest that is computed over there; the bytes, where 
 
 I1  That the size is the same is no evidence; that it differs is.
 I2  A store that is asked closer is asked before its file is said to differ.
+I3  A listing's ETag only looks like a digest where a store encrypts: checksums, if there are any, outweigh it.
 """
 
 from __future__ import annotations
@@ -16,16 +17,26 @@ from typing import TYPE_CHECKING
 from integrity.catalog import history
 from integrity.catalog.copylist import CompareRow
 from integrity.catalog.rows import FileRecord
+from integrity.copies.etags import list_parts
 from integrity.copies.protocol import CloseLook, Copy, Kind, Published, Trouble
 from integrity.copies.tree import TreeCopy
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.jobs.comparing import messages
 from integrity.jobs.comparing.listing import CopyListing, unpack_published
-from integrity.jobs.comparing.localdigests import match_file
+from integrity.jobs.comparing.localdigests import FileMatch, match_file
 from integrity.jobs.comparing.options import CompareOptions
 from integrity.jobs.comparing.readings import read_from_copy
-from integrity.jobs.comparing.voices import Level, Voice, hear_reading, is_older, vote_by_digests, whole_digest
+from integrity.jobs.comparing.voices import (
+    Level,
+    Voice,
+    hear_reading,
+    is_older,
+    pick_checksums,
+    vote_by_digests,
+    whole_digest,
+)
 from integrity.jobs.contents import Difference, compare_content
+from integrity.jobs.limit import Limit
 from integrity.jobs.report import Compared
 from integrity.model import FindingKind, Reading
 from integrity.verdict import CopyVote
@@ -53,7 +64,9 @@ class Hearing:
         options: how to compare.
         compared: which copy it is.
         total_bytes: of all files; what a share of them is a share of.
+        limit: when to stop asking.
         take: takes each answer, once for each file.
+        verify: takes each file that was read here for an answer, and is what was recorded.
     """
 
     def __init__(
@@ -65,7 +78,9 @@ class Hearing:
         compared: Compared,
         total_bytes: int,
         *,
+        limit: Limit,
         take: Take,
+        verify: Callable[[FileRecord, Reading], None],
     ) -> None:
         self._run = run
         self._copy = copy
@@ -75,7 +90,9 @@ class Hearing:
         share = options.read_percent
         self._to_read_bytes = 0.0 if share is None else total_bytes * share / 100
         self._has_share = share is not None
+        self._limit = limit
         self._take = take
+        self._verify = verify
         self._remote: dict[Kind, list[CompareRow]] = {}
         self._absences = 0
         self._second_readings = 0
@@ -143,17 +160,38 @@ class Hearing:
         self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level = Level.PUBLISHED
     ) -> Voice:
         """Hold what a copy states against what is recorded; ask closer before it is said to differ."""
-        vote = self._vote(record, published, size_bytes)
+        if not isinstance(self._copy, CloseLook):
+            return self._weigh(record, published, size_bytes, level)
+        if self._vote(record, published, size_bytes) is CopyVote.SAME:
+            return Voice(CopyVote.SAME, level, size_bytes=size_bytes)
+        return self._hear_closely(self._copy, record)
+
+    def _hear_closely(self, copy: CloseLook, record: FileRecord) -> Voice:
+        """Ask for all that is stated; for the size of each part only where equal ones did not make it the same."""
+        voice, parts = None, None
         for every_part in (False, True):
-            if vote is CopyVote.SAME or not isinstance(self._copy, CloseLook):
-                break
-            closer = self._copy.look_closer(self._listing.place(record.path), every_part=every_part)
+            closer = copy.look_closer(self._listing.place(record.path), every_part=every_part)
             if isinstance(closer, Trouble):
                 return Voice(CopyVote.UNREADABLE, reason=closer.message)
-            published, size_bytes = closer.published, closer.size_bytes
-            vote = self._vote(record, published, size_bytes)
-            if not any(one.kind is Kind.MD5_OF_PARTS for one in published):
+            published = closer.published
+            found = [list_parts(record.witness.size_bytes, one) for one in published if one.kind is Kind.MD5_OF_PARTS]
+            if voice is not None and found == parts:
+                break  # they are equal
+            voice, parts = self._weigh(record, published, closer.size_bytes, Level.PUBLISHED), found
+            is_settled = voice.vote not in (CopyVote.DIFFERS, CopyVote.OLDER) or pick_checksums(published)
+            if is_settled or not found or closer.size_bytes != record.witness.size_bytes:
                 break
+        assert voice is not None
+        return voice
+
+    def _weigh(self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level) -> Voice:
+        """Decide by all that is stated; the file is read where that can't be derived from what is recorded."""
+        checksums = pick_checksums(published)
+        vote = self._vote(record, checksums, size_bytes)
+        if vote is None:
+            vote = self._vote(record, published, size_bytes)
+            if vote is CopyVote.DIFFERS and checksums:
+                vote = None
         if vote is None:
             return self._hold_against_file(record, published, level)
         if vote is CopyVote.SAME:
@@ -183,14 +221,19 @@ class Hearing:
             found = match_file(self._run, record, published)
         except ReadError as error:
             return _cannot(f"what the copy states is not recorded, and the file could not be read for it: {error}")
-        if found.is_match is None:
-            kinds = ", ".join(one.kind.value for one in published)
-            return _cannot(f"the copy states only what can't be computed here ({kinds}); --read has it read")
         if found.is_recorded:
-            return Voice(CopyVote.SAME, level) if found.is_match else self._hear_other(record, published, None, level)
+            self._verify(record, found.reading)
+            return self._hear_match(record, published, level, found)
         if found.is_match:
             return Voice(CopyVote.DIFFERS, level, stated=tuple(published))
-        return _cannot("the file is not what was recorded, so what its copy should state can't be computed")
+        reason = "the file is not what was recorded, so what its copy should state can't be computed"
+        return Voice(CopyVote.NOT_COMPARABLE, reason=reason, doubts_file=True)
+
+    def _hear_match(self, record: FileRecord, published: Sequence[Published], level: Level, found: FileMatch) -> Voice:
+        """Take what a file that is what was recorded has in common with what its copy states."""
+        if found.is_match is None:
+            return _cannot(_say_uncomputable(published))
+        return Voice(CopyVote.SAME, level) if found.is_match else self._hear_other(record, published, None, level)
 
     def _ask_remote(self, row: CompareRow) -> bool:
         """Put a file among those whose digests are computed over there; say whether that is possible."""
@@ -214,14 +257,17 @@ class Hearing:
         for row, (_, answer) in zip(rows, self._copy.digest(places, kind), strict=True):
             if isinstance(answer, Trouble):
                 self._take(row, Voice(CopyVote.UNREADABLE, reason=answer.message))
-                continue
-            size = None if row.listed is None else row.listed.size_bytes
-            self._take(row, self._hear_stated(row.record, (Published(kind, answer),), size, Level.READ))
+            else:
+                size = None if row.listed is None else row.listed.size_bytes
+                self._take(row, self._hear_stated(row.record, (Published(kind, answer),), size, Level.READ))
+            if self._limit.is_set():
+                return
 
     def finish(self) -> None:
-        """Have those heard that wait."""
+        """Have those heard that wait, unless a limit is reached."""
         for kind in list(self._remote):
-            self._hear_remote(kind)
+            if not self._limit.is_set():
+                self._hear_remote(kind)
 
     def read(self, row: CompareRow) -> None:
         """Read a file of the copy, and take what it says."""
@@ -267,6 +313,12 @@ class Hearing:
         block_bytes = record.block_size_bytes or self._run.settings.block_size_bytes
         place, stop = self._listing.place(record.path), self._run.context.stop
         return read_from_copy(self._copy, place, block_bytes, pace=self._run.pace, stop=stop)
+
+
+def _say_uncomputable(published: Sequence[Published]) -> str:
+    kinds = dict.fromkeys(one.kind for one in published)
+    hint = "; for crc32c: pip install 'integrity[s3]'" if Kind.CRC32C in kinds else ""
+    return f"the copy states only what can't be computed here ({', '.join(kinds)}{hint}); --read has it read"
 
 
 def _cannot(reason: str) -> Voice:

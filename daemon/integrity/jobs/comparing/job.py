@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from integrity.catalog import copies, copylist, findings
+from integrity.catalog import copies, copylist, files, findings
 from integrity.catalog.copies import CopyRecord, CopyState
 from integrity.catalog.copylist import CompareRow
+from integrity.catalog.recording import Verified
 from integrity.catalog.rows import FileRecord
 from integrity.copies.protocol import Copy
 from integrity.copies.tree import TreeCopy
@@ -35,7 +36,7 @@ from integrity.jobs.comparing.voices import Level, Voice
 from integrity.jobs.limit import Limit
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.report import Compared, NoteKind
-from integrity.model import FindingKind, Tally
+from integrity.model import FindingKind, Reading, Tally
 from integrity.verdict import CopyVote
 
 if TYPE_CHECKING:
@@ -66,7 +67,6 @@ def compare_root(run: RootRun, source: Source, options: CompareOptions, compared
         with source.open(run.excludes) as copy:
             _refuse(run, copy, options)
             known = _remember(run, source, copy)
-            _tell_reached(run, known)
             Comparer(run, known, copy, options, compared, limit).run()
     except CopyUnreachable as error:
         with run.catalog.read() as connection:
@@ -142,29 +142,49 @@ class Comparer:
         self._states: list[CopyState] = []
         self._doubts: list[Doubt] = []
         self._settled: list[FileRecord] = []
-        self._commits = Commits(run.context.monotonic, waiting=lambda: len(self._states), write=self._write)
+        self._verified: list[Verified] = []
+        self._commits = Commits(run.context.monotonic, waiting=self._count_waiting, write=self._write)
         self._files = self._bytes = self._done = 0
 
     def run(self) -> None:
         """List, look at each file, decide, sum up."""
         run = self._run
         self._listing.read()
+        if not run.context.stop.is_set():
+            _tell_reached(run, self._known)
         self._compared.extra += self._listing.extra
         with run.catalog.transaction() as connection:
             where, since = (self._known.id, run.root.id, run.prefix), self._options.since
             self._files, self._bytes = copylist.order_files(connection, *where, since)
             left_out = 0 if since is None else copylist.count_compared(connection, *where, since)
         if not run.context.stop.is_set():
-            self._hear_all()
-            self._settle_doubts()
-            self._commits.write()
+            try:
+                self._hear_all()
+            except CopyUnreachable:
+                self._keep()  # what it said until then stands
+                raise
+            self._keep()
         run.counts.add(Tally.NOT_DUE, self._files - run.counts.known + left_out)
         self._end()
+
+    def _keep(self) -> None:
+        self._settle_doubts()
+        self._commits.write()
 
     def _hear_all(self) -> None:
         """Have every file's copy heard: a mounted one's bytes by many threads, others one after the other."""
         run, copy, listing = self._run, self._copy, self._listing
-        hearing = Hearing(run, copy, listing, self._options, self._compared, self._bytes, take=self._take)
+        hearing = Hearing(
+            run,
+            copy,
+            listing,
+            self._options,
+            self._compared,
+            self._bytes,
+            limit=self._limit,
+            take=self._take,
+            verify=self._verify,
+        )
         if isinstance(copy, TreeCopy):
             reading = TreeReading(run, self._known, copy, listing, hearing, self._limit, take=self._take)
             reading.read(self._rows(), self._commits, tell=self._tell)
@@ -172,8 +192,6 @@ class Comparer:
         for row in self._rows():
             if hearing.hear(row):
                 hearing.read(row)
-            self._commits.write_if_due()
-            self._tell(run.counts.bytes_read)
         hearing.finish()
 
     def _rows(self) -> Iterator[CompareRow]:
@@ -196,6 +214,9 @@ class Comparer:
         """Take what the copy says of a file; None: it was not asked."""
         run, record = self._run, row.record
         self._done += 1
+        if not isinstance(self._copy, TreeCopy):
+            self._commits.write_if_due()
+            self._tell(run.counts.bytes_read)
         if voice is None:
             run.counts.add(Tally.NOT_DUE)
             return
@@ -217,16 +238,29 @@ class Comparer:
         if self._arbiter.is_open(record.path):
             self._settled.append(record)
 
+    def _verify(self, record: FileRecord, reading: Reading) -> None:
+        """Take a file that was read here for its copy's sake, and is what was recorded: that verifies it as well."""
+        if record.path not in self._arbiter.doubted:
+            witness = reading.witness if reading.witness != record.witness else None
+            self._verified.append(Verified(record.id, witness, reading.how))
+
     def _settle_doubts(self) -> None:
         doubts, self._doubts = self._doubts, []
         self._arbiter.settle(doubts)
 
+    def _count_waiting(self) -> int:
+        return len(self._states) + len(self._verified)
+
     def _write(self) -> None:
-        with self._run.writing() as connection:
+        run = self._run
+        with run.writing() as connection:
             copies.save_states(connection, self._known.id, self._states)
             for record in self._settled:
                 self._arbiter.end(connection, record)
-        self._states, self._settled = [], []
+            if self._verified:
+                sealer, boot_id = run.catalog.sealer, run.boot_id
+                files.mark_verified(connection, sealer, run.root, self._verified, now=run.now(), boot_id=boot_id)
+        self._states, self._settled, self._verified = [], [], []
 
     def _tell(self, bytes_done: int) -> None:
         self._run.progress("compare", self._done, bytes_done, files=self._files, size=self._bytes)

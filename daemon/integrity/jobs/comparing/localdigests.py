@@ -22,6 +22,7 @@ from integrity.files.buffers import Buffers
 from integrity.files.read import Reader, ReadMode
 from integrity.hashing.algorithms import BLAKE3, CRC32, CRC32C, CRC64NVME, MD5, SHA1, SHA256, SHA512, XXH64, XXH128
 from integrity.hashing.digests import FileHasher, Want, pieces
+from integrity.jobs.comparing.voices import pick_checksums
 from integrity.jobs.contents import compare_content
 from integrity.model import Reading
 
@@ -55,15 +56,13 @@ class FileMatch(NamedTuple):
 
     Attributes:
         is_recorded: it is what is recorded.
-        matches: for each stated digest whether it has it; None where that can't be told.
+        matches: for each stated digest whether it has it; None where that can't be told, or others outweigh it.
         reading: the file, as it was read.
-        hint: what is missing for the others.
     """
 
     is_recorded: bool
     matches: tuple[bool | None, ...]
     reading: Reading
-    hint: str = ""
 
     @property
     def is_match(self) -> bool | None:
@@ -192,15 +191,19 @@ class LocalPass(Generic[T]):
             witness = file.finish()
             digests = own.digests()
             reading = Reading(witness, digests, own.take_blocks()[1], file.how, file.bytes_read)
-        matches = (_is_match(one, hashers, witness.size_bytes) for one, hashers in zip(published, others, strict=True))
-        return _Found(reading, tuple(matches))
+        size = witness.size_bytes
+        matches = [_is_match(one, hashers, size) for one, hashers in zip(published, others, strict=True)]
+        return _Found(reading, _weigh(published, matches))
 
 
 def _make_hashers(published: Published, size_bytes: int) -> list[_Hasher]:
     """Make what computes a digest; several where it is not known how a store's parts were cut."""
     if published.kind is not Kind.MD5_OF_PARTS:
         make: Callable[[], _Hasher] = _ALGORITHMS[published.kind].find_constructor()
-        return [make()]
+        try:
+            return [make()]
+        except ModuleNotFoundError:  # of an extra
+            return []
     parts = list_parts(size_bytes, published)
     if parts is not None:
         return [PartsHasher(parts)]
@@ -212,6 +215,15 @@ def _is_match(published: Published, hashers: Sequence[_Hasher], size_bytes: int)
         return True
     is_guess = published.kind is Kind.MD5_OF_PARTS and list_parts(size_bytes, published) is None
     return None if is_guess or not hashers else False
+
+
+def _weigh(published: Sequence[Published], matches: Sequence[bool | None]) -> tuple[bool | None, ...]:
+    """Have ETags say nothing where a checksum says something."""
+    checksums = pick_checksums(published)
+    has_checksum = any(match is not None for one, match in zip(published, matches, strict=True) if one in checksums)
+    if not has_checksum:
+        return tuple(matches)
+    return tuple(match if one in checksums else None for one, match in zip(published, matches, strict=True))
 
 
 def match_file(run: RootRun, record: FileRecord, published: Sequence[Published]) -> FileMatch:

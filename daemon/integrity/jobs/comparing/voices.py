@@ -14,7 +14,7 @@ from integrity.catalog import blocks as block_store
 from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.seal import Sealer
-from integrity.copies.etags import derive_from_blocks, list_parts
+from integrity.copies.etags import derive_from_blocks, list_parts, split_evenly
 from integrity.copies.protocol import Kind, Published
 from integrity.jobs.contents import Difference
 from integrity.model import Digests, Reading
@@ -75,16 +75,31 @@ def _expect(connection: Connection, sealer: Sealer, record: FileRecord, publishe
     """Derive what a digest should be; None where that takes the file."""
     if published.kind is not Kind.MD5_OF_PARTS:
         return whole_digest(record.digests, published.kind)
-    parts = list_parts(record.witness.size_bytes, published)
-    md5 = record.digests.md5
-    if parts is None or md5 is None:
+    size, block_bytes = record.witness.size_bytes, record.block_size_bytes
+    parts = list_parts(size, published)
+    if parts is None and block_bytes is not None:
+        # Not told yet. If they are the blocks, there is no need to ask; if that makes it differ, they are not.
+        expected = _expect_parts(connection, sealer, record, split_evenly(size, block_bytes))
+        return expected if expected == published.value else None
+    return None if parts is None else _expect_parts(connection, sealer, record, parts)
+
+
+def _expect_parts(connection: Connection, sealer: Sealer, record: FileRecord, parts: tuple[int, ...]) -> bytes | None:
+    """Derive the MD5 of the MD5s of parts; None where these are not the blocks."""
+    block_bytes, md5 = record.block_size_bytes, record.digests.md5
+    if md5 is None:
         return None
-    if len(parts) == 1 or record.block_size_bytes is None:
+    if len(parts) == 1 or block_bytes is None:
         return derive_from_blocks(parts, md5, max(record.witness.size_bytes, 1), b"")
-    if parts[0] != record.block_size_bytes:
+    if parts[0] != block_bytes:
         return None
-    kept = block_store.load_blocks(connection, sealer, record.id, record.version, record.block_size_bytes)
-    return None if kept is None else derive_from_blocks(parts, md5, record.block_size_bytes, kept.md5)
+    kept = block_store.load_blocks(connection, sealer, record.id, record.version, block_bytes)
+    return None if kept is None else derive_from_blocks(parts, md5, block_bytes, kept.md5)
+
+
+def pick_checksums(published: Iterable[Published]) -> tuple[Published, ...]:
+    """Leave out what may be an ETag, which is no digest of the content in every store."""
+    return tuple(one for one in published if one.kind not in (Kind.MD5, Kind.MD5_OF_PARTS))
 
 
 def whole_digest(digests: Digests, kind: Kind) -> bytes | None:
