@@ -47,7 +47,7 @@ REQUESTS = st.builds(
     Request,
     st.sampled_from([Job.SCAN, Job.SCRUB]),
     PATHS.map(lambda names: tuple(b"/" + name for name in names)),
-    st.builds(ScanOptions, full=st.booleans()),
+    st.builds(ScanOptions, full=st.booleans(), touched_bytes=st.integers(0, 1 << 60)),
     st.builds(
         ScrubOptions,
         due=st.booleans(),

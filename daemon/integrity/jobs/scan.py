@@ -43,9 +43,17 @@ BETWEEN_TRIES_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
-    """How to scan. ``full``: read files whose witness is unchanged, too."""
+    """
+    How to scan.
+
+    Args:
+        full: read files whose witness is unchanged, too.
+        touched_bytes: read up to so much of the files of which nothing but ctime or inode moved, too. A scrub would do
+            it later; who is about to copy the tree can't wait for that.
+    """
 
     full: bool = False
+    touched_bytes: int = 0
 
 
 class Scanner:
@@ -70,6 +78,7 @@ class Scanner:
         self._comparison = Comparison(
             run,
             is_full=options.full,
+            touched_bytes=options.touched_bytes,
             is_prelude=is_prelude,
             assessor=self.assessor,
             arrivals=self._arrivals,

@@ -183,7 +183,7 @@ def check(request: Request) -> None:
         raise WireError("due, new and older_than_s exclude each other")
     if scrub.percent is not None and not 0 < scrub.percent <= 100:
         raise WireError("percent: not above 0 and up to 100")
-    numbers = (getattr(scrub, one.name) for one in fields(scrub))
+    numbers = [getattr(scrub, one.name) for one in fields(scrub)] + [request.scan.touched_bytes]
     if any(isinstance(number, int | float) and not 0 <= number <= _LARGEST for number in numbers) or scrub.rate == 0:
         raise WireError("a number below 0, or far too large")
     if request.jobs is not None and not 1 <= request.jobs <= _MOST_THREADS:
