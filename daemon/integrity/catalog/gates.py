@@ -152,6 +152,13 @@ def find_new(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed | N
         last = rows[-1].id
 
 
+def find_touched(c: sa.Connection, root_id: RootId, prefix: bytes) -> Iterator[bytes]:
+    """Go through the files of which only ctime or inode moved, and that no scrub has read since."""
+    query = sa.select(folder.c.path, file.c.name).join(folder, file.c.folder_id == folder.c.id)
+    for row in c.execute(query.where(inside(root_id, prefix, is_hidden=True), file.c.is_suspect == 1)):
+        yield join_path(row.path, row.name)
+
+
 def _is_later(since: Passed) -> sa.ColumnElement[bool]:
     return sa.or_(history.c.id > since.last_history_id, history.c.replaced_at > since.at)
 

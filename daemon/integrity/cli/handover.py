@@ -23,7 +23,7 @@ from integrity.errors import CatalogError, ConfigError, show_path
 from integrity.service.sockets import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from integrity.cli.console import ConsoleReport
     from integrity.jobs.report import Summary
@@ -274,29 +274,50 @@ def hand_over(session: Session, daemon: Daemon, request: Request) -> ExitCode:
         progress = open_progress(is_quiet=session.output.is_quiet)
         report = ConsoleReport(session.output, progress)
         try:
-            summary = _follow(daemon, request, report, stop)
+            summary = follow(daemon, request, report, stop)
         finally:
             progress.close()
         return report.finish(summary)
 
 
-def _follow(daemon: Daemon, request: Request, report: ConsoleReport, stop: Stop) -> Summary:
-    """Ask for the job and pass on what is told, until its summary."""
+def follow(
+    daemon: Daemon,
+    request: Request,
+    report: ConsoleReport,
+    stop: Stop,
+    *,
+    find_delay: Callable[[], CatalogError | None] = lambda: None,
+) -> Summary:
+    """
+    Ask for the job and pass on what is told, until its summary.
+
+    Args:
+        daemon: has greeted.
+        request: what is asked for.
+        report: takes what is told.
+        stop: set by the user.
+        find_delay: asked again and again until something is told; gives what is to be raised, the job being taken back,
+            if it has waited too long for its turn.
+    """
     from integrity.jobs.report import Note, Progress, Summary
     from integrity.model import Finding
     from integrity.service import wire
 
     daemon.submit(request, waits=True)
-    has_asked = False
+    has_asked = has_begun = False
     while True:
         if stop.is_set() and not has_asked:
             has_asked = True
             daemon.send(wire.Stop())
+        if not (has_begun or has_asked) and (error := find_delay()) is not None:
+            daemon.send(wire.Stop())
+            raise error
         try:
             answer = daemon.receive(_GLANCE_S)
         except CatalogError:
             report.show()  # what the job found before is true all the same
             raise
+        has_begun |= isinstance(answer, Progress | Finding | Note)
         if isinstance(answer, Summary):
             return answer
         if isinstance(answer, wire.Failure):

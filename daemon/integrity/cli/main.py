@@ -52,6 +52,7 @@ COMMANDS = {
     "accept": Entry("accept", "accept", "Take the present content of files as right."),
     "ack": Entry("findings", "ack", "Stop reminding of findings until they change."),
     "mute": Entry("findings", "mute", "Stop reminding of findings until a date."),
+    "gate": Entry("gate", "gate", "Say whether a backup may be made now: for a backup tool's pre-hook."),
     "repair": Entry("repair", "repair", "Put the recorded bytes of damaged files back from copies."),
     "sum": Entry("sum", "sum_command", "Compute or check digests of files, without a catalog."),
     "root": Entry("root", "root", "List, release, rebind, pause or resume roots."),

@@ -1,0 +1,213 @@
+"""``integrity gate``."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from integrity.cli.exitcodes import ExitCode, code_for_summary
+from integrity.cli.output import JsonObject, Output, printable
+from integrity.cli.params import DURATION, PATH
+from integrity.cli.paths import path_fields
+from integrity.cli.running import real_path
+from integrity.cli.session import Session
+from integrity.errors import show_path
+from integrity.model import Finding, Outcome
+
+if TYPE_CHECKING:
+    from integrity.catalog.connect import Catalog
+    from integrity.jobs.gating.gate import Verdict
+    from integrity.jobs.report import Summary
+
+_FINDINGS_SHOWN = 5
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, type=PATH, metavar="PATH...")
+@click.option("--release", is_flag=True, help="Take the changes that closed the gate as meant; needs --reason.")
+@click.option("--reason", metavar="TEXT", help="Of --release: why; it is kept.")
+@click.option(
+    "--wait", "patience_s", type=DURATION, default="10m", show_default=True,
+    help="How long to wait for another job that works on the folders.",
+)  # fmt: skip
+@click.pass_obj
+def gate(session: Session, paths: tuple[bytes, ...], release: bool, reason: str | None, patience_s: int) -> int:
+    """
+    Say whether a backup of PATH may be made now: for the pre-hook of a backup tool.
+
+    Scans what changed, in seconds. Exits with 0 if nothing speaks against a backup, and with -q prints nothing then.
+    Exits with 1 if it would carry damage (a finding is open), or if more changed since the gate was last passed than
+    is usual, or in the way in which ransomware changes files; with 3 if something could not be looked at.
+
+    A folder never seen before is recorded, and what is in it is the starting point. What closes the gate says how to
+    open it: findings are settled as always; if the changes were meant:  integrity gate PATH --release --reason WHY
+    """
+    wanted = list(dict.fromkeys(real_path(path) for path in paths))
+    if release:
+        if reason is None or not reason.strip():
+            raise click.UsageError("--release needs --reason TEXT: say why, so that it can be understood later")
+        return _release(session, wanted, reason)
+    if reason is not None:
+        raise click.UsageError("--reason belongs to --release")
+    return _ask(session, wanted, patience_s)
+
+
+def _ask(session: Session, paths: Sequence[bytes], patience_s: int) -> ExitCode:
+    from integrity.cli.gatescan import ScanReport, scan_first
+    from integrity.cli.objects import summary_object
+    from integrity.cli.progress import open_progress
+    from integrity.cli.signals import stop_on_signals
+    from integrity.jobs.gating.gate import decide, judge
+
+    with stop_on_signals() as stop:
+        progress = open_progress(is_quiet=session.output.is_quiet)
+        report = ScanReport(session.output, progress)
+        try:
+            summary = scan_first(session, paths, report, stop, patience_s=patience_s)
+        finally:
+            progress.close()
+        report.show()
+    output = session.output
+    if summary.outcome is Outcome.INTERRUPTED:
+        output.tell("gate: interrupted; nothing is said of a backup")
+        output.give("summary", summary_object(summary))
+        return ExitCode.INTERRUPTED
+    with session.open_catalog(writes=True) as catalog:
+        now = int(time.time())
+        verdicts = [judge(catalog, session.config, path, now) for path in paths]
+        is_covered = code_for_summary(summary) is ExitCode.OK
+        decide(catalog, verdicts, is_covered=is_covered, now=now)
+        code = _find_code(verdicts, summary)
+        _tell_findings(output, catalog, verdicts)
+    for verdict in verdicts:
+        reasons = tuple(_say_reasons(verdict, is_covered=not summary.is_incomplete))
+        _tell(output, verdict, code, reasons)
+        output.give("gate", _to_object(verdict, code, reasons))
+    output.give("summary", summary_object(summary))
+    return code
+
+
+def _find_code(verdicts: Sequence[Verdict], summary: Summary) -> ExitCode:
+    if any(verdict.problems or verdict.reason for verdict in verdicts):
+        return ExitCode.PROBLEM
+    code = code_for_summary(summary)
+    return ExitCode.INCOMPLETE if code is ExitCode.OK and any(verdict.gaps for verdict in verdicts) else code
+
+
+def _tell_findings(output: Output, catalog: Catalog, verdicts: Sequence[Verdict]) -> None:
+    """Print what speaks against a backup, each finding once: the gate's own last, for it says most."""
+    from integrity.cli.objects import finding_object
+    from integrity.cli.words import describe_finding
+    from integrity.jobs.gating.gate import find_closing
+
+    found: dict[int, Finding] = {one.id: one for verdict in verdicts for one in (*verdict.problems, *verdict.gaps)}
+    own = (find_closing(catalog, verdict.target) for verdict in verdicts)
+    found |= {one.id: one for one in own if one is not None}
+    for finding in found.values():
+        output.give("finding", finding_object(finding))
+    if output.is_json:
+        return
+    for finding in list(found.values())[-_FINDINGS_SHOWN:]:
+        for line in describe_finding(finding, output):
+            output.tell(line)
+        output.tell()
+    if len(found) > _FINDINGS_SHOWN:
+        output.tell(f"and {len(found) - _FINDINGS_SHOWN:,} more; list them all with: integrity findings")
+        output.tell()
+
+
+def _tell(output: Output, verdict: Verdict, code: ExitCode, reasons: Sequence[str]) -> None:
+    """Print the verdict on one PATH."""
+    path = show_path(verdict.path)
+    if code is ExitCode.OK:
+        output.say(f"gate: {output.style('open', 'green')}: nothing speaks against a backup of {path}")
+        for line in (_say_changes(verdict), *_say_signs(verdict)):
+            output.say(f"  {line}")
+        return
+    word, color = ("CLOSED", "red") if code is ExitCode.PROBLEM else ("not open", "yellow")
+    output.tell(f"gate: {output.style(word, color)}: no backup of {path}: {'; '.join(reasons)}")
+    output.tell(f"  {_say_changes(verdict)}")
+    if verdict.reason is not None:
+        for example in verdict.examples:
+            output.tell(f"    {show_path(example)}")
+
+
+def _say_reasons(verdict: Verdict, *, is_covered: bool) -> Iterator[str]:
+    """Name what speaks against a backup, in few words: the findings stand above."""
+    from integrity.cli.words import count
+
+    kinds = Counter(one.kind for one in (*verdict.problems, *verdict.gaps))
+    if kinds:
+        total = kinds.total()
+        listed = ", ".join(f"{number:,} {kind.value}" for kind, number in sorted(kinds.items()))
+        yield f"{count(total, 'finding')} open ({listed})"
+    if verdict.looks_like_ransomware:
+        yield "what changed looks like the work of ransomware"
+    elif verdict.reason is not None:
+        yield "more changed than is usual"
+    if not is_covered:
+        yield "the scan could not look at everything"
+    elif verdict.may_pass:
+        yield "another folder that was asked for with it is not in order"
+
+
+def _say_changes(verdict: Verdict) -> str:
+    from integrity.cli.words import count, local_time
+
+    if verdict.since is None:
+        return "for the first time: what is there now is the starting point"
+    since = local_time(verdict.since.at)
+    changes = f"{count(verdict.rewritten, 'file')} rewritten, {verdict.removed:,} gone, {verdict.new:,} new"
+    return f"since {since}, when it was last passed: {changes}, of {verdict.known_before:,} before"
+
+
+def _say_signs(verdict: Verdict) -> Iterator[str]:
+    for sign in verdict.signs:
+        yield f"noticed, and no reason to stop by itself: {printable(sign.message)}"
+
+
+def _to_object(verdict: Verdict, code: ExitCode, reasons: Sequence[str]) -> JsonObject:
+    from integrity.cli.objects import iso_time
+
+    words = {ExitCode.OK: "open", ExitCode.PROBLEM: "closed"}
+    return {
+        **path_fields("path", verdict.path),
+        **path_fields("root", verdict.target.root.path),
+        "verdict": words.get(code, "incomplete"),
+        "may_pass": verdict.may_pass,
+        "is_first": verdict.since is None,
+        "since": None if verdict.since is None else iso_time(verdict.since.at),
+        "files_known_before": verdict.known_before,
+        "files_rewritten": verdict.rewritten,
+        "files_removed": verdict.removed,
+        "files_new": verdict.new,
+        "files_looked_into": verdict.looked_into,
+        "findings_open": len(verdict.problems) + len(verdict.gaps),
+        "looks_like_ransomware": verdict.looks_like_ransomware,
+        "signs": [{"kind": sign.kind.value, "message": sign.message} for sign in verdict.signs],
+        "reasons": [] if code is ExitCode.OK else list(reasons),
+    }
+
+
+def _release(session: Session, paths: Sequence[bytes], reason: str) -> ExitCode:
+    from integrity.cli.exitcodes import code_for_kinds
+    from integrity.cli.words import count
+    from integrity.jobs.gating.gate import judge, release
+
+    codes = []
+    with session.open_catalog(writes=True) as catalog:
+        for path in paths:
+            now = int(time.time())
+            release(catalog, path, reason, now)
+            verdict = judge(catalog, session.config, path, now)
+            still = (*verdict.problems, *verdict.gaps)
+            beside = f"; {count(len(still), 'other finding')} still keeps it closed" if still else ""
+            session.output.say(f"{show_path(path)}: released{beside}")
+            fields = {"verdict": "released", "findings_open": len(still)}
+            session.output.give("gate", path_fields("path", path) | fields)
+            codes.append(code_for_kinds(one.kind for one in still))
+    return ExitCode.PROBLEM if ExitCode.PROBLEM in codes else max(codes)

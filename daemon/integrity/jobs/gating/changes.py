@@ -1,0 +1,127 @@
+"""
+What is different below a path from what it was when the gate was last passed.
+
+What came and went in between, and what was restored, is no difference. What a person agreed to is none either: it must
+not make the next honest change look like part of a wave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from integrity.catalog import candidates, gates
+from integrity.catalog.candidates import CandidateKind, CandidateState
+from integrity.catalog.gates import Passed, Standing
+from integrity.jobs.targets import Target, is_inside
+from integrity.model import FileId
+
+if TYPE_CHECKING:
+    from integrity.catalog.candidates import CandidateRecord
+    from integrity.catalog.connect import Connection
+
+KEPT = 100_000
+"""Files of each sort that are kept by name: enough to see what they have in common; all of them are counted."""
+
+_PAGE = 1000
+
+
+@dataclass(slots=True)
+class Changes:
+    """
+    What changed below a path. Paths are relative to the root; lists hold the first ``KEPT``.
+
+    Args:
+        rewritten: files with other content than before.
+        removed: files that are gone.
+        new: files that were not there.
+        touched: files that somebody did something to that left size and mtime as they were; most often it was nothing.
+        known_before: how many files there were.
+    """
+
+    rewritten: list[bytes]
+    removed: list[bytes]
+    new: list[Standing]
+    touched: list[bytes]
+    rewritten_count: int = 0
+    removed_count: int = 0
+    new_count: int = 0
+    known_before: int = 0
+
+
+def find_changes(connection: Connection, target: Target, since: Passed | None) -> Changes:
+    """
+    Find what changed since the gate was passed.
+
+    Args:
+        connection: to the catalog, in which a scan has just written what it saw.
+        target: what is asked about.
+        since: where the gate was last passed; None: never, so that all files are new and nothing else is known.
+    """
+    root_id, prefix = target.root.id, target.prefix
+    touched = list(islice(gates.find_touched(connection, root_id, prefix), KEPT))
+    found = Changes([], [], [], touched)
+    gone: dict[bytes, gates.Content] = {}
+    if since is not None:
+        for one in gates.find_removed(connection, root_id, prefix, since):
+            if len(gone) < KEPT:
+                gone[one.path] = one.content
+            else:
+                found.removed_count += 1
+    for standing in gates.find_new(connection, root_id, prefix, since):
+        before = gone.pop(standing.path, None)
+        if before is None:
+            _add_new(found, standing)
+            if since is None and found.new_count == KEPT:
+                break
+        elif not before.is_same(standing.content):
+            _add_rewritten(found, standing.path)
+    if since is not None:
+        _find_rewritten(connection, target, since, found)
+    for candidate in _find_held(connection, target):
+        if candidate.kind is CandidateKind.REMOVAL:
+            gone[candidate.path] = gates.Content(0, None, None)
+        else:
+            _add_rewritten(found, candidate.path)
+    found.removed = list(gone)
+    found.removed_count += len(gone)
+    found.known_before = _count_before(connection, target, found, since)
+    return found
+
+
+def _find_rewritten(connection: Connection, target: Target, since: Passed, found: Changes) -> None:
+    for one in gates.find_rewritten(connection, target.root.id, target.prefix, since):
+        if not one.before.is_same(one.now):
+            _add_rewritten(found, one.path)
+
+
+def _find_held(connection: Connection, target: Target) -> Iterator[CandidateRecord]:
+    """Go through what a mass change holds back: it is on the disk, and a backup would copy it."""
+    after = FileId(0)
+    while page := candidates.find_candidates(
+        connection, target.root.id, state=CandidateState.HELD, after=after, limit=_PAGE
+    ):
+        yield from (one for one in page if is_inside(one.path, target.prefix))
+        after = page[-1].file_id
+
+
+def _count_before(connection: Connection, target: Target, found: Changes, since: Passed | None) -> int:
+    if since is None:
+        return 0
+    recorded = gates.count_files(connection, target.root.id, target.prefix)
+    held = candidates.find_held_removals(connection, target.root.id)
+    return max(recorded - found.new_count + found.removed_count - len(held), 0)
+
+
+def _add_new(found: Changes, standing: Standing) -> None:
+    found.new_count += 1
+    if len(found.new) < KEPT:
+        found.new.append(standing)
+
+
+def _add_rewritten(found: Changes, path: bytes) -> None:
+    found.rewritten_count += 1
+    if len(found.rewritten) < KEPT:
+        found.rewritten.append(path)

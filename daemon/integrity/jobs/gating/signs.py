@@ -1,0 +1,186 @@
+"""
+What changes that nobody meant have in common. Pure: numbers and names in, signs out.
+
+Each sign has an innocent explanation: an import, a conversion, a tool that tags music. Two of them at once hardly have
+one. That is when ransomware is named, and not before: a gate that cries wolf is taken out of the script.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from integrity.jobs.gating.changes import Changes
+from integrity.jobs.gating.filetypes import Look
+
+SIGNS_TO_STOP = 2
+
+LEAST_RENAMED = 20
+"""Renamed files that are a pattern: who changes the suffix of a handful does it by hand."""
+
+RENAMED_SHARE = 0.5
+"""Of the files that are gone, so many came back under the one suffix: in an ordinary week files go for many reasons."""
+
+LEAST_NOTE_FOLDERS = 5
+"""Folders with the same new file: fewer are a template that was copied."""
+
+NOTE_FOLDERS_SHARE = 0.3
+"""Of the folders in which files were rewritten or went: a note lies in most of them."""
+
+NOTE_SIZES = range(64, 256 << 10)
+"""Bytes of a ransom note: text, HTML or a picture of it. Shorter ones are markers such as .nomedia."""
+
+LEAST_LOOKED_AT = 8
+"""Samples that a share is taken of; of fewer, a few odd files are half."""
+
+LOST_SHARE = 0.5
+"""Of the samples whose type is known. A damaged disk spoils some files, encryption nearly all that it has come to."""
+
+RANDOM_SHARE = 0.5
+LEAST_RANDOM_TYPES = 3
+"""
+Different suffixes among random files of unknown types: a folder of one sort is some program's store of encrypted data.
+Of types that are known one is enough: a folder of photos has no other, and no photo is random from its first byte on.
+"""
+
+
+class SignKind(StrEnum):
+    """What was noticed."""
+
+    REWRITTEN = "rewritten"  # more files than the limits of a mass change
+    RENAMED = "renamed"  # many files went and came back with one new suffix
+    NOTES = "notes"  # one small file is new in many folders
+    TYPES_LOST = "types_lost"  # files are not what their names say
+    SCRAMBLED = "scrambled"  # files that should not be are as random as if encrypted
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """One thing that was noticed; ``message`` says it with its numbers, for people."""
+
+    kind: SignKind
+    message: str
+
+
+def find_signs(
+    changes: Changes, groups: Sequence[Collection[Look]], *, most_files: int, most_percent: int
+) -> list[Sign]:
+    """
+    Find the signs of a program that destroys files.
+
+    Args:
+        changes: since the gate was last passed.
+        groups: looks at samples, those of rewritten files apart from those of new ones: a hundred new photos must not
+            hide ten files that are photos no more.
+        most_files: the limits of a mass change, of which both have to be exceeded.
+        most_percent: of the files that were there before.
+    """
+    found = (
+        _find_rewritten(changes, most_files, most_percent),
+        _find_renamed(changes),
+        _find_notes(changes),
+        _first(_find_lost(looks) for looks in groups),
+        _first(_find_scrambled(looks) for looks in groups),
+    )
+    return [one for one in found if one is not None]
+
+
+def _first(signs: Iterable[Sign | None]) -> Sign | None:
+    return next((sign for sign in signs if sign is not None), None)
+
+
+def _find_rewritten(changes: Changes, most_files: int, most_percent: int) -> Sign | None:
+    """Removed files are no part of it: who renames a file removes one, and that is a sign by itself."""
+    count = changes.rewritten_count
+    if count <= most_files or count * 100 <= most_percent * changes.known_before:
+        return None
+    return Sign(SignKind.REWRITTEN, f"{count} of {changes.known_before} files were rewritten")
+
+
+def _find_renamed(changes: Changes) -> Sign | None:
+    suffixes = Counter(_split(path)[1].lower() for path in find_returned(changes))
+    if not suffixes:
+        return None
+    suffix, count = suffixes.most_common(1)[0]
+    if count < LEAST_RENAMED or count < RENAMED_SHARE * len(changes.removed):
+        return None
+    name = "." + suffix.decode("utf-8", "backslashreplace")
+    return Sign(SignKind.RENAMED, f"{count} files are gone and came back with names that end in {name}")
+
+
+def find_returned(changes: Changes) -> list[bytes]:
+    """
+    List the new files that stand for a removed one.
+
+    Either something was added to the whole name (``a.jpg.locked``, with more in between), or its suffix was replaced.
+    """
+    gone = set(changes.removed)
+    stems = {_split(path)[0] for path in changes.removed}
+    return [one.path for one in changes.new if _is_returned(one.path, gone, stems)]
+
+
+def _is_returned(path: bytes, gone: Collection[bytes], stems: Collection[bytes]) -> bool:
+    stem, suffix = _split(path)
+    if not suffix:
+        return False
+    if stem in stems:
+        return True
+    while suffix:
+        if stem in gone:
+            return True
+        stem, suffix = _split(stem)
+    return False
+
+
+def _split(path: bytes) -> tuple[bytes, bytes]:
+    """Cut the last suffix off, which may be none; a dot at the beginning of a name begins none."""
+    dot = path.rfind(b".", path.rfind(b"/") + 2)
+    return (path[:dot], path[dot + 1 :]) if dot >= 0 else (path, b"")
+
+
+def _find_notes(changes: Changes) -> Sign | None:
+    """Find one small file that is new, byte by byte the same, in many of the folders where files changed or went."""
+    touched = {_folder(path) for path in changes.rewritten} | {_folder(path) for path in changes.removed}
+    folders: dict[tuple[bytes, int, bytes], set[bytes]] = {}
+    for path, content in changes.new:
+        folder, name = _folder(path), path.rpartition(b"/")[2]
+        if content.md5 is not None and content.size_bytes in NOTE_SIZES and folder in touched:
+            folders.setdefault((name, content.size_bytes, content.md5), set()).add(folder)
+    if not folders:
+        return None
+    (name, _, _), where = max(folders.items(), key=lambda item: len(item[1]))
+    if len(where) < LEAST_NOTE_FOLDERS or len(where) < NOTE_FOLDERS_SHARE * len(touched):
+        return None
+    text = name.decode("utf-8", "backslashreplace")
+    return Sign(SignKind.NOTES, f"the same new file {text} lies in {len(where)} of {len(touched)} folders with changes")
+
+
+def _folder(path: bytes) -> bytes:
+    return path.rpartition(b"/")[0]
+
+
+def _find_lost(looks: Collection[Look]) -> Sign | None:
+    typed = [look for look in looks if look.is_typed]
+    lost = sum(look.is_lost for look in typed)
+    if len(typed) < LEAST_LOOKED_AT or lost < LOST_SHARE * len(typed):
+        return None
+    suffixes = _name(Counter(look.suffix for look in typed if look.is_lost))
+    return Sign(SignKind.TYPES_LOST, f"{lost} of {len(typed)} files that were looked into are not {suffixes} any more")
+
+
+def _find_scrambled(looks: Collection[Look]) -> Sign | None:
+    random = [look for look in looks if look.is_random]
+    typed = sum(look.is_typed for look in random)
+    is_mixed = len({look.suffix for look in random}) >= LEAST_RANDOM_TYPES
+    count = len(random) if is_mixed else typed
+    if len(looks) < LEAST_LOOKED_AT or count < RANDOM_SHARE * len(looks):
+        return None
+    text = f"{count} of {len(looks)} files that were looked into are as random as if they were encrypted"
+    return Sign(SignKind.SCRAMBLED, text)
+
+
+def _name(suffixes: Counter[bytes]) -> str:
+    names = [suffix.decode("utf-8", "backslashreplace") for suffix, _ in suffixes.most_common(3)]
+    return ", ".join(names[:-1]) + " or " + names[-1] if len(names) > 1 else names[0]
