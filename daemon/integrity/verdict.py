@@ -388,11 +388,12 @@ _COPY_FINDINGS = {
     Outcome.NOT_COMPARABLE: FindingKind.COPY_NOT_COMPARABLE,
 }
 
+REPAIR_FROM_COPY = "integrity repair {path} --from {copy}"
 _COMPARE = "integrity compare {path} --with {copy}"
 _FROM_OTHER = "integrity repair {path} --from OTHER"
 _STEPS = {
     Outcome.IN_ORDER: ("", None),
-    Outcome.REPAIRABLE: ("put the good bytes back from the copy", "integrity repair {path} --from {copy}"),
+    Outcome.REPAIRABLE: ("put the good bytes back from the copy", REPAIR_FROM_COPY),
     Outcome.COPY_DIFFERS: ("back the file up again, then compare", _COMPARE),
     Outcome.COPY_STALE: ("run the backup again, then compare", _COMPARE),
     Outcome.COPY_MISSING: ("run the backup again, then compare", _COMPARE),

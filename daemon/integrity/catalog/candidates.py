@@ -8,6 +8,7 @@ A file has at most one candidate: what was seen last. It is sealed like a baseli
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -19,7 +20,7 @@ from integrity.catalog.history import count_replaced
 from integrity.catalog.recording import PERSONS_WORD, drop_candidate, put_baseline, require_record
 from integrity.catalog.removing import remove_files
 from integrity.catalog.roots import RootRecord
-from integrity.catalog.rows import inside, join_path, require_rising
+from integrity.catalog.rows import chunked, inside, join_path, require_rising
 from integrity.catalog.seal import Sealer, sealer_of
 from integrity.catalog.tables import candidate, file, folder, run
 from integrity.catalog.words import read_optional_word, read_word
@@ -163,6 +164,13 @@ def get_candidate(c: sa.Connection, file_id: FileId) -> CandidateRecord | None:
     """Get the candidate of a file; None if it has none."""
     row = c.execute(_QUERY.where(candidate.c.file_id == file_id)).mappings().one_or_none()
     return None if row is None else _to_record(sealer_of(c), row)
+
+
+def get_candidates(c: sa.Connection, ids: Iterable[FileId]) -> dict[FileId, CandidateRecord]:
+    """Get the candidates of some files; those that have none are left out."""
+    sealer = sealer_of(c)
+    rows = (row for chunk in chunked(ids) for row in c.execute(_QUERY.where(candidate.c.file_id.in_(chunk))).mappings())
+    return {record.file_id: record for record in (_to_record(sealer, row) for row in rows)}
 
 
 def find_candidates(

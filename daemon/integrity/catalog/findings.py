@@ -74,6 +74,8 @@ def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId |
         finding_id = key[0]
     else:
         finding_id = old.id
+        if new.step is None:  # what another job found out can be done still can
+            del values["step"], values["command"]
         if any(getattr(old, name) != values[name] for name in ("blocks", "ranges", "certainty")):
             values |= {"state": FindingState.OPEN.value, "muted_until": None}
         c.execute(sa.update(finding).where(finding.c.id == finding_id).values(**values))
@@ -144,6 +146,15 @@ def find_file_findings(c: sa.Connection, file_id: FileId) -> list[Finding]:
     """List all findings that were ever opened on a file, in the order of their numbers."""
     query = _QUERY.where(finding.c.file_id == file_id).order_by(finding.c.id)
     return [_to_finding(row) for row in c.execute(query)]
+
+
+def find_open_of_files(c: sa.Connection, ids: Iterable[FileId]) -> dict[FileId, list[Finding]]:
+    """List what is open about each of some files, and about their copies; files of which nothing is are left out."""
+    found: dict[FileId, list[Finding]] = {}
+    for chunk in chunked(ids):
+        for row in c.execute(_QUERY.where(finding.c.file_id.in_(chunk), _UNRESOLVED).order_by(finding.c.id)):
+            found.setdefault(FileId(row.file_id), []).append(_to_finding(row))
+    return found
 
 
 def count_open(c: sa.Connection, root_id: RootId | None = None) -> int:
@@ -235,8 +246,8 @@ def move_findings(c: sa.Connection, file_id: FileId, to_root_id: RootId, to_path
     c.execute(sa.update(finding).where(finding.c.file_id == file_id).values(path=to_path))
 
 
-def set_step(c: sa.Connection, ids: Iterable[FindingId], step: str, command: str | None) -> None:
-    """Write down what can be done about findings, now that more is known than their kind tells."""
+def set_step(c: sa.Connection, ids: Iterable[FindingId], step: str | None, command: str | None) -> None:
+    """Write down what can be done about findings, now that more is known than their kind tells; None: no more."""
     _set_unresolved(c, ids, {"step": step, "command": command})
 
 

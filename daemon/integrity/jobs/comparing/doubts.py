@@ -17,20 +17,30 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import candidates, copies, files, findings
-from integrity.catalog.candidates import CandidateKind, CandidateState
+from integrity.catalog import candidates, copies, findings
 from integrity.catalog.copies import CopyState
 from integrity.catalog.rows import FileRecord
 from integrity.jobs.comparing import messages
 from integrity.jobs.comparing.filecheck import FileCheck
 from integrity.jobs.comparing.localdigests import FileMatch, LocalPass
+from integrity.jobs.comparing.standing import Standing, look_up
 from integrity.jobs.comparing.voices import Voice
 from integrity.jobs.contents import block_ranges
 from integrity.jobs.idset import IdSet
 from integrity.jobs.report import Compared, NoteKind
-from integrity.model import CONTENT_FINDINGS, CopyId, Finding, FindingKind, FindingState, Tally
+from integrity.model import CONTENT_FINDINGS, CopyId, FindingKind, Tally
 from integrity.paths import absolute, shell_path
-from integrity.verdict import Arbitration, CopyVote, Judgement, Outcome, Stand, Verdict, arbitrate, find_stand
+from integrity.verdict import (
+    REPAIR_FROM_COPY,
+    Arbitration,
+    CopyVote,
+    Judgement,
+    Outcome,
+    Stand,
+    Verdict,
+    arbitrate,
+    find_stand,
+)
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
@@ -72,17 +82,10 @@ _TALLIES = {
     Outcome.COPY_UNREADABLE: Tally.UNREADABLE,
     Outcome.NOT_COMPARABLE: Tally.SKIPPED,
 }
-_VERDICTS = {
-    FindingKind.ROT: Verdict.ROT,
-    FindingKind.SILENT_REWRITE: Verdict.SILENT_REWRITE,
-    FindingKind.UNREADABLE: Verdict.UNREADABLE,
-    FindingKind.SHRUNK: Verdict.SHRUNK,
-    FindingKind.CHANGED: Verdict.CHANGED,
-    FindingKind.ROLLED_BACK: Verdict.ROLLED_BACK,
-    FindingKind.MISSING: Verdict.MISSING,
-}
 _OTHER_CONTENT = frozenset({CopyVote.DIFFERS, CopyVote.OLDER})
 _HAS_OTHER_CONTENT = frozenset({Stand.WRITTEN, Stand.DAMAGED, Stand.CONTESTED})
+_GOOD_COPIES = frozenset({Outcome.IN_ORDER, Outcome.REPAIRABLE})
+_REASONS_AT_MOST = 1000
 
 
 class Doubt(NamedTuple):
@@ -148,18 +151,18 @@ class Arbiter:
             if self._run.context.stop.is_set():
                 return
             with self._run.writing() as connection:
-                settled = [doubt.state for doubt in some if self._settle(connection, doubt, equal)]
+                standings = look_up(self._run, connection, [one.record.id for one in some], self._compared.copy)
+                settled = [one.state for one in some if self._settle(connection, one, standings[one.record.id], equal)]
                 copies.save_states(connection, self._copy_id, settled)
 
-    def _settle(self, connection: Connection, doubt: Doubt, equal: IdSet) -> bool:
+    def _settle(self, connection: Connection, doubt: Doubt, standing: Standing, equal: IdSet) -> bool:
         """Decide over one file, unless it is another one by now."""
         run, record = self._run, doubt.record
-        fresh = files.find_file(connection, run.catalog.sealer, run.root.id, record.path)
-        if record.id in self._check.moved or fresh is None or fresh.version != record.version:
+        if record.id in self._check.moved or not standing.is_still(record):
             run.counts.add(Tally.UNSTABLE)
             run.note(NoteKind.UNSTABLE, record.path, messages.moved())
             return False
-        judgement = self._judge(connection, record)
+        judgement = standing.judge()
         if judgement is None:
             voice = Voice(CopyVote.NOT_COMPARABLE, reason=messages.record_contradicts())
             doubt = doubt._replace(voice=voice)
@@ -167,42 +170,15 @@ class Arbiter:
         arbitration = arbitrate(judgement, doubt.voice.vote, are_equal=record.id in equal)
         run.counts.add(_TALLIES[arbitration.outcome])
         self._count(arbitration.outcome)
-        self._tell(connection, doubt, find_stand(judgement), arbitration)
+        self._tell(connection, doubt, standing, find_stand(judgement), arbitration)
         return True
-
-    def _judge(self, connection: Connection, record: FileRecord) -> Judgement | None:
-        """
-        Take the file's verdict from what is open about it; nothing open means that it is what was recorded.
-
-        Returns:
-            None if the record is what can't be relied on.
-        """
-        about = self._find_own(connection, record)
-        for finding in about:
-            if finding.kind in _VERDICTS:
-                return Judgement(_VERDICTS[finding.kind], finding.certainty)
-        if any(finding.kind is FindingKind.CATALOG_DAMAGED for finding in about):
-            return None
-        candidate = candidates.get_candidate(connection, record.id)
-        if candidate is not None and candidate.state is CandidateState.HELD:
-            is_removal = candidate.kind is CandidateKind.REMOVAL
-            return Judgement(Verdict.MISSING) if is_removal else Judgement(Verdict.CHANGED, because=candidate.because)
-        return Judgement(Verdict.INTACT)
-
-    def _find_own(self, connection: Connection, record: FileRecord) -> list[Finding]:
-        """List what is open about the file itself."""
-        about = findings.find_file_findings(connection, record.id)
-        return [one for one in about if one.copy is None and one.state is not FindingState.RESOLVED]
 
     def _find_equal(self, doubts: Sequence[Doubt]) -> IdSet:
         """Find the files whose content is their copy's, among those of which neither is what was recorded."""
-        asked = []
+        others = [one for one in doubts if one.voice.stated and one.voice.vote in _OTHER_CONTENT]
         with self._run.catalog.read() as connection:
-            for doubt in doubts:
-                if doubt.voice.stated and doubt.voice.vote in _OTHER_CONTENT:
-                    judgement = self._judge(connection, doubt.record)
-                    if judgement is not None and find_stand(judgement) in _HAS_OTHER_CONTENT:
-                        asked.append(doubt)
+            standings = look_up(self._run, connection, [one.record.id for one in others], self._compared.copy)
+        asked = [one for one in others if _has_other_content(standings[one.record.id])]
         equal = IdSet()
         with LocalPass[Doubt](self._run) as matching:
             for doubt, found in matching.match((one, one.record, one.voice.stated) for one in asked):
@@ -217,32 +193,40 @@ class Arbiter:
         self._compared.repairable += outcome is Outcome.REPAIRABLE
         self._compared.not_comparable += outcome is Outcome.NOT_COMPARABLE
 
-    def _tell(self, connection: Connection, doubt: Doubt, stand: Stand, arbitration: Arbitration) -> None:
+    def _tell(
+        self, connection: Connection, doubt: Doubt, standing: Standing, stand: Stand, arbitration: Arbitration
+    ) -> None:
         """Open, keep or end findings, and leave the next step where it is looked for."""
         run, record, copy = self._run, doubt.record, self._compared.copy
         kind, command = arbitration.finding, self._command(record.path, arbitration)
+        if arbitration.outcome is not Outcome.REPAIRABLE:
+            self._take_back_advice(connection, record.path, standing)
         if kind is FindingKind.COPY_NOT_COMPARABLE:
-            self.reasons[doubt.voice.reason] += 1
+            self._count_reason(doubt.voice.reason)
             run.is_incomplete = True
             run.note(NoteKind.NOT_COMPARABLE, record.path, doubt.voice.reason)
-            kind = None
-        elif kind is not None:
+            return
+        if kind is not None:
             text = messages.describe(arbitration.outcome, stand, doubt.voice, copy)
             self._open(connection, kind, doubt, text, arbitration.words, command)
-        elif arbitration.words:
-            self._advise(connection, record, arbitration, command)
-        if kind is None and arbitration.outcome is not Outcome.NOT_COMPARABLE:
-            self.end(connection, record)
-        elif kind is not None:
-            over = COPY_KINDS - {kind}
-            findings.resolve_findings(
-                connection,
-                file_id=record.id,
-                kinds=over,
-                copy=copy,
-                resolution="it is something else now",
-                now=run.now(),
-            )
+            resolution = "it is something else now"
+        else:
+            self._open_about_copy.discard(record.path)
+            resolution = "the copy is what was recorded" if arbitration.outcome in _GOOD_COPIES else "it is the file's"
+        if kind is None and arbitration.words:
+            self._advise(connection, record, standing, arbitration, command)
+        over = [one.id for one in standing.about_copy if one.kind in COPY_KINDS and one.kind is not kind]
+        run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=run.now()))
+
+    def _count_reason(self, reason: str) -> None:
+        is_known = reason in self.reasons or len(self.reasons) < _REASONS_AT_MOST
+        self.reasons[reason if is_known else messages.other_reasons()] += 1
+
+    def _take_back_advice(self, connection: Connection, path: bytes, standing: Standing) -> None:
+        """Do not send anybody any longer to a copy that had good bytes once."""
+        former = self._make_command(path, REPAIR_FROM_COPY)
+        ids = [one.id for one in standing.own if one.command == former]
+        findings.set_step(connection, ids, None, None)
 
     def _open(
         self, connection: Connection, kind: FindingKind, doubt: Doubt, text: str, step: str, command: str | None
@@ -269,22 +253,27 @@ class Arbiter:
         )
 
     def _advise(
-        self, connection: Connection, record: FileRecord, arbitration: Arbitration, command: str | None
+        self,
+        connection: Connection,
+        record: FileRecord,
+        standing: Standing,
+        arbitration: Arbitration,
+        command: str | None,
     ) -> None:
         """Write the next step to what is open about the file itself, and tell that again."""
-        run = self._run
-        own = [one.id for one in self._find_own(connection, record)]
-        findings.set_step(connection, own, arbitration.words, command)
-        for finding in findings.get_findings(connection, own):
+        run, ids = self._run, [one.id for one in standing.own]
+        findings.set_step(connection, ids, arbitration.words, command)
+        for finding in findings.get_findings(connection, ids):
             run.meet(finding)
-        if not own:
+        if not ids:
             run.note(NoteKind.CHANGED, record.path, arbitration.words)
 
     def _command(self, path: bytes, arbitration: Arbitration) -> str | None:
-        if arbitration.command is None:
-            return None
+        return None if arbitration.command is None else self._make_command(path, arbitration.command)
+
+    def _make_command(self, path: bytes, command: str) -> str:
         root = self._run.root.path
-        return arbitration.command.format(
+        return command.format(
             path=shell_path(absolute(root, path)), root=shell_path(root), copy=shlex.quote(self._compared.copy)
         )
 
@@ -311,3 +300,9 @@ class Arbiter:
         about = findings.find_findings(connection, root_id=run.root.id, copy=self._compared.copy)
         ids = [one.id for one in about if one.path is None and one.kind in kinds]
         run.note_over(findings.resolve_ids(connection, ids, resolution="is not so any more", now=run.now()))
+
+
+def _has_other_content(standing: Standing) -> bool:
+    """Say whether there is content in the file, and not what was recorded."""
+    judgement = standing.judge()
+    return judgement is not None and find_stand(judgement) in _HAS_OTHER_CONTENT

@@ -65,6 +65,11 @@ def unreachable(reason: str) -> str:
     return f"the copy can't be reached, and nothing is known of any file in it: {reason}"
 
 
+def other_reasons() -> str:
+    """Stand for reasons that are too many to be counted one by one."""
+    return "something else; each with: integrity --json compare"
+
+
 def moved() -> str:
     """Say that nothing can be concluded of a file now."""
     return "changed, or went, while it was compared; compare again"
