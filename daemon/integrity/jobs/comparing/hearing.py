@@ -11,8 +11,8 @@ I3  A listing's ETag only looks like a digest where a store encrypts: checksums,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import history
 from integrity.catalog.copylist import CompareRow
@@ -23,7 +23,7 @@ from integrity.copies.tree import TreeCopy
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.jobs.comparing import messages
 from integrity.jobs.comparing.listing import CopyListing, unpack_published
-from integrity.jobs.comparing.localdigests import FileMatch, match_file
+from integrity.jobs.comparing.localdigests import FileMatch, LocalPass, match_file
 from integrity.jobs.comparing.options import CompareOptions
 from integrity.jobs.comparing.readings import read_from_copy
 from integrity.jobs.comparing.voices import (
@@ -53,6 +53,14 @@ _SECOND_READINGS = 500
 _PREFERRED = (Kind.XXH3_128, Kind.MD5, Kind.BLAKE3, Kind.SHA256, Kind.SHA1, Kind.XXH64, Kind.SHA512, Kind.CRC32)
 
 
+class Stated(NamedTuple):
+    """What a copy states of a file that has to be read for it."""
+
+    row: CompareRow
+    published: tuple[Published, ...]
+    level: Level
+
+
 class Hearing:
     """
     Hear a copy on one file after the other.
@@ -65,6 +73,7 @@ class Hearing:
         compared: which copy it is.
         total_bytes: of all files; what a share of them is a share of.
         limit: when to stop asking.
+        local: entered; reads files for what is stated of their copies.
         take: takes each answer, once for each file.
         verify: takes each file that was read here for an answer, and is what was recorded.
     """
@@ -79,6 +88,7 @@ class Hearing:
         total_bytes: int,
         *,
         limit: Limit,
+        local: LocalPass[Stated],
         take: Take,
         verify: Callable[[FileRecord, Reading], None],
     ) -> None:
@@ -91,6 +101,7 @@ class Hearing:
         self._to_read_bytes = 0.0 if share is None else total_bytes * share / 100
         self._has_share = share is not None
         self._limit = limit
+        self._local = local
         self._take = take
         self._verify = verify
         self._remote: dict[Kind, list[CompareRow]] = {}
@@ -109,8 +120,7 @@ class Hearing:
         elif self._is_chosen(row):
             return not self._ask_remote(row)
         elif listed.published:
-            published = unpack_published(listed)
-            self._take(row, self._hear_stated(record, published, listed.size_bytes))
+            self._take_stated(row, unpack_published(listed), listed.size_bytes)
         elif self._has_share:
             self._take(row, None)
         elif not self._ask_remote(row):
@@ -140,10 +150,11 @@ class Hearing:
         self._absences += 1
         if self._copy.has_bytes and self._absences <= _ABSENCES_ASKED:
             for found in self._copy.list(place):  # it may have come meanwhile, or be something that can't be looked at
-                reason = (
-                    found.message if isinstance(found, Trouble) else "came while the copy was listed; compare again"
-                )
-                return Voice(CopyVote.UNREADABLE, reason=reason)
+                if isinstance(found, Trouble):
+                    return Voice(CopyVote.UNREADABLE, reason=found.message)
+                if found.path == place:
+                    return Voice(CopyVote.UNREADABLE, reason=messages.came_meanwhile())
+                break  # a folder has its name over there
         return Voice(CopyVote.MISSING)
 
     def _hear_size(self, row: CompareRow) -> Voice:
@@ -156,15 +167,35 @@ class Hearing:
             return _cannot("the copy states no digest of it, and none can be computed over there; --read has it read")
         return _cannot("the copy states no digest of it")
 
-    def _hear_stated(
-        self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level = Level.PUBLISHED
-    ) -> Voice:
+    def _take_stated(
+        self,
+        row: CompareRow,
+        published: tuple[Published, ...],
+        size_bytes: int | None,
+        level: Level = Level.PUBLISHED,
+    ) -> None:
         """Hold what a copy states against what is recorded; ask closer before it is said to differ."""
+        record = row.record
         if not isinstance(self._copy, CloseLook):
-            return self._weigh(record, published, size_bytes, level)
-        if self._vote(record, published, size_bytes) is CopyVote.SAME:
-            return Voice(CopyVote.SAME, level, size_bytes=size_bytes)
-        return self._hear_closely(self._copy, record)
+            voice = self._derive(record, published, size_bytes, level)
+            if voice is None:
+                self._local.ask(Stated(row, published, level), record, published)
+                self._take_matches(self._local.take())
+                return
+        elif self._vote(record, published, size_bytes) is CopyVote.SAME:
+            voice = Voice(CopyVote.SAME, level, size_bytes=size_bytes)
+        else:
+            try:
+                voice = self._hear_closely(self._copy, record)
+            except ReadInterrupted:
+                return  # it is not due
+        self._take(row, voice)
+
+    def _take_matches(self, found: Iterable[tuple[Stated, FileMatch | ReadError]]) -> None:
+        """Take what files have in common with what is stated of their copies."""
+        for stated, match in found:
+            if not isinstance(match, ReadInterrupted):
+                self._take(stated.row, self._hear_match(stated.row.record, stated.published, stated.level, match))
 
     def _hear_closely(self, copy: CloseLook, record: FileRecord) -> Voice:
         """Ask for all that is stated; for the size of each part only where equal ones did not make it the same."""
@@ -186,6 +217,21 @@ class Hearing:
 
     def _weigh(self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level) -> Voice:
         """Decide by all that is stated; the file is read where that can't be derived from what is recorded."""
+        voice = self._derive(record, published, size_bytes, level)
+        if voice is not None:
+            return voice
+        try:
+            found: FileMatch | ReadError = match_file(self._run, record, published)
+        except ReadInterrupted:
+            raise
+        except ReadError as error:
+            found = error
+        return self._hear_match(record, published, level, found)
+
+    def _derive(
+        self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level
+    ) -> Voice | None:
+        """Decide by what is recorded; None where the file has to be read."""
         checksums = pick_checksums(published)
         vote = self._vote(record, checksums, size_bytes)
         if vote is None:
@@ -193,7 +239,7 @@ class Hearing:
             if vote is CopyVote.DIFFERS and checksums:
                 vote = None
         if vote is None:
-            return self._hold_against_file(record, published, level)
+            return None if published else _cannot(messages.nothing_stated())
         if vote is CopyVote.SAME:
             return Voice(vote, level, size_bytes=size_bytes)
         return self._hear_other(record, published, size_bytes, level)
@@ -213,24 +259,17 @@ class Hearing:
         vote = CopyVote.OLDER if is_older(former, size_bytes, published) else CopyVote.DIFFERS
         return Voice(vote, level, stated=tuple(published), size_bytes=size_bytes)
 
-    def _hold_against_file(self, record: FileRecord, published: Sequence[Published], level: Level) -> Voice:
-        """Read the file once for digests that are not kept of it; that it is what was recorded comes with it."""
-        if not published:
-            return _cannot("the store states nothing of its content that can be compared; --read has it read")
-        try:
-            found = match_file(self._run, record, published)
-        except ReadError as error:
-            return _cannot(f"what the copy states is not recorded, and the file could not be read for it: {error}")
-        if found.is_recorded:
-            self._verify(record, found.reading)
-            return self._hear_match(record, published, level, found)
-        if found.is_match:
+    def _hear_match(
+        self, record: FileRecord, published: Sequence[Published], level: Level, found: FileMatch | ReadError
+    ) -> Voice:
+        """Take what a file has in common with what is stated of its copy, by digests that are not kept of it."""
+        if isinstance(found, ReadError):
+            return Voice(CopyVote.NOT_COMPARABLE, reason=messages.file_not_read(str(found)), doubts_file=True)
+        if not found.is_recorded and found.is_match:
             return Voice(CopyVote.DIFFERS, level, stated=tuple(published))
-        reason = "the file is not what was recorded, so what its copy should state can't be computed"
-        return Voice(CopyVote.NOT_COMPARABLE, reason=reason, doubts_file=True)
-
-    def _hear_match(self, record: FileRecord, published: Sequence[Published], level: Level, found: FileMatch) -> Voice:
-        """Take what a file that is what was recorded has in common with what its copy states."""
+        if not found.is_recorded:
+            return Voice(CopyVote.NOT_COMPARABLE, reason=messages.file_differs(), doubts_file=True)
+        self._verify(record, found.reading)
         if found.is_match is None:
             return _cannot(_say_uncomputable(published))
         return Voice(CopyVote.SAME, level) if found.is_match else self._hear_other(record, published, None, level)
@@ -259,7 +298,7 @@ class Hearing:
                 self._take(row, Voice(CopyVote.UNREADABLE, reason=answer.message))
             else:
                 size = None if row.listed is None else row.listed.size_bytes
-                self._take(row, self._hear_stated(row.record, (Published(kind, answer),), size, Level.READ))
+                self._take_stated(row, (Published(kind, answer),), size, Level.READ)
             if self._limit.is_set():
                 return
 
@@ -268,6 +307,7 @@ class Hearing:
         for kind in list(self._remote):
             if not self._limit.is_set():
                 self._hear_remote(kind)
+        self._take_matches(self._local.end() if self._limit.is_set() else self._local.take(is_last=True))
 
     def read(self, row: CompareRow) -> None:
         """Read a file of the copy, and take what it says."""

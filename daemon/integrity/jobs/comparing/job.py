@@ -27,8 +27,9 @@ from integrity.errors import ConfigError, CopyUnreachable
 from integrity.jobs.commits import Commits
 from integrity.jobs.comparing import messages
 from integrity.jobs.comparing.doubts import COPY_KINDS, VOTES, Arbiter, Doubt
-from integrity.jobs.comparing.hearing import Hearing
+from integrity.jobs.comparing.hearing import Hearing, Stated
 from integrity.jobs.comparing.listing import CopyListing
+from integrity.jobs.comparing.localdigests import LocalPass
 from integrity.jobs.comparing.options import CompareOptions
 from integrity.jobs.comparing.sources import Source
 from integrity.jobs.comparing.treereading import TreeReading
@@ -173,26 +174,30 @@ class Comparer:
 
     def _hear_all(self) -> None:
         """Have every file's copy heard: a mounted one's bytes by many threads, others one after the other."""
-        run, copy, listing = self._run, self._copy, self._listing
-        hearing = Hearing(
-            run,
-            copy,
-            listing,
-            self._options,
-            self._compared,
-            self._bytes,
-            limit=self._limit,
-            take=self._take,
-            verify=self._verify,
-        )
-        if isinstance(copy, TreeCopy):
-            reading = TreeReading(run, self._known, copy, listing, hearing, self._limit, take=self._take)
-            reading.read(self._rows(), self._commits, tell=self._tell)
-            return
-        for row in self._rows():
-            if hearing.hear(row):
-                hearing.read(row)
-        hearing.finish()
+        with LocalPass[Stated](self._run) as local:
+            hearing = Hearing(
+                self._run,
+                self._copy,
+                self._listing,
+                self._options,
+                self._compared,
+                self._bytes,
+                limit=self._limit,
+                local=local,
+                take=self._take,
+                verify=self._verify,
+            )
+            if isinstance(self._copy, TreeCopy):
+                self._read_tree(self._copy, hearing)
+                return
+            for row in self._rows():
+                if hearing.hear(row):
+                    hearing.read(row)
+            hearing.finish()
+
+    def _read_tree(self, copy: TreeCopy, hearing: Hearing) -> None:
+        reading = TreeReading(self._run, self._known, copy, self._listing, hearing, self._limit, take=self._take)
+        reading.read(self._rows(), self._commits, tell=self._tell)
 
     def _rows(self) -> Iterator[CompareRow]:
         """Go through the recorded files in their order, until a limit."""

@@ -148,6 +148,11 @@ class LocalPass(Generic[T]):
                 continue
             yield tag, self._conclude(record, found)
 
+    def end(self) -> Iterator[tuple[T, FileMatch | ReadError]]:
+        """Give the answers that are there or under way, and forget the files that no thread has begun."""
+        self._asked = deque(one for one in self._asked if not one.found.cancel())
+        yield from self.take(is_last=True)
+
     def match(
         self, files: Iterable[tuple[T, FileRecord, Sequence[Published]]]
     ) -> Iterator[tuple[T, FileMatch | ReadError]]:

@@ -65,6 +65,26 @@ def unreachable(reason: str) -> str:
     return f"the copy can't be reached, and nothing is known of any file in it: {reason}"
 
 
+def nothing_stated() -> str:
+    """Say that a store has no digest of a file."""
+    return "the store states nothing of its content that can be compared; --read has it read"
+
+
+def file_differs() -> str:
+    """Say that a file is not what was recorded, so that nothing can be derived for its copy."""
+    return "the file is not what was recorded, so what its copy should state can't be computed"
+
+
+def file_not_read(reason: str) -> str:
+    """Say that a file could not be read for what its copy states."""
+    return f"what the copy states is not recorded, and the file could not be read for it: {reason}"
+
+
+def came_meanwhile() -> str:
+    """Say that a copy has a file that its listing did not have."""
+    return "it came while the copy was listed; compare again"
+
+
 def other_reasons() -> str:
     """Stand for reasons that are too many to be counted one by one."""
     return "something else; each with: integrity --json compare"
