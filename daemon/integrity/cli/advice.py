@@ -61,7 +61,7 @@ _STEPS: dict[FindingKind, tuple[Step, ...]] = {
         Step("if not: disconnect the backups before they are overwritten, then restore"),
     ),
     Kind.SUSPICIOUS_CHANGE: (
-        Step("if nobody meant this: disconnect the backups before they are overwritten, stop what writes, then restore"),
+        Step("if nobody meant this: disconnect the backups, stop what writes, then restore"),
         Step("if it was meant", "integrity gate {path} --release --reason WHY"),
     ),
     Kind.UNREADABLE: (
