@@ -110,7 +110,8 @@ def test_work_and_queue_are_shown(integrity: Box, root: Path) -> None:
     assert "  waiting    scrub of /odd\\xff: asked for\n" in text
     assert "version 0, process" in text
     assert ": restart the service\n" in text  # it is of another version
-    assert [{"root": "/odd\\xff", "root_b64": "L29kZP8=", "job": "scrub", "reason": "asked for"}] == service["queued"]
+    queued = {"root": "/odd\\xff", "root_b64": "L29kZP8=", "job": "scrub", "reason": "asked for", "copy": None}
+    assert [queued] == service["queued"]
 
 
 def test_service_that_hangs_is_not_waited_for(integrity: Box, root: Path) -> None:

@@ -29,7 +29,7 @@ def waits(box: CatalogBox, copy: CopyRecord, now: int) -> CopyWaits:
 
 def test_copy_without_files_waits_for_nothing(box: CatalogBox) -> None:
     """An empty root breaks no promise."""
-    assert CopyWaits(0, 0, 0, 0, None, None, 0) == waits(box, ensure(box), NOW + 100 * DAY_S)
+    assert CopyWaits(0, 0, 0, 0, 0, None, None, 0) == waits(box, ensure(box), NOW + 100 * DAY_S)
 
 
 def test_clock_starts_at_the_recording_or_when_the_copy_was_known(box: CatalogBox) -> None:
@@ -86,4 +86,5 @@ def test_levels_and_silence_are_counted_apart(box: CatalogBox) -> None:
         copies.save_states(c, copy.id, states)
     found = waits(box, copy, NOW + 10)
 
-    assert (4, 3, 1, 2, NOW + 7) == (found.files, found.compared, found.read, found.silent, found.last_compared_at)
+    assert (4, 3, 1, 1, 2) == (found.files, found.compared, found.same, found.read, found.silent)
+    assert NOW + 7 == found.last_compared_at

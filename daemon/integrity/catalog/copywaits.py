@@ -25,7 +25,8 @@ class CopyWaits:
 
     files: int
     compared: int  # in their present version
-    read: int  # and by the copy's bytes
+    same: int  # as the copy says
+    read: int  # the same by the copy's bytes
     silent: int  # compared, but nothing could be said
     last_compared_at: int | None  # of all; None: never
     waits_since: int | None  # of the file that has waited longest; None: there is no file
@@ -41,6 +42,7 @@ def find_waits(c: sa.Connection, record: CopyRecord, *, now: int, verify_every_s
     columns = [
         sa.func.count().label("files"),
         sa.func.count(copy_file.c.file_id).label("compared"),
+        sa.func.count().filter(copy_file.c.vote == CopyVote.SAME.value).label("same"),
         sa.func.count(copy_file.c.read_at).label("read"),
         sa.func.count().filter(copy_file.c.vote.in_(_SILENT)).label("silent"),
         sa.func.max(copy_file.c.compared_at).label("last_compared_at"),

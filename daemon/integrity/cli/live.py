@@ -85,11 +85,15 @@ def _describe_busy(one: BusyRoot) -> str:
     total = "" if one.bytes_total is None else f" of {format_size(one.bytes_total)}"
     rate = "" if one.rate_bytes_per_s is None else f", {format_size(one.rate_bytes_per_s)} a second"
     done = f"{count(one.files_done, 'file')}, {format_size(one.bytes_done)}{total}{rate}"
-    return f"{printable(one.job)} of {_place(one.root)}: {printable(one.phase)}, {done}"
+    return f"{printable(one.job)} of {_place(one.root)}{_with(one.copy)}: {printable(one.phase)}, {done}"
 
 
 def _describe_queued(one: QueuedJob) -> str:
-    return f"{printable(one.job)} of {_place(one.root)}: {printable(one.reason)}"
+    return f"{printable(one.job)} of {_place(one.root)}{_with(one.copy)}: {printable(one.reason)}"
+
+
+def _with(copy: str) -> str:
+    return f" with {printable(copy)}" if copy else ""
 
 
 def _place(root: bytes) -> str:
@@ -113,6 +117,12 @@ def describe_watch(live: Live, root: bytes) -> Iterator[str]:
 
 def _find_watch(state: DaemonState, root: bytes) -> WatchState | None:
     return next((one for one in state.watch if one.root == root), None)
+
+
+def find_wait(live: Live, copy: str) -> str | None:
+    """Say why a copy that is due is not compared; None: it is not due, or nobody tells."""
+    waits = live.state.copies if live.state is not None else ()
+    return next((one.reason for one in waits if one.name == copy), None)
 
 
 def service_object(live: Live) -> JsonObject:
@@ -140,11 +150,12 @@ def _busy_object(one: BusyRoot) -> JsonObject:
         "bytes_done": one.bytes_done,
         "bytes_total": one.bytes_total,
         "rate_bytes_per_s": one.rate_bytes_per_s,
+        "copy": one.copy or None,
     }
 
 
 def _queued_object(one: QueuedJob) -> JsonObject:
-    return {**path_fields("root", one.root), "job": one.job, "reason": one.reason}
+    return {**path_fields("root", one.root), "job": one.job, "reason": one.reason, "copy": one.copy or None}
 
 
 def _watch_object(one: WatchState) -> JsonObject:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from integrity.cli.channels import channel_object, describe_channel
+from integrity.cli.copystatus import copy_object, describe_copy, say_kinds
 from integrity.cli.exitcodes import ExitCode, code_for_kinds
 from integrity.cli.forecast import describe_promise, plan_object
 from integrity.cli.live import Live, describe_service, describe_watch, find_live, service_object
@@ -20,7 +20,7 @@ from integrity.cli.paths import path_fields
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.errors import AppError, show_path
-from integrity.model import INTEGRITY_PROBLEMS, FindingKind, RootState
+from integrity.model import INTEGRITY_PROBLEMS, RootState
 
 if TYPE_CHECKING:
     from integrity.catalog.runs import RunRecord
@@ -68,6 +68,10 @@ def _print_status(found: Status, live: Live, output: Output) -> ExitCode:
         for line in _describe_root(one, live, output):
             show(line)
         output.give("root", _root_object(one))
+    for copy in found.copies:
+        for line in describe_copy(copy, live, output):
+            show(line)
+        output.give("copy", copy_object(copy, live))
     for line in _describe_rest(found, live):
         show(line)
     for channel in found.channels:
@@ -95,7 +99,7 @@ def _describe_root(one: RootStatus, live: Live, output: Output) -> Iterator[str]
         yield f"  not sure   {line}"
     if one.open_kinds:
         color = "red" if set(one.open_kinds) & INTEGRITY_PROBLEMS else "yellow"
-        yield f"  open       {output.style(_say_kinds(one.open_kinds), color)}:  integrity findings"
+        yield f"  open       {output.style(say_kinds(one.open_kinds), color)}:  integrity findings"
     yield f"  last scan  {_describe_run(one.last_scan)}"
     yield f"  last scrub {_describe_run(one.last_scrub)}"
     if one.working is not None:
@@ -146,7 +150,7 @@ def _describe_gaps(one: RootStatus) -> Iterator[str]:
     if one.root.state is RootState.SUSPENDED:
         yield "nothing of it can be verified: the root is suspended"
     if one.gaps:
-        yield f"could not be covered: {_say_kinds(one.gaps)}"
+        yield f"could not be covered: {say_kinds(one.gaps)}"
     if covered.uncovered_files:
         size = f"{count(covered.uncovered_files, 'file')} ({format_size(covered.uncovered_bytes)})"
         yield f"{size} could not be found intact, as findings say: neither verified nor overdue"
@@ -160,10 +164,6 @@ def _describe_gaps(one: RootStatus) -> Iterator[str]:
         yield f"the last scan skipped {names}: links, special files, other mounts and what is left out"
     if scan is not None and scan.counts.unstable:
         yield f"{count(scan.counts.unstable, 'file')} changed while the last scan read them"
-
-
-def _say_kinds(kinds: Counter[FindingKind]) -> str:
-    return ", ".join(f"{number:,} {kind.value}" for kind, number in sorted(kinds.items()))
 
 
 def _describe_run(run: RunRecord | None) -> str:
@@ -189,6 +189,8 @@ def _describe_rest(found: Status, live: Live) -> Iterator[str]:
         yield f"Built-in list of what is left out: {' '.join(found.builtin_excludes)}"
     yield f"Hash core: {describe_core()}"
     yield from describe_service(live)
+    for name in found.lost_copies:
+        yield f"Hint: the copy {name} is one of what is not watched, so it is not compared:  integrity config check"
     for path in found.unscanned:
         yield f"Hint: {show_path(path)} is configured and was never scanned:  integrity scan {shell_path(path)}"
     for path in (one.root.path for one in found.roots if one.last_scrub is None and one.coverage.files):
@@ -249,7 +251,8 @@ def _status_object(found: Status, code: ExitCode) -> JsonObject:
     return {
         "roots": len(found.roots),
         "files": sum(one.coverage.files for one in found.roots),
-        "findings_open": sum(sum(one.open_kinds.values()) for one in found.roots),
+        "copies": len(found.copies),
+        "findings_open": found.open_kinds.total(),
         "files_overdue": sum(one.coverage.overdue_files for one in found.roots if one.is_overdue),
         "unscanned": [path_fields("path", path) for path in found.unscanned],
         "builtin_excludes": list(found.builtin_excludes),
@@ -267,13 +270,12 @@ def _print_nagios(found: Status) -> int:
     if code is ExitCode.OK and found.lasting_failures:
         code = ExitCode.INCOMPLETE
     number, word = _NAGIOS[code]
-    open_kinds: Counter[FindingKind] = Counter()
-    for one in found.roots:
-        open_kinds.update(one.open_kinds)
+    open_kinds = found.open_kinds
     files = sum(one.coverage.files for one in found.roots)
     overdue = sum(one.coverage.overdue_files for one in found.roots if one.is_overdue)
-    parts = [_say_kinds(open_kinds)] if open_kinds else []
+    parts = [say_kinds(open_kinds)] if open_kinds else []
     parts += [f"{overdue:,} overdue"] if overdue else []
+    parts += [f"copy {printable(one.name)} overdue" for one in found.copies if one.is_overdue]
     parts += [f"{show_path(one.root.path)} suspended" for one in found.roots if one.root.state is RootState.SUSPENDED]
     parts += [f"alerts by {printable(one.name)} fail" for one in found.lasting_failures]
     oldest = min((one.coverage.oldest_at for one in found.roots if one.coverage.oldest_at is not None), default=None)

@@ -114,6 +114,11 @@ def describe_overdue(facts: CopyFacts, waits: CopyWaits, now: int) -> str:
     )
 
 
+def is_name(name: str) -> bool:
+    """Tell names of the configuration from paths and URLs, which are the names of all others."""
+    return "/" not in name and ":" not in name
+
+
 def _find_root(roots: Sequence[RootRecord], settings: ConfiguredCopy) -> RootRecord | None:
     return next((root for root in roots if is_inside(settings.of, root.path.rstrip(b"/"))), None)
 
@@ -164,15 +169,10 @@ def _end_former(context: Context) -> None:
     names = {one.name for one in context.config.copies}
     with context.catalog.read() as connection:
         roots = {root.id: root for root in find_roots(connection)}
-        former = [one for one in copies.find_copies(connection) if one.name not in names and _is_name(one.name)]
+        former = [one for one in copies.find_copies(connection) if one.name not in names and is_name(one.name)]
         gone = [one for one in former if findings.find_findings(connection, root_id=one.root_id, copy=one.name)]
     for one in gone:
         _end(context, roots[one.root_id], one.name, None, "the copy is not in the configuration any more")
-
-
-def _is_name(name: str) -> bool:
-    """Tell names of the configuration from paths and URLs, which are the names of all others."""
-    return "/" not in name and ":" not in name
 
 
 def _end(context: Context, root: RootRecord, name: str, kinds: set[FindingKind] | None, resolution: str) -> None:

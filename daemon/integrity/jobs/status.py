@@ -15,11 +15,12 @@ from integrity.catalog.roots import RootRecord, find_roots
 from integrity.catalog.runs import RunRecord, find_runs
 from integrity.config import Config, RootSettings
 from integrity.files.excludes import BUILTIN
+from integrity.jobs.copystatus import CopyStatus, find_copy_status
 from integrity.jobs.lock import Holder, find_holder
 from integrity.jobs.plan import OpenTimes, Plan, make_plan
 from integrity.jobs.promise import find_facts, measure_rate
-from integrity.jobs.targets import find_target
-from integrity.model import COVERAGE_PROBLEMS, FindingKind, Job, RootState
+from integrity.jobs.targets import find_target, is_inside
+from integrity.model import COVERAGE_PROBLEMS, FindingKind, Job, RootId, RootState
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog, Connection
@@ -36,7 +37,7 @@ class RootStatus:
         root: as recorded.
         settings: in force.
         coverage: how long ago its bytes were verified.
-        open_kinds: how many findings of each kind are open.
+        open_kinds: how many findings of each kind are open; those about its copies stand there.
         last_scan: the newest, finished or not; None if there was none.
         last_scrub: likewise.
         working: who works on it at this moment.
@@ -87,6 +88,8 @@ class Status:
     Args:
         roots: in the order of their paths.
         unscanned: paths of configured roots that the catalog does not know yet.
+        copies: of these roots.
+        lost_copies: names of configured copies of what is no root.
         channels: how the ways that alerts leave by fare, all that were ever used and are configured.
         at: when it was gathered.
         builtin_excludes: the built-in list, as gitignore patterns.
@@ -94,14 +97,22 @@ class Status:
 
     roots: tuple[RootStatus, ...]
     unscanned: tuple[bytes, ...]
+    copies: tuple[CopyStatus, ...]
+    lost_copies: tuple[str, ...]
     channels: tuple[ChannelState, ...]
     at: int
     builtin_excludes: tuple[str, ...] = BUILTIN
 
     @property
     def kinds(self) -> set[FindingKind]:
-        """Name all that is wrong in any of the roots."""
-        return {kind for one in self.roots for kind in one.kinds}
+        """Name all that is wrong in any of the roots or copies."""
+        return {kind for one in self.roots for kind in one.kinds} | {kind for one in self.copies for kind in one.kinds}
+
+    @property
+    def open_kinds(self) -> Counter[FindingKind]:
+        """Count the open findings of each kind, about roots and copies."""
+        counters = [*(one.open_kinds for one in self.roots), *(one.open_kinds for one in self.copies)]
+        return sum(counters, Counter[FindingKind]())
 
     @property
     def lasting_failures(self) -> tuple[ChannelState, ...]:
@@ -141,11 +152,18 @@ def find_status(
         if paths:
             chosen = {find_target(connection, path).root.id for path in paths}
             wanted = [root for root in known if root.id in chosen]
-        roots = tuple(_find_root_status(connection, catalog.path, config, root, windows, now) for root in wanted)
+        copies = tuple(find_copy_status(connection, config, wanted, now=now))
+        shown = {(one.root.id, one.name) for one in copies}
+        roots = tuple(_find_root_status(connection, catalog.path, config, root, windows, now, shown) for root in wanted)
         channels = tuple(outbox.channel_states(connection))
     paths_known = {root.path for root in known}
     unscanned = [root.path for root in config.roots if root.path not in paths_known and not paths]
-    return Status(roots, tuple(unscanned), channels, now)
+    lost = [one.name for one in config.copies if not paths and not _lies_in(one.of, [*paths_known, *unscanned])]
+    return Status(roots, tuple(unscanned), copies, tuple(lost), channels, now)
+
+
+def _lies_in(path: bytes, folders: Sequence[bytes]) -> bool:
+    return any(is_inside(path, folder.rstrip(b"/")) for folder in folders)
 
 
 def _find_root_status(
@@ -155,10 +173,12 @@ def _find_root_status(
     root: RootRecord,
     windows: OpenTimes | None,
     now: int,
+    copies: set[tuple[RootId, str]],
 ) -> RootStatus:
     settings = config.settings_for(root.path)
     covered = coverage(connection, root.id, now=now, verify_every_s=settings.verify_every_s)
     runs = find_runs(connection, root.id, _RUNS_SEARCHED)
+    about = findings.find_findings(connection, root_id=root.id)
     last_scrub = _last(runs, Job.SCRUB)
     plan = None
     if windows is not None and _uses_windows(connection, root):
@@ -168,7 +188,7 @@ def _find_root_status(
         root=root,
         settings=settings,
         coverage=covered,
-        open_kinds=Counter(one.kind for one in findings.find_findings(connection, root_id=root.id)),
+        open_kinds=Counter(one.kind for one in about if (root.id, one.copy) not in copies),
         last_scan=_last(runs, Job.SCAN),
         last_scrub=last_scrub,
         working=find_holder(catalog_path, root.id),
