@@ -37,7 +37,7 @@ _FINDINGS_SHOWN = 5
 @click.pass_obj
 def gate(session: Session, paths: tuple[bytes, ...], release: bool, reason: str | None, patience_s: int) -> int:
     """
-    Say whether a backup of PATH may be made now: for the pre-hook of a backup tool.
+    Say whether a backup may be made now: for a backup tool's pre-hook.
 
     Scans what changed, in seconds. Exits with 0 if nothing speaks against a backup, and with -q prints nothing then.
     Exits with 1 if it would carry damage (a finding is open), or if more changed since the gate was last passed than

@@ -45,7 +45,7 @@ class Entry(NamedTuple):
 COMMANDS = {
     "scan": Entry("scan", "scan", "Record new and changed files, notice missing and moved ones."),
     "scrub": Entry("scrub", "scrub", "Re-read what is recorded from the disk, and judge it."),
-    "compare": Entry("compare", "compare", "Hold what is recorded against a backup copy."),
+    "compare": Entry("compare", "compare", "Hold what is recorded against a backup copy, and say which side is right."),
     "status": Entry("status", "status", "Show roots, how well they are covered, and what is open."),
     "findings": Entry("findings", "findings", "List open findings, one a line."),
     "explain": Entry("explain", "explain", "Show everything known of one file."),
