@@ -25,7 +25,7 @@ Chi-square of 256 values with equal odds: 255 is expected of random bytes, 345 i
 10,000 random pieces none was above 340; of gzip's output, 64 KiB of it, all were.
 """
 
-_SUFFIXES_TRIED = 4
+_SUFFIXES_TRIED = 6
 """From the end of a name: ``a.jpg.id-1A2B.[who@where.org].locked`` is one of the longer forms."""
 
 _LEAST_TEXT_BYTES = 64

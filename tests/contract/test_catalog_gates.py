@@ -1,0 +1,225 @@
+"""What the catalog tells of the time since a gate was passed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integrity.catalog import candidates, gates
+from integrity.catalog.candidates import CandidateState
+from integrity.catalog.gates import Passed
+from integrity.catalog.recording import replace_baseline
+from integrity.catalog.removing import remove_files
+from integrity.catalog.roots import remove_root
+from integrity.catalog.rows import FileRecord
+from integrity.jobs.gating.changes import Changes, find_changes
+from integrity.jobs.targets import Target
+from integrity.model import BaselineReason, FileId
+from support.catalogs import NOW, CatalogBox, make_reading
+
+PATHS = (b"a/1", b"a/2", b"a/b/3", b"ab/4", b"5")
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[CatalogBox]:
+    """A catalog with five files, and a gate that was passed."""
+    with CatalogBox(bytes(tmp_path / "catalog.db")) as box:
+        box.record_all({path: make_reading(path) for path in PATHS})
+        pass_gate(box)
+        yield box
+
+
+def pass_gate(box: CatalogBox, prefix: bytes = b"") -> None:
+    """Pass the gate, in the second in which everything else happens."""
+    with box.catalog.transaction() as c:
+        gates.set_passed(c, box.root.id, prefix, gates.get_present(c, NOW))
+
+
+def replace(
+    box: CatalogBox, path: bytes, seed: object, because: BaselineReason = BaselineReason.EDITED, now: int = NOW
+) -> None:
+    """Replace a file's baseline."""
+    record = find(box, path)
+    with box.catalog.transaction() as c:
+        replace_baseline(
+            c, box.sealer, box.root, record.id, make_reading(seed), because=because, now=now, boot_id=box.boot_id
+        )
+
+
+def remove(box: CatalogBox, path: bytes, because: BaselineReason = BaselineReason.DELETED) -> FileId:
+    """Take a file out."""
+    record = find(box, path)
+    with box.catalog.transaction() as c:
+        remove_files(c, box.sealer, box.root, [record.id], because=because, now=NOW)
+    return record.id
+
+
+def find(box: CatalogBox, path: bytes) -> FileRecord:
+    """Find a file that is there."""
+    record = box.find(path)
+    assert record is not None
+    return record
+
+
+def changes(box: CatalogBox, prefix: bytes = b"") -> Changes:
+    """Find what changed since the gate of the root, or of this part of it, was passed."""
+    with box.catalog.read() as c:
+        return find_changes(c, Target(box.root, prefix), gates.get_passed(c, box.root.id, prefix))
+
+
+def counts(found: Changes) -> tuple[int, int, int, int]:
+    """How many were rewritten, are gone, are new, and were there."""
+    return found.rewritten_count, found.removed_count, found.new_count, found.known_before
+
+
+def test_gate_is_passed_for_each_part_by_itself(box: CatalogBox) -> None:
+    """Passing again replaces what was known."""
+    pass_gate(box, b"a")
+    with box.catalog.transaction() as c:
+        gates.set_passed(c, box.root.id, b"a", Passed(NOW + 5, 7, 9))
+        assert Passed(NOW + 5, 7, 9) == gates.get_passed(c, box.root.id, b"a")
+        assert Passed(NOW, 0, 5) == gates.get_passed(c, box.root.id, b"")
+        assert gates.get_passed(c, box.root.id, b"ab") is None
+
+
+def test_nothing_happened(box: CatalogBox) -> None:
+    """What was recorded in the same second, before, is no change."""
+    assert (0, 0, 0, 5) == counts(changes(box))
+
+
+def test_what_changes_in_the_same_second_is_a_change(box: CatalogBox) -> None:
+    """No clock is asked."""
+    replace(box, b"a/1", "other")
+    remove(box, b"5")
+    box.record(b"6")
+    found = changes(box)
+
+    assert (1, 1, 1, 5) == counts(found)
+    assert ([b"a/1"], [b"5"], [b"6"]) == (found.rewritten, found.removed, [one.path for one in found.new])
+    pass_gate(box)
+    assert (0, 0, 0, 5) == counts(changes(box))
+
+
+def test_part_is_asked_about_by_itself(box: CatalogBox) -> None:
+    """A name that begins alike lies elsewhere; a file is a part as well."""
+    for prefix in (b"a", b"5"):
+        pass_gate(box, prefix)
+    for path in PATHS:
+        replace(box, path, "other")
+
+    assert [b"a/1", b"a/2", b"a/b/3"] == sorted(changes(box, b"a").rewritten)
+    assert ([b"5"], 1) == (changes(box, b"5").rewritten, changes(box, b"5").known_before)
+
+
+def test_what_was_restored_is_no_change(box: CatalogBox) -> None:
+    """Neither a rewritten file that has its content again, nor one that was gone and is back."""
+    replace(box, b"a/1", "bad")
+    replace(box, b"a/1", b"a/1")
+    remove(box, b"a/2")
+    box.record(b"a/2")
+
+    assert (0, 0, 0, 5) == counts(changes(box))
+
+
+def test_what_came_back_as_something_else_was_rewritten(box: CatalogBox) -> None:
+    """Removed and recorded anew is how some programs save."""
+    remove(box, b"a/2")
+    box.record(b"a/2", make_reading("other"))
+
+    assert (1, 0, 0, 5) == counts(changes(box))
+
+
+def test_what_came_and_went_was_never_there(box: CatalogBox) -> None:
+    """A new file that was edited is new, one that is gone again is nothing."""
+    box.record(b"new")
+    replace(box, b"new", "edited")
+    box.record(b"short-lived")
+    remove(box, b"short-lived")
+
+    assert (0, 0, 1, 5) == counts(changes(box))
+
+
+@pytest.mark.parametrize(
+    ("because", "is_change"),
+    [
+        (BaselineReason.EDITED, True),
+        (BaselineReason.ROLLED_BACK, True),
+        (BaselineReason.REWRITTEN_IN_PLACE, True),
+        (BaselineReason.GROWN, False),
+        (BaselineReason.ROTATED, False),
+        (BaselineReason.RACY, False),
+        (BaselineReason.ACCEPTED, False),
+        (BaselineReason.REPAIRED, False),
+    ],
+)
+def test_reasons_that_count(box: CatalogBox, because: BaselineReason, is_change: bool) -> None:
+    """What a person agreed to, and what lost nothing, is left out."""
+    replace(box, b"a/1", "other", because)
+
+    assert is_change == bool(changes(box).rewritten)
+
+
+def test_persons_word_begins_a_file_anew(box: CatalogBox) -> None:
+    """What was accepted is what the next change is held against."""
+    replace(box, b"a/1", "first")
+    replace(box, b"a/1", "second", BaselineReason.ACCEPTED)
+    assert not changes(box).rewritten
+    replace(box, b"a/1", "third")
+    assert [b"a/1"] == changes(box).rewritten
+    replace(box, b"a/1", "second")
+    assert not changes(box).rewritten
+
+
+def test_removal_that_was_accepted_is_left_out(box: CatalogBox) -> None:
+    """So is what was forgotten."""
+    remove(box, b"a/1", BaselineReason.ACCEPTED)
+    remove(box, b"a/2", BaselineReason.FORGOTTEN)
+
+    assert not changes(box).removed
+
+
+def test_what_a_mass_change_holds_back_counts(box: CatalogBox) -> None:
+    """It is on the disk, though not in the records."""
+    gone, other = find(box, b"a/1").id, find(box, b"ab/4").id
+    with box.catalog.transaction() as c:
+        candidates.stage_removal(c, gone, box.run_id)
+        candidates.stage_change(c, other, make_reading("x"), "changed", box.run_id, CandidateState.STAGED)
+        candidates.hold(c, box.root.id)
+
+    assert (1, 1, 0, 5) == counts(changes(box))
+    pass_gate(box, b"a")
+    assert (0, 1, 0, 3) == counts(changes(box, b"a"))
+
+
+def test_everything_is_new_to_a_gate_that_was_never_passed(box: CatalogBox) -> None:
+    """So that a sample of all is looked into."""
+    with box.catalog.read() as c:
+        found = find_changes(c, Target(box.root, b"a"), None)
+
+    assert {b"a/1", b"a/2", b"a/b/3"} == {one.path for one in found.new}
+    assert (0, 0, 3, 0) == counts(found)
+
+
+def test_new_files_are_found_beyond_one_page(box: CatalogBox) -> None:
+    """Each once, those of other roots left out."""
+    box.record_all({b"n/%d" % number: make_reading(number) for number in range(4100)})
+
+    assert 4100 == len({one.path for one in changes(box).new}) == changes(box).new_count
+
+
+def test_numbers_of_history_that_come_again_are_noticed(box: CatalogBox) -> None:
+    """History's last rows can be forgotten with their root; then the time tells."""
+    with box.catalog.transaction() as c:
+        gates.set_passed(c, box.root.id, b"", Passed(NOW, 100, 5))
+    replace(box, b"a/1", "other", now=NOW + 1)
+
+    assert [b"a/1"] == changes(box).rewritten
+
+
+def test_forgotten_root_takes_its_gate_along(box: CatalogBox) -> None:
+    """Nothing is left that points to it."""
+    with box.catalog.transaction() as c:
+        remove_root(c, box.root.id)
+        assert gates.get_passed(c, box.root.id, b"") is None
