@@ -7,6 +7,7 @@ the same place, nothing is known.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -66,14 +67,15 @@ def ensure_copy(
 ) -> CopyRecord:
     """Find a copy, or write a new one down; what was said by another place or disk of that name is forgotten."""
     mine = copy.c.root_id == root_id, copy.c.prefix == prefix, copy.c.name == name
+    stored = _store_url(url)
     row = c.execute(sa.select(copy).where(*mine)).one_or_none()
     if row is None:
-        values = {"root_id": root_id, "prefix": prefix, "name": name, "url": url, "identity": identity}
+        values = {"root_id": root_id, "prefix": prefix, "name": name, "url": stored, "identity": identity}
         c.execute(sa.insert(copy).values(**values, created_at=now))
-    elif (row.url, row.identity) != (url, identity):
+    elif (row.url, row.identity) != (stored, identity):
         for table in (copy_file, copy_reading):
             c.execute(sa.delete(table).where(table.c.copy_id == row.id))
-        c.execute(sa.update(copy).where(copy.c.id == row.id).values(url=url, identity=identity, listed_at=None))
+        c.execute(sa.update(copy).where(copy.c.id == row.id).values(url=stored, identity=identity, listed_at=None))
     return _to_record(c.execute(sa.select(copy).where(*mine)).one())
 
 
@@ -136,7 +138,21 @@ def drop_orphans(c: sa.Connection, copy_id: CopyId) -> None:
 
 
 def _to_record(row: sa.Row[Any]) -> CopyRecord:
-    return CopyRecord(row.id, row.root_id, row.prefix, row.name, row.url, row.identity, row.created_at, row.listed_at)
+    url = _restore_url(row.url)
+    return CopyRecord(row.id, row.root_id, row.prefix, row.name, url, row.identity, row.created_at, row.listed_at)
+
+
+def _store_url(url: str) -> str:
+    """Write a path that is no UTF-8 as text: its bytes as Latin-1, behind a backslash, with which no other begins."""
+    try:
+        url.encode()
+    except UnicodeEncodeError:
+        return "\\" + os.fsencode(url).decode("latin-1")
+    return url
+
+
+def _restore_url(stored: str) -> str:
+    return os.fsdecode(stored[1:].encode("latin-1")) if stored.startswith("\\") else stored
 
 
 def _to_state(row: sa.Row[Any]) -> CopyState:

@@ -31,7 +31,7 @@ _listed = sa.Table(
     sa.Column("file_id", sa.Integer, primary_key=True),
     sa.Column("size_bytes", sa.Integer),
     sa.Column("published", sa.Text, nullable=False),
-    sa.Column("times", sa.Integer, nullable=False),
+    sa.Column("is_contradictory", sa.Integer, nullable=False),
     prefixes=["TEMPORARY"],
     schema="temp",
 )
@@ -51,7 +51,7 @@ class ListedFile(NamedTuple):
 
     size_bytes: int | None
     published: tuple[tuple[str, bytes, tuple[int, ...], int], ...]
-    is_twice: bool = False
+    is_contradictory: bool = False  # listed twice, and not as one content
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,13 @@ def count_listed(c: sa.Connection) -> int:
     return int(c.execute(sa.select(sa.func.count()).select_from(_listed)).scalar_one())
 
 
+def count_below(c: sa.Connection, root_id: RootId, prefix: bytes) -> int:
+    """Count the recorded files at or below a path."""
+    joined = file.join(folder, file.c.folder_id == folder.c.id)
+    query = sa.select(sa.func.count()).select_from(joined).where(inside(root_id, prefix))
+    return int(c.execute(query).scalar_one())
+
+
 def order_files(
     c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, since: int | None = None
 ) -> tuple[int, int]:
@@ -145,7 +152,7 @@ def count_compared(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: b
 
 def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:
     """List the next files in that order; those that are gone by now are left out."""
-    columns = (*(_listed.c[name] for name in ("size_bytes", "published", "times")), copy_file.c.read_at)
+    columns = (*(_listed.c[name] for name in ("size_bytes", "published", "is_contradictory")), copy_file.c.read_at)
     joined = (
         _order.join(FILE_JOIN, _order.c.file_id == file.c.id)
         .outerjoin(_listed, _listed.c.file_id == _order.c.file_id)
@@ -153,8 +160,10 @@ def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int
     )
     query = sa.select(_order.c.seq, *columns, *RECORD_COLUMNS).select_from(joined).where(_order.c.seq > after_seq)
     return [
-        CompareRow(seq, to_record(sealer, record), _unpack(size, published, times), read_at)
-        for seq, size, published, times, read_at, *record in c.execute(query.order_by(_order.c.seq).limit(limit))
+        CompareRow(seq, to_record(sealer, record), _unpack(size, published, contradictory), read_at)
+        for seq, size, published, contradictory, read_at, *record in c.execute(
+            query.order_by(_order.c.seq).limit(limit)
+        )
     ]
 
 
@@ -165,12 +174,31 @@ _FIND = Hot(
 )
 
 
+_LONGEST = 4096  # of what is kept of one file's digests: a list may name it a million times
+_NAMES = ("file_id", "size_bytes", "published")
 _add = sqlite_insert(_listed).values(
-    {name: sa.bindparam(name) for name in ("file_id", "size_bytes", "published")} | {"times": sa.literal_column("1")}
+    {name: sa.bindparam(name) for name in _NAMES} | {"is_contradictory": sa.literal_column("0")}
 )
+_is_repeated = sa.and_(_listed.c.published == _add.excluded.published, _listed.c.published != "")
+_has_room = sa.and_(sa.func.length(_listed.c.published) < _LONGEST, _add.excluded.published != "")
 _ADD = Hot(
-    _add.on_conflict_do_update(index_elements=["file_id"], set_={"times": sa.literal_column("2")}),
-    *("file_id", "size_bytes", "published"),
+    _add.on_conflict_do_update(
+        index_elements=["file_id"],
+        set_={
+            "size_bytes": sa.func.coalesce(_listed.c.size_bytes, _add.excluded.size_bytes),
+            "published": sa.case(
+                (_is_repeated, _listed.c.published),
+                (_has_room, _listed.c.published + "\n" + _add.excluded.published),
+                else_=_listed.c.published,
+            ),
+            "is_contradictory": sa.case(
+                (sa.func.coalesce(_listed.c.size_bytes != _add.excluded.size_bytes, sa.false()), 1),
+                (sa.or_(_is_repeated, _has_room), _listed.c.is_contradictory),
+                else_=1,
+            ),
+        },
+    ),
+    *_NAMES,
 )
 
 
@@ -186,9 +214,10 @@ def _pack(listed: ListedFile) -> str:
     return json.dumps([(kind, value.hex(), sizes, parts) for kind, value, sizes, parts in listed.published])
 
 
-def _unpack(size_bytes: int | None, published: str | None, times: int | None) -> ListedFile | None:
+def _unpack(size_bytes: int | None, published: str | None, contradictory: int | None) -> ListedFile | None:
     if published is None:
         return None
-    found = json.loads(published) if published else ()
-    digests = tuple((kind, bytes.fromhex(value), tuple(sizes), parts) for kind, value, sizes, parts in found)
-    return ListedFile(size_bytes, digests, is_twice=times != 1)
+    found = [one for line in published.split("\n") if line for one in json.loads(line)]
+    digests = dict.fromkeys((kind, bytes.fromhex(value), tuple(sizes), parts) for kind, value, sizes, parts in found)
+    is_contradictory = contradictory != 0 or len({kind for kind, *_ in digests}) < len(digests)
+    return ListedFile(size_bytes, tuple(digests), is_contradictory)

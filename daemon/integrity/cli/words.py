@@ -116,14 +116,16 @@ def _describe_compared(compared: Compared) -> Iterator[str]:
 def _compared_tallies(counts: RunCounts, compared: Compared) -> str:
     named = (
         (counts.verified, "the same"),
-        (compared.stale, "STALE there"),
-        (compared.differing, "DIFFERING there"),
-        (counts.missing, "MISSING there"),
-        (counts.unreadable, "UNREADABLE there"),
-        (compared.repairable, "DAMAGED here and whole there"),
-        (compared.not_comparable, "not comparable"),
-        (counts.unstable, "changing"),
         (counts.not_due, "not looked at"),
+        (counts.skipped - compared.not_comparable, "left out"),
+        (counts.unstable, "changing"),
+        (compared.not_comparable, "not comparable"),
+        (counts.changed - compared.stale, "changed here and there alike"),
+        (counts.unreadable, "UNREADABLE there"),
+        (compared.stale, "STALE there"),
+        (counts.missing, "MISSING there"),
+        (compared.differing, "DIFFERING there"),
+        (compared.repairable, "DAMAGED here and whole there"),
     )
     parts = [f"{number:,} {name}" for number, name in named if number]
     return f": {', '.join(parts)}" if parts else ""

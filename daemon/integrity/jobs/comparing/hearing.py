@@ -115,8 +115,8 @@ class Hearing:
             self._take(row, Voice(CopyVote.NOT_COMPARABLE))
         elif listed is None:
             self._take(row, self._hear_absence(self._listing.place(record.path)))
-        elif listed.is_twice:
-            self._take(row, _cannot("it is listed twice, so it can't be told which of the two is meant"))
+        elif listed.is_contradictory:
+            self._take(row, _cannot(messages.listed_twice()))
         elif self._is_chosen(row):
             return not self._ask_remote(row)
         elif listed.published:

@@ -13,6 +13,7 @@ I3  A copy that can't be reached leaves everything as it was.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,10 @@ from integrity.catalog.rows import FileRecord
 from integrity.copies.protocol import Copy
 from integrity.copies.tree import TreeCopy
 from integrity.errors import ConfigError, CopyUnreachable
+from integrity.files.opening import stat_beneath
 from integrity.jobs.commits import Commits
 from integrity.jobs.comparing import messages
+from integrity.jobs.comparing.below import Below
 from integrity.jobs.comparing.doubts import COPY_KINDS, VOTES, Arbiter, Doubt
 from integrity.jobs.comparing.hearing import Hearing, Stated
 from integrity.jobs.comparing.listing import CopyListing
@@ -65,10 +68,20 @@ def compare_root(run: RootRun, source: Source, options: CompareOptions, compared
     until = None if options.time_limit_s is None else began_at + options.time_limit_s
     limit = Limit(run, until=until, until_bytes=options.byte_limit)
     try:
-        with source.open(run.excludes) as copy:
-            _refuse(run, copy, options)
-            known = _remember(run, source, copy)
-            Comparer(run, known, copy, options, compared, limit).run()
+        base = _find_base(run, source)
+        with source.open(Below(run.excludes, base) if base else run.excludes) as copy:
+            _refuse(run, copy, base, options)
+            is_other = _is_other(run, source, copy, base)
+            listing = CopyListing(run, copy, base, is_other=is_other)
+            if is_other:  # it has to look like the copy before it counts as that
+                listing.read()
+                run.note(NoteKind.WARNING, None, f"{copy.shown}: {messages.another_place()}")
+            known = _remember(run, source, copy, base)
+            if not is_other:
+                listing.read()
+            if not run.context.stop.is_set():
+                _tell_reached(run, known)
+            Comparer(run, known, copy, listing, options, compared, limit).run()
     except CopyUnreachable as error:
         with run.catalog.read() as connection:
             is_known = any(one.name == source.name for one in copies.find_copies(connection, run.root.id))
@@ -81,7 +94,12 @@ def compare_root(run: RootRun, source: Source, options: CompareOptions, compared
             run.open_finding(connection, FindingKind.COPY_UNREADABLE, text, copy=source.name)
 
 
-def _refuse(run: RootRun, copy: Copy, options: CompareOptions) -> None:
+def _find_base(run: RootRun, source: Source) -> bytes:
+    """Name the folder in the root that the copy is one of; empty for the root itself."""
+    return source.base[len(run.root.path.rstrip(b"/")) + 1 :]
+
+
+def _refuse(run: RootRun, copy: Copy, base: bytes, options: CompareOptions) -> None:
     """Refuse what can't be done with this copy."""
     wants_bytes = options.read or options.read_percent is not None
     if wants_bytes and not (copy.has_bytes or copy.remote_kinds):
@@ -89,23 +107,42 @@ def _refuse(run: RootRun, copy: Copy, options: CompareOptions) -> None:
     if not isinstance(copy, TreeCopy):
         return
     identity = copy.identity()
-    if (identity.fs_id, identity.folder_inode) == (run.root.identity.fs_id, run.root.identity.folder_inode):
+    if _is_same_folder(run, copy, base):
         raise ConfigError(f"{copy.shown}: is the folder itself, under another name; a copy is somewhere else")
     if identity.fs_id == run.root.identity.fs_id:
         text = f"the copy {copy.shown} lies on the same file system: what takes one, takes both"
         run.note(NoteKind.WARNING, None, text)
 
 
-def _remember(run: RootRun, source: Source, copy: Copy) -> CopyRecord:
+def _is_same_folder(run: RootRun, copy: TreeCopy, base: bytes) -> bool:
+    try:
+        own = stat_beneath(run.root_fd, base) if base else os.fstat(run.root_fd)
+    except OSError:
+        return False  # the folder is gone: its copy is what is left
+    return os.path.samestat(own, os.fstat(copy.root_fd))
+
+
+def _identify(copy: Copy) -> str | None:
+    """Write down what a mounted copy is recognised by."""
+    if not isinstance(copy, TreeCopy):
+        return None
+    found = copy.identity()
+    return f"{found.fs_id} {found.folder_inode}"
+
+
+def _is_other(run: RootRun, source: Source, copy: Copy, base: bytes) -> bool:
+    """Say whether another disk or folder is at a copy's place than when it was compared last (R5)."""
+    with run.catalog.read() as connection:
+        known = copies.find_copies(connection, run.root.id)
+    former = [one.identity for one in known if (one.name, one.prefix) == (source.name, base)]
+    return former not in ([], [_identify(copy)])
+
+
+def _remember(run: RootRun, source: Source, copy: Copy, base: bytes) -> CopyRecord:
     """Write the copy down; what was said by another disk at the same place counts no more."""
-    identity = None
-    if isinstance(copy, TreeCopy):
-        found = copy.identity()
-        identity = f"{found.fs_id} {found.folder_inode}"
     url = copy.shown if source.url.startswith("rclone:") else source.url  # only these may have secrets in them
-    prefix = source.base[len(run.root.path.rstrip(b"/")) + 1 :]
     with run.writing() as connection:
-        return copies.ensure_copy(connection, run.root.id, prefix, source.name, url, identity, now=run.now())
+        return copies.ensure_copy(connection, run.root.id, base, source.name, url, _identify(copy), now=run.now())
 
 
 def _tell_reached(run: RootRun, known: CopyRecord) -> None:
@@ -124,13 +161,21 @@ class Comparer:
         run: what it works on.
         known: the copy, as it is written down.
         copy: entered.
+        listing: what it has, read.
         options: how and how far.
         compared: counts.
         limit: when to stop.
     """
 
     def __init__(
-        self, run: RootRun, known: CopyRecord, copy: Copy, options: CompareOptions, compared: Compared, limit: Limit
+        self,
+        run: RootRun,
+        known: CopyRecord,
+        copy: Copy,
+        listing: CopyListing,
+        options: CompareOptions,
+        compared: Compared,
+        limit: Limit,
     ) -> None:
         self._run = run
         self._known = known
@@ -138,7 +183,7 @@ class Comparer:
         self._options = options
         self._compared = compared
         self._limit = limit
-        self._listing = CopyListing(run, copy, known.prefix)
+        self._listing = listing
         self._arbiter = Arbiter(run, known.id, compared)
         self._states: list[CopyState] = []
         self._doubts: list[Doubt] = []
@@ -148,11 +193,8 @@ class Comparer:
         self._files = self._bytes = self._done = 0
 
     def run(self) -> None:
-        """List, look at each file, decide, sum up."""
+        """Look at each file, decide, sum up."""
         run = self._run
-        self._listing.read()
-        if not run.context.stop.is_set():
-            _tell_reached(run, self._known)
         self._compared.extra += self._listing.extra
         with run.catalog.transaction() as connection:
             where, since = (self._known.id, run.root.id, run.prefix), self._options.since
@@ -211,7 +253,11 @@ class Comparer:
             for row in page:
                 if self._limit.is_set():
                     return
-                yield row
+                if row.listed is None and self._run.excludes.covers(row.record.path):
+                    self._run.counts.add(Tally.SKIPPED)  # recorded before it was excluded, and not looked for there
+                    self._done += 1
+                else:
+                    yield row
             if len(self._doubts) >= _DOUBTS_AT_ONCE:
                 self._settle_doubts()
 

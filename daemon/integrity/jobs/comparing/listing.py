@@ -8,19 +8,21 @@ I2  A listing that breaks off, or of which no name is recorded, proves nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from integrity.catalog.copylist import ListedFile, Listing, count_listed
+from integrity.catalog.copylist import ListedFile, Listing, count_below, count_listed
 from integrity.copies.protocol import Copy, Entry, Kind, LimitedNames, Published, Trouble
 from integrity.errors import CopyUnreachable, show_path
+from integrity.jobs.comparing import messages
 from integrity.jobs.report import NoteKind
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 _AT_ONCE = 1000
-_TROUBLES_KEPT = 100_000  # of more than that it is not known where they were
+_NAMES_BYTES_AT_ONCE = 4 << 20
+_TROUBLES_BYTES_KEPT = 32 << 20  # of more than that it is not known where they were
+_TROUBLES_TOLD = 1000
 
 
 class CopyListing:
@@ -31,17 +33,20 @@ class CopyListing:
         run: the part of the root that is compared.
         copy: entered.
         base: the folder in the root that the copy's top stands for.
+        is_other: it is another folder, or on another disk, than what was compared last under its name.
 
     Attributes:
         files: how many it listed.
         extra: how many of them only the copy has.
     """
 
-    def __init__(self, run: RootRun, copy: Copy, base: bytes) -> None:
+    def __init__(self, run: RootRun, copy: Copy, base: bytes, *, is_other: bool = False) -> None:
         self._run = run
         self._copy = copy
         self._base = base + b"/" if base else b""
+        self._is_other = is_other
         self._troubles: dict[bytes, str] = {}
+        self._trouble_count = self._trouble_bytes = 0
         self.files = 0
         self.extra = 0
 
@@ -56,7 +61,7 @@ class CopyListing:
         with run.catalog.transaction() as connection:
             kept = Listing(connection, run.root.id)
         found = self._entries(self.place(run.prefix) if len(run.prefix) > len(self._base) else b"")
-        while entries := list(islice(found, _AT_ONCE)):
+        for entries in _into_portions(found):
             if run.context.stop.is_set():
                 return
             with run.catalog.transaction() as connection:
@@ -64,13 +69,21 @@ class CopyListing:
             self.files += len(entries)
             self._take_extra(unknown)
             run.progress("list the copy", self.files, 0, files=None, size=None)
+        if self._trouble_count > _TROUBLES_TOLD:
+            run.note(NoteKind.WARNING, None, messages.more_troubles(self._trouble_count - _TROUBLES_TOLD))
+        if not run.prefix[len(self._base) :]:
+            self._refuse_strange()
+
+    def _refuse_strange(self) -> None:
+        """Conclude nothing from what can't be the copy (R5)."""
+        run = self._run
         with run.catalog.read() as connection:
-            is_strange = self.files > 0 and run.root.file_count > 0 and count_listed(connection) == 0
-        if is_strange and not run.prefix[len(self._base) :]:
-            raise CopyUnreachable(
-                f"{self._copy.shown}: none of its {self.files:,} files has the name of a recorded one: it is a copy of"
-                " something else, or of another folder of it; nothing was concluded"
-            )
+            listed = count_listed(connection)
+            files = count_below(connection, run.root.id, self._base[:-1])
+        if self.files and files and not listed:
+            raise CopyUnreachable(f"{self._copy.shown}: {messages.strange(self.files)}")
+        if self._is_other and listed * 2 < files:
+            raise CopyUnreachable(f"{self._copy.shown}: {messages.strange_and_short(listed, files)}")
 
     def place(self, path: bytes) -> bytes:
         """Make the path in the copy of a path in the root; empty for the copy's top."""
@@ -98,11 +111,15 @@ class CopyListing:
                 yield self._base + found.path, pack_entry(found)
 
     def _take_trouble(self, trouble: Trouble) -> None:
-        if len(self._troubles) >= _TROUBLES_KEPT:
-            self._troubles[b""] = "too many of its names could not be looked at"
+        self._run.is_incomplete = True
+        self._trouble_count += 1
+        self._trouble_bytes += len(trouble.path) + len(trouble.message)
+        if self._trouble_bytes > _TROUBLES_BYTES_KEPT:
+            self._troubles[b""] = messages.too_many_troubles()
         else:
             self._troubles.setdefault(trouble.path, trouble.message)
-        self._run.is_incomplete = True
+        if self._trouble_count > _TROUBLES_TOLD:
+            return
         place = f"{show_path(trouble.path)}: " if trouble.path else ""
         self._run.note(NoteKind.WARNING, None, f"in the copy: {place}{trouble.message}")
 
@@ -111,6 +128,20 @@ class CopyListing:
             if not self._run.excludes.covers(path, is_folder=False):
                 self.extra += 1
                 self._run.note(NoteKind.EXTRA, path, "is in the copy, and not here")
+
+
+def _into_portions(found: Iterator[tuple[bytes, ListedFile]]) -> Iterator[list[tuple[bytes, ListedFile]]]:
+    """Take many entries at a time, fewer where names are made up to fill memory."""
+    portion: list[tuple[bytes, ListedFile]] = []
+    size = 0
+    for one in found:
+        portion.append(one)
+        size += len(one[0])
+        if len(portion) >= _AT_ONCE or size >= _NAMES_BYTES_AT_ONCE:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
 
 
 def unpack_published(listed: ListedFile) -> tuple[Published, ...]:

@@ -21,7 +21,8 @@ from integrity.errors import ReadError, ReadInterrupted, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.read import Reader, ReadMode
 from integrity.hashing.algorithms import BLAKE3, CRC32, CRC32C, CRC64NVME, MD5, SHA1, SHA256, SHA512, XXH64, XXH128
-from integrity.hashing.digests import FileHasher, Want, pieces
+from integrity.hashing.cutter import pieces
+from integrity.hashing.digests import FileHasher, Want
 from integrity.jobs.comparing.voices import pick_checksums
 from integrity.jobs.contents import compare_content
 from integrity.model import Reading

@@ -85,6 +85,49 @@ def came_meanwhile() -> str:
     return "it came while the copy was listed; compare again"
 
 
+def listed_twice() -> str:
+    """Say that a copy's listing contradicts itself."""
+    return "the copy lists it more than once, and differently, so it can't be told which one is meant"
+
+
+def is_itself() -> str:
+    """Say that what should be a copy is the file."""
+    return "it is the file itself, by a hard link or a folder that is mounted twice: what damages one damages both"
+
+
+def another_place() -> str:
+    """Say that a copy is not where it was, though its path is the same."""
+    return (
+        "another disk or folder is there than when it was compared last; what it said of its files then counts no more"
+    )
+
+
+def strange(files: int) -> str:
+    """Say that a copy has nothing of what it should be a copy of."""
+    return (
+        f"none of its {files:,} files has the name of a recorded one: it is a copy of something else, or of another"
+        " folder of it; nothing was concluded"
+    )
+
+
+def strange_and_short(listed: int, files: int) -> str:
+    """Say that something else is in the place of a copy, and has little of what is recorded."""
+    return (
+        f"another disk or folder is there than when it was compared last, with only {listed:,} of {files:,} files:"
+        " is the copy's disk mounted? Nothing was concluded; if this is the copy from now on, make a whole backup first"
+    )
+
+
+def too_many_troubles() -> str:
+    """Say that it is not known any more which names could not be looked at."""
+    return "too many of the copy's names could not be looked at"
+
+
+def more_troubles(count: int) -> str:
+    """Count what was not told one by one."""
+    return f"in the copy: {count:,} more names could not be looked at, or are none that a copy can have"
+
+
 def other_reasons() -> str:
     """Stand for reasons that are too many to be counted one by one."""
     return "something else; each with: integrity --json compare"

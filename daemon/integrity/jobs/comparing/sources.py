@@ -80,11 +80,12 @@ def find_source(
     for configured in config.copies:
         if configured.name == text:
             return Source(text, _with_endpoint(configured.url, endpoint), configured.of, configured.verify_every_s)
-    url = _with_endpoint(_complete(text, [configured.name for configured in config.copies]), endpoint)
-    shown = open_copy(url).shown
     with catalog.read() as connection:
         roots = find_roots(connection)
         known = find_copies(connection)
+    written = next((one.url for one in known if one.name == text), text)  # as findings and their commands name it
+    url = _with_endpoint(_complete(written, [configured.name for configured in config.copies]), endpoint)
+    shown = open_copy(url).shown
     base = _find_base(known, roots, shown, paths)
     if base is None:
         base = _choose_base(roots, [root.path for root in config.roots], text, paths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,10 +16,12 @@ from integrity.copies.tree import TreeCopy
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.files.devices import find_device
 from integrity.files.errorbudget import ErrorBudget
+from integrity.files.opening import stat_beneath
 from integrity.files.read import Reader, ReadMode
 from integrity.hashing.engine import Done, Engine, Partial, Result, Resume, Task
 from integrity.jobs.checkpoints import LARGE_BYTES
 from integrity.jobs.commits import Commits
+from integrity.jobs.comparing import messages
 from integrity.jobs.comparing.hearing import Hearing, Take
 from integrity.jobs.comparing.listing import CopyListing
 from integrity.jobs.comparing.readings import READING
@@ -26,6 +29,7 @@ from integrity.jobs.comparing.voices import Level, Voice
 from integrity.jobs.contents import Difference, compare_blocks, compare_content
 from integrity.jobs.idset import IdSet
 from integrity.jobs.limit import Limit
+from integrity.model import Reading
 from integrity.verdict import CopyVote
 
 if TYPE_CHECKING:
@@ -59,6 +63,7 @@ class TreeReading:
     ) -> None:
         self._run = run
         self._copy_id = known.id
+        self._root_fd = copy.root_fd
         self._listing = listing
         self._hearing = hearing
         self._take = take
@@ -138,10 +143,24 @@ class TreeReading:
             found = Difference(is_same=False, is_catalog_damaged=True)
         elif bad_before:
             found = Difference(is_same=False, bad_blocks=bad_before + found.bad_blocks)
+        if self._is_itself(row, done.reading):
+            self._run.counts.bytes_read += done.reading.bytes_read
+            self._take(row, Voice(CopyVote.NOT_COMPARABLE, reason=messages.is_itself()))
+            return
         if done.task.resume is not None or record.id in self._parts_read:
             with self._run.writing() as connection:
                 copyreadings.drop_reading(connection, self._copy_id, record.id)
         self._hearing.take_reading(row, done.reading, found)
+
+    def _is_itself(self, row: CompareRow, reading: Reading) -> bool:
+        """Say whether what was read is no copy, but the recorded file."""
+        if reading.witness.inode != row.record.witness.inode:
+            return False
+        try:
+            there = stat_beneath(self._root_fd, self._listing.place(row.record.path))
+            return os.path.samestat(there, stat_beneath(self._run.root_fd, row.record.path))
+        except OSError:
+            return False  # one of them is gone
 
     def _failed(self, row: CompareRow, error: ReadError) -> None:
         self._bad.pop(self._listing.place(row.record.path), None)
