@@ -48,7 +48,7 @@ ffibuilder.cdef(
     #define FILE_BATCH_READ ...
     typedef struct {
         uint64_t status; uint64_t size_bytes; int64_t mtime_ns; int64_t ctime_ns; uint64_t inode; uint64_t offset;
-        uint8_t md5[16];
+        uint8_t md5[16]; uint8_t crc64nvme[8];
     } file_batch_record;
     typedef struct { const char *text; size_t text_bytes; size_t count; } file_batch_paths;
     size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
@@ -56,6 +56,7 @@ ffibuilder.cdef(
     size_t load_batch_read(const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena, size_t arena_bytes,
                            file_batch_record *records);
     int file_batch_digest(const uint8_t *arena, file_batch_record *records, size_t count);
+    void file_batch_crc64(const uint8_t *arena, file_batch_record *records, size_t count);
 
     #define FOLDER_BATCH_LISTED ...
     #define FOLDER_BATCH_NOT_MINE ...

@@ -1,5 +1,5 @@
 /*
- * Many small files in one arena, whichever way each of them is read, and their MD5s.
+ * Many small files in one arena, whichever way each of them is read, and their digests.
  *
  * Decides where contents lie and when the arena is full; what a file must be to be read is the reader's. Nothing here
  * prints, aborts, allocates or keeps state: every buffer is the caller's.
@@ -17,7 +17,7 @@
 /* Where contents begin in the arena: a multiple of this, a cache line. */
 #define FILE_BATCH_ALIGNMENT 64U
 
-/* One file, all in native byte order and without padding: 64 bytes. */
+/* One file, all in native byte order and without padding: 72 bytes. */
 typedef struct {
     uint64_t status;
     uint64_t size_bytes;
@@ -25,7 +25,8 @@ typedef struct {
     int64_t ctime_ns;
     uint64_t inode;
     uint64_t offset; /* of the content in the arena */
-    uint8_t md5[16]; /* zeros until file_batch_digest */
+    uint8_t md5[16];      /* zeros until file_batch_digest */
+    uint8_t crc64nvme[8]; /* the most significant byte first; zeros until file_batch_crc64 */
 } file_batch_record;
 
 /* Paths that stand one after the other, each closed by a NUL byte. */
@@ -42,7 +43,7 @@ typedef struct {
 
 /*
  * Read one file of at most ${limit_bytes} into ${to}, of which ${room_bytes} are left, and fill in its record, all zeros
- * so far, but for the status, the offset and the MD5.
+ * so far, but for the status, the offset and the digests.
  */
 typedef int (*file_batch_reader)(const void *context, const char *path, uint64_t limit_bytes, uint8_t *to,
                                  size_t room_bytes, file_batch_record *record);
@@ -61,5 +62,8 @@ size_t file_batch_fill(file_batch_reader read_one, const void *context, const fi
  * Refuse (-1) as md5_init does.
  */
 int file_batch_digest(const uint8_t *arena, file_batch_record *records, size_t count);
+
+/* Write the CRC-64/NVME of each of them, too. The caller has made sure that crc64_select finds a path. */
+void file_batch_crc64(const uint8_t *arena, file_batch_record *records, size_t count);
 
 #endif

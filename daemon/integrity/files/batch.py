@@ -16,15 +16,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity._native import ffi, lib
-from integrity.files.packed import digest, pack
+from integrity.files.packed import digest, digest_crc64, pack
 from integrity.files.racy import RacyWindow
 from integrity.model import Witness
 
 if TYPE_CHECKING:
     from integrity._native import CData
 
-_RECORD = struct.Struct("=QQqqqQ16s")
-"""``file_batch_record`` of native/file_batch.h: status, size, mtime, ctime, inode (folded), offset, MD5."""
+_RECORD = struct.Struct("=QQqqqQ16s8s")
+"""``file_batch_record`` of native/file_batch.h: status, size, mtime, ctime, inode (folded), offset, MD5, CRC."""
 
 _READ = lib.FILE_BATCH_READ
 
@@ -35,6 +35,7 @@ class CachedFile(NamedTuple):
     witness: Witness
     data: memoryview
     md5: bytes | None
+    crc64nvme: bytes | None = None
 
 
 class BatchReader:
@@ -45,7 +46,7 @@ class BatchReader:
         self._begin_window = begin_window
 
     def read(
-        self, paths: Sequence[bytes], limit_bytes: int, arena: memoryview, *, md5: bool = False
+        self, paths: Sequence[bytes], limit_bytes: int, arena: memoryview, *, md5: bool = False, crc64nvme: bool = False
     ) -> list[CachedFile | None]:
         """
         Read files until the arena is full.
@@ -55,6 +56,7 @@ class BatchReader:
             limit_bytes: larger files are left alone.
             arena: writable.
             md5: digest them, all side by side.
+            crc64nvme: digest them with CRC-64/NVME; only where ``hashing.crc64`` says that C computes it.
 
         Returns:
             One entry for each of the first so many paths, at least one: None for a file to be read the long way.
@@ -68,19 +70,23 @@ class BatchReader:
         in_doubt = window.end()
         if md5:
             digest(to, packed, done)
-        return _decode(packed.records, done, in_doubt, arena, has_md5=md5)
+        if crc64nvme:
+            digest_crc64(to, packed, done)
+        return _decode(packed.records, done, in_doubt, arena, has_md5=md5, has_crc=crc64nvme)
 
 
 def _decode(
-    records: CData, count: int, in_doubt: tuple[int, int], arena: memoryview, *, has_md5: bool
+    records: CData, count: int, in_doubt: tuple[int, int], arena: memoryview, *, has_md5: bool, has_crc: bool
 ) -> list[CachedFile | None]:
     files: list[CachedFile | None] = []
     since_ns, until_ns = in_doubt
-    for status, size, mtime_ns, ctime_ns, inode, offset, md5 in islice(_RECORD.iter_unpack(ffi.buffer(records)), count):
+    rows = islice(_RECORD.iter_unpack(ffi.buffer(records)), count)
+    for status, size, mtime_ns, ctime_ns, inode, offset, md5, crc in rows:
         if status != _READ:
             files.append(None)
             continue
         is_racy = since_ns <= mtime_ns <= until_ns or since_ns <= ctime_ns <= until_ns
         witness = Witness(size, mtime_ns, ctime_ns, inode, is_racy)
-        files.append(CachedFile(witness, arena[offset : offset + size], md5 if has_md5 else None))
+        data = arena[offset : offset + size]
+        files.append(CachedFile(witness, data, md5 if has_md5 else None, crc if has_crc else None))
     return files

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from integrity._native import ffi, lib
 from integrity.files.packed import digest, pack
 
-_RECORD = struct.Struct("=QQ24xQ16s")
+_RECORD = struct.Struct("=QQ24xQ16s8x")
 """``file_batch_record`` of native/file_batch.h: status, size, offset, MD5."""
 
 _READ = lib.FILE_BATCH_READ

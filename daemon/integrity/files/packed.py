@@ -53,3 +53,8 @@ def digest(arena: CData, packed: Packed, count: int) -> None:
     """
     if lib.file_batch_digest(arena, packed.records, count) != 0:
         raise NativeError("cannot compute MD5: the C core fails its self-test; set INTEGRITY_NATIVE=off")
+
+
+def digest_crc64(arena: CData, packed: Packed, count: int) -> None:
+    """Write the CRC-64/NVME of those files into their records; only where ``hashing.crc64`` says that C computes it."""
+    lib.file_batch_crc64(arena, packed.records, count)
