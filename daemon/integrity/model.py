@@ -21,6 +21,7 @@ CopyId = NewType("CopyId", int)
 
 MD5_BYTES = 16
 XXH3_128_BYTES = 16
+CRC64NVME_BYTES = 8
 BLAKE3_BYTES = 32
 
 ByteRange = tuple[int, int]
@@ -214,7 +215,8 @@ class Digests:
     The digests of a whole file; None where one was not computed.
 
     ``md5`` is None for very sparse files, ``xxh3_128`` and ``blake3`` when a recording was resumed in mid-file (their
-    state can't be saved). Then the blocks judge.
+    state can't be saved). Then the blocks judge. ``crc64nvme`` judges copies only: it is what S3 keeps of whole
+    objects, 8 bytes, the most significant first. It comes with new baselines, and only where the C core computes it.
     """
 
     md5: bytes | None = None
@@ -226,14 +228,16 @@ class Digests:
 @dataclass(frozen=True, slots=True)
 class Blocks:
     """
-    The digests of a file's blocks, packed: 16 bytes a block each, in the order of the file.
+    The digests of a file's blocks, packed: 16 bytes a block each (8 of CRC-64/NVME), in the order of the file.
 
-    The last block may be shorter than ``block_size_bytes``. ``md5`` is empty when only XXH3 was asked for.
+    The last block may be shorter than ``block_size_bytes``. ``md5`` and ``crc64nvme`` are empty when only XXH3 was
+    asked for.
     """
 
     block_size_bytes: int
     xxh3_128: bytes
     md5: bytes = b""
+    crc64nvme: bytes = b""
 
     def __len__(self) -> int:
         return len(self.xxh3_128) // XXH3_128_BYTES

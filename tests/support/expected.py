@@ -5,8 +5,15 @@ from __future__ import annotations
 import hashlib
 
 import xxhash
+from awscrt import checksums
 
 from integrity.model import Blocks
+
+
+def expect_crc64nvme(content: bytes) -> bytes:
+    """Digest ``content`` as S3 does."""
+    value: int = checksums.crc64nvme(content)
+    return value.to_bytes(8, "big")
 
 
 def expect_blocks(content: bytes, size: int) -> Blocks:
@@ -16,4 +23,5 @@ def expect_blocks(content: bytes, size: int) -> Blocks:
         size,
         xxh3_128=b"".join(xxhash.xxh3_128_digest(block) for block in blocks),
         md5=b"".join(hashlib.md5(block).digest() for block in blocks),
+        crc64nvme=b"".join(expect_crc64nvme(block) for block in blocks),
     )

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -18,6 +22,8 @@ from integrity.hashing.digests import (
     FileHasher,
     ProbeHasher,
     Want,
+    combine_crc64nvme,
+    confirming,
     digest_probe,
     digest_whole,
     feed_side_by_side,
@@ -27,7 +33,7 @@ from integrity.hashing.digests import (
     without_chain,
 )
 from integrity.model import Blocks, Digests
-from support.expected import expect_blocks
+from support.expected import expect_blocks, expect_crc64nvme
 
 ALL = recording(blake3=True)
 Feed = Callable[[FileHasher, Segment], None]
@@ -42,7 +48,8 @@ FEEDS = pytest.mark.parametrize("feed", [FileHasher.feed, feed_both])
 
 
 def expect_digests(content: bytes) -> Digests:
-    return Digests(hashlib.md5(content).digest(), xxhash.xxh3_128_digest(content), blake3(content).digest())
+    md5, xxh3 = hashlib.md5(content).digest(), xxhash.xxh3_128_digest(content)
+    return Digests(md5, xxh3, blake3(content).digest(), expect_crc64nvme(content))
 
 
 def cut(content: bytes, pieces: Sequence[tuple[int, bool]]) -> tuple[bytes, list[Segment]]:
@@ -113,6 +120,7 @@ def test_blocks_can_be_taken_on_the_way(
 
     assert expect_blocks(content, block_size).xxh3_128 == b"".join(blocks.xxh3_128 for _, blocks in parts)
     assert expect_blocks(content, block_size).md5 == b"".join(blocks.md5 for _, blocks in parts)
+    assert expect_blocks(content, block_size).crc64nvme == b"".join(blocks.crc64nvme for _, blocks in parts)
     for (first, blocks), (second, _) in pairwise(parts):
         assert first + len(blocks) == second
 
@@ -122,7 +130,7 @@ def test_blocks_can_be_taken_on_the_way(
 def test_resumed_digests_equal_undisturbed_ones(
     feed: Feed, pieces: list[tuple[int, bool]], resume_at: int, block_size: int
 ) -> None:
-    """MD5 goes on from its saved state and blocks from their border; XXH3 and BLAKE3 of the file are not to be had."""
+    """MD5 goes on from its saved state, blocks from their border, the CRC comes of them; XXH3 and BLAKE3 are lost."""
     content, segments = cut(CONTENT, pieces)
     start = min(resume_at * block_size, len(content) // block_size * block_size)
     before, behind = split(segments, start)
@@ -140,10 +148,12 @@ def test_resumed_digests_equal_undisturbed_ones(
     assert digests.md5 == hashlib.md5(content).digest()
     assert start // block_size == first
     if start:
-        assert (None, None) == (digests.xxh3_128, digests.blake3)
+        assert (None, None, None) == (digests.xxh3_128, digests.blake3, digests.crc64nvme)
     if blocks is not None and first_blocks is not None:
         whole = expect_blocks(content, block_size)
         assert (whole.xxh3_128, whole.md5) == (first_blocks.xxh3_128 + blocks.xxh3_128, first_blocks.md5 + blocks.md5)
+        joined = Blocks(block_size, whole.xxh3_128, crc64nvme=first_blocks.crc64nvme + blocks.crc64nvme)
+        assert combine_crc64nvme(joined, len(content)) == (expect_crc64nvme(content) if content else None)
 
 
 def test_resumed_without_a_state_has_no_digest_of_the_whole() -> None:
@@ -177,10 +187,12 @@ def test_long_holes_count_as_zeros(feed: Feed, block_size: int) -> None:
 def test_whole_files_have_only_what_is_wanted(size: int) -> None:
     """A file in one piece gets each digest that was asked for, and no other."""
     data = memoryview(CONTENT[:size])
-    md5, xxh3, b3 = (getattr(expect_digests(bytes(data)), name) for name in ("md5", "xxh3_128", "blake3"))
+    expected = expect_digests(bytes(data))
+    md5, xxh3 = expected.md5, expected.xxh3_128
 
-    assert Digests(md5, xxh3, b3) == digest_whole(data, ALL)
-    assert Digests(md5, xxh3) == digest_whole(data, recording(blake3=False))
+    assert expected == digest_whole(data, ALL)
+    assert replace(expected, blake3=None) == digest_whole(data, recording(blake3=False))
+    assert Digests(md5, xxh3) == digest_whole(data, confirming(blake3=False))
     assert Digests(None, xxh3) == digest_whole(data, verifying(is_one_block=True, deep=False, blake3=False))
     assert Digests() == digest_whole(data, Want())
 
@@ -237,4 +249,31 @@ def test_very_sparse_files_have_no_digest_of_the_whole() -> None:
 
     want = without_chain(ALL)
 
-    assert (False, True) == (want.needs_chain, want.needs_blocks)
+    assert (False, True, True) == (want.needs_chain, want.needs_blocks, want.crc64nvme)
+
+
+@given(size=st.integers(0, 4000), missing=st.integers(0, 3), block_size=st.integers(1, 500))
+def test_crc_of_a_file_comes_from_all_of_its_blocks(size: int, missing: int, block_size: int) -> None:
+    """It is that of its bytes in one piece; if a block has none there is none."""
+    blocks = expect_blocks(CONTENT[:size], block_size)
+    part = Blocks(block_size, blocks.xxh3_128, crc64nvme=blocks.crc64nvme[missing * 8 :])
+
+    is_there = size > 0 and missing == 0
+    assert (expect_crc64nvme(CONTENT[:size]) if is_there else None) == combine_crc64nvme(part, size)
+
+
+def test_only_recording_asks_for_the_crc() -> None:
+    """What judges a recorded file need not compute what the catalog may not have of it."""
+    wants = [verifying(is_one_block=one, deep=deep, blake3=True) for one in (False, True) for deep in (False, True)]
+
+    assert recording(blake3=False).crc64nvme
+    assert not any(want.crc64nvme for want in [*wants, confirming(blake3=True)])
+
+
+def test_nobody_waits_for_the_stand_in() -> None:
+    """Without the C core files are recorded without a CRC: in Python it takes longer than reading a disk."""
+    script = "from integrity.hashing.digests import recording; print(recording(blake3=False).crc64nvme)"
+    environment = {**os.environ, "INTEGRITY_NATIVE": "off"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == ["False"]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import xxhash
+from awscrt import checksums
 
 from integrity.errors import DeviceFailing, DeviceStalled, ReadInterrupted, Unreadable, Vanished
 from integrity.files.errorbudget import ErrorBudget
@@ -20,7 +21,7 @@ from integrity.hashing.digests import Want, recording
 from integrity.hashing.engine import Done, Engine, Failed, Partial, Result, Resume, Task
 from integrity.hashing.shared import BUFFER_BYTES
 from integrity.model import Digests, ReadHow
-from support.expected import expect_blocks
+from support.expected import expect_blocks, expect_crc64nvme
 from support.faultfs import FaultFS, Rule
 from support.reading import let_age, reading
 from support.shapes import put_sparse
@@ -46,7 +47,8 @@ def make_tasks(files: dict[bytes, bytes], want: Want = WANT, block_size: int = M
 
 
 def expect_digests(content: bytes) -> Digests:
-    return Digests(hashlib.md5(content).digest(), xxhash.xxh3_128_digest(content))
+    md5, xxh3 = hashlib.md5(content).digest(), xxhash.xxh3_128_digest(content)
+    return Digests(md5, xxh3, crc64nvme=expect_crc64nvme(content))
 
 
 def one_done(results: Iterable[Result]) -> Done:
@@ -165,13 +167,18 @@ class TestAnswers:
             reached = begin + length <= size
             assert (xxhash.xxh3_128_digest(content[begin : begin + length]) if reached else None) == done.probe
 
-    def test_very_sparse_files_have_blocks_only(self, tmp_path: Path) -> None:
-        """Nobody wants to wait for the MD5 of zeros that were never stored."""
+    def test_very_sparse_files_have_blocks_and_their_crc(self, tmp_path: Path) -> None:
+        """Nobody wants to wait for the MD5 of zeros that were never stored; the CRC costs nothing."""
         put_sparse(tmp_path / "f", 5 << 30, [(0, b"x" * 8192)])
         with reading(tmp_path) as reader:
             done = one_done(Engine(reader, jobs=1).run([Task(b"f", 5 << 30, WANT, 64 * MIB)]))
 
-        assert (Digests(), 80) == (done.reading.digests, len(done.reading.blocks or ()))
+        zeros = checksums.crc64nvme(bytes(64 * MIB))
+        crc64nvme = checksums.crc64nvme(b"x" * 8192 + bytes(64 * MIB - 8192))
+        for _ in range(79):
+            crc64nvme = checksums.combine_crc64nvme(crc64nvme, zeros, 64 * MIB)
+        assert Digests(crc64nvme=crc64nvme.to_bytes(8, "big")) == done.reading.digests
+        assert len(done.reading.blocks or ()) == 80
 
     def test_an_error_of_ours_reaches_the_consumer(self, tmp_path: Path) -> None:
         """What is no answer about a file ends the run, instead of leaving it to wait for ever."""
@@ -254,6 +261,7 @@ class TestStopping:
         whole = expect_blocks(files[task.path], self.BLOCK)
         assert whole.md5 == b"".join(one.md5 for one in blocks if one is not None)
         assert whole.xxh3_128 == b"".join(one.xxh3_128 for one in blocks if one is not None)
+        assert whole.crc64nvme == b"".join(one.crc64nvme for one in blocks if one is not None)
 
     @pytest.mark.parametrize("jobs", [1, 2])
     def test_a_stopped_file_goes_on_where_it_was(self, tmp_path: Path, jobs: int) -> None:
@@ -277,6 +285,7 @@ class TestStopping:
         whole = expect_blocks(files[task.path], self.BLOCK)
         assert whole.md5 == b"".join(one.md5 for one in blocks if one is not None)
         assert whole.xxh3_128 == b"".join(one.xxh3_128 for one in blocks if one is not None)
+        assert whole.crc64nvme == b"".join(one.crc64nvme for one in blocks if one is not None)
         assert Digests(md5=hashlib.md5(files[task.path]).digest()) == done.reading.digests
 
     def test_a_file_that_has_changed_is_read_from_its_beginning(self, tmp_path: Path) -> None:

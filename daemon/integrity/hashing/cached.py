@@ -1,5 +1,5 @@
 """
-The short way for small files that lie in memory: a whole batch is read and digested in two calls of the C core.
+The short way for small files that lie in memory: a whole batch is read and digested in three calls of the C core.
 
 What it gives is what the long way would have given, field by field; what it does not take goes the long way. Importing
 this module fails with ImportError where the extension cannot be loaded.
@@ -35,11 +35,12 @@ class CachedFiles:
         limit_bytes = min(len(arena), min(task.block_size_bytes for task in tasks))
         paths = [task.path for task in tasks]
         wants_md5 = any(task.want.md5 for task in tasks)
+        wants_crc = any(task.want.crc64nvme for task in tasks)
         done: list[Done] = []
         left: list[Task] = []
         position = 0
         while position < len(tasks):
-            files = self._reader.read(paths[position:], limit_bytes, arena, md5=wants_md5)
+            files = self._reader.read(paths[position:], limit_bytes, arena, md5=wants_md5, crc64nvme=wants_crc)
             for task, file in zip(tasks[position:], files, strict=False):
                 if file is None:
                     left.append(task)
@@ -50,8 +51,8 @@ class CachedFiles:
 
 
 def _digest(task: Task, file: CachedFile) -> Done:
-    """Digest a file whose MD5 is known already."""
-    witness, data, md5 = file
-    digests = digest_whole(data, task.want, md5=md5)
+    """Digest a file of which some digests are known already."""
+    witness, data, md5, crc64nvme = file
+    digests = digest_whole(data, task.want, md5=md5, crc64nvme=crc64nvme)
     reading = Reading(witness, digests, None, ReadHow.CACHE_POSSIBLE, witness.size_bytes)
     return Done(task, reading, 0, None if task.probe is None else digest_probe(task.probe, data))

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from integrity.hashing.crc64_standin import VALUE_BYTES
 
-__all__ = ["VALUE_BYTES", "combine", "combine_blocks", "crc64", "digest_blocks", "find_path"]
+__all__ = ["VALUE_BYTES", "combine", "combine_blocks", "crc64", "digest_blocks", "find_path", "is_native", "pack"]
 
 
-def _is_native_usable() -> bool:
+def _find_native() -> bool:
     """Load the C core, limit it to the path that is set, and say whether it is right."""
     setting = os.environ.get("INTEGRITY_NATIVE", "")
     if setting == "off":
@@ -34,18 +34,24 @@ def _is_native_usable() -> bool:
     return crc64_native.get_path() is not None
 
 
-_is_native = _is_native_usable()
+is_native = _find_native()
+"""Whether the C core computes. Nobody should be made to wait for the stand-in who did not ask for these values."""
 
-if TYPE_CHECKING or _is_native:
+if TYPE_CHECKING or is_native:
     # A type checker needs one of them to speak of; the tests hold both to the same behaviour.
     from integrity.hashing.crc64_native import combine, combine_blocks, crc64, digest_blocks
 else:
     from integrity.hashing.crc64_standin import combine, combine_blocks, crc64, digest_blocks
 
 
+def pack(value: int) -> bytes:
+    """Write a value as bytes, as the catalog and S3 do."""
+    return value.to_bytes(VALUE_BYTES, "big")
+
+
 def find_path() -> str:
     """Name what computes: a path of the C core, or ``python``."""
-    if not _is_native:
+    if not is_native:
         return "python"
     from integrity.hashing import crc64_native
 

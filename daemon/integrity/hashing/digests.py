@@ -7,27 +7,28 @@ fed in order, as segments that may end anywhere: block digests do not depend on 
 I1  Digests of a file with holes equal those of the same bytes written out as zeros.
 I2  ``chain`` and ``cut_blocks`` share no state, so two threads may run them on the same segment.
 I3  ``feed`` gives what the two give; the C core then computes the MD5 of the file beside that of its blocks.
+
+CRC-64/NVME is kept for the sake of copies in S3. That of a file of several blocks is put together from theirs, at next
+to no cost, so very sparse and resumed files have it, too. It is taken with new baselines only, for which nobody reads a
+file that is recorded already, and only where the C core computes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from itertools import repeat
-from typing import NamedTuple
 
 from blake3 import blake3
 from xxhash import xxh3_128, xxh3_128_digest
 
 from integrity.files.read import Segment
+from integrity.hashing import crc64
+from integrity.hashing.cutter import BlockCutter, Md5Work, pieces
 from integrity.hashing.md5 import Md5, digest_many, native_status
 from integrity.model import Blocks, ByteRange, Digests
 
 SPARSE_HOLES_BYTES = 1 << 30
 """Files with more holes than this, and than data, get no whole-file digests: 1 TiB of zeros takes MD5 20 minutes."""
-
-_ZEROS = memoryview(bytes(1 << 20))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,11 @@ class Want:
     blake3: bool = False
     block_md5: bool = False
     block_xxh3_128: bool = False
+    crc64nvme: bool = False  # of both
 
     @property
     def needs_chain(self) -> bool:
-        """Say whether any digest runs over the whole file."""
+        """Say whether any digest runs over the whole file; that of the CRCs is put together."""
         return self.md5 or self.xxh3_128 or self.blake3
 
     @property
@@ -53,7 +55,7 @@ class Want:
 
 def recording(*, blake3: bool) -> Want:
     """Ask for all that is kept of a file when it is recorded."""
-    return Want(md5=True, xxh3_128=True, blake3=blake3, block_md5=True, block_xxh3_128=True)
+    return replace(confirming(blake3=blake3), crc64nvme=crc64.is_native)
 
 
 def verifying(*, is_one_block: bool, deep: bool, blake3: bool) -> Want:
@@ -63,7 +65,7 @@ def verifying(*, is_one_block: bool, deep: bool, blake3: bool) -> Want:
 
 def confirming(*, blake3: bool) -> Want:
     """Ask for XXH3 and MD5 side by side, which tells a wrong file from a wrong catalog (R3)."""
-    return recording(blake3=blake3)
+    return Want(md5=True, xxh3_128=True, blake3=blake3, block_md5=True, block_xxh3_128=True)
 
 
 def without_chain(want: Want) -> Want:
@@ -76,15 +78,34 @@ def is_very_sparse(size_bytes: int, hole_bytes: int) -> bool:
     return hole_bytes > SPARSE_HOLES_BYTES and hole_bytes * 2 > size_bytes
 
 
-def digest_whole(data: memoryview, want: Want, *, md5: bytes | None = None) -> Digests:
-    """Digest a file that is in memory as one piece: the short way for small files. ``md5`` is its MD5, if known."""
+def digest_whole(data: memoryview, want: Want, *, md5: bytes | None = None, crc64nvme: bytes | None = None) -> Digests:
+    """
+    Digest a file that is in memory as one piece: the short way for small files.
+
+    Args:
+        data: all of it.
+        want: which digests.
+        md5: its MD5, if known.
+        crc64nvme: its CRC, if known.
+    """
     if want.md5 and md5 is None:
         md5 = Md5(data).digest()
+    if want.crc64nvme and crc64nvme is None:
+        crc64nvme = crc64.pack(crc64.crc64(data))
     return Digests(
         md5=md5 if want.md5 else None,
         xxh3_128=xxh3_128_digest(data) if want.xxh3_128 else None,
         blake3=blake3(data).digest() if want.blake3 else None,
+        crc64nvme=crc64nvme if want.crc64nvme else None,
     )
+
+
+def combine_crc64nvme(blocks: Blocks, size_bytes: int) -> bytes | None:
+    """Put the CRC of a file together from those of all its blocks; None if they are not there."""
+    count = -(-size_bytes // blocks.block_size_bytes)
+    if not count or len(blocks.crc64nvme) != count * crc64.VALUE_BYTES:
+        return None
+    return crc64.pack(crc64.combine_blocks(blocks.crc64nvme, blocks.block_size_bytes, size_bytes))
 
 
 def digest_probe(probe: ByteRange, data: memoryview) -> bytes | None:
@@ -126,9 +147,12 @@ class FileHasher:
         self._xxh3 = xxh3_128() if want.xxh3_128 and not is_resumed else None
         self._blake3 = blake3() if want.blake3 and not is_resumed else None
         self._blocks = (
-            _BlockCutter(want, block_size_bytes) if want.needs_blocks and size_bytes > block_size_bytes else None
+            BlockCutter(block_size_bytes, md5=want.block_md5, crc64nvme=want.crc64nvme)
+            if want.needs_blocks and size_bytes > block_size_bytes
+            else None
         )
         self._first_block = start // block_size_bytes
+        self._crc64 = 0 if want.crc64nvme and self._blocks is None and not is_resumed else None
         self._probe = None if probe is None or probe[0] < start else ProbeHasher(probe)
 
     def feed(self, segment: Segment) -> None:
@@ -165,6 +189,8 @@ class FileHasher:
             self._xxh3.update(piece)
         if self._blake3 is not None:
             self._blake3.update(piece)
+        if self._crc64 is not None:
+            self._crc64 = crc64.crc64(piece, self._crc64)
 
     def cut_blocks(self, segment: Segment) -> None:
         """Feed the digests of the blocks, and the probe."""
@@ -205,33 +231,22 @@ class FileHasher:
         return None if self._probe is None else self._probe.digest()
 
     def digests(self) -> Digests:
-        """Give the digests of everything fed so far; end the last, short block."""
+        """
+        Give the digests of everything fed so far; end the last, short block.
+
+        Without the CRC if blocks were taken before: who has them all puts it together.
+        """
+        crc64nvme = None if self._crc64 is None else crc64.pack(self._crc64)
         if self._blocks is not None:
             self._blocks.end()
+            if not self._first_block:
+                crc64nvme = self._blocks.combine_crc64nvme()
         return Digests(
             md5=None if self._md5 is None else self._md5.digest(),
             xxh3_128=None if self._xxh3 is None else self._xxh3.digest(),
             blake3=None if self._blake3 is None else self._blake3.digest(),
+            crc64nvme=crc64nvme,
         )
-
-
-def pieces(segment: Segment) -> Iterator[memoryview]:
-    """Cut a hole into pieces of zeros; data is one piece."""
-    if segment.data is not None:
-        yield segment.data
-        return
-    whole, rest = divmod(segment.length, len(_ZEROS))
-    yield from repeat(_ZEROS, whole)
-    if rest:
-        yield _ZEROS[:rest]
-
-
-class Md5Work(NamedTuple):
-    """MD5s that can be computed side by side: streams with what is to be appended, whole messages, and who waits."""
-
-    streams: list[tuple[Md5, memoryview]]
-    messages: list[memoryview]
-    finish: Callable[[list[bytes]], None]  # takes the digests of the messages
 
 
 def feed_side_by_side(fed: Sequence[tuple[FileHasher, Segment]]) -> None:
@@ -269,100 +284,3 @@ class ProbeHasher:
 def _slice(segment: Segment, begin: int, end: int) -> Segment:
     data = None if segment.data is None else segment.data[begin - segment.offset : end - segment.offset]
     return Segment(begin, end - begin, data)
-
-
-class _BlockCutter:
-    """Digest blocks of one size from pieces that end anywhere."""
-
-    def __init__(self, want: Want, size_bytes: int) -> None:
-        self._size = size_bytes
-        self._wants_md5 = want.block_md5
-        self._md5s: list[bytes] = []
-        self._xxh3s: list[bytes] = []
-        self._open = 0  # bytes in the block that is not complete
-        self._md5 = Md5()
-        self._xxh3 = xxh3_128()
-
-    @property
-    def count(self) -> int:
-        return len(self._xxh3s)
-
-    def feed(self, data: memoryview) -> None:
-        """Take the next bytes."""
-        work = self.feed_all_but_md5(data)
-        work.finish(digest_many(work.messages, beside=work.streams))
-
-    def feed_all_but_md5(self, data: memoryview) -> Md5Work:
-        """Take the next bytes, all but for their MD5; only what begins behind the open block has to wait for that."""
-        head = data[: min(self._size - self._open, len(data)) if self._open else 0]  # goes to the open block
-        whole = (len(data) - len(head)) // self._size
-        blocks = [data[at : at + self._size] for at in range(len(head), len(head) + whole * self._size, self._size)]
-        rest = data[len(head) + whole * self._size :]  # opens the next one
-        is_full = self._open + len(head) == self._size
-        self._feed_xxh3(head, blocks, rest, is_full=is_full)
-        self._open = (self._open + len(data)) % self._size
-        if not self._wants_md5:
-            return Md5Work([], [], _nothing)
-        return Md5Work([(self._md5, head or rest)], blocks, partial(self._finish_md5, rest=rest if is_full else None))
-
-    def _finish_md5(self, md5s: list[bytes], rest: memoryview | None) -> None:
-        """Take the digests of whole blocks; with ``rest`` the open block has become full before them."""
-        if rest is not None:
-            self._md5s.append(self._md5.digest())
-            self._md5.reset()
-            self._md5.update(rest)
-        self._md5s += md5s
-
-    def _feed_xxh3(self, head: memoryview, blocks: list[memoryview], rest: memoryview, *, is_full: bool) -> None:
-        self._xxh3.update(head)
-        if is_full:
-            self._xxh3s.append(self._xxh3.digest())
-            self._xxh3.reset()
-        self._xxh3s += [xxh3_128_digest(block) for block in blocks]
-        self._xxh3.update(rest)
-
-    def feed_zeros(self, length: int) -> None:
-        """Take a hole; whole blocks of zeros have all the same digests."""
-        if self._open:
-            first = min(self._size - self._open, length)
-            self._feed_pieces(first)
-            length -= first
-        whole, rest = divmod(length, self._size)
-        if whole:
-            md5, xxh3 = _zero_block(self._size)
-            self._xxh3s.extend([xxh3] * whole)
-            if self._wants_md5:
-                self._md5s.extend([md5] * whole)
-        self._feed_pieces(rest)
-
-    def _feed_pieces(self, length: int) -> None:
-        for piece in pieces(Segment(0, length, None)):
-            self.feed(piece)
-
-    def end(self) -> None:
-        """Close the open block, which may be short."""
-        if not self._open:
-            return
-        self._xxh3s.append(self._xxh3.digest())
-        self._xxh3.reset()
-        if self._wants_md5:
-            self._md5s.append(self._md5.digest())
-            self._md5.reset()
-        self._open = 0
-
-    def take(self) -> Blocks:
-        blocks = Blocks(self._size, xxh3_128=b"".join(self._xxh3s), md5=b"".join(self._md5s))
-        self._xxh3s.clear()
-        self._md5s.clear()
-        return blocks
-
-
-def _nothing(_: list[bytes]) -> None:
-    """Wait for no MD5."""
-
-
-@lru_cache(maxsize=16)
-def _zero_block(size_bytes: int) -> tuple[bytes, bytes]:
-    """Digest a block of zeros: MD5, XXH3-128."""
-    zeros = bytes(size_bytes)
-    return Md5(zeros).digest(), xxh3_128_digest(zeros)

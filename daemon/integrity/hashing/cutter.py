@@ -1,0 +1,170 @@
+"""
+The digests of a file's blocks, from pieces of it that end anywhere.
+
+A block of zeros is digested once: a hole costs nothing but its place in the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from itertools import repeat
+from typing import NamedTuple
+
+from xxhash import xxh3_128, xxh3_128_digest
+
+from integrity.files.read import Segment
+from integrity.hashing import crc64
+from integrity.hashing.md5 import Md5, digest_many
+from integrity.model import Blocks
+
+_ZEROS = memoryview(bytes(1 << 20))
+
+
+def pieces(segment: Segment) -> Iterator[memoryview]:
+    """Cut a hole into pieces of zeros; data is one piece."""
+    if segment.data is not None:
+        yield segment.data
+        return
+    whole, rest = divmod(segment.length, len(_ZEROS))
+    yield from repeat(_ZEROS, whole)
+    if rest:
+        yield _ZEROS[:rest]
+
+
+class Md5Work(NamedTuple):
+    """MD5s that can be computed side by side: streams with what is to be appended, whole messages, and who waits."""
+
+    streams: list[tuple[Md5, memoryview]]
+    messages: list[memoryview]
+    finish: Callable[[list[bytes]], None]  # takes the digests of the messages
+
+
+class BlockCutter:
+    """Digest blocks of one size from pieces that end anywhere."""
+
+    def __init__(self, size_bytes: int, *, md5: bool, crc64nvme: bool) -> None:
+        self._size = size_bytes
+        self._wants_md5 = md5
+        self._wants_crc64 = crc64nvme
+        self._md5s: list[bytes] = []
+        self._xxh3s: list[bytes] = []
+        self._crc64s = bytearray()
+        self._fed = 0  # bytes in these blocks and in the open one
+        self._open = 0  # bytes in the block that is not complete
+        self._md5 = Md5()
+        self._xxh3 = xxh3_128()
+        self._crc64 = 0
+
+    @property
+    def count(self) -> int:
+        """Count the blocks that are complete and were not taken."""
+        return len(self._xxh3s)
+
+    def feed(self, data: memoryview) -> None:
+        """Take the next bytes."""
+        work = self.feed_all_but_md5(data)
+        work.finish(digest_many(work.messages, beside=work.streams))
+
+    def feed_all_but_md5(self, data: memoryview) -> Md5Work:
+        """Take the next bytes, all but for their MD5; only what begins behind the open block has to wait for that."""
+        head = data[: min(self._size - self._open, len(data)) if self._open else 0]  # goes to the open block
+        whole = (len(data) - len(head)) // self._size
+        blocks = [data[at : at + self._size] for at in range(len(head), len(head) + whole * self._size, self._size)]
+        rest = data[len(head) + whole * self._size :]  # opens the next one
+        is_full = self._open + len(head) == self._size
+        self._feed_xxh3(head, blocks, rest, is_full=is_full)
+        if self._wants_crc64:
+            self._feed_crc64(head, data[len(head) : len(data) - len(rest)], rest, is_full=is_full)
+        self._fed += len(data)
+        self._open = (self._open + len(data)) % self._size
+        if not self._wants_md5:
+            return Md5Work([], [], _nothing)
+        return Md5Work([(self._md5, head or rest)], blocks, partial(self._finish_md5, rest=rest if is_full else None))
+
+    def _finish_md5(self, md5s: list[bytes], rest: memoryview | None) -> None:
+        """Take the digests of whole blocks; with ``rest`` the open block has become full before them."""
+        if rest is not None:
+            self._md5s.append(self._md5.digest())
+            self._md5.reset()
+            self._md5.update(rest)
+        self._md5s += md5s
+
+    def _feed_xxh3(self, head: memoryview, blocks: list[memoryview], rest: memoryview, *, is_full: bool) -> None:
+        self._xxh3.update(head)
+        if is_full:
+            self._xxh3s.append(self._xxh3.digest())
+            self._xxh3.reset()
+        self._xxh3s += [xxh3_128_digest(block) for block in blocks]
+        self._xxh3.update(rest)
+
+    def _feed_crc64(self, head: memoryview, blocks: memoryview, rest: memoryview, *, is_full: bool) -> None:
+        if head:
+            self._crc64 = crc64.crc64(head, self._crc64)
+        if is_full:
+            self._crc64s += crc64.pack(self._crc64)
+            self._crc64 = 0
+        if blocks:
+            self._crc64s += crc64.digest_blocks(blocks, self._size)
+        if rest:
+            self._crc64 = crc64.crc64(rest, self._crc64)
+
+    def feed_zeros(self, length: int) -> None:
+        """Take a hole; whole blocks of zeros have all the same digests."""
+        if self._open:
+            first = min(self._size - self._open, length)
+            self._feed_pieces(first)
+            length -= first
+        whole, rest = divmod(length, self._size)
+        if whole:
+            md5, xxh3, crc = _zero_block(self._size, needs_crc64=self._wants_crc64)
+            self._fed += whole * self._size
+            self._xxh3s.extend([xxh3] * whole)
+            if self._wants_md5:
+                self._md5s.extend([md5] * whole)
+            self._crc64s += crc * whole
+        self._feed_pieces(rest)
+
+    def _feed_pieces(self, length: int) -> None:
+        for piece in pieces(Segment(0, length, None)):
+            self.feed(piece)
+
+    def end(self) -> None:
+        """Close the open block, which may be short."""
+        if not self._open:
+            return
+        self._xxh3s.append(self._xxh3.digest())
+        self._xxh3.reset()
+        if self._wants_md5:
+            self._md5s.append(self._md5.digest())
+            self._md5.reset()
+        if self._wants_crc64:
+            self._crc64s += crc64.pack(self._crc64)
+            self._crc64 = 0
+        self._open = 0
+
+    def combine_crc64nvme(self) -> bytes | None:
+        """Put the CRC of all blocks together; None if they have none. The last block has ended."""
+        if not self._wants_crc64:
+            return None
+        return crc64.pack(crc64.combine_blocks(self._crc64s, self._size, self._fed))
+
+    def take(self) -> Blocks:
+        """Hand over the digests of the complete blocks, and forget them."""
+        blocks = Blocks(self._size, b"".join(self._xxh3s), b"".join(self._md5s), bytes(self._crc64s))
+        self._xxh3s.clear()
+        self._md5s.clear()
+        self._crc64s.clear()
+        self._fed = self._open
+        return blocks
+
+
+def _nothing(_: list[bytes]) -> None:
+    """Wait for no MD5."""
+
+
+@lru_cache(maxsize=16)
+def _zero_block(size_bytes: int, *, needs_crc64: bool) -> tuple[bytes, bytes, bytes]:
+    """Digest a block of zeros: MD5, XXH3-128, CRC-64/NVME."""
+    zeros = bytes(size_bytes)
+    return Md5(zeros).digest(), xxh3_128_digest(zeros), crc64.pack(crc64.crc64(zeros)) if needs_crc64 else b""
