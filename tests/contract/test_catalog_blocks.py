@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from integrity.catalog import blocks, checkpoints
-from integrity.catalog.blocks import BLOCKS_PER_RUN, BlockRun, expand, pack_runs
+from integrity.catalog.blocks import BLOCKS_PER_RUN, BlockRun, expand, has_sound_shape, pack_runs
 from integrity.catalog.checkpoints import Purpose
 from integrity.catalog.tables import block_run, checkpoint_run
 from integrity.model import Blocks, Digests, Witness
@@ -22,17 +23,19 @@ TIB_BLOCKS = MIB
 pieces = st.lists(st.tuples(st.sampled_from([b"0", b"1", b"?"]), st.integers(1, 2600)), min_size=1, max_size=5)
 
 
-def build(parts: list[tuple[bytes, int]]) -> Blocks:
+def build(parts: list[tuple[bytes, int]], *, has_crc: bool = True) -> Blocks:
     """Make blocks of stretches: equal ones of two kinds, or all different."""
-    xxh3_128 = b"".join(digest(n, 16 * n) if kind == b"?" else kind * 16 * n for kind, n in parts)
-    return Blocks(MIB, xxh3_128, xxh3_128[::-1])
+    xxh3_128, crc64nvme = (
+        b"".join(digest(n, size * n) if kind == b"?" else kind * size * n for kind, n in parts) for size in (16, 8)
+    )
+    return Blocks(MIB, xxh3_128, xxh3_128[::-1], crc64nvme if has_crc else b"")
 
 
 @settings(max_examples=60, deadline=None)
-@given(pieces)
-def test_packed_runs_hold_every_block(parts: list[tuple[bytes, int]]) -> None:
+@given(pieces, st.booleans())
+def test_packed_runs_hold_every_block(parts: list[tuple[bytes, int]], has_crc: bool) -> None:
     """Whatever is packed comes out as it was, run by run, each found in exactly one row."""
-    original = build(parts)
+    original = build(parts, has_crc=has_crc)
     rows = list(pack_runs(original))
     found = []
     for run in range(-(-len(original) // BLOCKS_PER_RUN)):
@@ -41,8 +44,10 @@ def test_packed_runs_hold_every_block(parts: list[tuple[bytes, int]]) -> None:
         assert digests is not None
         found.append(digests)
 
-    assert b"".join(md5 for md5, _ in found) == original.md5
-    assert b"".join(xxh3_128 for _, xxh3_128 in found) == original.xxh3_128
+    assert b"".join(md5 for md5, _, _ in found) == original.md5
+    assert b"".join(xxh3_128 for _, xxh3_128, _ in found) == original.xxh3_128
+    assert b"".join(crc64nvme for _, _, crc64nvme in found) == original.crc64nvme
+    assert all(has_sound_shape(row) for row in rows)
     assert sum(row.block_count for row in rows) == len(original)
 
 
@@ -60,13 +65,36 @@ def test_appended_windows_are_what_one_reading_would_be(parts: list[tuple[bytes,
         start = 0
         for cut in [*cuts, len(original)]:
             end = min(start + cut, len(original))
-            at = slice(start * 16, end * 16)
-            checkpoints.append_runs(c, box.sealer, number, Blocks(MIB, original.xxh3_128[at], original.md5[at]))
+            checkpoints.append_runs(c, box.sealer, number, cut_out(original, start, end))
             start = end
         _save(box, c, start * MIB)
         found = checkpoints.load_checkpoint(c, box.sealer, box.root.id, b"big", Purpose.RECORD)
         assert found is not None
-        assert checkpoints.load_checkpoint_blocks(c, found).xxh3_128 == original.xxh3_128[: start * 16]
+        assert checkpoints.load_checkpoint_blocks(c, found) == cut_out(original, 0, start)
+
+
+@pytest.mark.parametrize(("first_has_crc", "second_has_crc"), [(False, True), (True, False)])
+@pytest.mark.parametrize("first_count", [3, 1024, 1500])
+def test_windows_of_which_one_has_no_crc_have_none(
+    box: CatalogBox, first_count: int, *, first_has_crc: bool, second_has_crc: bool
+) -> None:
+    """A reading that another version began goes on; CRCs of some of the blocks are of no use to anybody."""
+    original = make_blocks("a", 1600)
+    with box.catalog.transaction() as c:
+        number = _save(box, c, 0)
+        for start, end, has_crc in ((0, first_count, first_has_crc), (first_count, 1600, second_has_crc)):
+            part = cut_out(original, start, end)
+            checkpoints.append_runs(c, box.sealer, number, part if has_crc else replace(part, crc64nvme=b""))
+        _save(box, c, 1600 * MIB)
+        found = checkpoints.load_checkpoint(c, box.sealer, box.root.id, b"big", Purpose.RECORD)
+        assert found is not None
+        assert checkpoints.load_checkpoint_blocks(c, found) == replace(original, crc64nvme=b"")
+
+
+def cut_out(blocks_of_it: Blocks, start: int, end: int) -> Blocks:
+    """Take some of the blocks."""
+    at, crc_at = slice(start * 16, end * 16), slice(start * 8, end * 8)
+    return Blocks(MIB, blocks_of_it.xxh3_128[at], blocks_of_it.md5[at], blocks_of_it.crc64nvme[crc_at])
 
 
 def _save(box: CatalogBox, c: sa.Connection, offset_bytes: int, witness: Witness = WITNESS) -> int:
@@ -82,13 +110,13 @@ def _save(box: CatalogBox, c: sa.Connection, offset_bytes: int, witness: Witness
 
 def test_tebibyte_of_holes_costs_one_row(box: CatalogBox) -> None:
     """A sparse file does not fill the catalog with digests of zeros."""
-    holes = Blocks(MIB, b"\x99" * 16 * TIB_BLOCKS, b"\x77" * 16 * TIB_BLOCKS)
+    holes = Blocks(MIB, b"\x99" * 16 * TIB_BLOCKS, b"\x77" * 16 * TIB_BLOCKS, b"\x55" * 8 * TIB_BLOCKS)
     file_id = box.record(b"disk.img", make_reading("sparse", digests=Digests(), blocks=holes, size_bytes=1 << 40))
     with box.catalog.read() as c:
         [row] = c.execute(sa.select(block_run)).all()
-        assert len(row.md5) + len(row.xxh3_128) == 32
+        assert len(row.md5) + len(row.xxh3_128) + len(row.crc64nvme) == 40
         last = blocks.load_run(c, box.sealer, file_id, 1, TIB_BLOCKS // BLOCKS_PER_RUN - 1)
-        assert last == BlockRun(b"\x77" * 16 * 1024, b"\x99" * 16 * 1024, is_sealed=True)
+        assert last == BlockRun(b"\x77" * 16 * 1024, b"\x99" * 16 * 1024, is_sealed=True, crc64nvme=b"\x55" * 8 * 1024)
         assert blocks.load_run(c, box.sealer, file_id, 1, TIB_BLOCKS // BLOCKS_PER_RUN) is None
 
 
@@ -101,6 +129,7 @@ def test_runs_are_loaded_by_number(box: CatalogBox) -> None:
 
     assert [None if run is None else len(run.xxh3_128) // 16 for run in runs] == [1024, 1024, 452, None]
     assert b"".join(run.md5 for run in runs if run is not None) == original.md5
+    assert b"".join(run.crc64nvme for run in runs if run is not None) == original.crc64nvme
 
 
 def test_blocks_without_md5_are_kept_without_it(box: CatalogBox) -> None:
@@ -120,6 +149,9 @@ def test_blocks_without_md5_are_kept_without_it(box: CatalogBox) -> None:
         "UPDATE block_run SET block_count = 2000000000000",
         "UPDATE block_run SET block_count = -1",
         "UPDATE block_run SET xxh3_128 = x''",
+        "UPDATE block_run SET crc64nvme = randomblob(length(crc64nvme))",
+        "UPDATE block_run SET crc64nvme = x''",
+        "UPDATE block_run SET crc64nvme = zeroblob(8)",
         "UPDATE block_run SET seal = randomblob(16)",
     ],
 )
@@ -196,6 +228,7 @@ def test_blocks_of_another_witness_are_dropped(box: CatalogBox) -> None:
         "UPDATE checkpoint SET mtime_ns = 0",
         "UPDATE checkpoint SET bad_blocks = '[1]'",
         "UPDATE checkpoint_run SET xxh3_128 = randomblob(length(xxh3_128)) WHERE run = 1",
+        "UPDATE checkpoint_run SET crc64nvme = zeroblob(length(crc64nvme)) WHERE run = 1",
         "DELETE FROM checkpoint_run WHERE run = 0",
         "DELETE FROM checkpoint_run WHERE run = 1",
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from integrity.catalog import blocks, candidates, files, findings
@@ -97,6 +99,22 @@ def test_promoted_change_becomes_the_baseline(box: CatalogBox) -> None:
     assert box.check_tally().is_right
 
 
+def test_change_without_a_crc_becomes_the_baseline_without_it(box: CatalogBox) -> None:
+    """What was read where the C core can't compute it, or staged by an older version, is as good."""
+    file_id = box.record(b"a")
+    blocks_of_it = replace(make_blocks("new", 2), crc64nvme=b"")
+    digests = replace(make_digests("new"), crc64nvme=None)
+    stage(box, file_id, make_reading("new", digests=digests, blocks=blocks_of_it, size_bytes=2 * MIB))
+    assert promote(box, file_id)
+
+    assert box.get(file_id).digests == digests
+    with box.catalog.read() as c:
+        assert blocks.load_blocks(c, box.sealer, file_id, 2, MIB) == blocks_of_it
+        [old] = files.history_of(c, box.root.id, file_id)
+    assert old.digests == make_digests(b"a")
+    assert box.check_tally().is_right
+
+
 def test_promoted_removal_takes_the_file_out(box: CatalogBox) -> None:
     """The file is history, and found again by its content."""
     file_id = box.record(b"a")
@@ -136,6 +154,9 @@ def test_file_with_an_open_finding_keeps_its_candidate_frozen(box: CatalogBox) -
     "damage",
     [
         "UPDATE candidate SET md5 = randomblob(16)",
+        "UPDATE candidate SET crc64nvme = randomblob(8)",
+        "UPDATE candidate SET crc64nvme = NULL",
+        "UPDATE block_run SET crc64nvme = zeroblob(16)",
         "UPDATE candidate SET mtime_ns = mtime_ns + 1",
         "UPDATE candidate SET because = 'grown'",
         "UPDATE candidate SET read_how = 'x'",

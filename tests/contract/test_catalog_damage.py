@@ -17,12 +17,12 @@ from integrity.errors import CatalogError
 from integrity.model import Digests
 from support.catalogs import MIB, CatalogBox, digest, make_blocks, make_reading
 
-SEALED = ("name", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "md5", "xxh3_128", "blake3")
+SEALED = ("name", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "md5", "xxh3_128", "blake3", "crc64nvme")
 NOT_SEALED = {"recorded_at", "reason", "verified_at", "read_how", "boot_id", "is_suspect", "is_frozen"}
 
 
 def record_one(box: CatalogBox) -> None:
-    digests = Digests(digest("m"), digest("x"), digest("b", 32))
+    digests = Digests(digest("m"), digest("x"), digest("b", 32), digest("c", 8))
     box.record(b"d/a", make_reading("a", digests=digests, blocks=make_blocks("a", 2), size_bytes=2 * MIB))
 
 
@@ -60,6 +60,7 @@ def test_every_flipped_bit_of_a_sealed_field_is_noticed(box: CatalogBox, column:
         "UPDATE root SET token = randomblob(16)",
         "UPDATE file SET md5 = NULL",
         "UPDATE file SET blake3 = NULL",
+        "UPDATE file SET crc64nvme = NULL",
         "UPDATE file SET block_size_bytes = NULL",
         "UPDATE file SET md5 = zeroblob(17)",
         "UPDATE file SET reason = 'recordee'",
@@ -74,6 +75,17 @@ def test_damage_around_the_row_is_noticed(box: CatalogBox, damage: str) -> None:
 
     assert len(check.broken) == check.broken_count == 1
     assert not check.is_right
+
+
+@pytest.mark.parametrize("value", ["zeroblob(8)", "x''"])
+def test_row_of_an_older_version_cannot_come_to_a_crc(box: CatalogBox, value: str) -> None:
+    """None was taken, so one that stands there is damage; what stands for none is NULL alone."""
+    digests = Digests(digest("m"), digest("x"))
+    file_id = box.record(b"a", make_reading("a", digests=digests))
+    assert box.get(file_id).digests == digests
+    box.damage(f"UPDATE file SET crc64nvme = {value}")
+
+    assert not box.get(file_id).is_sealed
 
 
 def test_rows_that_changed_places_are_noticed(box: CatalogBox) -> None:

@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from integrity.catalog import maintenance, tables
 from integrity.catalog.connect import Catalog
 from integrity.catalog.upgrade import run_migrations, shipped_scripts, upgrade
 from integrity.errors import CatalogError, SchemaMismatch
-from support.catalogs import MIB, NOW, CatalogBox, make_blocks, make_reading
+from integrity.model import Reading
+from support.catalogs import MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading
 
 BAD_STEP = """
 import sqlalchemy as sa
@@ -68,12 +70,19 @@ def dump(path: bytes) -> list[str]:
         return list(db.iterdump())
 
 
+def without_crc(reading: Reading) -> Reading:
+    """Make of a reading what versions up to 0002 knew of a file."""
+    blocks = None if reading.blocks is None else replace(reading.blocks, crc64nvme=b"")
+    return replace(reading, digests=replace(reading.digests, crc64nvme=None), blocks=blocks)
+
+
 @pytest.fixture
 def filled(tmp_path: Path) -> Iterator[CatalogBox]:
     """Give a catalog with a row of each kind that a step might lose."""
     with CatalogBox(bytes(tmp_path / "catalog.db")) as box:
-        box.record_all({b"d/%d" % number: make_reading(number) for number in range(5)})
-        box.record(b"large", make_reading("large", blocks=make_blocks("large", 1500), size_bytes=1500 * MIB))
+        box.record_all({b"d/%d" % number: without_crc(make_reading(number)) for number in range(5)})
+        large = make_reading("large", blocks=make_blocks("large", 1500), size_bytes=1500 * MIB)
+        box.record(b"large", without_crc(large))
         yield box
 
 
@@ -138,7 +147,10 @@ def test_catalog_of_the_first_version_is_upgraded_by_who_writes(filled: CatalogB
         Catalog.open(filled.path, writes=False)
 
     with filled.reopen() as catalog:
-        filled.record(b"new")
+        old, new = filled.find(b"d/1"), filled.get(filled.record(b"new"))
+        assert old is not None
+        assert (old.is_sealed, old.digests) == (True, replace(make_digests(1), crc64nvme=None))
+        assert (new.is_sealed, new.digests) == (True, make_digests(b"new"))
         assert maintenance.check(catalog).is_right
         with catalog.transaction() as c:
             values = {"schedule": "scrub", "root_id": filled.root.id, "due_at": None, "started_at": NOW}

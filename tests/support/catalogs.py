@@ -37,12 +37,13 @@ def digest(seed: object, length: int = 16) -> bytes:
 
 def make_digests(seed: object) -> Digests:
     """Make digests of a small file."""
-    return Digests(digest(("md5", seed)), digest(("xxh3", seed)))
+    return Digests(digest(("md5", seed)), digest(("xxh3", seed)), crc64nvme=digest(("crc", seed), 8))
 
 
 def make_blocks(seed: object, count: int, *, block_size_bytes: int = MIB) -> Blocks:
     """Make digests of ``count`` blocks, all different."""
-    return Blocks(block_size_bytes, digest(("x", seed), 16 * count), digest(("m", seed), 16 * count))
+    xxh3_128, md5, crc64nvme = (digest((name, seed), size * count) for name, size in (("x", 16), ("m", 16), ("c", 8)))
+    return Blocks(block_size_bytes, xxh3_128, md5, crc64nvme)
 
 
 def make_reading(

@@ -32,10 +32,12 @@ def baselines(catalog: AnyPath) -> dict[bytes, tuple[object, ...]]:
     with closing(sqlite3.connect(catalog)) as db:
         rows = db.execute(
             "SELECT root.path, folder.path, name, size_bytes, mtime_ns, ctime_ns, inode, md5, xxh3_128, blake3,"
-            " block_size_bytes, version, reason, is_frozen, verified_at IS NULL, file.id"
+            " block_size_bytes, version, reason, is_frozen, verified_at IS NULL, crc64nvme, file.id"
             " FROM file JOIN folder ON folder.id = folder_id JOIN root ON root.id = root_id"
         ).fetchall()
-        runs = db.execute("SELECT file_id, version, run, block_count, md5, xxh3_128 FROM block_run").fetchall()
+        runs = db.execute(
+            "SELECT file_id, version, run, block_count, md5, xxh3_128, crc64nvme FROM block_run"
+        ).fetchall()
     blocks: dict[object, list[tuple[object, ...]]] = {}
     for file_id, *run in sorted(runs):
         blocks.setdefault(file_id, []).append(tuple(run))

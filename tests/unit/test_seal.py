@@ -15,6 +15,7 @@ TOKEN = bytes(range(16))
 PATH = b"2019/img_1.jpg"
 WITNESS = Witness(1000, 1_600_000_000_123_456_789, 1_700_000_000_123_456_789, 4711)
 DIGESTS = Digests(b"m" * 16, b"x" * 16, b"b" * 32)
+WITH_CRC = replace(DIGESTS, crc64nvme=b"c" * 8)
 
 
 def seal(
@@ -48,6 +49,8 @@ def test_same_fields_give_the_same_seal_of_sixteen_bytes() -> None:
         seal(digests=replace(DIGESTS, md5=None)),
         seal(digests=replace(DIGESTS, xxh3_128=None)),
         seal(digests=replace(DIGESTS, blake3=None)),
+        seal(digests=WITH_CRC),
+        seal(digests=replace(WITH_CRC, crc64nvme=bytes(8))),
         seal(digests=replace(DIGESTS, md5=DIGESTS.xxh3_128, xxh3_128=DIGESTS.md5)),
         seal(block_size_bytes=None),
         seal(block_size_bytes=0),
@@ -68,6 +71,26 @@ def test_bytes_cannot_wander_between_path_and_digests() -> None:
     other = seal(path=b"a", digests=Digests(b"m" * 16, b"x" * 16))
 
     assert one != other
+
+
+def test_rows_without_a_crc_have_the_seals_that_they_always_had() -> None:
+    """Catalogs of versions that knew no CRC stay right, and what they computed is written here."""
+    run = 1, 1, 0, 2, b"m" * 32, b"x" * 32
+
+    assert seal().hex() == "27b1a2b027868df6218a6d4e1c685f0a"
+    assert seal(digests=Digests(b"m" * 16), block_size_bytes=None).hex() == "c8e9cf9d32c3003aa6fe8d36d55cbc71"
+    assert seal(key=b"secret").hex() == "cab0129d52aa172a8f27469dacdab3e3"
+    assert Sealer().seal_run(*run).hex() == "e648c5256a2b7eae2436478ceed087f3"
+    assert Sealer().seal_run(*run, b"").hex() == "e648c5256a2b7eae2436478ceed087f3"
+    assert Sealer(b"secret").seal_run(*run).hex() == "7cc0d118f402d5c68679733ebab2aea9"
+
+
+def test_crc_cannot_pass_for_the_end_of_another_digest() -> None:
+    """The same bytes are sealed otherwise where the header counts them to the digest before."""
+    long_blake3 = replace(DIGESTS, blake3=b"b" * 32 + b"c" * 8)
+
+    assert seal(digests=WITH_CRC) != seal(digests=long_blake3)
+    assert seal(digests=Digests(crc64nvme=b"c" * 8)) != seal(digests=Digests(md5=b"c" * 8))
 
 
 @settings(max_examples=200)
@@ -102,9 +125,12 @@ def test_runs_are_sealed_with_their_place() -> None:
         sealer.seal_run(1, 1, 0, 3, b"m" * 32, b"x" * 32),
         sealer.seal_run(1, 1, 0, 2, b"x" * 32, b"m" * 32),
         sealer.seal_run(1, 1, 0, 2, b"", b"m" * 32 + b"x" * 32),
+        sealer.seal_run(1, 1, 0, 2, b"m" * 32, b"x" * 32, b"c" * 16),
+        sealer.seal_run(1, 1, 0, 2, b"m" * 32, b"x" * 32, bytes(16)),
+        sealer.seal_run(1, 1, 0, 2, b"m" * 32, b"x" * 32 + b"c" * 16),
     }
 
-    assert len(others) == 6
+    assert len(others) == 9
     assert right not in others
 
 

@@ -1,14 +1,15 @@
 """
 Digests of blocks, packed 1,024 to a row.
 
-A row is either literal (16 bytes for each of its blocks) or uniform: any number of blocks with equal digests, which
-are stored once. So the holes of a sparse file of 1 TiB cost one row, and nobody needs to know what a digest of zeros
-is. A row of ``block_count`` blocks begins at block 1,024 * ``run``; the next row's ``run`` follows from it.
+A row is either literal (16 bytes for each of its blocks, 8 of a CRC) or uniform: any number of blocks with equal
+digests, which are stored once. So the holes of a sparse file of 1 TiB cost one row, and nobody needs to know what a
+digest of zeros is. A row of ``block_count`` blocks begins at block 1,024 * ``run``; the next row's ``run`` follows from
+it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -17,21 +18,21 @@ from integrity.catalog.hot import Hot
 from integrity.catalog.rows import require_rising
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import block_run
-from integrity.model import MD5_BYTES, XXH3_128_BYTES, Blocks, FileId
+from integrity.model import CRC64NVME_BYTES, MD5_BYTES, XXH3_128_BYTES, Blocks, FileId
 
 BLOCKS_PER_RUN = 1024
-"""Blocks in one ``block_run``: 32 KiB of digests, so a window of 1 GiB costs one row of small size to append."""
+"""Blocks in one ``block_run``: 40 KiB of digests, so a window of 1 GiB costs one row of small size to append."""
 
 CANDIDATE_VERSION = 0
 """Under which the blocks of a candidate are stored; baselines begin with 1."""
 
 _PAGE = 500
-_BYTES_PER_RUN = BLOCKS_PER_RUN * XXH3_128_BYTES
 
-_NAMES = ("file_id", "version", "run", "block_count", "md5", "xxh3_128", "seal")
+_PACKED = ("run", "block_count", "md5", "xxh3_128", "crc64nvme")  # the fields of PackedRun
+_NAMES = ("file_id", "version", *_PACKED, "seal")
 _INSERT = Hot(sa.insert(block_run).values({name: sa.bindparam(name) for name in _NAMES}), *_NAMES)
 _COVERING = Hot(
-    sa.select(*(block_run.c[name] for name in ("run", "block_count", "md5", "xxh3_128", "seal")))
+    sa.select(*(block_run.c[name] for name in (*_PACKED, "seal")))
     .where(
         block_run.c.file_id == sa.bindparam("file_id"),
         block_run.c.version == sa.bindparam("version"),
@@ -53,11 +54,12 @@ _DELETE = Hot(
 
 
 class BlockRun(NamedTuple):
-    """The digests of up to 1,024 blocks, 16 bytes each."""
+    """The digests of up to 1,024 blocks, 16 bytes each, and their CRCs, 8 bytes each."""
 
     md5: bytes  # empty: none were taken
     xxh3_128: bytes
     is_sealed: bool  # False: the row is damaged, its digests judge nobody
+    crc64nvme: bytes = b""  # empty: none were taken, as by versions that did not know it
 
 
 class PackedRun(NamedTuple):
@@ -67,14 +69,27 @@ class PackedRun(NamedTuple):
     block_count: int
     md5: bytes
     xxh3_128: bytes
+    crc64nvme: bytes = b""
+
+
+def join_blocks(block_size_bytes: int, parts: Sequence[Blocks]) -> Blocks:
+    """Put digests of neighbouring blocks together; a kind that one of the parts lacks is nobody's."""
+    has_md5 = all(len(part.md5) == len(part) * MD5_BYTES for part in parts)
+    has_crc64nvme = all(len(part.crc64nvme) == len(part) * CRC64NVME_BYTES for part in parts)
+    return Blocks(
+        block_size_bytes,
+        b"".join(part.xxh3_128 for part in parts),
+        b"".join(part.md5 for part in parts) if has_md5 else b"",
+        b"".join(part.crc64nvme for part in parts) if has_crc64nvme else b"",
+    )
 
 
 def pack_runs(blocks: Blocks, first_run: int = 0) -> Iterator[PackedRun]:
     """Cut digests of blocks into rows, neighbouring uniform runs with equal digests in one."""
     uniform: PackedRun | None = None
-    for number, start in enumerate(range(0, len(blocks.xxh3_128), _BYTES_PER_RUN), first_run):
-        row = _pack(number, blocks.md5[start : start + _BYTES_PER_RUN], blocks.xxh3_128[start : start + _BYTES_PER_RUN])
-        if uniform is not None and (uniform.md5, uniform.xxh3_128) == (row.md5, row.xxh3_128):
+    for number, start in enumerate(range(0, len(blocks), BLOCKS_PER_RUN), first_run):
+        row = _pack(number, blocks, start, min(start + BLOCKS_PER_RUN, len(blocks)))
+        if uniform is not None and uniform[2:] == row[2:]:
             uniform = uniform._replace(block_count=uniform.block_count + row.block_count)
             continue
         if uniform is not None:
@@ -86,21 +101,27 @@ def pack_runs(blocks: Blocks, first_run: int = 0) -> Iterator[PackedRun]:
         yield uniform
 
 
-def _pack(run: int, md5: bytes, xxh3_128: bytes) -> PackedRun:
-    count = len(xxh3_128) // XXH3_128_BYTES
-    if xxh3_128 == xxh3_128[:XXH3_128_BYTES] * count and md5 == md5[:MD5_BYTES] * count:
-        return PackedRun(run, count, md5[:MD5_BYTES], xxh3_128[:XXH3_128_BYTES])
-    return PackedRun(run, count, md5, xxh3_128)
+def _pack(run: int, blocks: Blocks, start: int, end: int) -> PackedRun:
+    """Make a row of the blocks from ``start`` to ``end``."""
+    count = end - start
+    values = (
+        blocks.md5[start * MD5_BYTES : end * MD5_BYTES],
+        blocks.xxh3_128[start * XXH3_128_BYTES : end * XXH3_128_BYTES],
+        blocks.crc64nvme[start * CRC64NVME_BYTES : end * CRC64NVME_BYTES],
+    )
+    if all(value == value[: len(value) // count] * count for value in values):
+        return PackedRun(run, count, *(value[: len(value) // count] for value in values))
+    return PackedRun(run, count, *values)
 
 
-def expand(row: PackedRun, run: int) -> tuple[bytes, bytes] | None:
-    """Take the digests (MD5, XXH3) of one run out of a stored row; None if the row does not reach that far."""
+def expand(row: PackedRun, run: int) -> tuple[bytes, bytes, bytes] | None:
+    """Take the digests (MD5, XXH3, CRC) of one run out of a stored row; None if the row does not reach that far."""
     count = min(BLOCKS_PER_RUN, row.block_count - (run - row.run) * BLOCKS_PER_RUN)
     if count <= 0:
         return None
     if len(row.xxh3_128) == XXH3_128_BYTES:
-        return row.md5 * count, row.xxh3_128 * count
-    return row.md5, row.xxh3_128
+        return row.md5 * count, row.xxh3_128 * count, row.crc64nvme * count
+    return row.md5, row.xxh3_128, row.crc64nvme
 
 
 def save_runs(c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, blocks: Blocks) -> None:
@@ -123,12 +144,15 @@ def load_run(c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, ru
     found = _COVERING.run(c, file_id, version, run).fetchone()
     if found is None:
         return None
-    row = PackedRun(*found[:4])
-    is_sealed = is_run_sealed(sealer, file_id, version, row, found[4])
-    if not is_sealed:
+    *values, seal = found
+    row = PackedRun(*values)
+    if not is_run_sealed(sealer, file_id, version, row, seal):
         return BlockRun(b"", b"", is_sealed=False)
     digests = expand(row, run)
-    return None if digests is None else BlockRun(*digests, is_sealed=True)
+    if digests is None:
+        return None
+    md5, xxh3_128, crc64nvme = digests
+    return BlockRun(md5, xxh3_128, is_sealed=True, crc64nvme=crc64nvme)
 
 
 def is_run_sealed(sealer: Sealer, owner_id: int, version: int, row: PackedRun, seal: bytes) -> bool:
@@ -138,24 +162,24 @@ def is_run_sealed(sealer: Sealer, owner_id: int, version: int, row: PackedRun, s
 
 def has_sound_shape(row: PackedRun) -> bool:
     """Say whether the fields of a row can be digests at all: of their types, and as long as its count asks for."""
-    if not (isinstance(row.md5, bytes) and isinstance(row.xxh3_128, bytes) and isinstance(row.block_count, int)):
+    if not (all(isinstance(value, bytes) for value in row[2:]) and isinstance(row.block_count, int)):
         return False
-    lengths = (XXH3_128_BYTES, row.block_count * XXH3_128_BYTES)
-    return row.block_count > 0 and len(row.xxh3_128) in lengths and len(row.md5) in (0, len(row.xxh3_128))
+    stored, rest = divmod(len(row.xxh3_128), XXH3_128_BYTES)
+    if rest or row.block_count <= 0 or stored not in (1, row.block_count):
+        return False
+    return len(row.md5) in (0, stored * MD5_BYTES) and len(row.crc64nvme) in (0, stored * CRC64NVME_BYTES)
 
 
 def load_blocks(
     c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, block_size_bytes: int
 ) -> Blocks | None:
-    """Load the digests of all blocks of a file: 32 MiB for 1 TiB. None if a row is damaged or there are none."""
-    md5, xxh3_128, run = bytearray(), bytearray(), 0
-    while (found := load_run(c, sealer, file_id, version, run)) is not None:
+    """Load the digests of all blocks of a file: 40 MiB for 1 TiB. None if a row is damaged or there are none."""
+    parts: list[Blocks] = []
+    while (found := load_run(c, sealer, file_id, version, len(parts))) is not None:
         if not found.is_sealed:
             return None
-        md5 += found.md5
-        xxh3_128 += found.xxh3_128
-        run += 1
-    return Blocks(block_size_bytes, bytes(xxh3_128), bytes(md5)) if run else None
+        parts.append(Blocks(block_size_bytes, found.xxh3_128, found.md5, found.crc64nvme))
+    return join_blocks(block_size_bytes, parts) if parts else None
 
 
 def find_rows(c: sa.Connection) -> Iterator[sa.Row[Any]]:
@@ -172,7 +196,7 @@ def find_rows(c: sa.Connection) -> Iterator[sa.Row[Any]]:
 
 def packed_run(row: sa.Row[Any]) -> PackedRun:
     """Take what is packed out of a row."""
-    return PackedRun(row.run, row.block_count, row.md5, row.xxh3_128)
+    return PackedRun(row.run, row.block_count, row.md5, row.xxh3_128, row.crc64nvme)
 
 
 def drop_runs(c: sa.Connection, file_id: FileId, version: int) -> None:
@@ -187,10 +211,9 @@ def move_runs(c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, t
     Returns:
         False, and nothing is changed, if one of them is damaged.
     """
-    columns = (block_run.c[name] for name in ("run", "block_count", "md5", "xxh3_128", "seal"))
-    query = sa.select(*columns).where(block_run.c.file_id == file_id, block_run.c.version == version)
+    query = sa.select(block_run).where(block_run.c.file_id == file_id, block_run.c.version == version)
     rows = c.execute(query.order_by(block_run.c.run)).all()
-    packed = [PackedRun(*row[:4]) for row in rows]
+    packed = [packed_run(row) for row in rows]
     if not all(is_run_sealed(sealer, file_id, version, one, row.seal) for one, row in zip(packed, rows, strict=True)):
         return False
     insert_packed(c, sealer, file_id, to_version, packed)

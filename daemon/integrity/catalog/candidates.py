@@ -114,6 +114,7 @@ def stage_change(
         "md5": digests.md5,
         "xxh3_128": digests.xxh3_128,
         "blake3": digests.blake3,
+        "crc64nvme": digests.crc64nvme,
         "block_size_bytes": None if blocks is None else blocks.block_size_bytes,
         "version": CANDIDATE_VERSION,
         "verdict": verdict,
@@ -157,7 +158,8 @@ def _seal(sealer: Sealer, values: Any) -> bytes:
     numbers = (b"" if values[name] is None else struct.pack("<q", values[name]) for name in _NUMBERS)
     digests = (values[name] or b"" for name in _BYTES)
     words = ((values[name] or "").encode() for name in _WORDS)
-    return sealer.seal_parts(b"candidate", (*numbers, *digests, *words))
+    later = () if values["crc64nvme"] is None else (values["crc64nvme"],)  # see seal.py
+    return sealer.seal_parts(b"candidate", (*numbers, *digests, *words, *later))
 
 
 def get_candidate(c: sa.Connection, file_id: FileId) -> CandidateRecord | None:
@@ -348,7 +350,7 @@ def _to_record(sealer: Sealer, row: Any) -> CandidateRecord:
         verdict=row["verdict"],
         because=read_optional_word(BaselineReason, because),
         witness=_witness(row) if is_change else None,
-        digests=Digests(row["md5"], row["xxh3_128"], row["blake3"]) if is_change else Digests(),
+        digests=_digests(row) if is_change else Digests(),
         block_size_bytes=row["block_size_bytes"] if is_change else None,
         version=CANDIDATE_VERSION,
         read_how=read_optional_word(ReadHow, how),
@@ -356,6 +358,10 @@ def _to_record(sealer: Sealer, row: Any) -> CandidateRecord:
         run_id=row["run_id"],
         is_sealed=is_sealed,
     )
+
+
+def _digests(row: Any) -> Digests:
+    return Digests(row["md5"], row["xxh3_128"], row["blake3"], row["crc64nvme"])
 
 
 def _witness(row: Any) -> Witness:

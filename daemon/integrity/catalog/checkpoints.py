@@ -16,7 +16,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.blocks import BLOCKS_PER_RUN, PackedRun, expand, is_run_sealed, pack_runs, packed_run
+from integrity.catalog.blocks import (
+    BLOCKS_PER_RUN,
+    PackedRun,
+    expand,
+    is_run_sealed,
+    join_blocks,
+    pack_runs,
+    packed_run,
+)
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import checkpoint, checkpoint_run
 from integrity.catalog.words import read_numbers
@@ -97,9 +105,7 @@ def append_runs(c: sa.Connection, sealer: Sealer, checkpoint_id: int, blocks: Bl
         whole, rest = divmod(row.block_count, BLOCKS_PER_RUN)
         first_run = row.run + whole
         if rest:
-            digests = expand(row, first_run)
-            assert digests is not None
-            blocks = Blocks(blocks.block_size_bytes, digests[1] + blocks.xxh3_128, digests[0] + blocks.md5)
+            blocks = join_blocks(blocks.block_size_bytes, (_expand(row, first_run, blocks.block_size_bytes), blocks))
             this = checkpoint_run.c.checkpoint_id == checkpoint_id, checkpoint_run.c.run == row.run
             c.execute(sa.delete(checkpoint_run).where(*this))
             if whole:
@@ -131,14 +137,20 @@ def load_checkpoint(
 
 def load_checkpoint_blocks(c: sa.Connection, found: Checkpoint) -> Blocks:
     """Load the digests of all blocks that were added to a checkpoint."""
-    md5, xxh3_128 = bytearray(), bytearray()
-    for row, _ in _rows(c, found.id):
-        for run in range(row.run, row.run - (-row.block_count // BLOCKS_PER_RUN)):
-            digests = expand(row, run)
-            assert digests is not None
-            md5 += digests[0]
-            xxh3_128 += digests[1]
-    return Blocks(found.block_size_bytes, bytes(xxh3_128), bytes(md5))
+    parts = [
+        _expand(row, run, found.block_size_bytes)
+        for row, _ in _rows(c, found.id)
+        for run in range(row.run, row.run - (-row.block_count // BLOCKS_PER_RUN))
+    ]
+    return join_blocks(found.block_size_bytes, parts)
+
+
+def _expand(row: PackedRun, run: int, block_size_bytes: int) -> Blocks:
+    """Take the blocks of a run that a row has out of it."""
+    digests = expand(row, run)
+    assert digests is not None
+    md5, xxh3_128, crc64nvme = digests
+    return Blocks(block_size_bytes, xxh3_128, md5, crc64nvme)
 
 
 def drop_checkpoint(c: sa.Connection, root_id: RootId, path: bytes, purpose: Purpose) -> None:

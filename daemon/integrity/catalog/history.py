@@ -26,7 +26,7 @@ _BY_ITSELF = (
     BaselineReason.DELETED,
 )
 _NAMES = ("root_id", "file_id", "path", "size_bytes", "mtime_ns", "md5", "xxh3_128", "blake3", "version")
-_WHEN = ("recorded_at", "reason", "replaced_at", "replaced_because", "note")
+_WHEN = ("recorded_at", "reason", "replaced_at", "replaced_because", "note", "crc64nvme")
 _INSERT = Hot(sa.insert(history).values({name: sa.bindparam(name) for name in _NAMES + _WHEN}), *_NAMES, *_WHEN)
 _IS_DELETED = history.c.replaced_because == sa.literal_column("'deleted'")  # spelled as in the partial index
 
@@ -60,7 +60,7 @@ def add_history(
             (
                 *(one.root_id, one.id, one.path, one.witness.size_bytes, one.witness.mtime_ns),
                 *(one.digests.md5, one.digests.xxh3_128, one.digests.blake3, one.version),
-                *(one.recorded_at, one.reason.value, now, because.value, note),
+                *(one.recorded_at, one.reason.value, now, because.value, note, one.digests.crc64nvme),
             )
             for one in records
         ),
@@ -129,7 +129,7 @@ def _to_record(row: sa.Row[Any]) -> HistoryRecord:
         path=row.path,
         size_bytes=row.size_bytes,
         mtime_ns=row.mtime_ns,
-        digests=Digests(row.md5, row.xxh3_128, row.blake3),
+        digests=Digests(row.md5, row.xxh3_128, row.blake3, row.crc64nvme),
         version=row.version,
         recorded_at=row.recorded_at,
         reason=read_word(BaselineReason, row.reason),

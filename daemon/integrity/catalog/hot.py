@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite.pysqlite import dialect as sqlite_dialect
 
 _ROWS_AT_ONCE = 100
-"""More rows in one statement cost no less. SQLite takes 32,766 values in one; the widest row has 18."""
+"""More rows in one statement cost no less. SQLite takes 32,766 values in one; the widest row has 19."""
 
 
 def driver_of(c: sa.Connection) -> sqlite3.Connection:

@@ -28,7 +28,8 @@ PERSONS_WORD = frozenset({BaselineReason.ACCEPTED, BaselineReason.REPAIRED})
 
 _SEALED = ("size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "md5", "xxh3_128", "blake3", "block_size_bytes")
 _CONSTANT = {"version": 1, "is_suspect": 0, "is_frozen": 0}
-_INSERT_NAMES = ("id", "folder_id", "name", *_SEALED, "recorded_at", "reason", "read_how", "boot_id", "seal")
+_TAKEN = ("recorded_at", "reason", "read_how", "boot_id", "seal", "crc64nvme")
+_INSERT_NAMES = ("id", "folder_id", "name", *_SEALED, *_TAKEN)
 _INSERT = HotInsert(
     sa.insert(file).values(
         {name: sa.bindparam(name) for name in _INSERT_NAMES}
@@ -102,7 +103,7 @@ def record_files(
             (
                 *(file_id, folder_ids[folder_path], name, *witness),
                 *(digests.md5, digests.xxh3_128, digests.blake3, block_size),
-                *(now, reason, reading.how.value, boot_id, seal),
+                *(now, reason, reading.how.value, boot_id, seal, digests.crc64nvme),
             )
         )
     _INSERT.run_many(c, values)
@@ -207,6 +208,7 @@ def put_baseline(
         .where(file.c.id == old.id)
         .values(
             **dict(zip(_SEALED, values, strict=True)),
+            crc64nvme=digests.crc64nvme,
             version=version,
             recorded_at=now,
             reason=because.value,

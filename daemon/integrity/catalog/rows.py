@@ -63,6 +63,7 @@ RECORD_COLUMNS: tuple[sa.ColumnElement[Any], ...] = (
     *(file.c[name] for name in ("name", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy")),
     *(file.c[name] for name in ("md5", "xxh3_128", "blake3", "block_size_bytes", "version", "recorded_at", "reason")),
     *(file.c[name] for name in ("verified_at", "read_how", "boot_id", "is_suspect", "is_frozen", "seal")),
+    file.c.crc64nvme,
 )
 FILE_JOIN = file.join(folder, file.c.folder_id == folder.c.id).join(root, folder.c.root_id == root.c.id)
 
@@ -171,12 +172,13 @@ def to_records(sealer: Sealer, rows: sqlite3.Cursor | Sequence[Any]) -> list[Fil
 def to_record(sealer: Sealer, row: Sequence[Any]) -> FileRecord:
     """Make a record of a row with RECORD_COLUMNS, and check its seal."""
     (file_id, root_id, folder_id, token, folder_path, name, size, mtime, ctime, inode, racy, *rest) = row
-    (md5, xxh3_128, blake3, block_size, version, recorded, reason, verified, how, boot, suspect, frozen, seal) = rest
+    (md5, xxh3_128, blake3, block_size, version, recorded, reason, verified, how, boot, *rest) = rest
+    (suspect, frozen, seal, crc64nvme) = rest
+    digests = Digests(md5, xxh3_128, blake3, crc64nvme)
     try:
         path = join_path(folder_path, name)
-        sealed = sealer.seal_file(
-            token, path, Witness(size, mtime, ctime, inode, racy), Digests(md5, xxh3_128, blake3), block_size, version
-        )
+        witness = Witness(size, mtime, ctime, inode, racy)
+        sealed = sealer.seal_file(token, path, witness, digests, block_size, version)
         is_sealed = sealed == seal and reason in _REASONS and how in _HOWS and _are_times(recorded, verified, boot)
     except (TypeError, ValueError, struct.error):
         return _damaged(row)
@@ -186,7 +188,7 @@ def to_record(sealer: Sealer, row: Sequence[Any]) -> FileRecord:
         folder_id,
         path,
         Witness(size, mtime, ctime, inode, bool(racy)),
-        Digests(md5, xxh3_128, blake3),
+        digests,
         block_size,
         version,
         _number(recorded),

@@ -12,7 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import checkpoints as store
+from integrity.catalog.blocks import join_blocks
 from integrity.catalog.checkpoints import Purpose
+from integrity.hashing.digests import combine_crc64nvme
 from integrity.hashing.engine import Done, Partial, Resume, Task
 from integrity.model import Blocks
 
@@ -84,13 +86,10 @@ class Checkpoints:
         blocks = done.reading.blocks
         if blocks is None or not done.first_block:
             return done
-        parts.append(blocks)
-        whole = Blocks(
-            blocks.block_size_bytes,
-            xxh3_128=b"".join(part.xxh3_128 for part in parts),
-            md5=b"".join(part.md5 for part in parts),
-        )
-        return replace(done, reading=replace(done.reading, blocks=whole), first_block=0)
+        whole = join_blocks(blocks.block_size_bytes, [*parts, blocks])
+        crc64nvme = combine_crc64nvme(whole, done.reading.witness.size_bytes)
+        digests = replace(done.reading.digests, crc64nvme=crc64nvme)
+        return replace(done, reading=replace(done.reading, digests=digests, blocks=whole), first_block=0)
 
     def bad_before(self, done: Done) -> tuple[int, ...]:
         """Tell the blocks before ``done.first_block`` that did not match; the file's checkpoint is over."""
