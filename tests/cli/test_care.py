@@ -10,6 +10,7 @@ import pytest
 import xxhash
 
 from support.cli import Box, JsonObject
+from support.expected import expect_crc64nvme
 
 ARCHIVE = '[[root]]\npath = "{path}"\npolicy = "archive"\n'
 CAUTIOUS = "[defaults]\nmass_change = {{ files = 2, percent = 10 }}\n"
@@ -118,7 +119,7 @@ def test_findings_lists_what_is_open_one_a_line(integrity: Box, archive: Path) -
 
 
 def test_explain_has_the_digests_that_others_compute(integrity: Box, data: Path) -> None:
-    """MD5 and XXH3 of the whole file, in hex, and how it was read."""
+    """MD5, XXH3 and the CRC of S3 of the whole file, in hex, and how it was read."""
     integrity.run("scan", data, expect=0)
     (fresh,) = integrity.json("explain", data / "file0", expect=0)
     integrity.run("scrub", data, expect=0)
@@ -129,6 +130,7 @@ def test_explain_has_the_digests_that_others_compute(integrity: Box, data: Path)
     assert isinstance(digests, dict)
     assert hashlib.md5(content).hexdigest() == digests["md5"]
     assert xxhash.xxh3_128_hexdigest(content) == digests["xxh3_128"]
+    assert expect_crc64nvme(content).hex() == digests["crc64nvme"]
     assert ("file", 1_048_576, 1) == (story["type"], story["block_size_bytes"], story["blocks"])
     assert fresh["verified_at"] is None
     assert story["verified_at"] is not None

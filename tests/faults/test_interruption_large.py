@@ -11,6 +11,7 @@ import pytest
 
 from support.bitrot import flip_bit
 from support.cli import Box
+from support.expected import expect_crc64nvme
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
 from support.planted import age
@@ -56,14 +57,14 @@ def stop_within(faulty: FaultFS, integrity: Box, *args: str, offset: int, number
 def test_recording_goes_on_where_it_stopped(
     faulty: FaultFS, integrity: Box, large: Path, number: signal.Signals, code: int, least: int
 ) -> None:
-    """After Ctrl-C or a kill the second scan reads the rest only; MD5 and blocks are those of an undisturbed scan."""
+    """After Ctrl-C or a kill the second scan reads the rest only; MD5, CRC, blocks are those of an undisturbed scan."""
     assert code == stop_within(faulty, integrity, "scan", offset=130 * MIB, number=number)
     result = integrity.run("--json", "scan", large.parent, expect=0)
     assert {"new": 1} == tallies(result)
     assert SIZE - 130 * MIB <= get_number(result.summary, "bytes_read") <= SIZE - least
-    ((md5, blocks),) = query(integrity, "SELECT md5, (SELECT count(*) FROM block_run) FROM file")
-    with open(large, "rb") as file:
-        assert hashlib.file_digest(file, "md5").digest() == md5
+    ((md5, crc64nvme, blocks),) = query(integrity, "SELECT md5, crc64nvme, (SELECT count(*) FROM block_run) FROM file")
+    content = large.read_bytes()
+    assert (hashlib.md5(content).digest(), expect_crc64nvme(content)) == (md5, crc64nvme)
     assert -(-SIZE // 65536 // 1024) <= int(str(blocks))
     assert [] == query(integrity, "SELECT 1 FROM checkpoint")
     assert {"verified": 1} == tallies(integrity.run("--json", "scrub", large.parent, expect=0))

@@ -21,7 +21,12 @@ def iso_time(seconds: int | None) -> str | None:
 
 def digest_fields(digests: Digests) -> JsonObject:
     """Write digests in lower-case hex; None where one was not computed."""
-    values = {"md5": digests.md5, "xxh3_128": digests.xxh3_128, "blake3": digests.blake3}
+    values = {
+        "md5": digests.md5,
+        "xxh3_128": digests.xxh3_128,
+        "blake3": digests.blake3,
+        "crc64nvme": digests.crc64nvme,
+    }
     return {name: None if value is None else value.hex() for name, value in values.items()}
 
 
