@@ -134,8 +134,11 @@ class Maker:
         with explaining(plan.path, "written"):
             if plan.look is not None:
                 is_clone = self._begin(fd, plan)
+            lacking = set(plan.damaged)
+            if is_clone and expected.count - 1 in lacking:
+                # Its last page is a part of one, so to write or cut it is to read it first, which it may not let us.
+                os.ftruncate(fd, (expected.count - 1) * expected.block_size_bytes)
             os.ftruncate(fd, expected.size_bytes)
-        lacking = set(plan.damaged)
         if plan.look is not None and not is_clone:
             lacking = self._copy_good(fd, plan, expected)
         for index in sorted(lacking):

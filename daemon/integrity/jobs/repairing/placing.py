@@ -5,13 +5,14 @@ With an exchange of names: ``made`` becomes ``kept``, then ``kept`` and the file
 damaged file becomes ``kept``, then ``made`` becomes the file. So after a kill the names say how far it came:
 
     made  kept  name
-    there   -   there   the new file is not in use yet: it is taken away
-    there there   -     the file's name is free for a moment: ``made`` goes there
-      -   there there   not exchanged yet, or done: what is in the two tells
-      -   there   -     as before the second rename was lost: ``kept`` goes back
+    there   -   there   the new file is not in its place
+    there there   -     the name is free for a moment
+      -   there there   the new file is not in its place, or is: what is in the two tells
       -     -   there   nothing was begun, or all was done
 
-``recovery`` ends each of these. A file that was gone has no damaged one to be kept: ``made`` just gets its name.
+Of a file with several names each goes through this; all are ``kept`` before the first is exchanged. ``recovery`` takes
+the new file away as long as no name leads to it, and goes on as soon as one does. A file that was gone has no damaged
+one to be kept: ``made`` just gets its name.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ out of the way and the good one not yet in its place. Doing it twice does no mor
 from __future__ import annotations
 
 import os
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files
@@ -32,14 +31,6 @@ from integrity.paths import absolute
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
-
-
-class _End(StrEnum):
-    """How one name of a repair ended."""
-
-    GOOD = "good"  # it leads to the good file
-    OLD = "old"  # to the one that was there before
-    OPEN = "open"  # to another one; what stands under ``kept`` is left for a person
 
 
 def end_repairs(run: RootRun) -> None:
@@ -80,49 +71,61 @@ class _Recovery:
     def _end(self, folders: Folders) -> None:
         places = self._repair.places
         placer = Placer(folders, self._run.capability)
-        ends = [self._end_one(folders, placer, place) for place in places]
-        folders.sync()
-        first = places[0]
-        if all(end is _End.GOOD for end in ends):
-            self._drop_extra_names(folders, placer)
-            record_repaired(self._run, self._repair, self._how)
-            text = f"a repair that had been interrupted is complete: {self._repair.resolution}"
-            if is_there(folders[first], first.kept):
-                text += f"; the damaged file is kept as {show_path(self._absolute(first.kept))}"
-            self._run.note(NoteKind.RESOLVED, first.path, text)
-        elif _End.OPEN in ends:
-            kept = ", ".join(show_path(absolute(self._run.root.path, one.beside(one.kept))) for one in places)
+        for place in places:
+            self._bring_back(folders[place], place)
+        good = [place for place in places if self._is_whole(place.path)]
+        others = [place for place in places if place not in good]
+        end = self._go_forward if good else self._go_back
+        are_ended = [end(folders[place], placer, place) for place in others]
+        placer.take_away(places, "made")
+        if not all(are_ended):
+            kept = ", ".join(show_path(absolute(self._run.root.path, place.beside(place.kept))) for place in others)
             self._forget(f"something was written to it since; what the repair made or kept is left as {kept}")
-        else:
+        elif not good:
             self._forget("it is as it was before, and nothing is left of the attempt; repair it again")
+        else:
+            self._complete(folders, placer)
 
-    def _end_one(self, folders: Folders, placer: Placer, place: Place) -> _End:
-        fd = folders[place]
-        has_made, has_kept, has_name = (is_there(fd, name) for name in (place.made, place.kept, place.name))
-        if has_made and has_name:
-            placer.take_away((place,), "made")
-            has_made = False
-        if not has_name:
-            return self._bring_back(fd, placer, place, has_made=has_made, has_kept=has_kept)
-        if self._is_whole(place.path):
-            return _End.GOOD
-        if not has_kept:
-            return _End.OLD
-        if self._is_judged(place) and self._is_whole(place.beside(place.kept)):
-            placer.exchange(place)
-            return _End.GOOD
-        return _End.OPEN
-
-    def _bring_back(self, fd: int, placer: Placer, place: Place, *, has_made: bool, has_kept: bool) -> _End:
-        """Let the name lead to a file again: the good one if it is whole, else the damaged one."""
+    def _bring_back(self, fd: int, place: Place) -> None:
+        """Let a name that leads nowhere lead to a file again: the good one if it is whole, else the damaged one."""
+        if is_there(fd, place.name) or not is_there(fd, place.kept):
+            return
+        is_good = is_there(fd, place.made) and self._is_whole(place.beside(place.made))
         has_flags = may_exchange(self._run.capability)
-        if has_made and has_kept and self._is_whole(place.beside(place.made)):
-            rename_to_free(fd, place.made, place.name, has_flags=has_flags)
-            return _End.GOOD
-        if has_kept:
-            rename_to_free(fd, place.kept, place.name, has_flags=has_flags)
-        placer.take_away((place,), "made")
-        return _End.GOOD if has_kept and self._is_whole(place.path) else _End.OLD
+        rename_to_free(fd, place.made if is_good else place.kept, place.name, has_flags=has_flags)
+
+    def _go_forward(self, fd: int, placer: Placer, place: Place) -> bool:
+        """Let one more name lead to the good file, as others do; say False if what stands there has changed."""
+        if is_there(fd, place.made) and not is_there(fd, place.kept):
+            rename_to_free(fd, place.made, place.kept, has_flags=may_exchange(self._run.capability))
+        if not (is_there(fd, place.kept) and self._is_judged(place) and self._is_whole(place.beside(place.kept))):
+            return False
+        placer.exchange(place)
+        return True
+
+    def _go_back(self, fd: int, placer: Placer, place: Place) -> bool:
+        """Take the good file away that is not in its place; say False if what stands there is something else."""
+        if not is_there(fd, place.kept):
+            return True
+        if not self._is_whole(place.beside(place.kept)):
+            return False
+        placer.take_away((place,), "kept")
+        return True
+
+    def _complete(self, folders: Folders, placer: Placer) -> None:
+        """Write down that the file is repaired; the damaged one is kept under one name only."""
+        places = self._repair.places
+        first = places[0]
+        is_kept = is_there(folders[first], first.kept)
+        if is_kept:
+            placer.take_away(places[1:], "kept")
+        folders.sync()
+        record_repaired(self._run, self._repair, self._how)
+        text = f"a repair that had been interrupted is complete: {self._repair.resolution}"
+        if is_kept:
+            kept = absolute(self._run.root.path, first.beside(first.kept))
+            text += f"; the damaged file is kept as {show_path(kept)}"
+        self._run.note(NoteKind.RESOLVED, first.path, text)
 
     def _is_judged(self, place: Place) -> bool:
         """Say whether the damaged file stands there as it was; renaming may have moved its ctime."""
@@ -146,15 +149,6 @@ class _Recovery:
             return False
         self._how = look.how
         return look.is_whole(expected)
-
-    def _drop_extra_names(self, folders: Folders, placer: Placer) -> None:
-        """Keep the damaged file under one name only."""
-        places = self._repair.places
-        if len(places) > 1 and is_there(folders[places[0]], places[0].kept):
-            placer.take_away(places[1:], "kept")
-
-    def _absolute(self, name: bytes) -> bytes:
-        return absolute(self._run.root.path, self._repair.places[0].beside(name))
 
     def _forget(self, text: str) -> None:
         with self._run.writing() as connection:

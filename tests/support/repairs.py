@@ -1,0 +1,118 @@
+"""Damaged files with copies, and killing a repair of them at each of its steps."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from integrity.config import load_config
+from integrity.jobs.context import Context
+from integrity.jobs.repairing.job import Done, RepairOptions, RepairSummary, repair
+from integrity.jobs.repairing.plan import FilePlan
+from integrity.jobs.repairing.wanted import find_wanted
+from support import AnyPath
+from support.cli import Box, make_command
+from support.jobs import open_context
+from support.proc import Ended
+
+KIB = 1024
+BLOCK = 64 * KIB
+CONFIG = '[defaults]\nblock_size = "64KiB"\n'
+
+RENAMES = ("rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat")
+STEPS = (*RENAMES, "fsync", "fdatasync", "ftruncate", "fchmod", "fchown", "utimensat", "fsetxattr", "fremovexattr")
+"""What changes something on a disk, or brings it there, but for writing bytes."""
+
+WRITES = (*STEPS, "write", "pwrite64")
+"""All of it. Between two calls of these nothing changes, so a kill right before each is a kill at any moment."""
+
+
+def damage(path: AnyPath, *offsets: int) -> None:
+    """Change bytes of a file and put its time of modification back: what a scrub calls a silent rewrite."""
+    before = os.stat(path)
+    with open(path, "r+b") as file:
+        for offset in offsets:
+            byte = os.pread(file.fileno(), 1, offset)
+            os.pwrite(file.fileno(), bytes([byte[0] ^ 1]), offset)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def blocks(count: int, *, tail: int = 100, seed: int = 1) -> bytes:
+    """Make content of so many blocks, and ``tail`` bytes more."""
+    import random
+
+    return random.Random(seed).randbytes(count * BLOCK + tail)
+
+
+@dataclass
+class Repaired:
+    """What a repair told."""
+
+    summary: RepairSummary
+    plans: list[FilePlan]
+    done: list[Done]
+
+
+@contextmanager
+def context_of(box: Box) -> Iterator[Context]:
+    """Open the catalog of a box as a command would, with its configuration, in this process: a start costs time."""
+    config = load_config(os.fsencode(box.home / "integrity.toml"))
+    with open_context(box.catalog, config) as context:
+        yield context
+
+
+def run_repair(
+    context: Context,
+    paths: Sequence[AnyPath],
+    copies: Sequence[AnyPath],
+    options: RepairOptions = RepairOptions(applies=True),  # noqa: B008 (frozen)
+) -> Repaired:
+    """Repair in this process."""
+    plans: list[FilePlan] = []
+    done: list[Done] = []
+    names = [os.fsdecode(copy) for copy in copies]
+    wanted = find_wanted(context.catalog, context.config, [os.fsencode(path) for path in paths], names, None)
+    summary = repair(context, wanted, options, plans.append, done.append)
+    return Repaired(summary, plans, done)
+
+
+def kill_before(
+    box: Box, call: str, nth: int, *args: AnyPath, has_exchange: bool = True, timeout: float = 120.0
+) -> Ended:
+    """
+    Run the program and kill -9 it right before its ``nth`` (from 1) system call of this name; needs strace.
+
+    Calls have to be named one by one, for strace counts those of each name by themselves. Tried for each name, and
+    counted up until the program ends by itself, it is every moment.
+
+    Args:
+        box: of the program.
+        call: name of the system call.
+        nth: which.
+        args: of the program.
+        has_exchange: False lets renameat2 fail as on a file system that has no exchange of names.
+        timeout: seconds.
+    """
+    inject = ["-e", f"trace={call},renameat2", "-e", f"inject={call}:signal=KILL:when={nth}"]
+    if not has_exchange:
+        assert call != "renameat2"
+        inject += ["-e", "inject=renameat2:error=EINVAL"]
+    strace = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", *inject]
+    done = subprocess.run(
+        [*strace, *make_command(*args)],
+        env=box.environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=timeout,
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """List what repairs made or kept."""
+    return sorted(folder.rglob(".*.integrity-*"))
