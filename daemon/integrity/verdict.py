@@ -11,8 +11,8 @@ I2  Rot is never said of a racy baseline, nor of a file whose mtime and ctime bo
 I3  Without a trusted ctime rot is at most ``no_ctime``; after an unclean shutdown at most ``after_crash``.
 I4  A new baseline is taken only for a verdict that somebody's write explains.
 I5  The inode alone never decides; where inodes are not stable it is not even looked at.
-I6  A repair is proposed only from a copy that is what the catalog says, for a file that is not, and whose own content
-    is not accounted for by a write that was anybody's right.
+I6  A repair is proposed only from a copy that is what the catalog says, or whose blocks are where the file's are not,
+    for a file whose own content is not accounted for by a write that was anybody's right.
 I7  A backup is proposed only of a file that is what the catalog says, or whose new content a write explains.
 I8  What could not be compared is never in order, and neither is a copy that was not found to be good; but for files
     that were deleted on purpose, of which no copy is owed.
@@ -274,6 +274,7 @@ class Outcome(StrEnum):
 
     IN_ORDER = "in_order"
     REPAIRABLE = "repairable"  # the file is bad, the copy is what was recorded
+    BOTH_DAMAGED = "both_damaged"  # at different places: what is bad in the file is good in the copy
     COPY_DIFFERS = "copy_differs"  # the copy is bad
     COPY_STALE = "copy_stale"  # the copy is an older version
     COPY_MISSING = "copy_missing"
@@ -333,7 +334,9 @@ _STANDS = {
 }
 
 
-def arbitrate(judgement: Judgement, vote: CopyVote, *, are_equal: bool = False) -> Arbitration:
+def arbitrate(
+    judgement: Judgement, vote: CopyVote, *, are_equal: bool = False, has_good_blocks: bool = False
+) -> Arbitration:
     """
     Decide between catalog, file and copy.
 
@@ -342,14 +345,16 @@ def arbitrate(judgement: Judgement, vote: CopyVote, *, are_equal: bool = False) 
         vote: of the copy against the catalog.
         are_equal: the file's content and the copy's are the same; looked at only where the votes leave it open, which
             is when both differ from the catalog.
+        has_good_blocks: every block that is bad in the file is in the copy as it was recorded; looked at only where
+            both are damaged.
     """
     stand = find_stand(judgement)
-    outcome = _find_outcome(stand, vote, are_equal=are_equal)
+    outcome = _find_outcome(stand, vote, are_equal=are_equal, has_good_blocks=has_good_blocks)
     words, command = _find_step(stand, outcome)
     return Arbitration(outcome, _COPY_FINDINGS.get(outcome), words, command)
 
 
-def _find_outcome(stand: Stand, vote: CopyVote, *, are_equal: bool) -> Outcome:
+def _find_outcome(stand: Stand, vote: CopyVote, *, are_equal: bool, has_good_blocks: bool) -> Outcome:
     if stand is Stand.DELETED:
         return Outcome.IN_ORDER
     if vote in _SILENT:
@@ -361,6 +366,8 @@ def _find_outcome(stand: Stand, vote: CopyVote, *, are_equal: bool) -> Outcome:
     is_same_change = are_equal and stand is not Stand.LOST
     if vote is CopyVote.OLDER:
         return Outcome.MISSED_CHANGE if is_same_change else Outcome.COPY_STALE
+    if has_good_blocks and not is_same_change and stand in (Stand.DAMAGED, Stand.LOST):
+        return Outcome.BOTH_DAMAGED
     if stand is Stand.LOST:
         return Outcome.COPY_DIFFERS
     if not is_same_change:
@@ -379,6 +386,7 @@ _BESIDE_GOOD = {
     CopyVote.DIFFERS: Outcome.COPY_DIFFERS,
 }
 _COPY_FINDINGS = {
+    Outcome.BOTH_DAMAGED: FindingKind.COPY_DIFFERS,
     Outcome.COPY_DIFFERS: FindingKind.COPY_DIFFERS,
     Outcome.COPY_STALE: FindingKind.COPY_STALE,
     Outcome.COPY_MISSING: FindingKind.COPY_MISSING,
@@ -394,6 +402,10 @@ _FROM_OTHER = "integrity repair {path} --from OTHER"
 _STEPS = {
     Outcome.IN_ORDER: ("", None),
     Outcome.REPAIRABLE: ("put the good bytes back from the copy", REPAIR_FROM_COPY),
+    Outcome.BOTH_DAMAGED: (
+        "what is damaged here is good there: put these blocks back, then back the file up again",
+        "integrity repair {path} --from {copy}",
+    ),
     Outcome.COPY_DIFFERS: ("back the file up again, then compare", _COMPARE),
     Outcome.COPY_STALE: ("run the backup again, then compare", _COMPARE),
     Outcome.COPY_MISSING: ("run the backup again, then compare", _COMPARE),

@@ -40,7 +40,7 @@ def every_judgement() -> set[Judgement]:
 
 
 JUDGEMENTS = sorted(every_judgement(), key=repr)
-CASES = list(product(JUDGEMENTS, CopyVote, BOOLEANS))
+CASES = list(product(JUDGEMENTS, CopyVote, BOOLEANS, BOOLEANS))
 
 GOOD = Judgement(Verdict.INTACT)
 ROT = Judgement(Verdict.ROT)
@@ -88,9 +88,15 @@ def test_each_row_of_the_table(votes, expected):
 
 
 def test_repair_is_proposed_only_from_a_proven_copy():
-    """I6: the copy is what was recorded, the file is not, and its own content is nobody's intention."""
-    for judgement, vote, are_equal in CASES:
-        if arbitrate(judgement, vote, are_equal=are_equal).outcome is Outcome.REPAIRABLE:
+    """I6: the copy, or what is needed of it, is what was recorded, and the file's own content is nobody's intention."""
+    for judgement, vote, are_equal, good_blocks in CASES:
+        outcome = arbitrate(judgement, vote, are_equal=are_equal, has_good_blocks=good_blocks).outcome
+        if outcome is Outcome.BOTH_DAMAGED:
+            assert good_blocks
+            assert vote is CopyVote.DIFFERS
+            assert find_stand(judgement) in (Stand.DAMAGED, Stand.LOST)
+            assert not are_equal or find_stand(judgement) is Stand.LOST
+        elif outcome is Outcome.REPAIRABLE:
             assert vote is CopyVote.SAME
             assert judgement.verdict is not Verdict.INTACT
             assert judgement.because is None
@@ -100,17 +106,17 @@ def test_repair_is_proposed_only_from_a_proven_copy():
 
 def test_damaged_file_is_never_to_be_backed_up():
     """I7: to back up is said only of files that are as recorded, or that somebody edited."""
-    for judgement, vote, are_equal in CASES:
-        arbitration = arbitrate(judgement, vote, are_equal=are_equal)
+    for judgement, vote, are_equal, good_blocks in CASES:
+        arbitration = arbitrate(judgement, vote, are_equal=are_equal, has_good_blocks=good_blocks)
         is_backup = "backup again" in arbitration.words or "up again" in arbitration.words
-        if is_backup:
+        if is_backup and arbitration.outcome is not Outcome.BOTH_DAMAGED:  # which says to repair it first
             assert judgement.verdict is Verdict.INTACT or judgement.because is not None
 
 
 def test_nothing_is_in_order_but_what_was_found_to_be():
     """I8: only a copy that is what the good file is; and what was deleted on purpose needs none."""
-    for judgement, vote, are_equal in CASES:
-        arbitration = arbitrate(judgement, vote, are_equal=are_equal)
+    for judgement, vote, are_equal, good_blocks in CASES:
+        arbitration = arbitrate(judgement, vote, are_equal=are_equal, has_good_blocks=good_blocks)
         if arbitration.outcome is Outcome.IN_ORDER:
             assert judgement.verdict is Verdict.DELETED or (GOOD, CopyVote.SAME) == (judgement, vote)
             assert Arbitration(Outcome.IN_ORDER, None) == arbitration
@@ -126,9 +132,9 @@ def test_what_the_copy_does_not_say_is_never_good():
         CopyVote.UNREADABLE: (Outcome.COPY_UNREADABLE, FindingKind.COPY_UNREADABLE),
         CopyVote.NOT_COMPARABLE: (Outcome.NOT_COMPARABLE, FindingKind.COPY_NOT_COMPARABLE),
     }
-    for judgement, vote, are_equal in CASES:
+    for judgement, vote, are_equal, good_blocks in CASES:
         if vote in outcomes and judgement.verdict is not Verdict.DELETED:
-            arbitration = arbitrate(judgement, vote, are_equal=are_equal)
+            arbitration = arbitrate(judgement, vote, are_equal=are_equal, has_good_blocks=good_blocks)
             assert outcomes[vote] == (arbitration.outcome, arbitration.finding)
 
 
@@ -153,10 +159,22 @@ def test_equality_matters_only_where_the_votes_leave_it_open():
             assert find_stand(judgement) in (Stand.WRITTEN, Stand.DAMAGED, Stand.CONTESTED)
 
 
+def test_good_blocks_matter_only_where_both_are_damaged():
+    """A file that is good, or that somebody wrote, is not mended by blocks of a copy that is something else."""
+    for judgement, vote, are_equal in product(JUDGEMENTS, CopyVote, BOOLEANS):
+        with_blocks, without = (
+            arbitrate(judgement, vote, are_equal=are_equal, has_good_blocks=good) for good in (True, False)
+        )
+        if with_blocks != without:
+            assert with_blocks.outcome is Outcome.BOTH_DAMAGED
+            assert without.outcome in (Outcome.ALL_DIFFER, Outcome.COPY_DIFFERS)
+
+
 def test_findings_speak_of_the_copy_only():
     """What is wrong with the file itself is a finding of the first table already."""
     kinds = {
-        arbitration.finding for arbitration in (arbitrate(judgement, vote, are_equal=e) for judgement, vote, e in CASES)
+        arbitrate(judgement, vote, are_equal=equal, has_good_blocks=good).finding
+        for judgement, vote, equal, good in CASES
     }
     assert kinds - {None} <= {kind for kind in FindingKind if kind.value.startswith("copy_")}
     assert arbitrate(ROT, CopyVote.SAME).finding is None
@@ -166,15 +184,18 @@ def test_findings_speak_of_the_copy_only():
 
 def test_commands_name_what_the_caller_fills_in():
     """Every command can be filled in, and only ``repair`` from a proven copy names that copy as a source."""
-    for judgement, vote, are_equal in CASES:
-        arbitration = arbitrate(judgement, vote, are_equal=are_equal)
+    for judgement, vote, are_equal, good_blocks in CASES:
+        arbitration = arbitrate(judgement, vote, are_equal=are_equal, has_good_blocks=good_blocks)
         if arbitration.command is not None:
             filled = arbitration.command.format(path="FILE", root="ROOT", copy="COPY")
             assert filled.startswith("integrity ")
             assert "{" not in filled
-            assert ("--from COPY" in filled) == (arbitration.outcome is Outcome.REPAIRABLE)
+            assert ("--from COPY" in filled) == (arbitration.outcome in (Outcome.REPAIRABLE, Outcome.BOTH_DAMAGED))
 
 
 def test_every_outcome_can_happen():
     """No row of the table is dead."""
-    assert set(Outcome) == {arbitrate(judgement, vote, are_equal=equal).outcome for judgement, vote, equal in CASES}
+    assert set(Outcome) == {
+        arbitrate(judgement, vote, are_equal=equal, has_good_blocks=good).outcome
+        for judgement, vote, equal, good in CASES
+    }

@@ -70,9 +70,13 @@ VOTES = {
 }
 """What a copy must have said of some file for a finding about many files to hold."""
 
+_REPAIRABLE = frozenset({Outcome.REPAIRABLE, Outcome.BOTH_DAMAGED})
+_DIFFERING = frozenset({Outcome.BOTH_DAMAGED, Outcome.COPY_DIFFERS, Outcome.COPIED_DAMAGE, Outcome.ALL_DIFFER})
+
 _TALLIES = {
     Outcome.IN_ORDER: Tally.VERIFIED,
     Outcome.REPAIRABLE: Tally.DAMAGED,
+    Outcome.BOTH_DAMAGED: Tally.DAMAGED,
     Outcome.COPY_DIFFERS: Tally.DAMAGED,
     Outcome.COPIED_DAMAGE: Tally.DAMAGED,
     Outcome.ALL_DIFFER: Tally.DAMAGED,
@@ -167,7 +171,12 @@ class Arbiter:
             voice = Voice(CopyVote.NOT_COMPARABLE, reason=messages.record_contradicts())
             doubt = doubt._replace(voice=voice)
         judgement = judgement or Judgement(Verdict.INTACT)
-        arbitration = arbitrate(judgement, doubt.voice.vote, are_equal=record.id in equal)
+        arbitration = arbitrate(
+            judgement,
+            doubt.voice.vote,
+            are_equal=record.id in equal,
+            has_good_blocks=_has_good_blocks(standing, doubt),
+        )
         run.counts.add(_TALLIES[arbitration.outcome])
         self._count(arbitration.outcome)
         self._tell(connection, doubt, standing, find_stand(judgement), arbitration)
@@ -188,7 +197,7 @@ class Arbiter:
         return equal
 
     def _count(self, outcome: Outcome) -> None:
-        self._compared.differing += outcome in (Outcome.COPY_DIFFERS, Outcome.COPIED_DAMAGE, Outcome.ALL_DIFFER)
+        self._compared.differing += outcome in _DIFFERING
         self._compared.stale += outcome is Outcome.COPY_STALE
         self._compared.repairable += outcome is Outcome.REPAIRABLE
         self._compared.not_comparable += outcome is Outcome.NOT_COMPARABLE
@@ -199,7 +208,7 @@ class Arbiter:
         """Open, keep or end findings, and leave the next step where it is looked for."""
         run, record, copy = self._run, doubt.record, self._compared.copy
         kind, command = arbitration.finding, self._command(record.path, arbitration)
-        if arbitration.outcome is not Outcome.REPAIRABLE:
+        if arbitration.outcome not in _REPAIRABLE:
             self._take_back_advice(connection, record.path, standing)
         if kind is FindingKind.COPY_NOT_COMPARABLE:
             self._count_reason(doubt.voice.reason)
@@ -213,7 +222,7 @@ class Arbiter:
         else:
             self._open_about_copy.discard(record.path)
             resolution = "the copy is what was recorded" if arbitration.outcome in _GOOD_COPIES else "it is the file's"
-        if kind is None and arbitration.words:
+        if arbitration.words and (kind is None or arbitration.outcome in _REPAIRABLE):
             self._advise(connection, record, standing, arbitration, command)
         over = [one.id for one in standing.about_copy if one.kind in COPY_KINDS and one.kind is not kind]
         run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=run.now()))
@@ -300,6 +309,16 @@ class Arbiter:
         about = findings.find_findings(connection, root_id=run.root.id, copy=self._compared.copy)
         ids = [one.id for one in about if one.path is None and one.kind in kinds]
         run.note_over(findings.resolve_ids(connection, ids, resolution="is not so any more", now=run.now()))
+
+
+def _has_good_blocks(standing: Standing, doubt: Doubt) -> bool:
+    """Say whether all places that are damaged in the file were found to be good in the copy."""
+    record, voice = doubt.record, doubt.voice
+    here = [place for finding in standing.own for place in finding.ranges]
+    if not here or not voice.bad_blocks or voice.size_bytes != record.witness.size_bytes:
+        return False
+    there = block_ranges(record, voice.bad_blocks)
+    return not any(a < d + m and d < a + n for a, n in here for d, m in there)
 
 
 def _has_other_content(standing: Standing) -> bool:

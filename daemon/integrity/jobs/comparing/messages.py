@@ -31,6 +31,7 @@ def describe(outcome: Outcome, stand: Stand, voice: Voice, copy: str) -> str:
 
 
 _TEXTS = {
+    Outcome.BOTH_DAMAGED: "the copy {copy} is not what was recorded, but at other places than the file",
     Outcome.COPY_DIFFERS: "the copy {copy} is not what was recorded",
     Outcome.COPY_STALE: "the copy {copy} is an older version of the file",
     Outcome.COPY_MISSING: "the copy {copy} does not have it",
