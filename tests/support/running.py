@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Mapping
 from types import TracebackType
 
 from support import AnyPath
@@ -17,16 +18,17 @@ class Running:
     """
     ``integrity`` in the background: ``with Running(box, "scan", root) as running: ...; done = running.finish()``.
 
-    It never outlives the block.
+    It never outlives the block. ``env`` is on top of the isolated environment.
     """
 
-    def __init__(self, box: Box, *args: AnyPath) -> None:
+    def __init__(self, box: Box, *args: AnyPath, env: Mapping[str, str] | None = None) -> None:
         self._box, self._args = box, args
+        self._env = box.environment | dict(env or {})
 
     def __enter__(self) -> Running:
         self._process = subprocess.Popen(
             make_command(*self._args),
-            env=self._box.environment,
+            env=self._env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

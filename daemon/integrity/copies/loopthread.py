@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import wait
 from typing import Any, TypeVar
 
+from integrity.errors import ReadInterrupted
+
 T = TypeVar("T")
+
+_LOOK_S = 0.2
 
 
 class LoopThread:
@@ -24,14 +29,24 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[Any, Any, T], is_asked: Callable[[], bool] | None = None) -> T:
         """
         Run one coroutine to its end and return what it returns, or raise what it raises.
 
         What interrupts the waiting (a signal, say) cancels the coroutine.
+
+        Args:
+            work: what to run.
+            is_asked: asked several times a second whether the waiting is to end.
+
+        Raises:
+            ReadInterrupted: it was.
         """
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
+            while is_asked is not None and not wait([future], _LOOK_S).done:
+                if is_asked():
+                    raise ReadInterrupted("waiting for an answer was interrupted")
             return future.result()
         finally:
             future.cancel()

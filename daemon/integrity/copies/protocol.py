@@ -12,12 +12,13 @@ Invariants of every kind of copy, each with its test in tests/contract/copysuite
     C5  Memory does not grow with the number of files. So a path that a careless store lists twice comes twice: the
         caller, who has to find each one anyway, notices.
     C6  No secret is in ``shown``, in a message or in the log.
-    C7  Nothing waits for ever: 30 seconds without a byte are an end.
+    C7  Nothing waits for ever: 30 seconds without a byte are an end. What has to be waited for longer, because it is
+        computed over there, ends when the job is to (``Interruptible``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, runtime_checkable
@@ -142,6 +143,18 @@ class CloseLook(Protocol):
 
         Raises:
             CopyUnreachable: at any time.
+        """
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """What a kind of copy has, besides being one, that may have to be waited for."""
+
+    def interrupt_when(self, is_asked: Callable[[], bool]) -> None:
+        """
+        Have all waiting end with ReadInterrupted as soon as this is true.
+
+        To be called before entering; whoever waits asks it several times a second. What needs no waiting goes on.
         """
 
 

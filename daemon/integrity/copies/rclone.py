@@ -8,7 +8,7 @@ a local disk or by a command over SFTP, only when asked for.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from types import TracebackType
@@ -68,6 +68,10 @@ class RcloneCopy:
         self.shown = self._remote.shown
         self.remote_kinds: frozenset[Kind] = frozenset()
         self._listing_flags: tuple[str, ...] = ("--recursive", "--files-only", "--no-mimetype")
+
+    def interrupt_when(self, is_asked: Callable[[], bool]) -> None:
+        """Have all waiting end; see ``Interruptible``."""
+        self._remote.is_asked = self._computing.is_asked = is_asked
 
     def __enter__(self) -> Self:
         """Ask rclone what the store can do; see ``Copy``."""

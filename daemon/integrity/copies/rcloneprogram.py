@@ -13,18 +13,20 @@ import re
 import select
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from tempfile import TemporaryFile
 from types import TracebackType
 from typing import IO, Final, NamedTuple, Self
 
-from integrity.errors import ConfigError, CopyUnreachable
+from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
 
 NOT_FOUND: Final = 3  # its exit code where a folder is not there
 
 _CHUNK_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 22  # a path of the longest kind, escaped, and its digests
+_LOOK_S = 0.2
 _MOST_TOLD = 300  # characters of what it complains of
 
 
@@ -44,11 +46,15 @@ class Remote:
         program: rclone's name or path.
         timeout_s: after which rclone gives up a silent connection.
         idle_s: after which a silent rclone is given up; it may be busy, as in a folder of a million names.
+
+    Attributes:
+        is_asked: says whether all waiting for it is to end.
     """
 
     def __init__(self, spec: str, *, program: str, timeout_s: float, idle_s: float) -> None:
         self.spec = spec
         self.idle_s = idle_s
+        self.is_asked: Callable[[], bool] = lambda: False
         self._program = program
         self._timeout_s = timeout_s
         options, is_hiding = _find_options(spec)
@@ -146,11 +152,16 @@ class Running:
 
         Raises:
             CopyUnreachable: it prints nothing for too long.
+            ReadInterrupted: the waiting was to end.
         """
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
-        if not poll.poll(self._remote.idle_s * 1000):
-            raise self._remote.failed(f"rclone has said nothing for {self._remote.idle_s:g} s, and was ended")
+        until = time.monotonic() + self._remote.idle_s
+        while not poll.poll(max(0.0, min(_LOOK_S, until - time.monotonic())) * 1000):
+            if self._remote.is_asked():
+                raise ReadInterrupted("waiting for rclone was interrupted")
+            if time.monotonic() >= until:
+                raise self._remote.failed(f"rclone has said nothing for {self._remote.idle_s:g} s, and was ended")
         return os.read(self._fd, length)
 
     def lines(self) -> Iterator[bytes]:

@@ -182,5 +182,5 @@ def find_reason(complaints: bytes, path: bytes) -> str:
     """Find what a tool wrote to standard error about a path."""
     for line in complaints.splitlines():
         if b"./" + path in line:
-            return line.rpartition(b": ")[2].decode("utf-8", "backslashreplace")
+            return line.rpartition(b": ")[2].decode("utf-8", "backslashreplace").strip(" .")
     return "it is not there, or no regular file, or can't be read"

@@ -152,6 +152,11 @@ def _octal(path: bytes) -> str:
     return "".join(chr(byte) if byte in _PLAIN else f"\\0{byte:03o}" for byte in path)
 
 
+def make_single(tool: Tool) -> Tool:
+    """Make the tool that is asked for one file at a time."""
+    return tool._replace(words=tool.words.removesuffix(" -z"), ends_with_nul=False)
+
+
 def needs_each(path: bytes, tool: Tool) -> bool:
     """Say whether the tool's lines can't carry a name: with newlines or backslashes, or where it is no UTF-8."""
     if tool.ends_with_nul:

@@ -15,7 +15,7 @@ import asyncssh
 from integrity.copies.names import find_fault
 from integrity.copies.protocol import Entry, Trouble
 from integrity.copies.sshline import Line
-from integrity.errors import CopyUnreachable, ReadError, Unreadable, Unstable, Vanished, show_path
+from integrity.errors import CopyUnreachable, ReadError, ReadInterrupted, Unreadable, Unstable, Vanished, show_path
 
 _SLOWEST_BYTES_PER_S: Final = 16_384
 _NAMES_AT_ONCE: Final = 1000
@@ -190,7 +190,7 @@ class SftpFile:
             return
         try:
             self._line.run(file.close())
-        except (asyncssh.SFTPError, CopyUnreachable):
+        except (asyncssh.SFTPError, CopyUnreachable, ReadInterrupted):
             return  # nothing was written, so nothing can be lost; the next request says what is the matter
 
 

@@ -8,7 +8,7 @@ names crosses the wire. Bytes come by SFTP, and so does the listing where there 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, groupby
 from types import TracebackType
 from typing import Final, Self
@@ -28,7 +28,7 @@ from integrity.copies.remoteanswers import (
     split_complaints,
 )
 from integrity.copies.remotecommand import RemoteCommand
-from integrity.copies.remoteshell import Tool, make_digest, make_list, make_probe, needs_each
+from integrity.copies.remoteshell import Tool, make_digest, make_list, make_probe, make_single, needs_each
 from integrity.copies.sftp import SftpFile, SftpFolder, open_sftp
 from integrity.copies.sshaddress import parse_address
 from integrity.copies.sshline import Line
@@ -76,6 +76,10 @@ class SshCopy:
     def remote_kinds(self) -> frozenset[Kind]:
         """Name the digests that the programs over there compute."""
         return frozenset(self._abilities.tools) if self._abilities else frozenset()
+
+    def interrupt_when(self, is_asked: Callable[[], bool]) -> None:
+        """Have all waiting end; see ``Interruptible``."""
+        self._line.is_asked = is_asked
 
     def __enter__(self) -> Self:
         self._line.open()
@@ -183,23 +187,42 @@ class SshCopy:
         )
 
     def _digest_together(self, paths: Sequence[bytes], tool: Tool) -> Iterator[tuple[bytes, bytes | Trouble]]:
-        """Hold the lines, which come in the order asked, against the paths: what is left out, failed."""
+        """
+        Hold the lines, which come in the order asked, against the paths.
+
+        What is left out is asked for again, one by one: where xxhsum can't read one file, it leaves out all the others.
+        """
+        rest: list[tuple[bytes, bytes | None]] = []  # from the first without an answer
         with self._start_digest(paths, tool, is_each=False) as command:
             answers = (found for record in command if (found := parse_digest(record, tool)) is not None)
             answer = next(answers, None)
             for path in paths:
-                if answer is not None and answer[1] == path:
-                    yield path, answer[0]
-                    answer = next(answers, None)
+                is_next = answer is not None and answer[1] == path
+                digest = answer[0] if answer is not None and is_next else None
+                if digest is not None and not rest:
+                    yield path, digest
                 else:
-                    yield path, _make_trouble(command, path)
+                    rest.append((path, digest))
+                if is_next:
+                    answer = next(answers, None)
+            complaints = bytes(command.complaints)
+        again = self._digest_each([path for path, digest in rest if digest is None], make_single(tool), complaints)
+        for path, digest in rest:
+            yield next(again) if digest is None else (path, digest)
 
-    def _digest_each(self, paths: Sequence[bytes], tool: Tool) -> Iterator[tuple[bytes, bytes | Trouble]]:
+    def _digest_each(
+        self, paths: Sequence[bytes], tool: Tool, complaints: bytes = b""
+    ) -> Iterator[tuple[bytes, bytes | Trouble]]:
+        """Ask for one after the other; ``complaints`` are those of a former time."""
         with self._start_digest(paths, tool, is_each=True) as command:
             records = iter(command)
             for path in paths:
                 answer = parse_digest(next(records, b""), tool)
-                yield path, _make_trouble(command, path) if answer is None else answer[0]
+                if answer is not None:
+                    yield path, answer[0]
+                else:
+                    reason = find_reason(complaints or bytes(command.complaints), path)
+                    yield path, Trouble(path, f"no digest came from the other side: {reason}")
 
     def open(self, path: bytes) -> SftpFile:
         """Open one file for reading; see ``Copy.open``."""
@@ -210,11 +233,6 @@ class SshCopy:
                 errno=errno.EOPNOTSUPP,
             )
         return self._sftp.open(path)
-
-
-def _make_trouble(command: RemoteCommand, path: bytes) -> Trouble:
-    reason = find_reason(bytes(command.complaints), path)
-    return Trouble(path, f"no digest came from the other side: {reason}")
 
 
 def _say_why_not(found: Abilities | None) -> str:

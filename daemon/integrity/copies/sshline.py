@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import asyncssh
@@ -44,6 +44,9 @@ class Line:
     Args:
         address: of the copy.
         timeout_s: how long the other side may be silent.
+
+    Attributes:
+        is_asked: says whether all waiting is to end.
     """
 
     def __init__(self, address: Address, timeout_s: float) -> None:
@@ -52,6 +55,7 @@ class Line:
         self._known = asyncssh.SSHKnownHosts()
         self._host, self._port = address.host, address.port or asyncssh.DEFAULT_PORT  # until the config has its say
         self._thread: LoopThread | None = None
+        self.is_asked: Callable[[], bool] | None = None
         self._connection: asyncssh.SSHClientConnection | None = None
 
     @property
@@ -101,12 +105,13 @@ class Line:
 
         Raises:
             CopyUnreachable: the connection failed, or it took too long.
+            ReadInterrupted: the waiting was to end.
             asyncssh.SFTPError: the other side said no to a request; the connection is well.
             asyncssh.ChannelOpenError: the other side does not offer that.
         """
         assert self._thread is not None, "not connected"
         try:
-            return self._thread.run(_limit(work, patience_s or self.timeout_s))
+            return self._thread.run(_limit(work, patience_s or self.timeout_s), self.is_asked)
         except (OSError, asyncssh.Error) as error:
             is_answer = isinstance(error, _ANSWERS) and not isinstance(error, _LOST)
             if is_answer and self._connection is not None and not self._connection.is_closed():

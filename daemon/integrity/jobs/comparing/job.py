@@ -22,9 +22,9 @@ from integrity.catalog.copies import CopyRecord, CopyState
 from integrity.catalog.copylist import CompareRow
 from integrity.catalog.recording import Verified
 from integrity.catalog.rows import FileRecord
-from integrity.copies.protocol import Copy
+from integrity.copies.protocol import Copy, Interruptible
 from integrity.copies.tree import TreeCopy
-from integrity.errors import ConfigError, CopyUnreachable
+from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
 from integrity.files.opening import stat_beneath
 from integrity.jobs.commits import Commits
 from integrity.jobs.comparing import messages
@@ -69,7 +69,10 @@ def compare_root(run: RootRun, source: Source, options: CompareOptions, compared
     limit = Limit(run, until=until, until_bytes=options.byte_limit)
     try:
         base = _find_base(run, source)
-        with source.open(Below(run.excludes, base) if base else run.excludes) as copy:
+        opened = source.open(Below(run.excludes, base) if base else run.excludes)
+        if isinstance(opened, Interruptible):
+            opened.interrupt_when(run.context.stop.is_set)
+        with opened as copy:
             _refuse(run, copy, base, options)
             is_other = _is_other(run, source, copy, base)
             listing = CopyListing(run, copy, base, is_other=is_other)
@@ -82,6 +85,8 @@ def compare_root(run: RootRun, source: Source, options: CompareOptions, compared
             if not run.context.stop.is_set():
                 _tell_reached(run, known)
             Comparer(run, known, copy, listing, options, compared, limit).run()
+    except ReadInterrupted:
+        run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
     except CopyUnreachable as error:
         with run.catalog.read() as connection:
             is_known = any(one.name == source.name for one in copies.find_copies(connection, run.root.id))
@@ -90,7 +95,7 @@ def compare_root(run: RootRun, source: Source, options: CompareOptions, compared
         run.is_incomplete = compared.is_unreachable = True
         run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
         with run.writing() as connection:
-            text = messages.unreachable(str(error))
+            text = messages.unreachable(str(error), compared.published + compared.read)
             run.open_finding(connection, FindingKind.COPY_UNREADABLE, text, copy=source.name)
 
 
@@ -206,6 +211,8 @@ class Comparer:
             except CopyUnreachable:
                 self._keep()  # what it said until then stands
                 raise
+            except ReadInterrupted:
+                pass  # asked to stop while it was waited for
             self._keep()
         run.counts.add(Tally.NOT_DUE, self._files - run.counts.known + left_out)
         self._end()

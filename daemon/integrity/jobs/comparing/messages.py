@@ -61,8 +61,10 @@ def not_comparable(reasons: Counter[str], copy: str) -> str:
     )
 
 
-def unreachable(reason: str) -> str:
-    """Say that nothing is known of a whole copy."""
+def unreachable(reason: str, heard: int) -> str:
+    """Say that nothing is known of a whole copy, or nothing more after so many files."""
+    if heard:
+        return f"the copy was lost after {heard:,} files, and nothing is known of the others: {reason}"
     return f"the copy can't be reached, and nothing is known of any file in it: {reason}"
 
 
