@@ -94,9 +94,7 @@ class Comparisons:
         """Learn that a copy is to be compared."""
         with self._lock:
             self._wanted.setdefault(name, _Wanted())
-        copy = self._find(name)
-        if copy is not None:
-            self._give(copy)
+        self._give_present(name)
 
     def forget(self, name: str) -> None:
         """Learn that a copy is not configured any more."""
@@ -125,6 +123,12 @@ class Comparisons:
             else:
                 self._give(copy)
 
+    def try_again(self) -> None:
+        """Look at once at those that were put off: the configuration is another one."""
+        for one in list(self._wanted.values()):
+            one.again_at = 0.0
+        self.turn()
+
     def mounts_changed(self) -> None:
         """Look whether a disk has come that a copy waits for."""
         for copy in self._copies():
@@ -134,6 +138,11 @@ class Comparisons:
 
     def _find(self, name: str) -> KeptCopy | None:
         return next((copy for copy in self._copies() if copy.name == name), None)
+
+    def _is_another(self, copy: KeptCopy) -> bool:
+        """Say whether a copy is gone, or not the same any more as when its turn was asked for."""
+        present = self._find(copy.name)
+        return present is None or (present.settings, present.root.lane) != (copy.settings, copy.root.lane)
 
     def _look(self, copy: KeptCopy, one: _Wanted) -> None:
         """Look in a thread of its own whether a copy is there; if so it is compared."""
@@ -150,6 +159,11 @@ class Comparisons:
         is_forced = self._grounds.clock() >= one.forced_at
         return bool(one.disks) and not may_read(one.disks, self._grounds.config().pace, must=is_forced)
 
+    def _give_present(self, name: str) -> None:
+        copy = self._find(name)
+        if copy is not None:
+            self._give(copy)
+
     def _give(self, copy: KeptCopy) -> None:
         with self._lock:
             one = self._wanted.get(copy.name)
@@ -165,7 +179,7 @@ class Comparisons:
 
     def _plan(self, context: Context, copy: KeptCopy, one: _Wanted) -> ComparePlan | None:
         """Say how, now that its turn has come; None: it can't begin, or is not the same any more."""
-        if self._is_over or self._find(copy.name) != copy:
+        if self._is_over or self._is_another(copy):
             return None
         with context.catalog.read() as connection:
             facts = find_copy_facts(connection, context.config, now=context.now(), name=copy.name)
@@ -205,12 +219,13 @@ class Comparisons:
         try:
             if isinstance(result, AppError):
                 self._fail(copy, one, result)
+            elif self._is_another(copy):
+                self._give_present(copy.name)
             elif not one.has_begun or result.compared is None:
                 one.again_at = max(one.again_at, now + (0.0 if one.waits else _SOON_S))
             elif has_rested:
                 one.turns += 1
                 self._give(copy)
-                return
             elif result.compared.is_unreachable:
                 self._miss(copy, one)
             elif _is_nothing_compared(result):

@@ -105,6 +105,8 @@ class Timetable:
         self._scheduler.replace("scan", self._grounds.config().schedule.scan, self._scan_all)
         self._scheduler.add_window("scrub", self._windows(), self._open, self._close)
         self._schedule_comparisons()
+        self._comparisons.try_again()
+        self._scheduler.every("promise", _PROMISE_S, self.check_promise)  # once now: others may be promised
 
     def stop(self) -> None:
         """Begin nothing more."""
