@@ -101,7 +101,7 @@ def kill_before(
     if not has_exchange:
         assert call != "renameat2"
         inject += ["-e", "inject=renameat2:error=EINVAL"]
-    strace = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", *inject]
+    strace = ["strace", "-f", "-qq", "-o", "/dev/null", *inject]
     done = subprocess.run(
         [*strace, *make_command(*args)],
         env=box.environment,
