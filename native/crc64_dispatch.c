@@ -1,19 +1,9 @@
 /*
- * Choose the path: what md5_dispatch.c does for MD5, for CRC-64.
- *
- * A path is used if it is compiled in, the machine has what it needs, the mask allows it, and it passes the self-test.
- * What is usable is kept in one atomic; threads that find it unknown at the same time all find the same.
+ * Choose the path of CRC-64: the widest that is usable. What the processor has the compiler's library knows.
  */
 #include "crc64_impl.h"
 
-#include <stdatomic.h>
-
-/* Beside the feature bits in what is usable. */
-#define IS_KNOWN 0x40000000U
-#define IS_TABLE_RIGHT 0x20000000U
-
-static _Atomic uint32_t usable = 0; /* not known yet, or the mask has changed since */
-static _Atomic uint32_t feature_mask = CRC64_FEATURES_ALL;
+#include "choice.h"
 
 #define TEST_BYTES 2600 /* several steps of the widest path, and rests of all widths */
 #define TEST_PERIOD 251 /* prime: no two chains, steps or words see the same bytes */
@@ -84,55 +74,36 @@ static int is_right(uint32_t feature)
     }
 }
 
-static uint32_t find_usable(uint32_t features)
+static int is_table_right(void)
 {
-    uint32_t found = IS_KNOWN;
-
-    /* The others are held against the portable path: without it nothing is known of any. */
-    if (crc64_self_test_known(crc64_path_table) != 0)
-        return found;
-    found |= IS_TABLE_RIGHT;
-    for (uint32_t feature = 1; feature <= CRC64_FEATURES_ALL; feature <<= 1)
-        if ((features & feature) != 0 && is_right(feature))
-            found |= feature;
-    return found;
+    return crc64_self_test_known(crc64_path_table) == 0;
 }
 
-static uint32_t get_usable(void)
-{
-    uint32_t found = atomic_load_explicit(&usable, memory_order_relaxed);
-
-    if (found == 0) {
-        found = find_usable(crc64_features() & atomic_load(&feature_mask));
-        atomic_store(&usable, found);
-    }
-    return found;
-}
+static choice paths = {CRC64_FEATURES_ALL, crc64_features, is_table_right, is_right, CRC64_FEATURES_ALL, 0};
 
 int crc64_select(void)
 {
-    return (get_usable() & IS_TABLE_RIGHT) != 0 ? 0 : -1;
+    return (choice_get(&paths) & CHOICE_IS_PORTABLE_RIGHT) != 0 ? 0 : -1;
 }
 
 void crc64_set_feature_mask(uint32_t mask)
 {
-    atomic_store(&feature_mask, mask);
-    atomic_store(&usable, 0);
+    choice_set_mask(&paths, mask);
 }
 
 uint32_t crc64_features_in_use(void)
 {
-    return get_usable() & CRC64_FEATURES_ALL;
+    return choice_get(&paths) & CRC64_FEATURES_ALL;
 }
 
 uint64_t crc64_advance(uint64_t state, const uint8_t *data, size_t size_bytes)
 {
 #if CRC64_HAS_VCLMUL
-    if ((get_usable() & CRC64_FEATURE_VCLMUL) != 0)
+    if ((choice_get(&paths) & CRC64_FEATURE_VCLMUL) != 0)
         return crc64_path_vclmul(state, data, size_bytes);
 #endif
 #if CRC64_HAS_CLMUL
-    if ((get_usable() & CRC64_FEATURE_CLMUL) != 0)
+    if ((choice_get(&paths) & CRC64_FEATURE_CLMUL) != 0)
         return crc64_path_clmul(state, data, size_bytes);
 #endif
     return crc64_path_table(state, data, size_bytes);

@@ -1,24 +1,15 @@
 /*
  * Choose how to compress: the only file that asks the CPU.
  *
- * Two ladders go from the best path to the portable one: for one chain, and for many. A path is used if it is compiled
- * in, the machine has what it needs, the mask allows it, and it passes the self-test (an idea of libcperciva's
- * cpusupport). What is usable is kept in one atomic; threads that find it unknown at the same time all find the same.
+ * Two ladders go from the best usable path to the portable one: for one chain, and for many.
  */
 #include "md5_impl.h"
 
-#include <stdatomic.h>
+#include "choice.h"
 
 #if MD5_HAS_AVX2 || MD5_HAS_AVX512
 #include <cpuid.h>
 #endif
-
-/* Beside the feature bits in what is usable. */
-#define IS_KNOWN 0x40000000U
-#define IS_SCALAR_RIGHT 0x20000000U
-
-static _Atomic uint32_t usable = 0; /* not known yet, or the mask has changed since */
-static _Atomic uint32_t feature_mask = MD5_FEATURES_ALL;
 
 #define TEST_BLOCKS 2
 #define TEST_PERIOD 251 /* prime: no two blocks, words or rounds see the same bytes */
@@ -160,51 +151,32 @@ static int is_right(uint32_t feature)
     }
 }
 
-static uint32_t find_usable(uint32_t features)
+static int is_scalar_right(void)
 {
-    uint32_t found = IS_KNOWN;
-
-    /* The lanes are held against the portable path: without it nothing is known of any. */
-    if (md5_self_test(md5_compress_scalar) != 0)
-        return found;
-    found |= IS_SCALAR_RIGHT;
-    for (uint32_t feature = 1; feature <= MD5_FEATURES_ALL; feature <<= 1)
-        if ((features & feature) != 0 && is_right(feature))
-            found |= feature;
-    return found;
+    return md5_self_test(md5_compress_scalar) == 0;
 }
 
-static uint32_t get_usable(void)
-{
-    uint32_t found = atomic_load_explicit(&usable, memory_order_relaxed);
-
-    if (found == 0) {
-        found = find_usable(md5_features() & atomic_load(&feature_mask));
-        atomic_store(&usable, found);
-    }
-    return found;
-}
+static choice paths = {MD5_FEATURES_ALL, md5_features, is_scalar_right, is_right, MD5_FEATURES_ALL, 0};
 
 int md5_select(void)
 {
-    return (get_usable() & IS_SCALAR_RIGHT) != 0 ? 0 : -1;
+    return (choice_get(&paths) & CHOICE_IS_PORTABLE_RIGHT) != 0 ? 0 : -1;
 }
 
 void md5_set_feature_mask(uint32_t mask)
 {
-    atomic_store(&feature_mask, mask);
-    atomic_store(&usable, 0);
+    choice_set_mask(&paths, mask);
 }
 
 uint32_t md5_features_in_use(void)
 {
-    return get_usable() & MD5_FEATURES_ALL;
+    return choice_get(&paths) & MD5_FEATURES_ALL;
 }
 
 void md5_compress(uint32_t words[4], const uint8_t *blocks, size_t count)
 {
 #if MD5_HAS_X86_64
-    if ((get_usable() & MD5_FEATURE_X86_64) != 0) {
+    if ((choice_get(&paths) & MD5_FEATURE_X86_64) != 0) {
         md5_compress_scalar_x86_64(words, blocks, count);
         return;
     }
@@ -241,7 +213,7 @@ static const struct cost costs[] = {
 
 size_t md5_lanes(size_t chains, uint64_t longest_blocks, uint64_t total_blocks)
 {
-    const uint32_t features = get_usable();
+    const uint32_t features = choice_get(&paths);
     uint64_t least = UINT64_MAX;
     size_t lanes = 1;
 
@@ -263,7 +235,7 @@ size_t md5_lanes(size_t chains, uint64_t longest_blocks, uint64_t total_blocks)
 
 size_t md5_most_lanes(void)
 {
-    const uint32_t features = get_usable();
+    const uint32_t features = choice_get(&paths);
     size_t lanes = 1;
 
     for (size_t i = 0; i < COST_COUNT; i++)
@@ -311,7 +283,7 @@ static void compress_avx512(size_t lanes, uint32_t words[4][MD5_MOST_LANES], con
 
 void md5_compress_lanes(size_t lanes, uint32_t words[4][MD5_MOST_LANES], const uint8_t *const *starts, size_t count)
 {
-    const uint32_t features = get_usable();
+    const uint32_t features = choice_get(&paths);
 
     if (lanes <= 4 && lanes != 1 && (features & MD5_FEATURE_INTERLEAVED) != 0) {
         if (lanes == 2)
