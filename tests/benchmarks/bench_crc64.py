@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
-from collections.abc import Callable
 
 from awscrt import checksums
-from measure import row
+from measure import fastest, rate_row, row
 
 from integrity.hashing import crc64_native, crc64_standin
 
@@ -40,22 +38,6 @@ def main() -> None:
     packed = os.urandom(8 * 100_000)
     (took,) = fastest(3, lambda: crc64_native.combine_blocks(packed, MIB, 100_000 * MIB))
     row("combine 100,000 blocks", took * 1000, 50, 1.0, unit="ms")
-
-
-def fastest(runs: int, *actions: Callable[[], object]) -> list[float]:
-    """Do each in turn, several times; give the least seconds of each."""
-    times = [float("inf")] * len(actions)
-    for _ in range(runs):
-        for index, action in enumerate(actions):
-            began = time.perf_counter()
-            action()
-            times[index] = min(times[index], time.perf_counter() - began)
-    return times
-
-
-def rate_row(what: str, size_bytes: int, ours_s: float, peer_s: float, bar: float) -> None:
-    """Print a line of rates."""
-    row(what, size_bytes / ours_s / 1e9, size_bytes / peer_s / 1e9, bar, unit="GB/s", at_least=True)
 
 
 if __name__ == "__main__":

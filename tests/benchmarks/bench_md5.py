@@ -11,10 +11,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import time
-from collections.abc import Callable
 
-from measure import row
+from measure import fastest, rate_row, row
 
 from integrity.hashing import Md5, md5_many
 from integrity.hashing.md5_native import digest_arena, digest_many, list_paths, only_path
@@ -80,22 +78,6 @@ def bench_short_messages(runs: int) -> None:
 def one_by_one(messages: list[bytes]) -> list[bytes]:
     """Do it as everybody does."""
     return [hashlib.md5(message).digest() for message in messages]
-
-
-def fastest(runs: int, *actions: Callable[[], object]) -> list[float]:
-    """Do each in turn, several times; give the least seconds of each."""
-    times = [float("inf")] * len(actions)
-    for _ in range(runs):
-        for index, action in enumerate(actions):
-            began = time.perf_counter()
-            action()
-            times[index] = min(times[index], time.perf_counter() - began)
-    return times
-
-
-def rate_row(what: str, size_bytes: int, ours_s: float, peer_s: float, bar: float) -> None:
-    """Print a line of rates."""
-    row(what, size_bytes / ours_s / 1e9, size_bytes / peer_s / 1e9, bar, unit="GB/s", at_least=True)
 
 
 if __name__ == "__main__":

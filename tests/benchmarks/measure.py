@@ -1,4 +1,4 @@
-"""Measure whole commands as a user runs them, and print them side by side with what he would use instead."""
+"""Measure commands as a user runs them, or calls, and print them side by side with what he would use instead."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,6 +84,17 @@ def in_turn(runs: int, *commands: Sequence[str], before: Callable[[], None] = la
     return [pick_median(each) for each in costs]
 
 
+def fastest(runs: int, *actions: Callable[[], object]) -> list[float]:
+    """Do each in turn, several times; give the least seconds of each."""
+    times = [float("inf")] * len(actions)
+    for _ in range(runs):
+        for index, action in enumerate(actions):
+            began = time.perf_counter()
+            action()
+            times[index] = min(times[index], time.perf_counter() - began)
+    return times
+
+
 def find_regular_files(tree: Path) -> Iterator[bytes]:
     """Give the path of each regular file, no links."""
     for folder, _, names in os.walk(os.fsencode(tree)):
@@ -110,3 +122,8 @@ def row(what: str, ours: float, peer: float, bar: float, *, unit: str = "s", at_
         f"  {'met' if is_met else 'MISSED'}",
         flush=True,
     )
+
+
+def rate_row(what: str, size_bytes: int, ours_s: float, peer_s: float, bar: float) -> None:
+    """Print a line of rates."""
+    row(what, size_bytes / ours_s / 1e9, size_bytes / peer_s / 1e9, bar, unit="GB/s", at_least=True)
