@@ -70,6 +70,12 @@ def _create_copy() -> None:
             nullable=True,
             comment="what a mounted one is recognised by, as that of a root; null: none, or not seen yet",
         ),
+        sa.Column(
+            "has_bytes",
+            _INTEGER,
+            nullable=False,
+            comment="0: it has digests only, so nothing can be repaired from it",
+        ),
         sa.Column("created_at", _INTEGER, nullable=False, comment="when it was first compared"),
         sa.Column("listed_at", _INTEGER, nullable=True, comment="when it was last listed as a whole; null: never"),
         sa.UniqueConstraint("root_id", "prefix", "name"),

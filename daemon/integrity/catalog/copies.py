@@ -63,7 +63,15 @@ class CopyCoverage:
 
 
 def ensure_copy(
-    c: sa.Connection, root_id: RootId, prefix: bytes, name: str, url: str, identity: str | None, *, now: int
+    c: sa.Connection,
+    root_id: RootId,
+    prefix: bytes,
+    name: str,
+    url: str,
+    identity: str | None,
+    *,
+    now: int,
+    has_bytes: bool = True,
 ) -> CopyRecord:
     """Find a copy, or write a new one down; what was said by another place or disk of that name is forgotten."""
     mine = copy.c.root_id == root_id, copy.c.prefix == prefix, copy.c.name == name
@@ -71,11 +79,12 @@ def ensure_copy(
     row = c.execute(sa.select(copy).where(*mine)).one_or_none()
     if row is None:
         values = {"root_id": root_id, "prefix": prefix, "name": name, "url": stored, "identity": identity}
-        c.execute(sa.insert(copy).values(**values, created_at=now))
-    elif (row.url, row.identity) != (stored, identity):
+        c.execute(sa.insert(copy).values(**values, has_bytes=int(has_bytes), created_at=now))
+    elif (row.url, row.identity, row.has_bytes) != (stored, identity, has_bytes):
         for table in (copy_file, copy_reading):
             c.execute(sa.delete(table).where(table.c.copy_id == row.id))
-        c.execute(sa.update(copy).where(copy.c.id == row.id).values(url=stored, identity=identity, listed_at=None))
+        values = {"url": stored, "identity": identity, "has_bytes": int(has_bytes), "listed_at": None}
+        c.execute(sa.update(copy).where(copy.c.id == row.id).values(values))
     return _to_record(c.execute(sa.select(copy).where(*mine)).one())
 
 
@@ -107,6 +116,15 @@ def states_of_file(c: sa.Connection, file_id: FileId) -> list[tuple[CopyRecord, 
         (_to_record(row), _to_state(row))
         for row in c.execute(query.where(copy_file.c.file_id == file_id).order_by(copy.c.id))
     ]
+
+
+def find_good_copy(c: sa.Connection, file_id: FileId) -> str | None:
+    """Name the copy that last had a file's present baseline and can give its bytes, the one read last first."""
+    good = copy_file.c.vote == CopyVote.SAME.value, copy_file.c.version == file.c.version, copy.c.has_bytes == 1
+    joined = copy_file.join(copy, copy_file.c.copy_id == copy.c.id).join(file, copy_file.c.file_id == file.c.id)
+    query = sa.select(copy.c.name).select_from(joined).where(copy_file.c.file_id == file_id, *good)
+    newest_first = copy_file.c.read_at.desc().nulls_last(), copy_file.c.compared_at.desc(), copy.c.id
+    return c.execute(query.order_by(*newest_first).limit(1)).scalar()
 
 
 def cover(c: sa.Connection, record: CopyRecord) -> CopyCoverage:

@@ -441,6 +441,7 @@ copy = sa.Table(
     _text("name", "its name in the configuration, or its URL without secrets"),
     _text("url", "where it is, without secrets"),
     _text("identity", "what a mounted one is recognised by, as that of a root; null: none, or not seen yet", null=True),
+    _int("has_bytes", "0: it has digests only, so nothing can be repaired from it"),
     _int("created_at", "when it was first compared"),
     _int("listed_at", "when it was last listed as a whole; null: never", null=True),
     sa.UniqueConstraint("root_id", "prefix", "name"),

@@ -126,6 +126,7 @@ def _compared_tallies(counts: RunCounts, compared: Compared) -> str:
         (counts.missing, "MISSING there"),
         (compared.differing, "DIFFERING there"),
         (compared.repairable, "DAMAGED here and whole there"),
+        (counts.damaged - compared.differing - compared.repairable, "DAMAGED here"),
     )
     parts = [f"{number:,} {name}" for number, name in named if number]
     return f": {', '.join(parts)}" if parts else ""

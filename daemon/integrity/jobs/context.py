@@ -24,6 +24,7 @@ from integrity.files.walk import Skip
 from integrity.hashing.engine import STALL_S, Engine, StopSignal
 from integrity.hashing.shared import BUFFER_BYTES
 from integrity.jobs import messages
+from integrity.jobs.goodcopies import advise_repair
 from integrity.jobs.report import Note, NoteKind, Progress, Report
 from integrity.jobs.stop import Stop
 from integrity.model import (
@@ -199,7 +200,10 @@ class RootRun:
         step: str | None = None,
         command: str | None = None,
     ) -> None:
-        """Open a finding, or bring an open one up to date, and tell it."""
+        """Open a finding, or bring an open one up to date, and tell it; a copy that can mend it is named."""
+        if step is None and copy is None and path is not None and file_id is not None:
+            advice = advise_repair(connection, self.root.path, path, file_id, kind)
+            step, command = advice or (None, None)
         new = NewFinding(
             kind,
             self.root.id,

@@ -15,6 +15,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, copies, findings
@@ -108,10 +109,12 @@ class Arbiter:
         run: the run.
         copy_id: of the copy.
         compared: counts.
+        has_bytes: whether a file can be repaired from the copy.
     """
 
-    def __init__(self, run: RootRun, copy_id: CopyId, compared: Compared) -> None:
+    def __init__(self, run: RootRun, copy_id: CopyId, compared: Compared, *, has_bytes: bool) -> None:
         self._run = run
+        self._has_bytes = has_bytes
         self._copy_id = copy_id
         self._compared = compared
         self._check = FileCheck(run)
@@ -178,6 +181,8 @@ class Arbiter:
             has_good_blocks=_has_good_blocks(standing, doubt),
         )
         run.counts.add(_TALLIES[arbitration.outcome])
+        if arbitration.outcome is Outcome.REPAIRABLE and not self._has_bytes:
+            arbitration = replace(arbitration, words="", command=None)  # it knows what is right, and can't give it
         self._count(arbitration.outcome)
         self._tell(connection, doubt, standing, find_stand(judgement), arbitration)
         return True
@@ -199,7 +204,7 @@ class Arbiter:
     def _count(self, outcome: Outcome) -> None:
         self._compared.differing += outcome in _DIFFERING
         self._compared.stale += outcome is Outcome.COPY_STALE
-        self._compared.repairable += outcome is Outcome.REPAIRABLE
+        self._compared.repairable += outcome is Outcome.REPAIRABLE and self._has_bytes
         self._compared.not_comparable += outcome is Outcome.NOT_COMPARABLE
 
     def _tell(
@@ -224,6 +229,9 @@ class Arbiter:
             resolution = "the copy is what was recorded" if arbitration.outcome in _GOOD_COPIES else "it is the file's"
         if arbitration.words and (kind is None or arbitration.outcome in _REPAIRABLE):
             self._advise(connection, record, standing, arbitration, command)
+        elif kind is None:
+            for finding in standing.own:
+                run.meet(finding)
         over = [one.id for one in standing.about_copy if one.kind in COPY_KINDS and one.kind is not kind]
         run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=run.now()))
 

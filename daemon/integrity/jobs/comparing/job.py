@@ -147,7 +147,16 @@ def _remember(run: RootRun, source: Source, copy: Copy, base: bytes) -> CopyReco
     """Write the copy down; what was said by another disk at the same place counts no more."""
     url = copy.shown if source.url.startswith("rclone:") else source.url  # only these may have secrets in them
     with run.writing() as connection:
-        return copies.ensure_copy(connection, run.root.id, base, source.name, url, _identify(copy), now=run.now())
+        return copies.ensure_copy(
+            connection,
+            run.root.id,
+            base,
+            source.name,
+            url,
+            _identify(copy),
+            now=run.now(),
+            has_bytes=copy.has_bytes,
+        )
 
 
 def _tell_reached(run: RootRun, known: CopyRecord) -> None:
@@ -189,7 +198,7 @@ class Comparer:
         self._compared = compared
         self._limit = limit
         self._listing = listing
-        self._arbiter = Arbiter(run, known.id, compared)
+        self._arbiter = Arbiter(run, known.id, compared, has_bytes=copy.has_bytes)
         self._states: list[CopyState] = []
         self._doubts: list[Doubt] = []
         self._settled: list[FileRecord] = []

@@ -12,22 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import candidates, files, findings
 from integrity.catalog.candidates import CandidateKind, CandidateRecord, CandidateState
 from integrity.catalog.rows import FileRecord
+from integrity.jobs.goodcopies import VERDICTS
 from integrity.model import FileId, Finding, FindingKind
 from integrity.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
     from integrity.jobs.context import RootRun
-
-_VERDICTS = {
-    FindingKind.ROT: Verdict.ROT,
-    FindingKind.SILENT_REWRITE: Verdict.SILENT_REWRITE,
-    FindingKind.UNREADABLE: Verdict.UNREADABLE,
-    FindingKind.SHRUNK: Verdict.SHRUNK,
-    FindingKind.CHANGED: Verdict.CHANGED,
-    FindingKind.ROLLED_BACK: Verdict.ROLLED_BACK,
-    FindingKind.MISSING: Verdict.MISSING,
-}
 
 
 class Standing(NamedTuple):
@@ -59,8 +50,8 @@ class Standing(NamedTuple):
             None if the record is what can't be relied on.
         """
         for finding in self.own:
-            if finding.kind in _VERDICTS:
-                return Judgement(_VERDICTS[finding.kind], finding.certainty)
+            if finding.kind in VERDICTS:
+                return Judgement(VERDICTS[finding.kind], finding.certainty)
         if any(finding.kind is FindingKind.CATALOG_DAMAGED for finding in self.own):
             return None
         held = self.candidate
