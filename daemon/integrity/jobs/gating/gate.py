@@ -130,7 +130,9 @@ def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> Verdict:
         since = gates.get_passed(connection, target.root.id, target.prefix)
         found = find_changes(connection, target, since)
         open_ones = _find_open(connection, target)
-    groups = [[look for one in group if (look := look_at(one))] for group in take_samples(target, found)]
+    doubtful = {one.path for one in open_ones if one.kind is FindingKind.SILENT_REWRITE and one.path is not None}
+    samples = take_samples(target, found, doubtful)
+    groups = [[look for one in group if (look := look_at(one))] for group in samples]
     settings = config.settings_for(target.root.path)
     limits = {"most_files": settings.mass_change_files, "most_percent": settings.mass_change_percent}
     wave = Wave(found.rewritten_count, found.removed_count, found.known_before)

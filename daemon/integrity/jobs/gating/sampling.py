@@ -18,15 +18,20 @@ MOST_SAMPLES = 32
 """Of each group of files: a share of half is told from one of a fifth for certain, and a slow disk has them at once."""
 
 
-def take_samples(target: Target, changes: Changes) -> list[list[Sample]]:
+def take_samples(target: Target, changes: Changes, doubtful: Collection[bytes]) -> list[list[Sample]]:
     """
     Read samples of the rewritten files, of new ones that stand for removed ones, of other new ones, of touched ones.
+
+    Args:
+        target: what is asked about.
+        changes: since the gate was last passed.
+        doubtful: paths of files with other content under their old times: samples of these as well.
 
     What can't be read is left out: the scan has said so, or will. So is everything in a root that is not itself.
     """
     returned = find_returned(changes)
     others = {one.path for one in changes.new}.difference(returned)
-    groups = [paths for paths in (changes.rewritten, returned, others, changes.touched) if paths]
+    groups = [paths for paths in (changes.rewritten, returned, others, changes.touched, doubtful) if paths]
     if not groups:
         return []
     try:
