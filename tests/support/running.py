@@ -52,6 +52,11 @@ class Running:
         """Whether it has ended."""
         return self._process.poll() is not None
 
+    def read_error(self) -> str:
+        """Wait for a line on standard error and return it; what ``finish`` returns begins behind it."""
+        assert self._process.stderr is not None
+        return self._process.stderr.readline().decode(errors="replace")
+
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
         os.kill(self._process.pid, number)

@@ -159,7 +159,8 @@ def _say_changes(verdict: Verdict) -> str:
     from integrity.cli.words import count, local_time
 
     if verdict.since is None:
-        return "for the first time: what is there now is the starting point"
+        is_new = "for the first time: what is there now is the starting point"
+        return is_new if verdict.may_pass else "it was never passed before"
     since = local_time(verdict.since.at)
     changes = f"{count(verdict.rewritten, 'file')} rewritten, {verdict.removed:,} gone, {verdict.new:,} new"
     return f"since {since}, when it was last passed: {changes}, of {verdict.known_before:,} before"
