@@ -20,6 +20,7 @@ from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.model import Finding, FindingId, FindingKind, FindingState, Job, Outcome
 from integrity.service.connection import BACKLOG_LIMIT
 from integrity.service.control import MOST_CONNECTIONS, ControlServer, DaemonState, Request
+from integrity.service.requests import LENT
 from integrity.service.sockets import connect, default_socket_path, find_linked_socket, listen
 from integrity.service.wire import REQUEST_LIMIT, Accepted, Answer, AskState, Failure, Stop, Submit, encode
 from support.cli import Box
@@ -188,6 +189,30 @@ def test_job_goes_on_without_its_client(integrity: Box, root: Path) -> None:
             *_, summary = follow(client, scan_of(root))
     assert isinstance(summary, Summary)
     assert (0, 20) == (summary.counts.new, summary.counts.not_due)
+
+
+def test_what_was_lent_comes_back_with_the_end_of_the_client(integrity: Box, root: Path) -> None:
+    """Told to stop, or gone: nobody else would give it back. Without a client, or of all roots, nothing is lent."""
+    request = Request(Job.COMPARE, (bytes(root),))
+    with SmallDaemon(integrity) as daemon:
+        for number, leaves in enumerate((True, False)):
+            with asking(daemon) as client:
+                client.send(Submit(request, waits=True))
+                answers = [receive(client), receive(client)]
+                assert [LENT] == [one.phase for one in answers if isinstance(one, Progress)]
+                if not leaves:
+                    client.send(Stop())
+                    *_, summary = rest(client)
+                    assert isinstance(summary, Summary)
+                    assert Outcome.INTERRUPTED is summary.outcome
+            wait_until(lambda number=number: daemon.ended == number + 1, "the end of it")  # type: ignore[misc]
+        with asking(daemon) as client:
+            *_, failure = follow(client, replace(request, paths=()))
+            assert isinstance(failure, Failure)
+        with asking(daemon) as client:
+            client.send(Submit(request, waits=False))
+            assert isinstance(receive(client), Failure)
+    assert [request, request] == daemon.asked
 
 
 def test_job_that_nobody_waits_for(integrity: Box, root: Path) -> None:

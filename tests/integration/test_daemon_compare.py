@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from support.cli import Box, JsonObject
 from support.loopfs import LoopFS
 from support.planted import plant, plant_path
+from support.running import Running
 from support.service import Service
 from support.smtpsink import SmtpSink
 from support.stored import query, tamper
@@ -24,13 +26,19 @@ MIB = 1 << 20
 
 
 def write(
-    box: Box, root: Path, *copies: Path | str, sink: SmtpSink | None = None, compare: str = NEVER, more: str = ""
+    box: Box,
+    root: Path,
+    *copies: Path | str,
+    sink: SmtpSink | None = None,
+    compare: str = NEVER,
+    scrub: str = NEVER,
+    more: str = "",
 ) -> None:
     """Write the configuration; a copy that was never compared is due when the service begins, whatever the schedule."""
     text = f'[[root]]\npath = "{root}"\nsettle = "1s"\n'
     for number, copy in enumerate(copies):
         text += f'[[copy]]\nname = "copy{number}"\nof = "{root}"\nurl = "{copy}"\n'
-    text += f'[schedule]\nscan = "{NEVER}"\nscrub = "{NEVER}"\ncompare = "{compare}"\n'
+    text += f'[schedule]\nscan = "{NEVER}"\nscrub = "{scrub}"\ncompare = "{compare}"\n'
     if sink is not None:
         text += f'[mail]\nto = ["me@example.org"]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {sink.port}\n'
         text += '[alerts]\ngroup = "0s"\n'
@@ -224,4 +232,25 @@ def test_reload_takes_new_copies_and_lets_go_of_former_ones(integrity: Box, tmp_
         service.reload()
         wait_until(lambda: copy_findings(integrity) == [], "the end of the finding", timeout_s=SOON_S)
         assert not [one for one in integrity.json("status") if one["type"] == "copy"]
+        service.stop()
+
+
+def test_comparison_by_a_command_has_the_service_make_room(integrity: Box, tmp_path: Path) -> None:
+    """A scrub of hours is no reason to refuse; it goes on when the command has ended, also if that is killed."""
+    root = plant(tmp_path / "root", COUNT)
+    (root / "large.bin").write_bytes(os.urandom(64 * MIB))
+    copy = shutil.copytree(root, tmp_path / "copy")
+    integrity.run("scan", root, expect=0)
+    pace = '[pace]\nrate = "4MiB"\nfloor = "1MiB"\n'
+    write(integrity, root, more=pace, scrub="00:00-24:00")
+    with Service(integrity) as service:
+        service.wait_status("scrub of")
+        summary = integrity.summary("compare", root, "--with", copy, expect=0)
+        assert COUNT + 1 == summary["files_verified"]
+        service.wait_status("scrub of")
+
+        with Running(integrity, "compare", root, "--with", copy, "--rate", "1M") as running:
+            service.wait_status(f"compare of {root}")
+            running.signal(signal.SIGKILL)
+            service.wait_status("scrub of")
         service.stop()

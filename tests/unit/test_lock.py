@@ -46,6 +46,19 @@ def test_second_job_is_refused_with_the_first_ones_name(catalog: bytes) -> None:
     assert 0 < sum(waited) < 1
 
 
+def test_service_that_holds_a_root_is_not_to_be_stopped(catalog: bytes) -> None:
+    """The message says what it does, and where its end can be seen."""
+    with (
+        lock_root(catalog, ROOT, b"/srv", Job.SCRUB, now=5, socket="/run/x"),
+        pytest.raises(
+            CatalogLocked, match=r"the service \(process \d+\) works on it, at a scrub; try again when"
+        ) as error,
+        lock_root(catalog, ROOT, b"/srv", Job.SCAN, now=6, wait=lambda _: None),
+    ):
+        pass
+    assert "stop" not in str(error.value)
+
+
 def test_asking_for_the_holder_keeps_no_job_away(catalog: bytes) -> None:
     """A status that asks at the very moment when a job begins does not make it fail."""
     with lock_root(catalog, ROOT, b"/srv", Job.SCAN, now=5):

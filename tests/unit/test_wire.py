@@ -195,7 +195,7 @@ def test_what_is_no_question_is_refused(line: bytes) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"request__job": "compare"},
+        {"request__job": "import"},
         {"request__job": "import"},
         {"request__paths": ["c3J2"]},  # "srv": relative
         {"request__paths": ["L3Nydi8uLi9ldGM="]},  # "/srv/../etc"

@@ -20,6 +20,8 @@ class Step(NamedTuple):
 def next_steps(finding: Finding) -> list[Step]:
     """Say what can be done, best first."""
     own = [Step(finding.step, finding.command)] if finding.step else []
+    if finding.copy is not None and finding.kind is Kind.OVERDUE:
+        return own  # a scrub reads no copy
     return own + _steps_of_kind(finding)
 
 

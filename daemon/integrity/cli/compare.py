@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
 from integrity.cli.params import DURATION, PATH, SIZE
 from integrity.cli.running import real_path, run_job
 from integrity.cli.session import Session
+
+if TYPE_CHECKING:
+    from integrity.jobs.comparing.options import CompareOptions
+    from integrity.jobs.context import Context
+    from integrity.jobs.report import Summary
 
 
 @click.command()
@@ -58,7 +64,6 @@ def compare(
     if read and read_percent is not None:
         raise click.UsageError("--read and --read-percent exclude each other: each says how much to read")
     from integrity.jobs.comparing.options import CompareOptions
-    from integrity.jobs.runner import compare as compare_with
 
     options = CompareOptions(
         os.fsdecode(copy),
@@ -71,4 +76,15 @@ def compare(
         scan_first=not no_scan,
     )
     wanted = tuple(real_path(path) for path in paths)
-    return run_job(session, wanted, lambda context: compare_with(context, wanted, options), threads=jobs)
+    return run_job(session, wanted, lambda context: _compare(session, context, wanted, options), threads=jobs)
+
+
+def _compare(session: Session, context: Context, paths: tuple[bytes, ...], options: CompareOptions) -> Summary:
+    """Compare in this process, which has its user's keys; a service that works on the root makes room meanwhile."""
+    from integrity.cli.borrowing import borrowing
+    from integrity.jobs.comparing.sources import find_source, narrow
+    from integrity.jobs.runner import compare as compare_with
+
+    source = find_source(context.catalog, context.config, options.copy, paths, options.endpoint)
+    with borrowing(session, narrow(source, paths), context):
+        return compare_with(context, paths, options)

@@ -131,6 +131,11 @@ def _describe(root: bytes, holder: Holder | None) -> str:
     name = os.fsdecode(root).encode(errors="surrogateescape").decode(errors="backslashreplace")
     if holder is None:
         return f"{name}: another job has just begun to work on it; try again when it has ended"
+    if holder.socket is not None:
+        return (
+            f"{name}: the service (process {holder.pid}) works on it, at a {holder.job}; try again when that has ended,"
+            " which is shown by: integrity status"
+        )
     return f"{name}: a {holder.job} of it is running (process {holder.pid}); wait for it to end, or stop that process"
 
 

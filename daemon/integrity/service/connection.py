@@ -42,6 +42,7 @@ class Connection:
     Attributes:
         peer: who it is.
         cancel: stops the job that it waits for; None while there is none.
+        is_borrower: its job is only that something is left to it, and ends with it.
     """
 
     def __init__(self, connected: socket.socket, wake: Callable[[], None]) -> None:
@@ -50,6 +51,7 @@ class Connection:
         self._wake = wake
         self.peer: Peer = peer_of(connected)
         self.cancel: Cancel | None = None
+        self.is_borrower = False
         self._received = bytearray()
         self._sending = memoryview(b"")
         self._lock = threading.Lock()  # of what follows
@@ -158,7 +160,9 @@ class Connection:
             raise EOFError from error
 
     def close(self) -> None:
-        """End the connection; its job goes on. May be called twice."""
+        """End the connection; its job goes on, unless it is a borrower's. May be called twice."""
+        if self.is_borrower and self.cancel is not None:
+            self.cancel()
         with self._lock:
             self._give_up()
         self._socket.close()

@@ -3,7 +3,7 @@ The daemon's ear: a unix socket through which commands hand their jobs over and 
 
 One thread serves all clients and waits for none of them: a client that sends nothing, garbage, or does not read what it
 is told, disturbs neither the others nor a job. A job goes on when the client that waits for it has gone: only ``stop``
-cancels it.
+cancels it. What is lent to a client comes back when it has gone.
 
 Who may: whoever can open the socket, which its mode and its group decide. All that comes is the names of roots and of
 parts of them, as the service may read more than who asks: only root and the service's own user make a new root.
@@ -25,7 +25,7 @@ from integrity import __version__
 from integrity.errors import AppError, CatalogError, ConfigError
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.jobs.targets import refuse_new
-from integrity.model import Finding
+from integrity.model import Finding, Job
 from integrity.service.connection import Connection
 from integrity.service.requests import (
     BusyRoot,
@@ -229,7 +229,10 @@ class ControlServer:
             "control.submit job=%s paths=%d waits=%s pid=%d uid=%d gid=%d",
             request.job, len(request.paths), question.waits, peer.pid, peer.uid, peer.gid,
         )  # fmt: skip
+        if request.job is Job.COMPARE and not (question.waits and request.paths):
+            raise ConfigError("roots can be left to a command only while it waits, and by name")
         if question.waits:
+            connection.is_borrower = request.job is Job.COMPARE
             connection.cancel = self._handler.submit(request, connection, connection.done)
         else:
             self._handler.submit(request, _Unheard(), _Unheard().done)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from integrity.errors import AppError
-from integrity.jobs.report import Report, Summary
+from integrity.jobs.report import Progress, Report, Summary
 from integrity.jobs.scan import ScanOptions
 from integrity.jobs.scrub import ScrubOptions
 from integrity.model import Job, Outcome, RunCounts
@@ -21,14 +21,20 @@ Cancel = Callable[[], None]
 Done = Callable[[Summary | AppError], None]
 """Takes how a job ended, or what made it impossible."""
 
+LENT = "left to a command"
+"""The phase in which the service leaves a root to a command."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """
-    A scan or a scrub that somebody asks for.
+    A scan or a scrub that somebody asks for; or that roots are left to a command, which compares them itself.
+
+    A comparison needs its user's own keys and agent, so the service can't do it for him. It tells that its turn has
+    come (``LENT``), and works on nothing else there until it is told to stop, or the client has gone.
 
     Args:
-        job: SCAN or SCRUB.
+        job: SCAN, SCRUB, or COMPARE.
         paths: real, absolute ones; empty: all roots.
         scan: how to scan; of no use to a scrub.
         scrub: how to scrub; of no use to a scan.
@@ -148,9 +154,18 @@ def run_request(context: Context, request: Request) -> Summary:
     from integrity.jobs import runner
 
     context.may_add_roots = request.may_add_roots
+    if request.job is Job.COMPARE:
+        return _lend(context, request)
     if request.job is Job.SCAN:
         return runner.scan(context, request.paths, request.scan)
     return runner.scrub(context, request.paths, request.scrub)
+
+
+def _lend(context: Context, request: Request) -> Summary:
+    root = request.paths[0] if request.paths else b""
+    context.report.progress(Progress(Job.COMPARE, root, LENT, 0, None, 0, None))
+    context.stop.wait()
+    return interrupted(Job.COMPARE, context.now())
 
 
 def nothing_done(job: Job, now: int) -> Summary:

@@ -174,7 +174,7 @@ def check(request: Request) -> None:
         WireError: it can't.
     """
     scrub = request.scrub
-    if request.job not in (Job.SCAN, Job.SCRUB):
+    if request.job not in (Job.SCAN, Job.SCRUB, Job.COMPARE):
         raise WireError(f"a {request.job} can't be handed over")
     for path in request.paths:
         if not path.startswith(b"/") or b"\0" in path or os.path.normpath(path) != path:
