@@ -6,17 +6,17 @@ import errno
 import os
 import shutil
 import signal
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support import AnyPath
-from support.cli import Box, Completed, JsonObject
+from support.cli import Box, Completed
 from support.faultfs import FaultFS, Rule
 from support.machine import need_programs
 from support.planted import plant
+from support.results import kinds_by_name, tallies
 from support.running import Running
 from support.sshbox import CountingProxy, LineRules, SshBox, make_sshbox
 from support.stored import query
@@ -85,19 +85,6 @@ def plant_odd(root: Path) -> Path:
     return root
 
 
-def kinds_by_name(done: Completed) -> dict[str, str]:
-    """Tell the kind of each finding about a file, by the file's name."""
-    return {os.path.basename(str(each["path"])): str(each["kind"]) for each in done.findings}
-
-
-def count_tallies(summary: JsonObject) -> Counter[str]:
-    """Take the nine tallies of a summary that are not zero; they have to add up (R8)."""
-    names = ("verified", "new", "changed", "damaged", "missing", "unreadable", "unstable", "skipped", "not_due")
-    counts = Counter({name: int(str(summary[f"files_{name}"])) for name in names})
-    assert summary["files_known"] == counts.total()
-    return +counts
-
-
 # -- what is found ----------------------------------------------------------------------------------------------------
 
 
@@ -105,7 +92,7 @@ def test_copy_by_ssh_is_the_same(pair: Pair) -> None:
     """Digests that were computed over there cover every name, and none of the root's bytes is read for them."""
     done = pair.compare(expect=0)
 
-    assert {"verified": 70} == count_tallies(done.summary)
+    assert {"verified": 70} == tallies(done)
     assert (70, 0) == (done.summary["files_read"], done.summary["files_published"])
     again = pair.compare(expect=0).summary
     assert again["bytes_read"] == 0
@@ -146,7 +133,7 @@ def test_every_kind_of_difference_is_found_and_none_is_invented(
     done = pair.compare(*options, expect=1)
 
     assert expected == kinds_by_name(done)
-    assert {"verified": 50, "changed": 5, "damaged": 10, "missing": 5} == count_tallies(done.summary)
+    assert {"verified": 50, "changed": 5, "damaged": 10, "missing": 5} == tallies(done)
     assert 5 == done.summary["files_extra"]
     for path in expected:
         number = int(path.partition(".")[0])
@@ -160,7 +147,7 @@ def test_account_without_shell_is_not_comparable_until_it_is_read(pair: Pair) ->
     """SFTP states nothing of the content: not good, not bad, exit 3 and what to do; sizes that differ still tell."""
     pair.server.restart(SFTP_ONLY)
     done = pair.compare(expect=3)
-    assert {"skipped": 70} == count_tallies(done.summary)
+    assert {"skipped": 70} == tallies(done)
     assert 70 == done.summary["files_not_comparable"]
     (finding,) = done.findings
     assert "copy_not_comparable" == finding["kind"]
@@ -173,7 +160,7 @@ def test_account_without_shell_is_not_comparable_until_it_is_read(pair: Pair) ->
     shutil.copy2(pair.root / "large", pair.copy / "large")
 
     read = pair.compare("--read", expect=0)
-    assert {"verified": 70} == count_tallies(read.summary)
+    assert {"verified": 70} == tallies(read)
     assert 70 == read.summary["files_read"]
     assert [] == read.findings
     assert 0 == read.summary["findings_open"]
@@ -203,7 +190,7 @@ def test_other_programs_than_md5sum_will_do(pair: Pair, tmp_path: Path, programs
     done = pair.compare(expect=1)
 
     assert {"large": "copy_differs"} == kinds_by_name(done)
-    assert {"verified": 69, "damaged": 1} == count_tallies(done.summary)
+    assert {"verified": 69, "damaged": 1} == tallies(done)
     total = sum(path.stat().st_size for path in pair.root.rglob("*") if path.is_file())
     large = (pair.root / "large").stat().st_size
     assert done.summary["bytes_read"] >= total if reads_here else int(str(done.summary["bytes_read"])) <= 3 * large
@@ -225,7 +212,7 @@ def test_file_that_the_other_side_can_not_read_is_unreadable(
 
     unreadable = {"7.txt", "13.txt", *(f"{number}.txt" for number in range(3, 60, 7))}
     assert dict.fromkeys(unreadable, "copy_unreadable") == kinds_by_name(done)
-    assert {"verified": 70 - len(unreadable), "unreadable": len(unreadable)} == count_tallies(done.summary)
+    assert {"verified": 70 - len(unreadable), "unreadable": len(unreadable)} == tallies(done)
     reasons = {os.path.basename(str(each["path"])): str(each["message"]) for each in done.findings}
     named = unreadable if program == "md5sum" else unreadable - {"7.txt", "13.txt"}  # xxhsum names no file
     assert all("Input/output error" in reasons[name] for name in named)
@@ -255,7 +242,7 @@ def assert_nothing_concluded(done: Completed, said: str) -> None:
     (finding,) = done.findings
     assert "copy_unreadable" == finding["kind"]
     assert said in str(finding["message"])
-    assert {"not_due": 70} == count_tallies(done.summary)
+    assert {"not_due": 70} == tallies(done)
 
 
 def test_stranger_is_not_compared_with(pair: Pair) -> None:
@@ -312,18 +299,18 @@ def test_line_that_is_cut_keeps_what_was_said_until_then(integrity: Box, box: Ss
         proxy.rules = LineRules(cut_after=received // 4)
         listing = pair.compare(expect=3, port=proxy.port)
         assert ["copy_unreadable"] == [each["kind"] for each in listing.findings]
-        assert {"not_due": files} == count_tallies(listing.summary)
+        assert {"not_due": files} == tallies(listing)
 
         proxy.rules = LineRules(cut_after=received - 10_000)
         digests = pair.compare(expect=1, port=proxy.port)
         assert {"0.txt": "copy_differs"}.items() <= kinds_by_name(digests).items()
-        assert {"verified", "damaged", "not_due"} == set(count_tallies(digests.summary))
+        assert {"verified", "damaged", "not_due"} == set(tallies(digests))
         (lost,) = (each for each in digests.findings if each["kind"] == "copy_unreadable")
         assert "was lost after 2," in str(lost["message"])
         proxy.rules = LineRules()
         after = pair.compare(expect=1, port=proxy.port)
     assert {"0.txt": "copy_differs"} == kinds_by_name(after)
-    assert {"verified": files - 1, "damaged": 1} == count_tallies(after.summary)
+    assert {"verified": files - 1, "damaged": 1} == tallies(after)
     assert 1 == after.summary["findings_open"]
 
 
@@ -348,7 +335,7 @@ def test_server_that_stops_answering_is_not_waited_for(integrity: Box, box: SshB
                 (finding,) = done.findings
                 assert "copy_unreadable" == finding["kind"]
                 assert "not responding" in str(finding["message"])
-                tallies.append(count_tallies(done.summary))
+                tallies.append(tallies(done))
     assert {"not_due": files} == tallies[0]
     assert {"verified", "not_due"} == set(tallies[1])
 
@@ -368,5 +355,5 @@ def test_comparison_that_is_asked_to_end_does_not_wait_for_a_digest(pair: Pair, 
         done = running.finish(10)
 
     assert 130 == done.code
-    assert {"verified": 1, "not_due": 69} == count_tallies(done.summary)
+    assert {"verified": 1, "not_due": 69} == tallies(done)
     assert [(1,)] == query(pair.integrity, "SELECT count(*) FROM copy_file")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from support.cli import Completed, JsonObject
 
 _NINE = ("verified", "new", "changed", "damaged", "missing", "unreadable", "unstable", "skipped", "not_due")
@@ -38,6 +40,13 @@ def kinds(result: Completed) -> list[object]:
 def met(result: Completed) -> list[tuple[object, object]]:
     """Return kind and path of each finding that a run met, in order."""
     return [(finding["kind"], finding["path"]) for finding in result.findings]
+
+
+def kinds_by_name(result: Completed) -> dict[str, object]:
+    """Return the kind of each finding by the name of its file, which has to be one of a kind."""
+    found = {os.path.basename(str(path)): kind for kind, path in met(result)}
+    assert len(found) == len(result.findings), result.findings
+    return found
 
 
 def messages(result: Completed) -> str:

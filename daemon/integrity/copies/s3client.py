@@ -104,8 +104,8 @@ class Store:
         self._address = address
         self._shown = address.shown
         self.encodes_keys = True
-        # At its level DEBUG botocore writes headers down, session tokens among them.
-        logging.getLogger("botocore").setLevel(logging.INFO)
+        # At its level DEBUG botocore writes headers down, session tokens among them; at INFO where it found credentials.
+        logging.getLogger("botocore").setLevel(logging.WARNING)
         try:
             self._client = _make_client(address, timeout_s, attempts)
         except ProfileNotFound as error:
