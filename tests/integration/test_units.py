@@ -319,3 +319,29 @@ def test_root_joins_while_the_service_has_the_catalog_open(box: SystemdBox) -> N
 
     assert "success" == box.show("integrity.service", "Result"), box.log("integrity.service")
     run_as_service(box, f"{PROGRAM} scrub /srv/data")
+
+
+@pytest.mark.root
+def test_sandbox_lets_copies_be_compared(box: SystemdBox) -> None:
+    """A folder that only root may read; by rclone, which is another program; by SSH, with the service's own key."""
+    need_programs("rclone", "sshd", "ssh-keygen", "ssh-keyscan")
+    for command in (
+        "useradd --create-home --shell /bin/sh --password '*' keeper",  # with "!", the default, SSH refuses it
+        "cp -a /srv/data /srv/copy; cp -a /srv/data /home/keeper/copy; chown -R keeper /home/keeper/copy",
+        "mkdir -p /run/sshd /srv/keys /home/keeper/.ssh",
+        "install -d -o integrity -g integrity -m 750 /var/lib/integrity /var/lib/integrity/.ssh",
+        "runuser -u integrity -- ssh-keygen -q -t ed25519 -N '' -f /var/lib/integrity/.ssh/id_ed25519",
+        "cp /var/lib/integrity/.ssh/id_ed25519.pub /home/keeper/.ssh/authorized_keys; chown -R keeper /home/keeper",
+        "ssh-keygen -q -t ed25519 -N '' -f /srv/keys/host",
+        "$(command -v sshd) -p 2222 -h /srv/keys/host -o UsePAM=no -o ListenAddress=127.0.0.1 -o StrictModes=no",
+        "ssh-keyscan -p 2222 127.0.0.1 > /var/lib/integrity/.ssh/known_hosts",
+    ):
+        box.run("sh", "-c", command)
+    urls = ("/srv/copy", "rclone:/srv/copy", "ssh://keeper@127.0.0.1:2222/home/keeper/copy")
+    copies = (f'[[copy]]\nname = "c{number}"\nof = "/srv/data"\nurl = "{url}"\n' for number, url in enumerate(urls))
+    box.put("/etc/integrity/integrity.toml", '[[root]]\npath = "/srv/data"\n' + "".join(copies))
+    run_as_service(box, f"{PROGRAM} scan /srv/data")
+    for number in range(len(urls)):
+        log = run_as_service(box, f"{PROGRAM} --json compare --with c{number}")
+        lines = [line for line in log.splitlines() if line.startswith('{"type":"summary"')]
+        assert ("compare", 3) == tuple(json.loads(lines[-1])[key] for key in ("job", "files_verified"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -39,6 +40,9 @@ _LOOK_AGAIN_S = 900.0
 
 _TRY_AGAIN_S = 3600.0
 _LONGEST_S = 86_400.0
+_NETWORK_S = 300.0
+"""For so long after the start of the machine its network may not be up yet: no server is called silent for that."""
+
 _STEADY_S = 600.0
 _LONGEST_STEADY_S = 4 * 3600.0
 
@@ -194,6 +198,10 @@ class Comparisons:
         one.waits, one.is_away = f"waits for its disk: {absence}" if absence else "", bool(absence)
         if absence:
             _log.info("copy_absent name=%s: %s", copy.name, absence)
+            return None
+        if copy.path is None and (up_s := time.clock_gettime(time.CLOCK_BOOTTIME)) < _NETWORK_S:
+            one.waits = "waits for the network, as the machine has just started"
+            one.again_at = self._grounds.monotonic() + _NETWORK_S - up_s
             return None
         one.has_begun = True
         since = self._begin(context, copy)
