@@ -16,6 +16,7 @@ from integrity.cli.paths import absolute, path_fields
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
+from integrity.model import BaselineReason
 from integrity.verdict import CopyVote
 
 if TYPE_CHECKING:
@@ -107,6 +108,9 @@ def _describe_history(story: FileStory) -> Iterator[str]:
     from integrity.config import format_size
 
     for one in story.history:
+        if one.because is BaselineReason.REPAIRED:  # the baseline stayed: its bytes came back
+            yield f"  repaired    {local_time(one.replaced_at)}: {printable(one.note or '')}"
+            continue
         until = f"{local_time(one.recorded_at)} to {local_time(one.replaced_at)}"
         note = f" ({printable(one.note)})" if one.note else ""
         digest = one.digests.md5 or one.digests.xxh3_128

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from integrity.jobs.repairing.job import Done, RepairSummary
     from integrity.jobs.repairing.plan import FilePlan
 
-_BLOCKS_SHOWN = 20
+_RUNS_SHOWN = 20
 
 
 @click.command()
@@ -148,13 +148,24 @@ def _describe_damage(plan: FilePlan, expected: Expected) -> str:
 
 def _blocks(blocks: tuple[int, ...], expected: Expected) -> str:
     """Write which blocks, of how many."""
-    from integrity.config import format_size
+    from integrity.config import spell_size
 
     if len(blocks) == expected.count:
         return "all of it"
-    shown = ", ".join(map(str, blocks[:_BLOCKS_SHOWN])) + (", ..." if len(blocks) > _BLOCKS_SHOWN else "")
+    runs = list(_find_runs(blocks))
+    shown = ", ".join(runs[:_RUNS_SHOWN]) + (", ..." if len(runs) > _RUNS_SHOWN else "")
     noun = "block" if len(blocks) == 1 else f"{len(blocks):,} blocks:"
-    return f"{noun} {shown} of {expected.count:,} (each {format_size(expected.block_size_bytes)}, counted from 0)"
+    return f"{noun} {shown} of {expected.count:,} (each {spell_size(expected.block_size_bytes)}, counted from 0)"
+
+
+def _find_runs(blocks: tuple[int, ...]) -> Iterator[str]:
+    """Write neighbours as one."""
+    start = 0
+    for index in range(1, len(blocks) + 1):
+        if index == len(blocks) or blocks[index] != blocks[index - 1] + 1:
+            first, last = blocks[start], blocks[index - 1]
+            yield str(first) if first == last else f"{first}-{last}"
+            start = index
 
 
 def _describe_deed(plan: FilePlan, *, applies: bool) -> Iterator[str]:
