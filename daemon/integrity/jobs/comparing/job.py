@@ -38,6 +38,7 @@ from integrity.jobs.comparing.sources import Source
 from integrity.jobs.comparing.treereading import TreeReading
 from integrity.jobs.comparing.voices import Level, Voice
 from integrity.jobs.limit import Limit
+from integrity.jobs.messages import catalog_damaged
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.report import Compared, NoteKind
 from integrity.model import FindingKind, Reading, Tally
@@ -76,12 +77,10 @@ def compare_root(run: RootRun, source: Source, options: CompareOptions, compared
             _refuse(run, copy, base, options)
             is_other = _is_other(run, source, copy, base)
             listing = CopyListing(run, copy, base, is_other=is_other)
-            if is_other:  # it has to look like the copy before it counts as that
-                listing.read()
+            listing.read()  # it has to look like a copy before it counts as one
+            if is_other:
                 run.note(NoteKind.WARNING, None, f"{copy.shown}: {messages.another_place()}")
             known = _remember(run, source, copy, base)
-            if not is_other:
-                listing.read()
             if not run.context.stop.is_set():
                 _tell_reached(run, known)
             Comparer(run, known, copy, listing, options, compared, limit).run()
@@ -202,6 +201,7 @@ class Comparer:
         self._states: list[CopyState] = []
         self._doubts: list[Doubt] = []
         self._settled: list[FileRecord] = []
+        self._damaged: list[FileRecord] = []
         self._verified: list[Verified] = []
         self._commits = Commits(run.context.monotonic, waiting=self._count_waiting, write=self._write)
         self._files = self._bytes = self._done = 0
@@ -289,8 +289,7 @@ class Comparer:
             return
         if not record.is_sealed:
             run.counts.add(Tally.SKIPPED)
-            run.is_incomplete = True
-            run.note(NoteKind.WARNING, record.path, messages.record_damaged())
+            self._damaged.append(record)
             return
         self._compared.published += voice.level is Level.PUBLISHED
         self._compared.read += voice.level is Level.READ
@@ -316,7 +315,7 @@ class Comparer:
         self._arbiter.settle(doubts)
 
     def _count_waiting(self) -> int:
-        return len(self._states) + len(self._verified)
+        return len(self._states) + len(self._verified) + len(self._damaged)
 
     def _write(self) -> None:
         run = self._run
@@ -327,7 +326,10 @@ class Comparer:
             if self._verified:
                 sealer, boot_id = run.catalog.sealer, run.boot_id
                 files.mark_verified(connection, sealer, run.root, self._verified, now=run.now(), boot_id=boot_id)
-        self._states, self._settled, self._verified = [], [], []
+            for record in self._damaged:
+                kind, text = FindingKind.CATALOG_DAMAGED, catalog_damaged()
+                run.open_finding(connection, kind, text, path=record.path, file_id=record.id)
+        self._states, self._settled, self._verified, self._damaged = [], [], [], []
 
     def _tell(self, bytes_done: int) -> None:
         self._run.progress("compare", self._done, bytes_done, files=self._files, size=self._bytes)

@@ -131,6 +131,11 @@ def more_troubles(count: int) -> str:
     return f"in the copy: {count:,} more names could not be looked at, or are none that a copy can have"
 
 
+def gone_silent(reason: str) -> str:
+    """Say that a mounted copy went away while it was read."""
+    return f"does not answer any more: {reason}; look at its disk or server, mount it again, then compare again"
+
+
 def other_reasons() -> str:
     """Stand for reasons that are too many to be counted one by one."""
     return "something else; each with: integrity --json compare"
@@ -144,11 +149,6 @@ def moved() -> str:
 def record_contradicts() -> str:
     """Say that the record of a file is what is wrong."""
     return "what is recorded of the file contradicts itself; see: integrity catalog check"
-
-
-def record_damaged() -> str:
-    """Say that a file was not compared because its row is damaged."""
-    return "its record is damaged, so there is nothing to hold the copy against; see: integrity catalog check"
 
 
 def transient(copy: str) -> str:

@@ -13,7 +13,7 @@ from integrity.catalog.copylist import CompareRow
 from integrity.catalog.copyreadings import CopyReading
 from integrity.catalog.rows import FileRecord
 from integrity.copies.tree import TreeCopy
-from integrity.errors import ReadError, ReadInterrupted
+from integrity.errors import CopyUnreachable, DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unreadable
 from integrity.files.devices import find_device
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.opening import stat_beneath
@@ -64,6 +64,7 @@ class TreeReading:
         self._run = run
         self._copy_id = known.id
         self._root_fd = copy.root_fd
+        self._shown = copy.shown
         self._listing = listing
         self._hearing = hearing
         self._take = take
@@ -162,6 +163,26 @@ class TreeReading:
         except OSError:
             return False  # one of them is gone
 
+    def _refuse_silent(self, error: ReadError) -> None:
+        """
+        Say that the copy is gone where it is not the file that could not be read.
+
+        Raises:
+            CopyUnreachable: it is.
+        """
+        reason = ""
+        if isinstance(error, DeviceFailing | DeviceStalled):
+            reason = str(error)
+        elif isinstance(error, Unreadable):
+            try:
+                with os.scandir(self._root_fd) as names:
+                    next(names, None)
+            except OSError as failure:
+                reason = os.strerror(failure.errno or 0)
+        if reason:
+            raise CopyUnreachable(f"{self._shown}: {messages.gone_silent(reason)}") from error
+
     def _failed(self, row: CompareRow, error: ReadError) -> None:
+        self._refuse_silent(error)
         self._bad.pop(self._listing.place(row.record.path), None)
         self._take(row, Voice(CopyVote.UNREADABLE, Level.READ, str(error)))

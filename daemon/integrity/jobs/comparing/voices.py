@@ -125,9 +125,8 @@ def hear_reading(difference: Difference, reading: Reading, history: Iterable[His
     """Take what was read of a copy's file, and how it differs from the baseline."""
     size = reading.witness.size_bytes
     if difference.is_catalog_damaged:
-        return Voice(
-            CopyVote.NOT_COMPARABLE, reason="what is recorded of the file is damaged; see integrity catalog check"
-        )
+        reason = "what is recorded of the file is damaged; see integrity catalog check"
+        return Voice(CopyVote.NOT_COMPARABLE, reason=reason, doubts_file=True)
     if difference.is_same:
         return Voice(CopyVote.SAME, Level.READ, size_bytes=size)
     whole = reading.digests.xxh3_128
