@@ -187,10 +187,11 @@ class Comparisons:
             return None
         with context.catalog.read() as connection:
             facts = find_copy_facts(connection, context.config, now=context.now(), name=copy.name)
-        due_at = next((one.due_at for one in facts), None)
-        one.forced_at = 0.0 if due_at is None else due_at - max(_DAY_S, copy.settings.verify_every_s / 10)
+        due_at = next((one.due_at for one in facts if one.due_at is not None), None)
+        due_at = context.now() + copy.settings.verify_every_s if due_at is None else due_at
+        one.forced_at = due_at - max(_DAY_S, copy.settings.verify_every_s / 10)
         disks = (*copy.root.disks, *(find_disks(copy.path) if copy.path is not None else ()))
-        if not may_read(disks, context.config.pace, must=due_at is not None and context.now() >= one.forced_at):
+        if not may_read(disks, context.config.pace, must=context.now() >= one.forced_at):
             one.waits, one.disks, one.is_away = "waits until its disks are awake, and not hot", disks, False
             return None
         one.disks = ()
