@@ -10,6 +10,8 @@ from support import AnyPath
 DEBIAN_PACKAGES = {
     "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu",
     "b3sum": "b3sum",
+    "borg": "borgbackup",
+    "borgmatic": "borgmatic",
     "btrfs": "btrfs-progs",
     "cc": "gcc",
     "e2fsck": "e2fsprogs",
@@ -31,7 +33,9 @@ DEBIAN_PACKAGES = {
     "qemu-ppc": "qemu-user",
     "qemu-x86_64": "qemu-user",
     "rclone": "rclone",
+    "restic": "restic",
     "setpriv": "util-linux",
+    "snapraid": "snapraid",
     "ssh-agent": "openssh-client",
     "ssh-keygen": "openssh-client",
     "sshd": "openssh-server",
