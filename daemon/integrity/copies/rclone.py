@@ -62,6 +62,11 @@ class RcloneCopy:
         spec = url.removeprefix("rclone:")
         if not spec or "\0" in spec or spec.startswith("-"):
             raise ConfigError("a copy of rclone is written rclone:REMOTE:PATH; see: rclone listremotes")
+        if ",...:" in spec:
+            raise ConfigError(
+                f"{url}: its options are not kept, for passwords may be among them: name it by its whole URL,"
+                " or make it a remote of rclone's configuration: rclone config"
+            )
         self._remote = Remote(spec, program=program, timeout_s=timeout_s, idle_s=idle_s)
         # What is being computed can't be heard.
         self._computing = Remote(spec, program=program, timeout_s=timeout_s, idle_s=max(idle_s, _COMPUTING_S))

@@ -1,8 +1,8 @@
 """
 Run the program rclone: no shell, no questions, an end to everything, and no secrets in what it complains of.
 
-Lists of names reach it through files, never on the command line. Its log is JSON in a file of its own, so that neither
-of its two streams can hold up the other.
+Lists of names reach it through files, and options of remotes through its environment, never on the command line. Its
+log is JSON in a file of its own, so that neither of its two streams can hold up the other.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from tempfile import TemporaryFile
 from types import TracebackType
 from typing import IO, Final, NamedTuple, Self
 
+from integrity.copies.rcloneaddress import hide_options
 from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
 
 NOT_FOUND: Final = 3  # its exit code where a folder is not there
@@ -52,7 +53,7 @@ class Remote:
     """
 
     def __init__(self, spec: str, *, program: str, timeout_s: float, idle_s: float) -> None:
-        self.spec = spec
+        self._invocation = hide_options(spec)
         self.idle_s = idle_s
         self.is_asked: Callable[[], bool] = lambda: False
         self._program = program
@@ -81,7 +82,7 @@ class Remote:
         with TemporaryFile() as given:
             given.writelines(name.encode("utf-8", "surrogatepass") + b"\n" for name in names or ())
             given.seek(0)
-            return Running(self, [*words, "--", self.spec], given)
+            return Running(self, [*words, "--", self._invocation.spec], given, self._invocation.environment)
 
     def failed(self, reason: str) -> CopyUnreachable:
         """Say that the remote can't be reached, and why."""
@@ -107,12 +108,17 @@ def _find_options(spec: str) -> tuple[set[str], bool]:
 class Running:
     """One run of rclone; leaving the context ends it, whatever it is doing."""
 
-    def __init__(self, remote: Remote, words: list[str], given: IO[bytes]) -> None:
+    def __init__(self, remote: Remote, words: list[str], given: IO[bytes], environment: Mapping[str, str]) -> None:
         self._remote = remote
         self._log = TemporaryFile()  # noqa: SIM115 - closed with the run
         try:
             self._process = subprocess.Popen(
-                words, stdin=given, stdout=subprocess.PIPE, stderr=self._log, start_new_session=True
+                words,
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                start_new_session=True,
+                env={**os.environ, **environment},
             )
         except OSError as error:
             self._log.close()

@@ -104,7 +104,7 @@ class Store:
         self._address = address
         self._shown = address.shown
         self.encodes_keys = True
-        # At its level DEBUG botocore writes headers down, session tokens among them; at INFO where it found credentials.
+        # At DEBUG botocore writes headers down, session tokens among them; at INFO where it found credentials.
         logging.getLogger("botocore").setLevel(logging.WARNING)
         try:
             self._client = _make_client(address, timeout_s, attempts)
