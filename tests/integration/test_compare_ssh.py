@@ -15,6 +15,7 @@ from support import AnyPath
 from support.cli import Box, Completed
 from support.faultfs import FaultFS, Rule
 from support.machine import need_programs
+from support.packages import hide_package
 from support.planted import plant
 from support.results import kinds_by_name, tallies
 from support.running import Running
@@ -357,3 +358,12 @@ def test_comparison_that_is_asked_to_end_does_not_wait_for_a_digest(pair: Pair, 
     assert 130 == done.code
     assert {"verified": 1, "not_due": 69} == tallies(done)
     assert [(1,)] == query(pair.integrity, "SELECT count(*) FROM copy_file")
+
+
+def test_asyncssh_is_asked_for(integrity: Box, tmp_path: Path) -> None:
+    """Without the extra nothing is done, and the command that installs it is told."""
+    (tmp_path / "root").mkdir()
+    command = ["compare", tmp_path / "root", "--with", "ssh://host/copy"]
+    done = integrity.run(*command, expect=2, env=hide_package(tmp_path, "asyncssh"))
+
+    assert "pip install 'integrity[sftp]'" in done.stderr
