@@ -6,14 +6,14 @@ So each row carries 16 bytes of BLAKE3 over everything that a verdict rests on, 
 sealed (all integers little-endian; block size -1 and digests of length 0 stand for "none"):
 
     FILE    token 16 | witness 33 | block size 8 | version 8 | lengths: path 4, md5 1, xxh3 1, blake3 1 | these in order
-            | if there is a crc64nvme: its length 1, and it
+            | crc64nvme, if there is one
     RUN     file id 8 | version 8 | run 8 | block count 8 | lengths: md5 4, xxh3 4 | these in order
             | crc64nvme, if there is any
     BYTES   label and parts, each with a length of 4 before it
 
 Each kind begins with a byte of its own, so no row can pass for one of another kind. The CRCs came later: rows without
-one keep the seals that they always had, and because all that stands before has its length in the header, what is left
-is the CRC and nothing else. (Of a candidate it is one part more.)
+one keep the seals that they always had. Because all that stands before a CRC has its length in the header, what is left
+is the CRC and nothing else; a file that has one is a kind by itself, and of a candidate it is one part more.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class Sealer:
     ) -> bytes:
         """Seal the fields of a ``file`` row (or a candidate's) that a verdict rests on."""
         md5, xxh3_128, blake3_ = digests.md5 or b"", digests.xxh3_128 or b"", digests.blake3 or b""
-        crc64nvme = b"" if digests.crc64nvme is None else bytes((len(digests.crc64nvme),)) + digests.crc64nvme
+        crc64nvme = digests.crc64nvme
         return self._seal(
             _FILE.pack(
-                0x01,
+                0x01 if crc64nvme is None else 0x04,
                 root_token,
                 *witness,
                 -1 if block_size_bytes is None else block_size_bytes,
@@ -79,7 +79,7 @@ class Sealer:
             + md5
             + xxh3_128
             + blake3_
-            + crc64nvme
+            + (crc64nvme or b"")
         )
 
     def seal_run(
