@@ -57,6 +57,6 @@ def said(done: Completed, root: Path) -> dict[str, set[str]]:
 
 
 def steps(done: Completed, kind: str) -> list[str]:
-    """Return the first command that each finding of a kind proposes."""
-    found = [one["next_steps"] for one in done.findings if one["kind"] == kind]
-    return [str(each[0]["command"]) for each in found if isinstance(each, list) and each]
+    """Return the first command that each finding of a kind proposes, as it was told last."""
+    last = {one["id"]: one["next_steps"] for one in done.findings if one["kind"] == kind}
+    return [str(each[0]["command"]) for each in last.values() if isinstance(each, list) and each]

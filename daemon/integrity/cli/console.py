@@ -17,7 +17,7 @@ from integrity.cli.paths import absolute
 from integrity.cli.progress import ProgressLine
 from integrity.cli.words import describe_finding, describe_summary
 from integrity.errors import show_path
-from integrity.model import Finding
+from integrity.model import Finding, FindingId
 
 if TYPE_CHECKING:
     from integrity.jobs.report import Note, NoteKind, Progress, Summary
@@ -33,8 +33,8 @@ class ConsoleReport:
     def __init__(self, output: Output, progress: ProgressLine) -> None:
         self._output = output
         self._progress = progress
-        self._findings: list[Finding] = []
-        self._finding_count = 0
+        self._findings: dict[FindingId, Finding] = {}
+        self._found: set[FindingId] = set()
         self._notes: dict[NoteKind, list[Note]] = {}
         self._note_counts: Counter[NoteKind] = Counter()
         self._notes_kept = 1 << 20 if output.verbosity else _NOTES_SHOWN
@@ -44,11 +44,11 @@ class ConsoleReport:
         self._progress.show(progress)
 
     def finding(self, finding: Finding) -> None:
-        """Print or keep a finding."""
+        """Print or keep a finding; if it is told again, as more is known of it by now, that holds."""
         self._output.give("finding", finding_object(finding))
-        self._finding_count += 1
-        if len(self._findings) < _FINDINGS_SHOWN:
-            self._findings.append(finding)
+        self._found.add(finding.id)
+        if finding.id in self._findings or len(self._findings) < _FINDINGS_SHOWN:
+            self._findings[finding.id] = finding
 
     def note(self, note: Note) -> None:
         """Print or keep a note."""
@@ -73,14 +73,13 @@ class ConsoleReport:
         output = self._output
         self._progress.close()
         self._print_notes()
-        for finding in self._findings:
+        for finding in self._findings.values():
             for line in describe_finding(finding, output):
                 output.tell(line)
             output.tell()
-        if self._finding_count > len(self._findings):
-            output.tell(
-                f"and {self._finding_count - len(self._findings):,} more; list them all with: integrity findings"
-            )
+        more = len(self._found) - len(self._findings)
+        if more:
+            output.tell(f"and {more:,} more; list them all with: integrity findings")
             output.tell()
 
     def _print_notes(self) -> None:
