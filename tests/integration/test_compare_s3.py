@@ -7,6 +7,7 @@ import hashlib
 import os
 import random
 import shlex
+import subprocess
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,12 +22,12 @@ from support import AnyPath
 from support.bitrot import flip_bit
 from support.cli import Box, Completed, make_command
 from support.loopfs import LoopFS
+from support.machine import need_programs
 from support.packages import hide_package
 from support.planted import plant
 from support.proc import measure
 from support.results import kinds_by_name, messages, tallies
 from support.s3box import ACCESS, SECRET, SERVERS, S3Box, open_s3
-from support.stored import tamper
 from support.strangestore import Stated, StrangeStore
 
 MIB = 1 << 20
@@ -130,11 +131,6 @@ PARTS = {
 }
 
 
-def forget_crcs(pair: Pair) -> None:
-    """Make the catalog one that was recorded before CRCs were kept."""
-    assert tamper(pair.integrity, "UPDATE file SET crc64nvme = NULL")
-
-
 def test_uploads_of_all_kinds_are_compared_without_any_download(pair: Pair) -> None:
     """Objects in one piece by their listing, those in parts by two questions each; no object is asked for its bytes."""
     plant(pair.root, 30, size_bytes=3000)
@@ -177,6 +173,24 @@ def test_parts_that_are_blocks_follow_from_the_catalog_alone(integrity: Box, mot
     assert 4 == done.summary["files_published"]
     assert 0 == done.summary["bytes_read"]
     assert {"LIST": 2} == pair.asked() - before
+
+
+def test_what_rclone_uploaded_is_compared(pair: Pair) -> None:
+    """The real program's uploads in parts of 5 MiB, with what it notes of them, and those in one piece."""
+    need_programs("rclone")
+    pair.make("large", 11 * MIB)
+    pair.make("small", 5000)
+    remote = f":s3,provider=Other,env_auth=true,force_path_style=true,endpoint='{pair.server.endpoint}'"
+    flags = ["--s3-upload-cutoff", "5Mi", "--s3-chunk-size", "5Mi", "--s3-no-check-bucket"]
+    env = pair.integrity.environment | pair.env | {"RCLONE_CONFIG": os.devnull}
+    command = ["rclone", "copy", *flags, str(pair.root), f"{remote}:{pair.bucket}/backup"]
+    uploaded = subprocess.run(command, env=env, capture_output=True, check=False)
+    assert 0 == uploaded.returncode, uploaded.stderr.decode()
+    done = pair.compare(expect=0)
+
+    assert {"verified": 2} == tallies(done)
+    assert 2 == done.summary["files_published"]
+    assert [] == pair.server.find_reads(pair.bucket)
 
 
 def test_file_that_is_read_for_its_copy_is_verified_by_that(integrity: Box, moto: S3Box, tmp_path: Path) -> None:

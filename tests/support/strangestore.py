@@ -7,6 +7,7 @@ hundred thousand objects that nobody has to upload.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -60,8 +61,10 @@ class StrangeStore:
 
     def write_page(self, prefix: str, start: int, most: int) -> bytes:
         """Write a part of a listing."""
-        keys = [key for key in self.keys if key.startswith(prefix)] if prefix else self.keys
-        page, rest = keys[start : start + most], keys[start + most :]
+        first = bisect_left(self.keys, prefix)
+        keys = self.keys[first + start : first + start + most + 1]
+        keys = keys[: next((at for at, key in enumerate(keys) if not key.startswith(prefix)), len(keys))]
+        page, rest = keys[:most], keys[most:]
         contents = "".join(
             f"<Contents><Key>{quote(key)}</Key><Size>{one.size_bytes}</Size><ETag>&quot;{one.etag}&quot;</ETag></Contents>"
             for key, one in ((key, self.objects[key]) for key in page)
