@@ -67,7 +67,7 @@ def test_applied_repair_is_told_and_remembered(integrity: Box, root: Path, tmp_p
     assert GOOD == (root / "a b").read_bytes()
     integrity.run("findings", expect=0)
     story = integrity.run("explain", root / "a b", expect=0).stdout
-    assert f": repaired from {tmp_path}/copy (blocks 0, 3)\n" in story
+    assert f": repaired from {tmp_path}/copy (blocks 0, 3); the damaged file was kept as {kept.name}\n" in story
     assert "formerly" not in story
     (file,) = integrity.json("explain", root / "a b")
     assert "repaired" == file["history"][0]["because"]  # type: ignore[index]

@@ -119,7 +119,7 @@ def kill_at_each_step(scene: Scene, calls: Sequence[str], *options: str, has_exc
 
 def check_recovered(scene: Scene, names: Sequence[Path], context: Context, *, is_discarded: bool) -> None:
     """After the next run on the root, whatever it is, all is whole and nothing is lost or left lying about."""
-    runner.scan(context, (os.fsencode(scene.root),), ScanOptions())
+    runner.scan(context, (os.fsencode(names[0].parent),), ScanOptions())
     contents = {name.read_bytes() if name.exists() else None for name in names}
     assert len(contents) == 1, names
     assert contents <= {GOOD, scene.damaged}, names

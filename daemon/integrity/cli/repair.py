@@ -67,10 +67,19 @@ def repair(
         report = ConsoleReport(output, progress)
         plans: list[FilePlan] = []
         done: list[Done] = []
+
+        def tell(plan: FilePlan) -> None:
+            output.give("repair_plan", _plan_object(plan))
+            plans.append(plan)
+
+        def tell_done(one: Done) -> None:
+            output.give("repair", _done_object(one))
+            done.append(one)
+
         try:
             context = make_context(catalog, session.config, report, jobs=None, stop=stop)
             options = RepairOptions(applies=applies, discards=discards)
-            summary = run_repair(context, wanted, options, plans.append, done.append)
+            summary = run_repair(context, wanted, options, tell, tell_done)
         finally:
             progress.close()
         report.show()
@@ -91,7 +100,6 @@ def _find_code(summary: RepairSummary) -> ExitCode:
 
 
 def _tell_plan(output: Output, plan: FilePlan, *, applies: bool) -> None:
-    output.give("repair_plan", _plan_object(plan))
     tell = output.say if plan.standing in ("whole", "repairable") else output.tell
     for line in _describe(plan, output, applies=applies):
         tell(line)
@@ -232,18 +240,18 @@ def _tell_done(output: Output, done: Done) -> None:
             output.tell(f"  {printable(done.message)}")
     else:
         output.tell(f"{show_path(path)}: {output.style('NOT repaired', 'red')}: {printable(done.message)}")
+
+
+def _done_object(done: Done) -> JsonObject:
     kept: JsonObject = {"kept": None} if done.kept is None else path_fields("kept", done.kept)
-    output.give(
-        "repair",
-        {
-            **path_fields("path", path),
-            **path_fields("root", done.plan.root),
-            "is_repaired": done.is_repaired,
-            **kept,
-            "mends": [{"copy": mend.copy, "blocks": list(mend.blocks)} for mend in done.plan.mends],
-            "message": done.message,
-        },
-    )
+    return {
+        **path_fields("path", absolute(done.plan.root, done.plan.path)),
+        **path_fields("root", done.plan.root),
+        "is_repaired": done.is_repaired,
+        **kept,
+        "mends": [{"copy": mend.copy, "blocks": list(mend.blocks)} for mend in done.plan.mends],
+        "message": done.message,
+    }
 
 
 def _tell_end(

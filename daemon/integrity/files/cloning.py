@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
 
 _FICLONE = 0x40049409
 
@@ -31,6 +32,8 @@ def is_open_for_writing(fd: int) -> bool:
     A lease for reading is given only while nobody has; it is given back at once.
     """
     try:
+        # Whoever opens the file in this moment has us told by a signal: one that is ignored unless somebody wants it.
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
         return error.errno == errno.EAGAIN

@@ -195,6 +195,7 @@ class _Repairer:
                 done = self._apply(plan, lenders) if options.applies and plan.standing is Standing.REPAIRABLE else None
             except ReadInterrupted:
                 return
+        plan.held.clear()  # the plans of many files are kept until they are told
         self._count(plan, done)
         if done is not None:
             self._tell_done(done)
@@ -263,7 +264,13 @@ class _Application:
         except AppError:
             self._forget(repair)
             raise
-        return self._finish(repair, made)
+        try:
+            return self._finish(repair, made)
+        except OSError as error:
+            raise RepairFailed(
+                f"{show_path(self._plan.path)}: the good file is in its place, but the repair could not be ended:"
+                f" {error.strerror}; the next run on this root ends it"
+            ) from error
 
     def _describe(self) -> Repair:
         plan = self._plan
@@ -272,7 +279,10 @@ class _Application:
         if plan.look is not None:
             witness = plan.look.witness
             judged = (witness.size_bytes, witness.mtime_ns, witness.inode)
-        return Repair(self._id, places, describe_resolution(plan), judged)
+        resolution = describe_resolution(plan)
+        if plan.look is not None and not self._options.discards:
+            resolution += f"; the damaged file was kept as {show_path(places[0].kept)}"
+        return Repair(self._id, places, resolution, judged)
 
     def _place(self, places: Sequence[Place], made: Made) -> None:
         """Put the new file in its place, if nothing moved meanwhile; else take it away."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -122,7 +122,8 @@ class Maker:
         try:
             yield fd
         except BaseException:
-            os.unlink(place.made, dir_fd=folder_fd)
+            with suppress(OSError):  # the next run takes it away
+                os.unlink(place.made, dir_fd=folder_fd)
             raise
         finally:
             os.close(fd)

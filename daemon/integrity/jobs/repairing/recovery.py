@@ -123,8 +123,7 @@ class _Recovery:
         record_repaired(self._run, self._repair, self._how)
         text = f"a repair that had been interrupted is complete: {self._repair.resolution}"
         if is_kept:
-            kept = absolute(self._run.root.path, first.beside(first.kept))
-            text += f"; the damaged file is kept as {show_path(kept)}"
+            text += f"; {show_path(absolute(self._run.root.path, first.beside(first.kept)))} is the damaged file"
         self._run.note(NoteKind.RESOLVED, first.path, text)
 
     def _is_judged(self, place: Place) -> bool:
