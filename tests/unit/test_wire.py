@@ -196,7 +196,8 @@ def test_what_is_no_question_is_refused(line: bytes) -> None:
     "changes",
     [
         {"request__job": "import"},
-        {"request__job": "import"},
+        {"request__scan__touched_bytes": -1},
+        {"request__scan__touched_bytes": 1 << 63},
         {"request__paths": ["c3J2"]},  # "srv": relative
         {"request__paths": ["L3Nydi8uLi9ldGM="]},  # "/srv/../etc"
         {"request__paths": ["L3NydgA="]},  # "/srv\0"
