@@ -72,7 +72,8 @@ def compare_root(run: RootRun, source: Source, options: CompareOptions, compared
         base = _find_base(run, source)
         opened = source.open(Below(run.excludes, base) if base else run.excludes)
         if isinstance(opened, Interruptible):
-            opened.interrupt_when(run.context.stop.is_set)
+            # also to make room: somebody else may wait for the root
+            opened.interrupt_when(lambda: run.context.stop.is_set() or run.context.rest.is_set())
         with opened as copy:
             _refuse(run, copy, base, options)
             is_other = _is_other(run, source, copy, base)
