@@ -34,13 +34,6 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshBox]:
         yield box
 
 
-@pytest.fixture(params=["shell", "sftp"])
-def either(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshBox]:
-    """Run sshd, with a shell and with nothing but SFTP."""
-    with make_sshbox(tmp_path, monkeypatch, *([SFTP_ONLY] if request.param == "sftp" else [])) as box:
-        yield box
-
-
 class Pair:
     """
     A root and its copy behind an sshd: ``pair.compare("--read", expect=0)``.
@@ -121,15 +114,15 @@ def plant_differences(pair: Pair) -> dict[str, str]:
     return expected
 
 
-@pytest.mark.parametrize("options", [(), ("--read",)])
+@pytest.mark.parametrize(
+    ("server", "options"), [((), ()), ((), ("--read",)), ((SFTP_ONLY,), ("--read",))], ids=["shell", "read", "sftp"]
+)
 def test_every_kind_of_difference_is_found_and_none_is_invented(
-    integrity: Box, either: SshBox, tmp_path: Path, options: tuple[str, ...]
+    pair: Pair, server: tuple[str, ...], options: tuple[str, ...]
 ) -> None:
     """Stale, flipped, cut, missing and extra files are told apart, with digests from there and with bytes."""
-    if either.options and not options:
-        pytest.skip("without a shell there are no digests; see the test of that")
-    pair = Pair(integrity, either, plant_odd(tmp_path / "root"))
-    integrity.run("scan", pair.root, expect=0)
+    pair.server.restart(*server)
+    pair.integrity.run("scan", pair.root, expect=0)
     expected = plant_differences(pair)
     done = pair.compare(*options, expect=1)
 
@@ -329,16 +322,16 @@ def test_server_that_stops_answering_is_not_waited_for(integrity: Box, box: SshB
             Running(integrity, *pair.command(port=proxy.port), env=pair.env) as listing,
             Running(other, *pair.command(port=late.port), env=pair.env) as digests,
         ):
-            tallies = []
+            counted = []
             for running in (listing, digests):
                 done = running.finish()
                 assert 3 == done.code
                 (finding,) = done.findings
                 assert "copy_unreadable" == finding["kind"]
                 assert "not responding" in str(finding["message"])
-                tallies.append(tallies(done))
-    assert {"not_due": files} == tallies[0]
-    assert {"verified", "not_due"} == set(tallies[1])
+                counted.append(tallies(done))
+    assert {"not_due": files} == counted[0]
+    assert {"verified", "not_due"} == set(counted[1])
 
 
 def test_comparison_that_is_asked_to_end_does_not_wait_for_a_digest(pair: Pair, tmp_path: Path) -> None:
