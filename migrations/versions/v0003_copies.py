@@ -99,6 +99,13 @@ def _create_copy_file() -> None:
             nullable=True,
             comment="when its bytes were last read and were those of that version; null: never",
         ),
+        sa.Column(
+            "stated",
+            sa.LargeBinary(),
+            sa.CheckConstraint("length(stated) = 16"),
+            nullable=True,
+            comment="XXH3-128 of what the copy stated when reading the file proved it right; else null",
+        ),
         sa.PrimaryKeyConstraint("copy_id", "file_id"),
         sqlite_strict=True,
         sqlite_with_rowid=False,

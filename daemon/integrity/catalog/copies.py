@@ -21,7 +21,7 @@ from integrity.catalog.words import read_word
 from integrity.model import CopyId, FileId, RootId
 from integrity.verdict import CopyVote
 
-_STATE_NAMES = ("copy_id", "file_id", "version", "vote", "compared_at", "read_at")
+_STATE_NAMES = ("copy_id", "file_id", "version", "vote", "compared_at", "read_at", "stated")
 _REPLACE_STATE = HotInsert(
     sa.insert(copy_file).prefix_with("OR REPLACE").values({name: sa.bindparam(name) for name in _STATE_NAMES}),
     *_STATE_NAMES,
@@ -43,13 +43,21 @@ class CopyRecord:
 
 
 class CopyState(NamedTuple):
-    """What a copy said last of a file; ``read_at``: when its bytes were last read and were right."""
+    """
+    What a copy said last of a file.
+
+    Attributes:
+        version: of the baseline that it was held against.
+        read_at: when its bytes were last read and were right.
+        stated: digest of what it stated, if reading the file proved that to be right.
+    """
 
     file_id: FileId
     version: int
     vote: CopyVote
     compared_at: int
     read_at: int | None
+    stated: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,11 @@ def set_listed(c: sa.Connection, copy_id: CopyId, now: int) -> None:
 def save_states(c: sa.Connection, copy_id: CopyId, states: Iterable[CopyState]) -> None:
     """Write down what a copy said of files."""
     _REPLACE_STATE.run_many(
-        c, ((copy_id, one.file_id, one.version, one.vote.value, one.compared_at, one.read_at) for one in states)
+        c,
+        (
+            (copy_id, one.file_id, one.version, one.vote.value, one.compared_at, one.read_at, one.stated)
+            for one in states
+        ),
     )
 
 
@@ -180,4 +192,5 @@ def _to_state(row: sa.Row[Any]) -> CopyState:
         read_word(CopyVote, row.state_vote),
         row.state_compared_at,
         row.state_read_at,
+        row.state_stated,
     )

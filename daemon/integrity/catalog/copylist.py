@@ -15,6 +15,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.schema import CreateTable, DropTable
+from xxhash import xxh3_128_digest
 
 from integrity.catalog.folders import get_folder_id
 from integrity.catalog.hot import Hot
@@ -56,12 +57,22 @@ class ListedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CompareRow:
-    """A recorded file beside what the copy listed (None: nothing), and when its bytes there were last read."""
+    """
+    A recorded file beside what a copy says of it.
+
+    Args:
+        seq: its place in the order.
+        record: what is recorded.
+        listed: what the copy listed; None: nothing.
+        read_at: when its bytes there were last read.
+        stated: digest of what the copy stated when reading the file last proved that to be right.
+    """
 
     seq: int
     record: FileRecord
     listed: ListedFile | None
     read_at: int | None
+    stated: bytes | None = None
 
 
 class Listing:
@@ -152,7 +163,8 @@ def count_compared(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: b
 
 def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:
     """List the next files in that order; those that are gone by now are left out."""
-    columns = (*(_listed.c[name] for name in ("size_bytes", "published", "is_contradictory")), copy_file.c.read_at)
+    known = copy_file.c.read_at, copy_file.c.stated
+    columns = (*(_listed.c[name] for name in ("size_bytes", "published", "is_contradictory")), *known)
     joined = (
         _order.join(FILE_JOIN, _order.c.file_id == file.c.id)
         .outerjoin(_listed, _listed.c.file_id == _order.c.file_id)
@@ -160,8 +172,8 @@ def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int
     )
     query = sa.select(_order.c.seq, *columns, *RECORD_COLUMNS).select_from(joined).where(_order.c.seq > after_seq)
     return [
-        CompareRow(seq, to_record(sealer, record), _unpack(size, published, contradictory), read_at)
-        for seq, size, published, contradictory, read_at, *record in c.execute(
+        CompareRow(seq, to_record(sealer, record), _unpack(size, published, contradictory), read_at, stated)
+        for seq, size, published, contradictory, read_at, stated, *record in c.execute(
             query.order_by(_order.c.seq).limit(limit)
         )
     ]
@@ -200,6 +212,11 @@ _ADD = Hot(
     ),
     *_NAMES,
 )
+
+
+def digest_stated(listed: ListedFile) -> bytes:
+    """Digest what a copy states of a file, to know it again."""
+    return xxh3_128_digest(_pack(listed).encode())
 
 
 def _is_current(copy_id: CopyId) -> sa.ColumnElement[bool]:

@@ -457,6 +457,12 @@ copy_file = sa.Table(
     _text("vote", "CopyVote: what the copy said"),
     _int("compared_at", "when"),
     _int("read_at", "when its bytes were last read and were those of that version; null: never", null=True),
+    _blob(
+        "stated",
+        "XXH3-128 of what the copy stated when reading the file proved it right; else null",
+        length=16,
+        null=True,
+    ),
     sa.PrimaryKeyConstraint("copy_id", "file_id"),
     sqlite_strict=True,
     sqlite_with_rowid=False,

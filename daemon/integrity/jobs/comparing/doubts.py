@@ -194,7 +194,7 @@ class Arbiter:
             standings = look_up(self._run, connection, [one.record.id for one in others], self._compared.copy)
         asked = [one for one in others if _has_other_content(standings[one.record.id])]
         equal = IdSet()
-        with LocalPass[Doubt](self._run) as matching:
+        with LocalPass[Doubt](self._run, is_unnamed=not self._has_bytes) as matching:
             for doubt, found in matching.match((one, one.record, one.voice.stated) for one in asked):
                 # A file that can't be read is equal to nothing; its finding says so.
                 if isinstance(found, FileMatch) and found.is_match:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import history
-from integrity.catalog.copylist import CompareRow
+from integrity.catalog.copylist import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord
 from integrity.copies.etags import list_parts
 from integrity.copies.protocol import CloseLook, Copy, Kind, Published, Trouble
@@ -178,12 +178,16 @@ class Hearing:
         record = row.record
         if not isinstance(self._copy, CloseLook):
             voice = self._derive(record, published, size_bytes, level)
+            if voice is None and level is Level.PUBLISHED and _is_proven(row):
+                voice = Voice(CopyVote.SAME, level, size_bytes=size_bytes, is_proven=True)
             if voice is None:
                 self._local.ask(Stated(row, published, level), record, published)
                 self._take_matches(self._local.take())
                 return
         elif self._vote(record, published, size_bytes) is CopyVote.SAME:
             voice = Voice(CopyVote.SAME, level, size_bytes=size_bytes)
+        elif _is_proven(row):
+            voice = Voice(CopyVote.SAME, level, size_bytes=size_bytes, is_proven=True)
         else:
             try:
                 voice = self._hear_closely(self._copy, record)
@@ -272,7 +276,9 @@ class Hearing:
         self._verify(record, found.reading)
         if found.is_match is None:
             return _cannot(_say_uncomputable(published))
-        return Voice(CopyVote.SAME, level) if found.is_match else self._hear_other(record, published, None, level)
+        if found.is_match:
+            return Voice(CopyVote.SAME, level, is_proven=level is Level.PUBLISHED)
+        return self._hear_other(record, published, None, level)
 
     def _ask_remote(self, row: CompareRow) -> bool:
         """Put a file among those whose digests are computed over there; say whether that is possible."""
@@ -353,6 +359,14 @@ class Hearing:
         block_bytes = record.block_size_bytes or self._run.settings.block_size_bytes
         place, stop = self._listing.place(record.path), self._run.context.stop
         return read_from_copy(self._copy, place, block_bytes, pace=self._run.pace, stop=stop)
+
+
+def _is_proven(row: CompareRow) -> bool:
+    """Say whether the copy states what it did when the file was read for it, and it was right."""
+    listed = row.listed
+    if row.stated is None or listed is None or listed.size_bytes not in (None, row.record.witness.size_bytes):
+        return False
+    return row.stated == digest_stated(listed)
 
 
 def _say_uncomputable(published: Sequence[Published]) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import copies, copylist, files, findings
 from integrity.catalog.copies import CopyRecord, CopyState
-from integrity.catalog.copylist import CompareRow
+from integrity.catalog.copylist import CompareRow, digest_stated
 from integrity.catalog.recording import Verified
 from integrity.catalog.rows import FileRecord
 from integrity.copies.protocol import Copy, Interruptible
@@ -233,7 +233,7 @@ class Comparer:
 
     def _hear_all(self) -> None:
         """Have every file's copy heard: a mounted one's bytes by many threads, others one after the other."""
-        with LocalPass[Stated](self._run) as local:
+        with LocalPass[Stated](self._run, is_unnamed=not self._copy.has_bytes) as local:
             hearing = Hearing(
                 self._run,
                 self._copy,
@@ -296,7 +296,8 @@ class Comparer:
         self._compared.read += voice.level is Level.READ
         is_same = voice.vote is CopyVote.SAME
         read_at = run.now() if voice.level is Level.READ else row.read_at
-        state = CopyState(record.id, record.version, voice.vote, run.now(), read_at if is_same else None)
+        stated = digest_stated(row.listed) if voice.is_proven and row.listed is not None else None
+        state = CopyState(record.id, record.version, voice.vote, run.now(), read_at if is_same else None, stated)
         if not is_same or record.path in self._arbiter.doubted:
             self._doubts.append(Doubt(record, voice, state))
             return

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1000
 _NAMES_BYTES_AT_ONCE = 4 << 20
-_TROUBLES_BYTES_KEPT = 32 << 20  # of more than that it is not known where they were
+_TROUBLES_BYTES_KEPT = 16 << 20  # of more than that it is not known where they were
 _TROUBLES_TOLD = 1000
+_OBJECTS_BYTES = 200  # of a name and a message, beside their own length
 
 
 class CopyListing:
@@ -113,7 +114,7 @@ class CopyListing:
     def _take_trouble(self, trouble: Trouble) -> None:
         self._run.is_incomplete = True
         self._trouble_count += 1
-        self._trouble_bytes += len(trouble.path) + len(trouble.message)
+        self._trouble_bytes += len(trouble.path) + len(trouble.message) + _OBJECTS_BYTES
         if self._trouble_bytes > _TROUBLES_BYTES_KEPT:
             self._troubles[b""] = messages.too_many_troubles()
         else:

@@ -23,7 +23,7 @@ from integrity.files.read import Reader, ReadMode
 from integrity.hashing.algorithms import BLAKE3, CRC32, CRC32C, CRC64NVME, MD5, SHA1, SHA256, SHA512, XXH64, XXH128
 from integrity.hashing.cutter import pieces
 from integrity.hashing.digests import FileHasher, Want
-from integrity.jobs.comparing.voices import pick_checksums
+from integrity.jobs.comparing.voices import UNNAMED, pick_checksums
 from integrity.jobs.contents import compare_content
 from integrity.model import Reading
 
@@ -100,10 +100,12 @@ class LocalPass(Generic[T]):
 
     Args:
         run: of the root.
+        is_unnamed: the copy does not name its algorithms, so that a digest may be of another one that is as long.
     """
 
-    def __init__(self, run: RootRun) -> None:
+    def __init__(self, run: RootRun, *, is_unnamed: bool = False) -> None:
         self._run = run
+        self._is_unnamed = is_unnamed
         self._jobs = run.context.jobs or (1 if run.device.is_rotational else len(os.sched_getaffinity(0)))
         self._asked: deque[_Asked[T]] = deque()
         self._pool: ThreadPoolExecutor | None = None
@@ -186,7 +188,7 @@ class LocalPass(Generic[T]):
             raise ReadInterrupted(f"reading {show_path(record.path)} was interrupted")
         with reader.open(record.path) as file:
             own = FileHasher(want, file.size_bytes, block_bytes)
-            others = [_make_hashers(one, file.size_bytes) for one in published]
+            others = [_make_hashers(one, file.size_bytes, is_unnamed=self._is_unnamed) for one in published]
             for segment in file.segments(buffers):
                 if stop.is_set():
                     raise ReadInterrupted(f"reading {show_path(record.path)} was interrupted")
@@ -202,8 +204,10 @@ class LocalPass(Generic[T]):
         return _Found(reading, _weigh(published, matches))
 
 
-def _make_hashers(published: Published, size_bytes: int) -> list[_Hasher]:
-    """Make what computes a digest; several where it is not known how a store's parts were cut."""
+def _make_hashers(published: Published, size_bytes: int, *, is_unnamed: bool) -> list[_Hasher]:
+    """Make what computes a digest; several where its algorithm, or how a store's parts were cut, is not known."""
+    if is_unnamed and published.kind in UNNAMED:
+        return [_ALGORITHMS[kind].find_constructor()() for kind in (published.kind, UNNAMED[published.kind])]
     if published.kind is not Kind.MD5_OF_PARTS:
         make: Callable[[], _Hasher] = _ALGORITHMS[published.kind].find_constructor()
         try:

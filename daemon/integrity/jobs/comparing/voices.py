@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
 
 
+UNNAMED = {Kind.MD5: Kind.XXH3_128, Kind.SHA256: Kind.BLAKE3}
+"""What a digest in a list that names no algorithms may be instead, for it has as many digits."""
+
+
 class Level(StrEnum):
     """How a copy was looked at."""
 
@@ -42,6 +46,7 @@ class Voice(NamedTuple):
         stated: digests of the copy's content.
         bad_blocks: that differ, where its bytes were read and have the recorded size.
         size_bytes: of the copy's file, where it is known.
+        is_proven: the file was read to find out that what the copy states is right, now or at an earlier comparison.
         doubts_file: the file was read for it, and is not what was recorded, or could not be read.
     """
 
@@ -51,6 +56,7 @@ class Voice(NamedTuple):
     stated: tuple[Published, ...] = ()
     bad_blocks: tuple[int, ...] = ()
     size_bytes: int | None = None
+    is_proven: bool = False
     doubts_file: bool = False
 
 
@@ -63,12 +69,29 @@ def vote_by_digests(
     Returns:
         SAME or DIFFERS; None where none of them follows from what is recorded.
     """
-    matches = [
-        expected == one.value for one in published if (expected := _expect(connection, sealer, record, one)) is not None
-    ]
+    matches = [match for one in published if (match := _is_match(connection, sealer, record, one)) is not None]
     if not matches:
         return None
     return CopyVote.SAME if all(matches) else CopyVote.DIFFERS
+
+
+def _is_match(connection: Connection, sealer: Sealer, record: FileRecord, published: Published) -> bool | None:
+    """Say whether a stated digest is what follows from what is recorded; None where nothing does."""
+    expected = _expect(connection, sealer, record, published)
+    if expected == published.value or _is_unnamed(record.digests, published):
+        return True
+    return None if expected is None else False
+
+
+def _is_unnamed(digests: Digests, published: Published) -> bool:
+    """
+    Say whether a digest is the kept one of another kind.
+
+    Lists without the names of algorithms are read as MD5 or SHA-256 by the length of the digests; what xxh128sum and
+    b3sum write looks the same. That a digest is the other one by chance is as likely as that it is a forged one.
+    """
+    other = UNNAMED.get(published.kind)
+    return other is not None and whole_digest(digests, other) == published.value
 
 
 def _expect(connection: Connection, sealer: Sealer, record: FileRecord, published: Published) -> bytes | None:
@@ -115,7 +138,8 @@ def whole_digest(digests: Digests, kind: Kind) -> bytes | None:
 def is_older(history: Iterable[HistoryRecord], size_bytes: int | None, stated: Sequence[Published]) -> bool:
     """Say whether a copy's content is that of a former baseline."""
     return any(
-        (size_bytes is None or one.size_bytes == size_bytes) and whole_digest(one.digests, digest.kind) == digest.value
+        (size_bytes is None or one.size_bytes == size_bytes)
+        and (whole_digest(one.digests, digest.kind) == digest.value or _is_unnamed(one.digests, digest))
         for one in history
         for digest in stated
     )
