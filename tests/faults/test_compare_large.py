@@ -1,0 +1,146 @@
+"""Comparisons that are cut short inside a large file, and what is remembered of readings."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from support.cli import Box
+from support.faultfs import FaultFS, Rule
+from support.planted import age
+from support.results import get_number, kinds, tallies
+from support.running import Running
+from support.stored import query, tamper
+from support.waiting import wait_until
+
+MIB = 1 << 20
+SIZE = 160 * MIB + 12_345
+
+
+@pytest.fixture
+def root(integrity: Box, tmp_path: Path) -> Path:
+    """Record a large file in small blocks, so that the reading of its copy is remembered every 64 MiB."""
+    root = tmp_path / "root"
+    root.mkdir()
+    integrity.configure(f'[[root]]\npath = "{root}"\nblock_size = "64KiB"\n')
+    write(root / "large.img")
+    integrity.run("scan", root, expect=0)
+    return root
+
+
+@pytest.fixture
+def copy(faulty: FaultFS, root: Path, tmp_path: Path) -> Path:
+    """Copy it to a disk that can be made to hang."""
+    assert root.exists()
+    write(tmp_path / "source" / "large.img")
+    return faulty.folder
+
+
+def write(path: Path) -> None:
+    """Write SIZE bytes, no two blocks alike."""
+    with open(path, "wb") as file:
+        for number in range(SIZE // MIB + 1):
+            file.write(hashlib.shake_128(b"%d" % number).digest(min(MIB, SIZE - number * MIB)))
+    age(path)
+
+
+def stop_within(faulty: FaultFS, integrity: Box, root: Path, copy: Path, number: signal.Signals) -> int:
+    """Stop a comparison behind 130 MiB of the copy; return its exit code."""
+    rule = faulty.add(Rule("read", path="/large.img", offset=130 * MIB, length=MIB, is_hung=True))
+    seen = len(faulty.get_fired())
+    with Running(integrity, "compare", root, "--with", copy) as running:
+        wait_until(lambda: len(faulty.get_fired()) > seen, "the place to hang", timeout_s=30)
+        running.signal(number)
+        faulty.clear(rule)
+        return running.finish().code
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_comparison_goes_on_where_it_stopped(
+    faulty: FaultFS, integrity: Box, root: Path, copy: Path, number: signal.Signals
+) -> None:
+    """After Ctrl-C or a kill the next comparison reads the rest of the copy only, and nothing is left of the first."""
+    stop_within(faulty, integrity, root, copy, number)
+    result = integrity.run("--json", "compare", root, "--with", copy, expect=0)
+    assert {"verified": 1} == tallies(result)
+    assert 0 < get_number(result.summary, "bytes_read") <= SIZE - 64 * MIB
+    assert [] == query(integrity, "SELECT 1 FROM copy_reading")
+
+
+@pytest.mark.root
+def test_damage_before_the_place_where_it_stopped_is_not_forgotten(
+    faulty: FaultFS, integrity: Box, root: Path, copy: Path, tmp_path: Path
+) -> None:
+    """A block that differed in the first part is told with the second."""
+    with open(tmp_path / "source" / "large.img", "r+b") as file:
+        file.seek(10 * MIB)
+        file.write(b"damaged")
+    stop_within(faulty, integrity, root, copy, signal.SIGKILL)
+    result = integrity.run("--json", "compare", root, "--with", copy, expect=1)
+    assert ["copy_differs"] == kinds(result)
+    assert [10 * MIB // 65536] == result.findings[0]["blocks"]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("change", ["baseline", "copy", "seal"])
+def test_what_was_read_is_void_when_either_side_moved(
+    faulty: FaultFS, integrity: Box, root: Path, copy: Path, tmp_path: Path, change: str
+) -> None:
+    """Of another version of the file, another version of the copy, or by a damaged record, nothing is gone on with."""
+    stop_within(faulty, integrity, root, copy, signal.SIGKILL)
+    assert 1 == len(query(integrity, "SELECT 1 FROM copy_reading"))
+    if change == "baseline":
+        with open(root / "large.img", "r+b") as file:
+            file.write(b"edited at its beginning")
+        age(root / "large.img")
+        integrity.run("scan", root, expect=0)
+    elif change == "copy":
+        with open(tmp_path / "source" / "large.img", "r+b") as file:
+            file.write(b"edited at its beginning")
+    else:
+        tamper(integrity, "UPDATE copy_reading SET offset_bytes = offset_bytes + 65536")
+    result = integrity.run("--json", "compare", root, "--with", copy)
+    assert SIZE <= get_number(result.summary, "bytes_read")
+    assert kinds(result) == {"baseline": ["copy_stale"], "copy": ["copy_differs"], "seal": []}[change]
+
+
+def test_damaged_digests_of_the_beginning_say_nothing_of_the_copy(integrity: Box, root: Path, tmp_path: Path) -> None:
+    """A part whose recorded digests can't be relied on is not the same by its other parts."""
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    write(copy / "large.img")
+    tamper(integrity, "UPDATE block_run SET xxh3_128 = zeroblob(16384) WHERE run = 0")
+    result = integrity.run("--json", "compare", root, "--with", copy)
+    assert result.code in (1, 3)
+    assert "verified" not in tallies(result)
+    assert "copy_differs" not in kinds(result)
+
+
+def test_manifest_is_held_against_the_files_once(integrity: Box, tmp_path: Path) -> None:
+    """Digests that are not recorded take one reading; what they proved stands until either side says something else."""
+    root, manifest = tmp_path / "photos", tmp_path / "photos.sha256"
+    root.mkdir()
+    for name in ("a", "b", "c"):
+        (root / name).write_bytes(os.urandom(100_000))
+    age(*root.iterdir())
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(root.iterdir())]
+    manifest.write_text("".join(lines))
+    integrity.run("scan", root, expect=0)
+    first = integrity.run("--json", "compare", root, "--with", manifest, expect=0)
+    again = integrity.run("--json", "compare", root, "--with", manifest, expect=0)
+    assert [300_000, 0] == [get_number(one.summary, "bytes_read") for one in (first, again)]
+    assert {"verified": 3} == tallies(first) == tallies(again)
+
+    manifest.write_text("".join([lines[1][:64] + lines[0][64:], *lines[1:]]))
+    assert ["copy_differs"] == kinds(integrity.run("--json", "compare", root, "--with", manifest, expect=1))
+
+    manifest.write_text("".join(lines))
+    (root / "b").write_bytes(b"edited")
+    result = integrity.run("--json", "compare", root, "--with", manifest, expect=1)
+    assert {"verified": 2} == {key: value for key, value in tallies(result).items() if key == "verified"}
+    assert len(kinds(result)) == 1
