@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # A wave of damage must not fill the memory or scroll its own beginning away; `findings` lists them all.
 _FINDINGS_SHOWN = 200
 _NOTES_SHOWN = 10
+_LONGEST = 20_000  # a path of 4,096 bytes fits, each of them escaped
 
 
 class ConsoleReport:
@@ -86,9 +87,14 @@ class ConsoleReport:
         for kind, notes in self._notes.items():
             for note in notes:
                 place = show_path(absolute(note.root, note.path))
-                self._output.say(f"{kind.value}: {place}: {printable(note.message)}")
+                self._output.say(f"{kind.value}: {_clip(place)}: {_clip(printable(note.message))}")
             more = self._note_counts[kind] - len(notes)
             if more:
                 self._output.say(f"{kind.value}: and {more:,} more (all of them with -v)")
         if self._notes:
             self._output.say()
+
+
+def _clip(text: str) -> str:
+    """Cut what is longer than any screen: a list that somebody else wrote may have names of a million characters."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

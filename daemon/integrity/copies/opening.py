@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.copies.protocol import Copy
 from integrity.errors import ConfigError
+from integrity.hashing.sums.bagit import find_bagit_algorithm
 
 if TYPE_CHECKING:
     from integrity.files.excludes import Excludes
@@ -72,9 +73,29 @@ def _open_path(url: str, root: bytes, excludes: Excludes | None) -> Copy:
     except (OSError, ValueError):
         is_manifest = False  # entering the tree will say what is the matter
     if is_manifest:
-        return _load(_MANIFEST)(path, tops=(root,) if root else ())
+        return _load(_MANIFEST)(path, tops=_find_tops(path, root) if root else ())
     make = _load(_TREE)
     return make(path) if excludes is None else make(path, excludes=excludes)
+
+
+def _find_tops(path: bytes, root: bytes) -> tuple[bytes, ...]:
+    """
+    Find what the names in a manifest may begin with that stands for the root itself.
+
+    Its absolute path; what leads to it from the manifest's folder, where whoever wrote it may have stood; the folder in
+    a bag that has the payload. The last two only where they can't be a folder in the root.
+    """
+    tops = [root]
+    above = os.path.dirname(path).rstrip(b"/") + b"/"
+    if root.startswith(above) and not _has_folder(root, root[len(above) :]):
+        tops.append(root[len(above) :])
+    if find_bagit_algorithm(os.path.basename(path)) is not None and not _has_folder(root, b"data"):
+        tops.append(b"data")
+    return tuple(tops)
+
+
+def _has_folder(root: bytes, path: bytes) -> bool:
+    return os.path.lexists(os.path.join(root, path.partition(b"/")[0]))
 
 
 def _load(kind: _Kind) -> Callable[..., Copy]:

@@ -1,0 +1,285 @@
+"""A root against manifests that real tools wrote, and against such as nobody should have written."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+
+from support.cli import Box, make_command
+from support.comparing import compare, counts, said
+from support.machine import need_programs
+from support.planted import plant, plant_path
+from support.proc import measure
+from support.results import get_number
+from support.shapes import put
+
+MIB = 1 << 20
+COUNT = 30
+EMPTY = b"d41d8cd98f00b204e9800998ecf8427e"
+
+
+@pytest.fixture
+def root(tmp_path: Path, integrity: Box) -> Path:
+    """Record some files."""
+    root = plant(tmp_path / "root", COUNT, size_bytes=3000)
+    put(root / "large", os.urandom(2 * MIB + 5))
+    put(root / "empty", b"")
+    integrity.run("scan", root, expect=0)
+    return root
+
+
+def list_names(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+def write_with(tool: list[str], root: Path, manifest: Path) -> None:
+    """Have a tool write a manifest of all files."""
+    need_programs(tool[0])
+    done = subprocess.run([*tool, *list_names(root)], cwd=root, check=True, capture_output=True)
+    manifest.write_bytes(done.stdout)
+
+
+def write_sfv(root: Path, manifest: Path) -> None:
+    lines = [f"{name} {zlib.crc32((root / name).read_bytes()):08X}\r\n" for name in list_names(root)]
+    manifest.write_bytes(("; made by hand\r\n" + "".join(lines)).encode())
+
+
+def write_bag(root: Path, manifest: Path) -> None:
+    lines = [f"{hashlib.sha512((root / name).read_bytes()).hexdigest()}  data/{name}\n" for name in list_names(root)]
+    manifest.write_text("".join(lines))
+
+
+def write_ours(algorithm: str, root: Path, manifest: Path, *options: str) -> None:
+    command = make_command(*options, "sum", f"--{algorithm}", *list_names(root))
+    done = subprocess.run(command, cwd=root, check=True, capture_output=True)
+    manifest.write_bytes(done.stdout)
+
+
+FORMS = {
+    "MD5SUMS": lambda root, manifest: write_with(["md5sum"], root, manifest),
+    "SHA1SUMS": lambda root, manifest: write_with(["sha1sum", "-b"], root, manifest),
+    "sha256": lambda root, manifest: write_with(["sha256sum"], root, manifest),
+    "bsd": lambda root, manifest: write_with(["sha512sum", "--tag"], root, manifest),
+    "zeros": lambda root, manifest: write_with(["md5sum", "-z"], root, manifest),
+    "xxh128": lambda root, manifest: write_with(["xxh128sum"], root, manifest),
+    "hashdeep": lambda root, manifest: write_with(["hashdeep", "-l", "-c", "md5,sha256"], root, manifest),
+    "files.sfv": write_sfv,
+    "manifest-sha512.txt": write_bag,
+    "b3sum": lambda root, manifest: write_with(["b3sum"], root, manifest),
+    "sum.xxh128": lambda root, manifest: write_ours("xxh128", root, manifest),
+    "sum.json": lambda root, manifest: write_ours("sha256", root, manifest, "--json"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form(root: Path, integrity: Box, tmp_path: Path, form: str) -> None:
+    """A good manifest is exit 0; of changed, missing, edited and extra files each is told as what it is."""
+    manifest = tmp_path / form
+    FORMS[form](root, manifest)
+    done = compare(integrity, root, "--with", manifest, expect=0)
+    assert {"verified": COUNT + 2} == counts(done)
+    assert (0, COUNT + 2) == (done.summary["files_read"], done.summary["files_published"])
+
+    shutil.copytree(root, tmp_path / "other")
+    put(tmp_path / "other" / "extra")
+    put(plant_path(tmp_path / "other", 3), b"other content")
+    plant_path(tmp_path / "other", 4).unlink()
+    FORMS[form](tmp_path / "other", manifest)
+    done = compare(integrity, root, "--with", manifest, expect=1)
+    expected = {"copy_differs": {"d3/3.txt"}, "copy_missing": {"d4/4.txt"}, "copy_extra": {"extra"}}
+    assert expected == said(done, root)
+    assert {"verified": COUNT, "missing": 1, "damaged": 1, "differing": 1, "extra": 1} == counts(done)
+
+
+def test_stale_by_a_digest_that_is_kept(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """What was edited since the manifest was written is an older version, not damage."""
+    manifest = tmp_path / "sums"
+    write_with(["md5sum"], root, manifest)
+    put(root / "large", b"edited")
+    assert {"copy_stale": {"large"}} == said(compare(integrity, root, "--with", manifest, expect=1), root)
+
+
+def test_lines_of_windows(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """Carriage returns at the ends of lines and a byte order mark belong to no name."""
+    manifest = tmp_path / "sums"
+    write_with(["md5sum"], root, manifest)
+    manifest.write_bytes(b"\xef\xbb\xbf" + manifest.read_bytes().replace(b"\n", b"\r\n"))
+    assert {"verified": COUNT + 2} == counts(compare(integrity, root, "--with", manifest, expect=0))
+
+
+@pytest.mark.parametrize("prefix", ["./", "{root}/", "root/", "{root}//./"])
+def test_names_that_begin_elsewhere(root: Path, integrity: Box, tmp_path: Path, prefix: str) -> None:
+    """Names from find, absolute ones, and those from the folder above, where the manifest lies."""
+    manifest = tmp_path / "sums"
+    text = prefix.format(root=root)
+    names = list_names(root)
+    lines = [f"{hashlib.md5((root / name).read_bytes()).hexdigest()}  {text}{name}\n" for name in names]
+    manifest.write_text("".join(lines))
+    assert {"verified": COUNT + 2} == counts(compare(integrity, root, "--with", manifest, expect=0))
+
+
+def test_odd_names_as_md5sum_escapes_them(integrity: Box, tmp_path: Path) -> None:
+    """Line feeds, backslashes and bytes that are no UTF-8 come back from the manifest as they were."""
+    root = os.fsencode(tmp_path / "root")
+    os.mkdir(root)
+    names = [b"new\nline", b"back\\slash", b"bad\xff", b"-n", b" ", b"\\n", b"*star", b"  two"]
+    for name in names:
+        put(os.path.join(root, name), b"1" + name)
+    manifest = tmp_path / "sums"
+    done = subprocess.run([b"md5sum", b"--", *names], cwd=root, check=True, capture_output=True)
+    manifest.write_bytes(done.stdout)
+    assert {"verified": len(names)} == counts(compare(integrity, root, "--with", manifest, expect=0))
+
+
+def test_several_lists_in_one_file(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """A list by MD5 and one by SHA-256 one after the other are both held against; said twice is not contradicted."""
+    one, two, manifest = tmp_path / "one", tmp_path / "two", tmp_path / "sums"
+    write_with(["md5sum", "--tag"], root, one)
+    write_with(["sha256sum", "--tag"], root, two)
+    manifest.write_bytes(one.read_bytes() + two.read_bytes() + one.read_bytes())
+    assert {"verified": COUNT + 2} == counts(compare(integrity, root, "--with", manifest, expect=0))
+    text = manifest.read_bytes()
+    for new in (hashlib.md5, hashlib.sha256):
+        digest = new((root / "large").read_bytes()).hexdigest().encode()
+        text = text.replace(digest, digest[::-1])
+    manifest.write_bytes(text)
+    assert {"copy_differs": {"large"}} == said(compare(integrity, root, "--with", manifest, expect=1), root)
+
+
+def test_names_that_are_listed_twice_and_differently(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """Which of the two is meant can't be told: not comparable, with the reason, exit 3."""
+    manifest = tmp_path / "sums"
+    write_with(["md5sum"], root, manifest)
+    with manifest.open("ab") as file:
+        file.write(EMPTY + b"  large\n")
+    done = compare(integrity, root, "--with", manifest, expect=3)
+    assert {"copy_not_comparable": {"large", ""}} == said(done, root)
+    assert {"verified": COUNT + 1, "skipped": 1, "not_comparable": 1} == counts(done)
+    write_with(["md5sum"], root, manifest)
+    compare(integrity, root, "--with", manifest, expect=0)
+    integrity.run("findings", expect=0)
+
+
+def test_bytes_can_not_be_asked_of_a_manifest(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """--read is refused with exit 2 and says why; nothing is kept."""
+    manifest = tmp_path / "sums"
+    write_with(["md5sum"], root, manifest)
+    for option in (("--read",), ("--read-percent", "5")):
+        assert "digests only" in integrity.run("compare", root, "--with", manifest, *option, expect=2).stderr
+
+
+def test_only_the_files_that_have_to_be_are_read(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """By MD5 not one byte is; by SHA-256 each byte once."""
+    manifest = tmp_path / "sums"
+    write_with(["md5sum"], root, manifest)
+    assert 0 == compare(integrity, root, "--with", manifest, "--no-scan", expect=0).summary["bytes_read"]
+    write_with(["sha256sum"], root, manifest)
+    done = compare(integrity, root, "--with", manifest, "--no-scan", expect=0)
+    assert COUNT * 3000 + 2 * MIB + 5 == done.summary["bytes_read"]
+
+
+@pytest.mark.root("strace")
+def test_hostile_names_lead_nowhere(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """Up, absolute, empty, with NUL: told with the line, never opened or looked at; all else is compared."""
+    secret = tmp_path / "hidden-away"
+    put(secret, b"")
+    manifest = tmp_path / "sums"
+    write_with(["sha256sum"], root, manifest)
+    (root / "link").symlink_to(secret)
+    digest = hashlib.sha256(b"").hexdigest().encode()
+    bad = [
+        b"../hidden-away",
+        bytes(secret),
+        b"d1/../../hidden-away",
+        b"/etc/shadow",
+        b"..",
+        b".",
+        b"nul\0name",
+    ]
+    with manifest.open("ab") as file:
+        file.write(b"".join(digest + b"  " + name + b"\n" for name in bad) + digest + b"  link\n")
+    trace = tmp_path / "trace"
+    command = ["strace", "-f", "-qq", "-s", "300", "-e", "trace=file", "-o", str(trace)]
+    full = [*command, *make_command("--json", "compare", root, "--with", manifest, "--no-scan")]
+    done = subprocess.run(full, env=integrity.environment, capture_output=True, check=False)
+    assert 3 == done.returncode, done.stdout + done.stderr
+    for name in (b"hidden-away", b"shadow", b"nul\\0"):
+        calls = [line for line in trace.read_bytes().splitlines() if name in line and b"execve(" not in line]
+        assert [] == calls
+    found = compare(integrity, root, "--with", manifest, "--no-scan", expect=3)
+    assert {"verified": COUNT + 2, "extra": 1} == counts(found)
+    told = "".join(str(note["message"]) for note in found.of_type("note"))
+    assert all(f"line {COUNT + 2 + number:,}" in told for number in range(1, len(bad) + 1))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "holds no digests"),
+        (b"\0\1\2\3" * 100_000, "is it a manifest?"),
+        (b"just some words\n" * 5, "is it a manifest?"),
+        (b"PK\3\4" + bytes(range(256)) * 50, "is it a manifest?"),
+        (EMPTY + b"  nobody/knows\n", "none of its 1 files has the name of a recorded one"),
+    ],
+)
+def test_what_is_no_manifest(root: Path, integrity: Box, tmp_path: Path, content: bytes, words: str) -> None:
+    """Nothing, binary data, prose, or a list of other files: exit 3 with what was seen, and no word of any file."""
+    manifest = tmp_path / "sums"
+    manifest.write_bytes(content)
+    done = integrity.run("compare", root, "--with", manifest, expect=3)
+    assert words in done.stderr
+    integrity.run("findings", expect=0)
+
+
+def test_manifest_that_vanished(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """Once it was compared, that it can't be reached is a finding, which ends when it is back."""
+    manifest = tmp_path / "sums"
+    write_with(["md5sum"], root, manifest)
+    compare(integrity, root, "--with", manifest, expect=0)
+    kept = manifest.read_bytes()
+    manifest.unlink()
+    done = compare(integrity, root, "--with", manifest, expect=3)
+    assert {"copy_unreadable": {""}} == said(done, root)
+    manifest.write_bytes(kept)
+    compare(integrity, root, "--with", manifest, expect=0)
+    integrity.run("findings", expect=0)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("shape", ["long line", "sparse", "long names", "names up", "extra", "bad lines", "repeated"])
+def test_memory_is_constant(root: Path, integrity: Box, tmp_path: Path, shape: str) -> None:
+    """Whatever a manifest is filled with, a comparison takes no more memory for it than some buffers, and ends."""
+    good, manifest = tmp_path / "good", tmp_path / "sums"
+    write_with(["md5sum"], root, good)
+    shutil.copy(good, manifest)
+    with manifest.open("ab") as file:
+        if shape == "long line":
+            file.write(b"a" * 50_000_000)
+        elif shape == "sparse":
+            file.truncate(1 << 30)
+        elif shape in ("long names", "names up"):
+            up = b"../" if shape == "names up" else b""
+            for number in range(150):
+                file.write(EMPTY + b"  " + up + b"x" * 1_000_000 + b"%d\n" % number)
+        elif shape == "extra":
+            file.write(b"".join(EMPTY + b"  n/%d\n" % number for number in range(200_000)))
+        elif shape == "bad lines":
+            file.write(b"x\n" * 1_000_000)
+        else:
+            file.write(b"".join(b"%032x  large\n%032x  empty\n" % (number, number) for number in range(100_000)))
+    env = integrity.environment
+    small, large = (
+        measure(make_command("-q", "compare", root, "--with", path, "--no-scan"), env=env) for path in (good, manifest)
+    )
+    assert 0 == small.code
+    assert large.code in (0, 3), large.stderr
+    assert large.peak_rss_bytes - small.peak_rss_bytes < 90 << 20
+    done = compare(integrity, root, "--with", manifest, "--no-scan")
+    in_question = 2 if shape == "repeated" else 0
+    assert COUNT + 2 - in_question == get_number(done.summary, "files_verified")
