@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from integrity.catalog.connect import Catalog
+from integrity.catalog.copies import find_copies
 from integrity.catalog.findings import find_findings
 from integrity.catalog.schedules import find_unfinished, last_started
 from integrity.config import Config
@@ -62,10 +65,10 @@ class Parts:
         self.ended = 0
         self.comparisons = Comparisons(grounds, self.dispatcher, self.copies, self.count)
 
-    def set_url(self, url: str) -> None:
+    def set_url(self, url: str, *, read_percent: int = 0) -> None:
         self.config = Config(
             roots=(ConfiguredRoot(path=os.fsencode(self.root)),),
-            copies=(ConfiguredCopy(name="nightly", of=os.fsencode(self.root), url=url),),
+            copies=(ConfiguredCopy(name="nightly", of=os.fsencode(self.root), url=url, read_percent=read_percent),),
         )
 
     def open_catalog(self) -> Catalog:
@@ -103,6 +106,14 @@ class Parts:
         with self.open_catalog() as catalog, catalog.read() as c:
             name = schedule_name("nightly")
             return last_started(c, name) is not None and find_unfinished(c, name) is None
+
+    def count_read(self) -> int:
+        """Count the files whose copies have been read back."""
+        with self.open_catalog() as catalog, catalog.read() as c:
+            (copy,) = find_copies(c)
+        with closing(sqlite3.connect(self.path)) as db:
+            query = "SELECT count(read_at) FROM copy_file WHERE copy_id = ?"
+            return int(db.execute(query, (copy.id,)).fetchone()[0])
 
     def findings(self) -> list[Finding]:
         with self.open_catalog() as catalog, catalog.read() as c:
@@ -164,6 +175,19 @@ def test_sleeping_disk_is_woken_only_when_the_promise_forces_it(parts: Parts, mo
     assert parts.want() == "waits until its disks are awake, and not hot"
     parts.settle(after=21 * DAY_S)
     wait_until(lambda: parts.is_done and not parts.waits, "the comparison that is forced")
+
+
+def test_share_of_the_bytes_is_read_back_each_time(parts: Parts) -> None:
+    """What was not read for longest comes first, so that a few comparisons read all of it."""
+    parts.set_url(str(shutil.copytree(parts.root, parts.copy)), read_percent=25)
+    read = []
+    for _ in range(6):
+        parts.want()
+        read.append(parts.count_read())
+        parts.clock.now += DAY_S
+    assert 0 < read[0] < COUNT
+    assert sorted(read) == read
+    assert COUNT == read[-1]
 
 
 def test_copy_that_can_not_be_read_is_tried_again_less_and_less_often(parts: Parts) -> None:

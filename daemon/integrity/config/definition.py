@@ -151,6 +151,9 @@ class ConfiguredCopy:
     verify_every_s: Duration = field(
         default=90 * 86400, metadata=about("how often it is compared as a whole", key="verify_every")
     )
+    read_percent: Percent = field(
+        default=0, metadata=about("of its bytes each scheduled comparison reads back; 0 = all of a folder, else none")
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

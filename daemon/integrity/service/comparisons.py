@@ -206,7 +206,8 @@ class Comparisons:
             return None
         one.has_begun = True
         since = self._begin(context, copy)
-        options = CompareOptions(copy.name, since=since, scan_first=since is None)
+        share = copy.settings.read_percent or None
+        options = CompareOptions(copy.name, read_percent=share, since=since, scan_first=since is None)
         return ComparePlan(options, min(_STEADY_S * 2**one.turns, _LONGEST_STEADY_S))
 
     def _begin(self, context: Context, copy: KeptCopy) -> int | None:
