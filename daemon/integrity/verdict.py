@@ -397,7 +397,7 @@ _COPY_FINDINGS = {
 }
 
 REPAIR_FROM_COPY = "integrity repair {path} --from {copy}"
-_COMPARE = "integrity compare {path} --with {copy}"
+COMPARE = "integrity compare {path} --with {copy}"
 _FROM_OTHER = "integrity repair {path} --from OTHER"
 _STEPS = {
     Outcome.IN_ORDER: ("", None),
@@ -406,17 +406,17 @@ _STEPS = {
         "what is damaged here is good there: put these blocks back, then back the file up again",
         "integrity repair {path} --from {copy}",
     ),
-    Outcome.COPY_DIFFERS: ("back the file up again, then compare", _COMPARE),
-    Outcome.COPY_STALE: ("run the backup again, then compare", _COMPARE),
-    Outcome.COPY_MISSING: ("run the backup again, then compare", _COMPARE),
-    Outcome.COPY_UNREADABLE: ("look at the copy's disk, server and permissions, then compare again", _COMPARE),
+    Outcome.COPY_DIFFERS: ("back the file up again, then compare", COMPARE),
+    Outcome.COPY_STALE: ("run the backup again, then compare", COMPARE),
+    Outcome.COPY_MISSING: ("run the backup again, then compare", COMPARE),
+    Outcome.COPY_UNREADABLE: ("look at the copy's disk, server and permissions, then compare again", COMPARE),
     Outcome.COPIED_DAMAGE: (
         "the damage was backed up: keep older backups from being deleted, and get the file from one of them",
         _FROM_OTHER,
     ),
     Outcome.MISSED_CHANGE: ("file and copy agree: have the change recorded", "integrity scan {path}"),
-    Outcome.ALL_DIFFER: ("run the backup again, then compare", _COMPARE),
-    Outcome.NOT_COMPARABLE: ("have the copy's bytes read", _COMPARE + " --read"),
+    Outcome.ALL_DIFFER: ("run the backup again, then compare", COMPARE),
+    Outcome.NOT_COMPARABLE: ("have the copy's bytes read", COMPARE + " --read"),
 }
 # Where the file is no good, backing it up would only spread that.
 _STEPS_WITHOUT_GOOD_FILE = {

@@ -69,6 +69,7 @@ def line_of_finding(finding: Finding) -> str:
         local_time(finding.opened_at),
         f"{title(finding):<24}",
         show_path(absolute(finding.root, finding.path)),
+        f"in {printable(finding.copy)}" if finding.copy else "",
     ]
     state = "" if finding.state is FindingState.OPEN else f"({_state(finding)})"
     return "  ".join(part for part in (*parts, place or "", state) if part)
@@ -97,7 +98,11 @@ def describe_summary(summary: Summary, output: Output) -> Iterator[str]:
     yield f"  {count(counts.known, 'file')}{tallies}"
     if compared is not None:
         yield from _describe_compared(compared)
-    rate = f", {format_size(counts.bytes_read / summary.duration_s)} a second" if summary.duration_s >= 0.1 else ""
+    rate = (
+        f", {format_size(counts.bytes_read / summary.duration_s)} a second"
+        if summary.duration_s >= 0.1 and counts.bytes_read
+        else ""
+    )
     yield f"  {format_size(counts.bytes_read)} read{rate}"
     if counts.findings_open:
         yield f"  {count(counts.findings_open, 'finding')} open, {counts.findings_opened:,} of them new"

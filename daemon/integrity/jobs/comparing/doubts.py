@@ -32,6 +32,7 @@ from integrity.jobs.report import Compared, NoteKind
 from integrity.model import CONTENT_FINDINGS, CopyId, FindingKind, Tally
 from integrity.paths import absolute, shell_path
 from integrity.verdict import (
+    COMPARE,
     REPAIR_FROM_COPY,
     Arbitration,
     CopyVote,
@@ -306,9 +307,13 @@ class Arbiter:
         texts = {kind: messages.many_more(kind, count, copy) for kind, count in whole.items()}
         if self.reasons:
             texts[FindingKind.COPY_NOT_COMPARABLE] = messages.not_comparable(self.reasons, copy)
+        command = self._make_command(run.prefix, COMPARE)
         with run.writing() as connection:
             for kind, text in texts.items():
-                run.open_finding(connection, kind, text, copy=copy)
+                step = "run the backup again, then compare"
+                if kind is FindingKind.COPY_NOT_COMPARABLE:
+                    step = "once the reason is gone, compare again"
+                run.open_finding(connection, kind, text, copy=copy, step=step, command=command)
             self._end_of_copy(connection, over - texts.keys())
 
     def _end_of_copy(self, connection: Connection, kinds: frozenset[FindingKind]) -> None:

@@ -14,6 +14,7 @@ I3  A copy that can't be reached leaves everything as it was.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,7 @@ from integrity.jobs.messages import catalog_damaged
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.report import Compared, NoteKind
 from integrity.model import FindingKind, Reading, Tally
+from integrity.paths import shell_path
 from integrity.verdict import CopyVote
 
 if TYPE_CHECKING:
@@ -96,7 +98,11 @@ def compare_root(run: RootRun, source: Source, options: CompareOptions, compared
         run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
         with run.writing() as connection:
             text = messages.unreachable(str(error), compared.published + compared.read)
-            run.open_finding(connection, FindingKind.COPY_UNREADABLE, text, copy=source.name)
+            command = f"integrity compare {shell_path(source.base)} --with {shlex.quote(source.name)}"
+            step = "mount its disk, start its server or correct its address, then compare"
+            run.open_finding(
+                connection, FindingKind.COPY_UNREADABLE, text, copy=source.name, step=step, command=command
+            )
 
 
 def _find_base(run: RootRun, source: Source) -> bytes:

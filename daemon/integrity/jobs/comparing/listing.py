@@ -83,6 +83,9 @@ class CopyListing:
             files = count_below(connection, run.root.id, self._base[:-1])
         if self.files and files and not listed:
             raise CopyUnreachable(f"{self._copy.shown}: {messages.strange(self.files)}")
+        if self.files and not files:
+            run.is_incomplete = True
+            run.note(NoteKind.WARNING, None, messages.nothing_recorded())
         if self._is_other and listed * 2 < files:
             raise CopyUnreachable(f"{self._copy.shown}: {messages.strange_and_short(listed, files)}")
 

@@ -136,6 +136,11 @@ def gone_silent(reason: str) -> str:
     return f"does not answer any more: {reason}; look at its disk or server, mount it again, then compare again"
 
 
+def nothing_recorded() -> str:
+    """Say that there is nothing to hold a copy against."""
+    return "no file is recorded here, so nothing was compared; without --no-scan the files are recorded first"
+
+
 def other_reasons() -> str:
     """Stand for reasons that are too many to be counted one by one."""
     return "something else; each with: integrity --json compare"

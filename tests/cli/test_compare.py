@@ -1,0 +1,216 @@
+"""``compare`` as its user meets it: what is printed, how it exits, which copy is meant, what is refused."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.cli import Box
+from support.comparing import back_up, compare, counts, said
+from support.planted import plant, plant_path
+from support.shapes import put
+
+COUNT = 14
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Plant some files."""
+    return plant(tmp_path / "root", COUNT, size_bytes=3000)
+
+
+@pytest.fixture
+def copy(root: Path, tmp_path: Path) -> Path:
+    """Copy them."""
+    return back_up(root, tmp_path / "copy")
+
+
+def lines_of(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines()]
+
+
+def test_what_is_printed_when_all_is_well(root: Path, copy: Path, integrity: Box) -> None:
+    """How many files, that they are the same, and how that is known; with -q nothing."""
+    done = integrity.run("compare", root, "--with", copy, expect=0)
+    said_lines = lines_of(done.stdout)
+    assert f"{COUNT} files: {COUNT} the same" in said_lines
+    assert f"with {copy}: {COUNT} by bytes read back" in said_lines
+    assert any(line.startswith("compare: all is well, after ") for line in said_lines)
+    assert "" == integrity.run("-q", "compare", root, "--with", copy, expect=0).stdout
+
+
+def test_what_is_printed_when_it_is_not(root: Path, copy: Path, integrity: Box) -> None:
+    """Each finding with its place, its copy, how it is known and what to do; then all numbers, which add up."""
+    integrity.run("scan", root, expect=0)
+    put(plant_path(root, 1), b"edited")
+    plant_path(copy, 2).unlink()
+    os.truncate(plant_path(copy, 3), 10)
+    put(copy / "extra")
+    done = integrity.run("compare", root, "--with", copy, expect=1)
+    printed = done.stdout
+    assert f"{COUNT} files: {COUNT - 3} the same, 1 STALE there, 1 MISSING there, 1 DIFFERING there" in printed
+    assert "1 file only there" in printed
+    assert f"copy_extra: {root / 'extra'}: is in the copy, and not here" in printed
+    assert f"copy_stale  {plant_path(root, 1)}" in printed
+    assert f"the copy {copy} is an older version of the file (by its bytes, read back)" in printed
+    assert f"the copy {copy} does not have it" in printed
+    assert f"- run the backup again, then compare:  integrity compare {plant_path(root, 2)} --with {copy}" in printed
+    assert "4 findings" not in printed
+    assert "3 findings open, 3 of them new" in printed
+    quiet = integrity.run("-q", "compare", root, "--with", copy, expect=1).stdout
+    assert "copy_missing" in quiet
+    assert "copy_extra" not in quiet
+    listed = integrity.run("findings", expect=1).stdout
+    assert 3 == listed.count(f"  in {copy}")
+
+
+def test_what_objects_have(root: Path, copy: Path, integrity: Box) -> None:
+    """The summary names the copy and both levels; a finding names the copy, and the next step as a command."""
+    plant_path(copy, 2).unlink()
+    done = compare(integrity, root, "--with", copy, expect=1)
+    own = {"copy": str(copy), "url": str(copy), "files_read": COUNT - 1, "files_published": 0, "files_extra": 0}
+    assert own.items() <= done.summary.items()
+    assert ("compare", "findings") == (done.summary["job"], done.summary["outcome"])
+    (finding,) = done.findings
+    assert str(copy) == finding["copy"]
+    command = f"integrity compare {plant_path(root, 2)} --with {copy}"
+    assert [{"words": "run the backup again, then compare", "command": command}] == finding["next_steps"]
+
+
+def test_copy_with_a_name(root: Path, copy: Path, integrity: Box) -> None:
+    """A copy of the configuration is called by its name, knows what it is a copy of, and needs no PATH."""
+    integrity.configure(f'[[copy]]\nname = "nightly"\nof = "{root}"\nurl = "{copy}"\n')
+    integrity.run("scan", root, expect=0)
+    plant_path(copy, 2).unlink()
+    done = integrity.run("compare", "--with", "nightly", expect=1)
+    assert f"with nightly ({copy})" in done.stdout
+    assert "the copy nightly does not have it" in done.stdout
+    part = compare(integrity, root / "d1", "--with", "nightly", expect=0)
+    assert {"verified": 2} == counts(part)
+    other = compare(integrity, root.parent, "--with", "nightly", expect=1)  # its folder: all of the copy
+    assert {"copy_missing": {"d2/2.txt"}} == said(other, root)
+    refused = integrity.run("compare", copy, "--with", "nightly", expect=2)
+    assert f"nightly is a copy of {root}, which this is not in" in refused.stderr
+    assert "there are nightly" in integrity.run("compare", "--with", "weekly", expect=2).stderr
+
+
+def test_copy_that_was_compared_before(root: Path, copy: Path, integrity: Box, tmp_path: Path) -> None:
+    """It needs no PATH again, from any folder and by a relative path; another root is no part of it."""
+    compare(integrity, root, "--with", copy, expect=0)
+    plant(tmp_path / "root2", 3)
+    integrity.run("scan", tmp_path / "root2", expect=0)
+    for given in ("copy", "./copy", "root2/../copy", f"{copy}/"):
+        done = integrity.run("--json", "compare", "--with", given, cwd=tmp_path, expect=0)
+        assert {"verified": COUNT} == counts(done)
+    both = integrity.run("compare", root, tmp_path / "root2", "--with", copy, expect=2)
+    assert "name the one folder that it is a copy of" in both.stderr
+
+
+def test_folder_that_was_never_recorded(root: Path, copy: Path, integrity: Box) -> None:
+    """It is recorded first; with --no-scan nothing is known of it, and that is not called well."""
+    done = compare(integrity, root, "--with", copy, "--no-scan", expect=3)
+    assert {"extra": COUNT} == counts(done)
+    assert any("nothing was compared" in str(note["message"]) for note in done.of_type("note"))
+    assert {"verified": COUNT} == counts(compare(integrity, root, "--with", copy, expect=0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["{root}"], "Missing option '--with'"),
+        (["{root}", "--with", "nothing-here"], "no copy of this name is configured"),
+        (["{root}", "--with", "ftp://host/path"], "a copy at ftp:// can't be read"),
+        (["{root}", "--with", "{copy}", "--read", "--read-percent", "5"], "exclude each other"),
+        (["{root}", "--with", "{copy}", "--read-percent", "0"], "read-percent"),
+        (["{root}", "--with", "{copy}", "--read-percent", "101"], "read-percent"),
+        (["{root}", "--with", "{copy}", "--endpoint", "http://localhost"], "an endpoint is for copies at s3://"),
+        (["{root}", "--with", "{copy}", "--rate", "0"], "rate"),
+        (["{root}", "--with", "{copy}", "--jobs", "0"], "jobs"),
+        (["{root}/nope", "--with", "{copy}"], "nope"),
+        (["--with", "{copy}"], "name one"),
+    ],
+)
+def test_what_is_refused(
+    root: Path, copy: Path, integrity: Box, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    """Exit 2, in words, and nothing was done."""
+    given = [argument.format(root=root, copy=copy) for argument in arguments]
+    done = integrity.run("compare", *given, cwd=tmp_path, expect=2)
+    assert words in done.stderr
+    assert "this is a bug" not in done.stderr
+
+
+def test_copy_that_is_not_there(root: Path, copy: Path, integrity: Box, tmp_path: Path) -> None:
+    """A path that never was a copy is an error; one that was compared, or is configured, is a finding with a step."""
+    done = integrity.run("compare", root, "--with", tmp_path / "nowhere", expect=3)
+    assert "No such file or directory; mount the copy's disk, or correct the path" in done.stderr
+    integrity.run("findings", expect=0)
+    integrity.configure(f'[[copy]]\nname = "nightly"\nof = "{root}"\nurl = "{tmp_path}/nowhere"\n')
+    done = compare(integrity, "--with", "nightly", expect=3)
+    (finding,) = done.findings
+    assert ("copy_unreadable", str(root)) == (finding["kind"], finding["path"])
+    steps = finding["next_steps"]
+    assert isinstance(steps, list)
+    assert f"integrity compare {root} --with nightly" == steps[0]["command"]
+    assert {"not_due": COUNT} == counts(done)
+    shutil.copytree(copy, tmp_path / "nowhere")
+    compare(integrity, "--with", "nightly", expect=0)
+    integrity.run("findings", expect=0)
+
+
+def test_empty_copy(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """A folder with nothing in it is no copy from which everything is missing."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "lost+found").mkdir()
+    done = integrity.run("compare", root, "--with", tmp_path / "empty", expect=3)
+    assert "is empty: its disk is not mounted, or nothing was ever copied there" in done.stderr
+
+
+def test_copy_of_something_else(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """Where no name is right it is another folder: nothing is said of any file, and nothing is kept."""
+    other = tmp_path / "other"
+    other.mkdir()
+    put(other / "something")
+    done = integrity.run("compare", root, "--with", other, expect=3)
+    assert "none of its 1 files has the name of a recorded one" in done.stderr
+    integrity.run("findings", expect=0)
+
+
+def test_commands_that_are_proposed_work(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """A copy and a root with blanks and quotes in their names are written so that a shell reads them back."""
+    odd = root.rename(tmp_path / 'it\'s a "root"')
+    copy = back_up(odd, tmp_path / "$HOME; copy")
+    plant_path(copy, 2).unlink()
+    (finding,) = compare(integrity, odd, "--with", copy, expect=1).findings
+    steps = finding["next_steps"]
+    assert isinstance(steps, list)
+    arguments = shlex.split(steps[0]["command"])[1:]
+    shutil.copy2(plant_path(odd, 2), plant_path(copy, 2))
+    integrity.run(*arguments, expect=0)
+    integrity.run("findings", expect=0)
+
+
+def test_same_file_system_is_told(root: Path, copy: Path, integrity: Box) -> None:
+    """A copy beside its root goes with the same disk: a warning, and no more."""
+    done = compare(integrity, root, "--with", copy, expect=0)
+    (warning,) = [str(note["message"]) for note in done.of_type("note")]
+    assert "lies on the same file system: what takes one, takes both" in warning
+
+
+def test_explain_and_status_know_the_copy(root: Path, copy: Path, integrity: Box) -> None:
+    """Explain says what each copy said of the file last, status how well the copy is known."""
+    os.truncate(plant_path(copy, 2), 10)
+    compare(integrity, root, "--with", copy, expect=1)
+    explained = integrity.run("explain", plant_path(root, 2), expect=1).stdout
+    assert f"copy        {copy}: is not what is recorded" in explained
+    assert f"copy {copy}" in integrity.run("status", expect=1).stdout
+
+
+def test_limits_and_jobs(root: Path, copy: Path, integrity: Box) -> None:
+    """Limits that are not reached, and threads, change nothing of what is said."""
+    for options in (["--jobs", "1"], ["--read"], ["--time-limit", "1h"], ["--byte-limit", "1G"], ["--rate", "1G"]):
+        assert {"verified": COUNT} == counts(compare(integrity, root, "--with", copy, *options, expect=0))

@@ -1,0 +1,142 @@
+"""What a copy says of a file, held against what is recorded: which digest proves what."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integrity.catalog import files, history
+from integrity.catalog.rows import FileRecord
+from integrity.copies.etags import join_parts
+from integrity.copies.protocol import Kind, Published
+from integrity.jobs.comparing.voices import Level, hear_reading, is_older, vote_by_digests
+from integrity.jobs.contents import Difference
+from integrity.model import BaselineReason, Digests
+from integrity.verdict import CopyVote
+from support.catalogs import MIB, NOW, CatalogBox, digest, make_blocks, make_digests, make_reading
+
+LARGE = 3 * MIB + 5
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[CatalogBox]:
+    """Make a catalog with a small file and a large one."""
+    with CatalogBox(bytes(tmp_path / "catalog.db")) as box:
+        box.record(b"small", make_reading("small"))
+        box.record(b"large", make_reading("large", size_bytes=LARGE, blocks=make_blocks("large", 4)))
+        yield box
+
+
+def find(box: CatalogBox, path: bytes) -> FileRecord:
+    record = box.find(path)
+    assert record is not None
+    return record
+
+
+def vote(box: CatalogBox, path: bytes, *published: Published) -> CopyVote | None:
+    with box.catalog.read() as c:
+        return vote_by_digests(c, box.sealer, find(box, path), published)
+
+
+def test_digests_that_are_kept(box: CatalogBox) -> None:
+    """The MD5 and XXH3-128 of the whole file decide by themselves."""
+    digests = make_digests("small")
+    assert digests.md5 is not None
+    assert digests.xxh3_128 is not None
+    for kind, value in ((Kind.MD5, digests.md5), (Kind.XXH3_128, digests.xxh3_128)):
+        assert CopyVote.SAME is vote(box, b"small", Published(kind, value))
+        assert CopyVote.DIFFERS is vote(box, b"small", Published(kind, digest("other")))
+
+
+def test_digests_that_are_not_kept(box: CatalogBox) -> None:
+    """Of SHA-256 and the like nothing follows from the catalog: None, not a difference."""
+    for kind in (Kind.SHA1, Kind.SHA256, Kind.SHA512, Kind.BLAKE3, Kind.CRC32, Kind.CRC32C, Kind.XXH64):
+        assert vote(box, b"small", Published(kind, bytes(20))) is None
+    assert vote(box, b"small") is None
+
+
+def test_all_that_can_be_told_have_to_agree(box: CatalogBox) -> None:
+    """One wrong digest outweighs right ones; one that can't be told weighs nothing."""
+    good = make_digests("small")
+    assert good.md5 is not None
+    right, wrong = Published(Kind.MD5, good.md5), Published(Kind.XXH3_128, digest("other"))
+    assert CopyVote.DIFFERS is vote(box, b"small", right, wrong)
+    assert CopyVote.SAME is vote(box, b"small", right, Published(Kind.SHA1, bytes(20)))
+
+
+def test_list_without_the_names_of_algorithms(box: CatalogBox) -> None:
+    """Sixteen bytes that were read as an MD5 and are the file's XXH3-128 are what xxh128sum wrote."""
+    known = make_digests("small").xxh3_128
+    assert known is not None
+    assert CopyVote.SAME is vote(box, b"small", Published(Kind.MD5, known))
+
+
+def test_etag_of_parts_that_are_blocks(box: CatalogBox) -> None:
+    """It follows from the MD5s of the blocks; a wrong one differs, and of other sizes nothing follows."""
+    packed = make_blocks("large", 4).md5
+    value = join_parts([packed[at : at + 16] for at in range(0, 64, 16)])
+    assert CopyVote.SAME is vote(box, b"large", Published(Kind.MD5_OF_PARTS, value, (MIB,), 4))
+    assert CopyVote.DIFFERS is vote(box, b"large", Published(Kind.MD5_OF_PARTS, bytes(16), (MIB,), 4))
+    assert vote(box, b"large", Published(Kind.MD5_OF_PARTS, value, (2 * MIB,), 2)) is None
+    assert vote(box, b"large", Published(Kind.MD5_OF_PARTS, bytes(16), (), 4)) is None
+
+
+def test_etag_of_one_part(box: CatalogBox) -> None:
+    """A file that was uploaded in one part has the MD5 of its MD5."""
+    md5 = make_digests("small").md5
+    assert md5 is not None
+    value = hashlib.md5(md5).digest()
+    assert CopyVote.SAME is vote(box, b"small", Published(Kind.MD5_OF_PARTS, value, (5000,), 1))
+
+
+def edit(box: CatalogBox, path: bytes, seed: str) -> None:
+    """Give a file another baseline."""
+    record = find(box, path)
+    with box.catalog.transaction() as c:
+        history.add_history(c, [record], because=BaselineReason.EDITED, now=NOW)
+
+
+def test_older_version(box: CatalogBox) -> None:
+    """A copy is older if its size and a digest are those of a former baseline; the size alone proves nothing."""
+    edit(box, b"small", "new")
+    former = make_digests("small")
+    assert former.md5 is not None
+    assert former.xxh3_128 is not None
+    with box.catalog.read() as c:
+        known = history.history_of(c, box.root.id, b"small")
+    assert is_older(known, 5000, [Published(Kind.MD5, former.md5)])
+    assert is_older(known, None, [Published(Kind.XXH3_128, former.xxh3_128)])
+    assert is_older(known, None, [Published(Kind.MD5, former.xxh3_128)])
+    assert not is_older(known, 5001, [Published(Kind.MD5, former.md5)])
+    assert not is_older(known, 5000, [Published(Kind.MD5, digest("other"))])
+    assert not is_older(known, 5000, [])
+    assert not is_older([], 5000, [Published(Kind.MD5, former.md5)])
+
+
+def test_what_was_read(box: CatalogBox) -> None:
+    """The same bytes are the same; others differ, or are an older version; a damaged record says nothing."""
+    reading = make_reading("small")
+    same = hear_reading(Difference(is_same=True), reading, [])
+    assert (CopyVote.SAME, Level.READ, 5000) == (same.vote, same.level, same.size_bytes)
+    edit(box, b"small", "new")
+    with box.catalog.read() as c:
+        known = history.history_of(c, box.root.id, b"small")
+    other = Difference(is_same=False, bad_blocks=(1, 2))
+    older = hear_reading(other, reading, known)
+    assert CopyVote.OLDER is older.vote
+    differs = hear_reading(other, make_reading("else"), known)
+    assert (CopyVote.DIFFERS, (1, 2)) == (differs.vote, differs.bad_blocks)
+    damaged = hear_reading(Difference(is_same=False, is_catalog_damaged=True), reading, known)
+    assert (CopyVote.NOT_COMPARABLE, True) == (damaged.vote, damaged.doubts_file)
+
+
+def test_file_without_digests_of_the_whole(box: CatalogBox) -> None:
+    """Where none is kept, as of a recording that was resumed, a stated one says nothing."""
+    reading = make_reading("bare", digests=Digests(), size_bytes=LARGE, blocks=make_blocks("bare", 4))
+    box.record(b"bare", reading)
+    assert vote(box, b"bare", Published(Kind.MD5, bytes(16))) is None
+    with box.catalog.read() as c:
+        assert files.find_file(c, box.sealer, box.root.id, b"bare") is not None
