@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shlex
 import shutil
@@ -610,6 +611,27 @@ def test_full_disk_under_the_catalog(root: Path, copy: Path, tmp_path: Path) -> 
         assert "this is a bug" not in done.stderr
         filler.unlink()
         assert {"copy_differs": names(*range(30))} == said(compare(box, root, "--with", copy, expect=1), root)
+
+
+@pytest.mark.root
+def test_full_disk_under_temporary_files(integrity: Box, tmp_path: Path) -> None:
+    """It is said where room is needed; with room there all is well, and nothing wrong was kept."""
+    root, small, copy = tmp_path / "root", tmp_path / "small", tmp_path / "sums"
+    root.mkdir()
+    for number in range(25_000):
+        put(root / str(number), b"x")
+    line = hashlib.md5(b"x").hexdigest()
+    copy.write_text("".join(f"{line}  {number}\n" for number in range(25_000)))
+    integrity.run("scan", root, expect=0)
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "small", small], check=True)
+    try:
+        full = integrity.run("compare", root, "--with", copy, "--no-scan", env={"SQLITE_TMPDIR": str(small)})
+    finally:
+        subprocess.run(["umount", small], check=True)
+    assert (4, True) == (full.code, "SQLITE_TMPDIR" in full.stderr), full.stderr
+    assert {"verified": 25_000} == counts(compare(integrity, root, "--with", copy, "--no-scan", expect=0))
+    integrity.run("findings", expect=0)
 
 
 def test_damaged_record_proves_nothing(root: Path, copy: Path, integrity: Box) -> None:

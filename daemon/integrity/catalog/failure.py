@@ -25,6 +25,11 @@ def primary_code(error: sqlite3.Error) -> int | None:
 def translate(path: bytes, error: sqlite3.Error) -> CatalogError:
     """Turn an error of the driver into what happened, where, and what to do next."""
     where, code = show_path(path), primary_code(error)
+    if code == sqlite3.SQLITE_FULL and not _is_full(path):  # a quota, or the disk of what SQLite puts aside
+        return CatalogError(
+            f"{where}: disk full; free space in the folder of temporary files (/var/tmp, or name another one in"
+            f" SQLITE_TMPDIR) or on {show_path(_folder(path))}, nothing is lost"
+        )
     if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
         return CatalogError(f"{where}: disk full; free space on {show_path(_folder(path))}, nothing is lost")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
