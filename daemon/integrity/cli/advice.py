@@ -28,8 +28,10 @@ def next_steps(finding: Finding) -> list[Step]:
 def _steps_of_kind(finding: Finding) -> list[Step]:
     path, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
     if finding.kind in _RESTORE_OR_ACCEPT:
+        from_copy = Step("put the recorded bytes back from a backup copy", f"integrity repair {path} --from COPY")
         return [
-            Step("restore the file from a backup, then have it checked", f"integrity scrub {path}"),
+            *([] if finding.step else [from_copy]),
+            Step("or restore the file by hand, then have it checked", f"integrity scrub {path}"),
             Step("or keep it as it is now", f"integrity accept {path} --reason WHY"),
         ]
     if finding.kind is Kind.ROOT_SUSPENDED and finding.path is not None:
@@ -54,7 +56,8 @@ _STEPS: dict[FindingKind, tuple[Step, ...]] = {
         Step("bring back its newest backup", "integrity catalog restore"),
     ),
     Kind.MISSING: (
-        Step("restore the file from a backup, then have it noticed", "integrity scan {root}"),
+        Step("put it back from a backup copy", "integrity repair {path} --from COPY"),
+        Step("or restore it by hand, then have it noticed", "integrity scan {root}"),
         Step("or agree that it is gone", "integrity accept {path} --reason WHY"),
     ),
     Kind.MASS_CHANGE: (
@@ -68,7 +71,8 @@ _STEPS: dict[FindingKind, tuple[Step, ...]] = {
     ),
     Kind.UNREADABLE: (
         Step("copy what still reads to another disk, see what the disk says of itself", "smartctl -a /dev/DISK"),
-        Step("restore the file from a backup, then have it checked", "integrity scrub {path}"),
+        Step("put what can't be read back from a backup copy", "integrity repair {path} --from COPY"),
+        Step("or restore the file by hand, then have it checked", "integrity scrub {path}"),
     ),
     Kind.UNSTABLE: (Step("stop the program that writes it, then have it read", "integrity scrub {path}"),),
     Kind.ROOT_SUSPENDED: (

@@ -52,8 +52,10 @@ def repair(
     """
     if discards and not applies:
         raise click.UsageError("--discard says what becomes of the damaged file once it is repaired: add --apply")
+    from integrity.cli.borrowing import borrowing
     from integrity.cli.console import ConsoleReport
     from integrity.cli.progress import open_progress
+    from integrity.cli.running import real_path
     from integrity.cli.signals import stop_on_signals
     from integrity.jobs.repairing.job import RepairOptions
     from integrity.jobs.repairing.job import repair as run_repair
@@ -79,7 +81,8 @@ def repair(
         try:
             context = make_context(catalog, session.config, report, jobs=None, stop=stop)
             options = RepairOptions(applies=applies, discards=discards)
-            summary = run_repair(context, wanted, options, tell, tell_done)
+            with borrowing(session, [real_path(file) for file in files], context):
+                summary = run_repair(context, wanted, options, tell, tell_done)
         finally:
             progress.close()
         report.show()
