@@ -254,3 +254,24 @@ def test_comparison_by_a_command_has_the_service_make_room(integrity: Box, tmp_p
             running.signal(signal.SIGKILL)
             service.wait_status("scrub of")
         service.stop()
+
+
+def test_repair_has_the_service_make_room(integrity: Box, tmp_path: Path) -> None:
+    """A file is mended while the service scrubs its root, which goes on afterwards."""
+    root = plant(tmp_path / "root", COUNT)
+    (root / "large.bin").write_bytes(os.urandom(64 * MIB))
+    copy = shutil.copytree(root, tmp_path / "copy")
+    integrity.run("scan", root, expect=0)
+    damaged = plant_path(root, 5)
+    good, before = damaged.read_bytes(), damaged.stat()
+    damaged.write_bytes(bytes([good[0] ^ 1]) + good[1:])
+    os.utime(damaged, ns=(before.st_atime_ns, before.st_mtime_ns))
+    integrity.run("scrub", damaged, expect=1)
+    pace = '[pace]\nrate = "4MiB"\nfloor = "1MiB"\n'
+    write(integrity, root, more=pace, scrub="00:00-24:00")
+    with Service(integrity) as service:
+        service.wait_status("scrub of")
+        integrity.run("repair", damaged, "--from", copy, "--apply", expect=0)
+        assert good == damaged.read_bytes()
+        service.wait_status("scrub of")
+        service.stop()
