@@ -616,14 +616,14 @@ def test_import_that_is_killed_is_completed(integrity: Box, tmp_path: Path) -> N
 
 
 @pytest.mark.root("strace")
-@pytest.mark.parametrize("nth", [3, 8, 13])
-def test_import_that_is_killed_at_a_write_is_completed(integrity: Box, tmp_path: Path, nth: int) -> None:
+@pytest.mark.parametrize(("call", "nth"), [("pwrite64", 3), ("pwrite64", 13), ("fdatasync", 1), ("fdatasync", 3)])
+def test_import_that_is_killed_at_a_write_is_completed(integrity: Box, tmp_path: Path, call: str, nth: int) -> None:
     """Also in the middle of what is written."""
     root = plant(tmp_path / "data", 50)
     put(tmp_path / "sums", sum_up(root))
     integrity.run("scan", plant(tmp_path / "other", 2), expect=0)
     command = make_command("catalog", "import", tmp_path / "sums", "--root", root)
-    signal_at(command, ("pwrite64", "fsync", "fdatasync"), nth, env=integrity.environment)
+    signal_at(command, call, nth, env=integrity.environment)
     done = integrity.run("--json", "catalog", "import", tmp_path / "sums", "--root", root, expect=0)
 
     assert 50 == sum(counts(done).values())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -56,26 +58,33 @@ def dump(integrity: Box) -> tuple[object, ...]:
         )
 
 
-def count_calls(box: Box, *args: object) -> int:
-    """Count the writing system calls of an undisturbed run."""
+def find_calls(box: Box, *args: object) -> list[tuple[str, int]]:
+    """List the writing system calls of an undisturbed run: the name of each, and which of that name it is."""
     log = box.home / "calls"
     command = ["strace", "-f", "-qq", "-o", os.fspath(log), "-e", f"trace={','.join(WRITES)}"]
     argv = [*command, *make_command(*(str(arg) for arg in args))]
     subprocess.run(argv, env=box.environment, stdin=subprocess.DEVNULL, capture_output=True, check=True)
-    return sum(b"(" in line for line in log.read_bytes().splitlines())
+    counts: Counter[str] = Counter()
+    calls = []
+    for line in log.read_text(errors="replace").splitlines():
+        found = re.match(r"(?:\d+ +)?(\w+)\(", line)
+        if found is not None:
+            counts[found[1]] += 1
+            calls.append((found[1], counts[found[1]]))
+    return calls
 
 
 def kill_everywhere(before: Box, home: Path, *args: object) -> Iterator[Box]:
     """Yield copies of a box whose run was killed at moments spread over its writes; first the undisturbed one."""
     undisturbed = copy(before, home / "undisturbed")
-    calls = count_calls(undisturbed, *args)
+    calls = find_calls(undisturbed, *args)
     yield undisturbed
     killed = 0
     for index in range(MOMENTS):
         box = copy(before, home / f"killed{index}")
-        nth = 1 + index * calls // MOMENTS
+        call, nth = calls[index * len(calls) // MOMENTS]
         command = make_command(*(str(arg) for arg in args))
-        killed += signal_at(command, WRITES, nth, env=box.environment).was_killed
+        killed += signal_at(command, call, nth, env=box.environment).was_killed
         yield box
     assert killed >= MOMENTS // 2  # calls are counted for each thread by itself
 

@@ -571,7 +571,7 @@ def test_program_is_killed_at_a_system_call(tmp_path: Path) -> None:
     )
     lengths = []
     for nth in (1, 2, 3):
-        done = signal_at([sys.executable, "-c", script], ["pwrite64"], nth)
+        done = signal_at([sys.executable, "-c", script], "pwrite64", nth)
         lengths.append((done.was_killed, path.stat().st_size))
 
     assert [(True, 0), (True, 1), (False, 2)] == lengths

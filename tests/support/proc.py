@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,7 +107,7 @@ def find_moments(count: int, longest_s: float, *, seed: int = 1) -> list[float]:
 
 def signal_at(
     command: Sequence[AnyPath],
-    calls: Iterable[str],
+    call: str,
     nth: int,
     *,
     signal_name: str = "KILL",
@@ -116,14 +116,14 @@ def signal_at(
     timeout: float = _TIMEOUT_S,
 ) -> Ended:
     """
-    Run ``command`` and send it a signal at its ``nth`` (from 1) system call among ``calls``; needs strace.
+    Run ``command`` and send it a signal at its ``nth`` (from 1) system call of this name; needs strace.
 
-    Count up until ``was_killed`` is false, and every moment between two calls was tried. Threads count for themselves.
+    Count up until ``was_killed`` is false, and every moment before such a call was tried. Several names are to be tried
+    one after the other, for strace counts each by itself; threads count for themselves, too.
     "unlink,rename,fsync,fdatasync,pwrite64,ftruncate" covers what SQLite does to the disk.
     """
-    names = ",".join(calls)
-    inject = f"inject={names}:signal={signal_name}:when={nth}"
-    strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={names}", "-e", inject]
+    inject = f"inject={call}:signal={signal_name}:when={nth}"
+    strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject]
     return _run([*strace, *command], env=env, cwd=cwd, timeout=timeout)
 
 
