@@ -252,6 +252,7 @@ class Reading:
     blocks: Blocks | None  # for files larger than one block
     how: ReadHow
     bytes_read: int  # from the file, holes not counted
+    others: tuple[bytes, ...] = ()  # digests that were asked for and are not kept, in that order
 
 
 @dataclass(frozen=True, slots=True)

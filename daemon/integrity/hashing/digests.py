@@ -15,7 +15,7 @@ file that is recorded already, and only where the C core computes it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from blake3 import blake3
@@ -23,6 +23,7 @@ from xxhash import xxh3_128, xxh3_128_digest
 
 from integrity.files.read import Segment
 from integrity.hashing import crc64
+from integrity.hashing.algorithms import Hasher
 from integrity.hashing.cutter import BlockCutter, Md5Work, pieces
 from integrity.hashing.md5 import Md5, digest_many, native_status
 from integrity.model import Blocks, ByteRange, Digests
@@ -41,11 +42,12 @@ class Want:
     block_md5: bool = False
     block_xxh3_128: bool = False
     crc64nvme: bool = False  # of both
+    others: tuple[Callable[[], Hasher], ...] = ()  # of the whole file; made anew for each
 
     @property
     def needs_chain(self) -> bool:
         """Say whether any digest runs over the whole file; that of the CRCs is put together."""
-        return self.md5 or self.xxh3_128 or self.blake3
+        return self.md5 or self.xxh3_128 or self.blake3 or bool(self.others)
 
     @property
     def needs_blocks(self) -> bool:
@@ -100,6 +102,16 @@ def digest_whole(data: memoryview, want: Want, *, md5: bytes | None = None, crc6
     )
 
 
+def digest_others(data: memoryview, want: Want) -> tuple[bytes, ...]:
+    """Compute the other digests of a file that is in memory as one piece."""
+    return tuple([_digest(make(), data) for make in want.others])
+
+
+def _digest(hasher: Hasher, data: memoryview) -> bytes:
+    hasher.update(data)
+    return hasher.digest()
+
+
 def combine_crc64nvme(blocks: Blocks, size_bytes: int) -> bytes | None:
     """Put the CRC of a file together from those of all its blocks; None if they are not there."""
     count = -(-size_bytes // blocks.block_size_bytes)
@@ -146,6 +158,7 @@ class FileHasher:
             self._md5 = Md5.import_state(md5_state)
         self._xxh3 = xxh3_128() if want.xxh3_128 and not is_resumed else None
         self._blake3 = blake3() if want.blake3 and not is_resumed else None
+        self._others = [] if is_resumed else [make() for make in want.others]
         self._blocks = (
             BlockCutter(block_size_bytes, md5=want.block_md5, crc64nvme=want.crc64nvme)
             if want.needs_blocks and size_bytes > block_size_bytes
@@ -191,6 +204,8 @@ class FileHasher:
             self._blake3.update(piece)
         if self._crc64 is not None:
             self._crc64 = crc64.crc64(piece, self._crc64)
+        for hasher in self._others:
+            hasher.update(piece)
 
     def cut_blocks(self, segment: Segment) -> None:
         """Feed the digests of the blocks, and the probe."""
@@ -229,6 +244,10 @@ class FileHasher:
     def probe(self) -> bytes | None:
         """Give the digest of the probed range; None when there is none or the file did not reach its end."""
         return None if self._probe is None else self._probe.digest()
+
+    def others(self) -> tuple[bytes, ...]:
+        """Give the other digests of everything fed so far; none of a resumed file."""
+        return tuple([hasher.digest() for hasher in self._others])
 
     def digests(self) -> Digests:
         """

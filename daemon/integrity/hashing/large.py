@@ -70,7 +70,8 @@ def read_large(
         witness = file.finish()
     digests = hasher.digests()
     first, blocks = hasher.take_blocks()
-    return Done(task, Reading(witness, digests, blocks, file.how, file.bytes_read), first, hasher.probe())
+    reading = Reading(witness, digests, blocks, file.how, file.bytes_read, hasher.others())
+    return Done(task, reading, first, hasher.probe())
 
 
 def _read(segments: Iterator[Segment], ledger: Ledger) -> Segment | None:

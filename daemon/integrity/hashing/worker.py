@@ -15,7 +15,7 @@ from integrity.errors import ReadError
 from integrity.files.buffers import Buffers
 from integrity.files.read import OpenFile
 from integrity.hashing.beside import SideBySide
-from integrity.hashing.digests import digest_probe, digest_whole
+from integrity.hashing.digests import digest_others, digest_probe, digest_whole
 from integrity.hashing.large import Fed, read_large
 from integrity.hashing.ledger import AbandonedError, Delivery, Ledger
 from integrity.hashing.md5 import native_status
@@ -86,7 +86,9 @@ class Worker:
     def _answer_cached(self, tasks: list[Task]) -> list[Task]:
         """Answer what can be answered the short way; return the rest."""
         cached = self._shared.cached
-        if cached is None or tasks[0].size_bytes > BUFFER_BYTES or self._shared.find_obstacle(tasks[0]) is not None:
+        if cached is None or tasks[0].want.others or tasks[0].size_bytes > BUFFER_BYTES:
+            return tasks
+        if self._shared.find_obstacle(tasks[0]) is not None:
             return tasks
         arena = self._buffers.acquire()
         self._buffers.release()  # nothing in it is needed when the next file is read
@@ -115,7 +117,8 @@ class Worker:
 
     def _add_small(self, small: _Small) -> None:
         task, file, witness, data = small
-        reading = Reading(witness, digest_whole(data, task.want), None, file.how, file.bytes_read)
+        others = digest_others(data, task.want)
+        reading = Reading(witness, digest_whole(data, task.want), None, file.how, file.bytes_read, others)
         self.ledger.add(Done(task, reading, probe=None if task.probe is None else digest_probe(task.probe, data)))
 
     def _answer(self, task: Task) -> Result | _Small:

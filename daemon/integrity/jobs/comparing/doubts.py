@@ -23,7 +23,7 @@ from integrity.catalog.copies import CopyState
 from integrity.catalog.rows import FileRecord
 from integrity.jobs.comparing import messages
 from integrity.jobs.comparing.filecheck import FileCheck
-from integrity.jobs.comparing.localdigests import FileMatch, LocalPass
+from integrity.jobs.comparing.localdigests import Asked, FileMatch, LocalPass
 from integrity.jobs.comparing.standing import Standing, look_up
 from integrity.jobs.comparing.voices import Voice
 from integrity.jobs.contents import block_ranges
@@ -195,11 +195,11 @@ class Arbiter:
             standings = look_up(self._run, connection, [one.record.id for one in others], self._compared.copy)
         asked = [one for one in others if _has_other_content(standings[one.record.id])]
         equal = IdSet()
-        with LocalPass[Doubt](self._run, is_unnamed=not self._has_bytes) as matching:
-            for doubt, found in matching.match((one, one.record, one.voice.stated) for one in asked):
-                # A file that can't be read is equal to nothing; its finding says so.
-                if isinstance(found, FileMatch) and found.is_match:
-                    equal.add(doubt.record.id)
+        matching = LocalPass(self._run, is_unnamed=not self._has_bytes)
+        for doubt, found in matching.match(Asked(one, one.record, one.voice.stated) for one in asked):
+            # A file that can't be read is equal to nothing; its finding says so.
+            if isinstance(found, FileMatch) and found.is_match:
+                equal.add(doubt.record.id)
         return equal
 
     def _count(self, outcome: Outcome) -> None:

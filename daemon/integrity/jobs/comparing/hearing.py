@@ -11,7 +11,7 @@ I3  A listing's ETag only looks like a digest where a store encrypts: checksums,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import history
@@ -23,7 +23,7 @@ from integrity.copies.tree import TreeCopy
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.jobs.comparing import messages
 from integrity.jobs.comparing.listing import CopyListing, unpack_published
-from integrity.jobs.comparing.localdigests import FileMatch, LocalPass, match_file
+from integrity.jobs.comparing.localdigests import Asked, FileMatch, match_file
 from integrity.jobs.comparing.options import CompareOptions
 from integrity.jobs.comparing.readings import read_from_copy
 from integrity.jobs.comparing.voices import (
@@ -73,7 +73,6 @@ class Hearing:
         compared: which copy it is.
         total_bytes: of all files; what a share of them is a share of.
         limit: when to stop asking.
-        local: entered; reads files for what is stated of their copies.
         take: takes each answer, once for each file.
         verify: takes each file that was read here for an answer, and is what was recorded.
     """
@@ -88,7 +87,6 @@ class Hearing:
         total_bytes: int,
         *,
         limit: Limit,
-        local: LocalPass[Stated],
         take: Take,
         verify: Callable[[FileRecord, Reading], None],
     ) -> None:
@@ -101,12 +99,25 @@ class Hearing:
         self._to_read_bytes = 0.0 if share is None else total_bytes * share / 100
         self._has_share = share is not None
         self._limit = limit
-        self._local = local
+        self._asked: list[Asked[Stated]] = []
         self._take = take
         self._verify = verify
         self._remote: dict[Kind, list[CompareRow]] = {}
         self._absences = 0
         self._second_readings = 0
+
+    def hear_all(self, rows: Iterable[CompareRow]) -> Iterator[Asked[Stated]]:
+        """Hear and, where that takes their bytes, read all of some files; give those that are to be read here."""
+        for row in rows:
+            if self.hear(row):
+                self.read(row)
+            yield from self._take_asked()
+        self._finish()
+        yield from self._take_asked()
+
+    def _take_asked(self) -> list[Asked[Stated]]:
+        asked, self._asked = self._asked, []
+        return asked
 
     def hear(self, row: CompareRow) -> bool:
         """Hear what can be heard without bytes; say whether these are to be read."""
@@ -181,8 +192,7 @@ class Hearing:
             if voice is None and level is Level.PUBLISHED and _is_proven(row):
                 voice = Voice(CopyVote.SAME, level, size_bytes=size_bytes, is_proven=True)
             if voice is None:
-                self._local.ask(Stated(row, published, level), record, published)
-                self._take_matches(self._local.take())
+                self._asked.append(Asked(Stated(row, published, level), record, published))
                 return
         elif self._vote(record, published, size_bytes) is CopyVote.SAME:
             voice = Voice(CopyVote.SAME, level, size_bytes=size_bytes)
@@ -195,11 +205,10 @@ class Hearing:
                 return  # it is not due
         self._take(row, voice)
 
-    def _take_matches(self, found: Iterable[tuple[Stated, FileMatch | ReadError]]) -> None:
-        """Take what files have in common with what is stated of their copies."""
-        for stated, match in found:
-            if not isinstance(match, ReadInterrupted):
-                self._take(stated.row, self._hear_match(stated.row.record, stated.published, stated.level, match))
+    def take_match(self, stated: Stated, match: FileMatch | ReadError) -> None:
+        """Take what a file has in common with what is stated of its copy."""
+        if not isinstance(match, ReadInterrupted):
+            self._take(stated.row, self._hear_match(stated.row.record, stated.published, stated.level, match))
 
     def _hear_closely(self, copy: CloseLook, record: FileRecord) -> Voice:
         """Ask for all that is stated; for the size of each part only where equal ones did not make it the same."""
@@ -308,12 +317,11 @@ class Hearing:
             if self._limit.is_set():
                 return
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """Have those heard that wait, unless a limit is reached."""
         for kind in list(self._remote):
             if not self._limit.is_set():
                 self._hear_remote(kind)
-        self._take_matches(self._local.end() if self._limit.is_set() else self._local.take(is_last=True))
 
     def read(self, row: CompareRow) -> None:
         """Read a file of the copy, and take what it says."""

@@ -31,7 +31,7 @@ from integrity.jobs.commits import Commits
 from integrity.jobs.comparing import messages
 from integrity.jobs.comparing.below import Below
 from integrity.jobs.comparing.doubts import COPY_KINDS, VOTES, Arbiter, Doubt
-from integrity.jobs.comparing.hearing import Hearing, Stated
+from integrity.jobs.comparing.hearing import Hearing
 from integrity.jobs.comparing.listing import CopyListing
 from integrity.jobs.comparing.localdigests import LocalPass
 from integrity.jobs.comparing.options import CompareOptions
@@ -239,26 +239,28 @@ class Comparer:
 
     def _hear_all(self) -> None:
         """Have every file's copy heard: a mounted one's bytes by many threads, others one after the other."""
-        with LocalPass[Stated](self._run, is_unnamed=not self._copy.has_bytes) as local:
-            hearing = Hearing(
-                self._run,
-                self._copy,
-                self._listing,
-                self._options,
-                self._compared,
-                self._bytes,
-                limit=self._limit,
-                local=local,
-                take=self._take,
-                verify=self._verify,
-            )
-            if isinstance(self._copy, TreeCopy):
-                self._read_tree(self._copy, hearing)
-                return
-            for row in self._rows():
-                if hearing.hear(row):
-                    hearing.read(row)
-            hearing.finish()
+        hearing = Hearing(
+            self._run,
+            self._copy,
+            self._listing,
+            self._options,
+            self._compared,
+            self._bytes,
+            limit=self._limit,
+            take=self._take,
+            verify=self._verify,
+        )
+        if isinstance(self._copy, TreeCopy):
+            self._read_tree(self._copy, hearing)
+            return
+        local = LocalPass(self._run, is_unnamed=not self._copy.has_bytes)
+        for stated, match in local.match(hearing.hear_all(self._rows()), tick=self._look):
+            hearing.take_match(stated, match)
+
+    def _look(self) -> None:
+        """Write what waits and tell how far it is, also while a large file is being read."""
+        self._commits.write_if_due()
+        self._tell(self._run.counts.bytes_read)
 
     def _read_tree(self, copy: TreeCopy, hearing: Hearing) -> None:
         reading = TreeReading(self._run, self._known, copy, self._listing, hearing, self._limit, take=self._take)

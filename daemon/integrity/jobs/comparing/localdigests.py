@@ -1,43 +1,47 @@
 """
 Does a file's content have a digest that a copy states? For digests that are not kept: the file is read once for all.
 
-The same pass tells whether the file is what was recorded, so it verifies the file as well. Threads read and digest;
-what is recorded is looked up by their owner, who alone uses the catalog.
+The same pass tells whether the file is what was recorded, so it verifies the file as well.
 """
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from queue import SimpleQueue
-from types import TracebackType
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, Self, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from integrity.catalog.rows import FileRecord
 from integrity.copies.etags import PartsHasher, guess_part_bytes, list_parts, split_evenly
 from integrity.copies.protocol import Kind, Published
-from integrity.errors import ReadError, ReadInterrupted, show_path
-from integrity.files.buffers import Buffers
-from integrity.files.read import Reader, ReadMode
-from integrity.hashing.algorithms import BLAKE3, CRC32, CRC32C, CRC64NVME, MD5, SHA1, SHA256, SHA512, XXH64, XXH128
-from integrity.hashing.cutter import pieces
-from integrity.hashing.digests import FileHasher, Want
+from integrity.errors import ReadError
+from integrity.files.read import ReadMode
+from integrity.hashing.algorithms import (
+    BLAKE3,
+    CRC32,
+    CRC32C,
+    CRC64NVME,
+    MD5,
+    SHA1,
+    SHA256,
+    SHA512,
+    XXH64,
+    XXH128,
+    Algorithm,
+    Hasher,
+)
+from integrity.hashing.digests import Want
+from integrity.hashing.engine import Done, Engine, Failed, Partial, Task
 from integrity.jobs.comparing.voices import UNNAMED, pick_checksums
-from integrity.jobs.contents import compare_content
+from integrity.jobs.contents import Difference, compare_blocks, compare_content
 from integrity.model import Reading
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
-    from integrity.catalog.rows import FileRecord
     from integrity.jobs.context import RootRun
 
 T = TypeVar("T")
+_Make = Callable[[], Hasher]
 
-_BUFFER_BYTES = 8 << 20
-_WAITING_AT_MOST = 64  # files that are being read, or were and wait to be taken
-_ALGORITHMS = {
+_ALGORITHMS: dict[Kind, Algorithm] = {
     Kind.MD5: MD5,
     Kind.SHA1: SHA1,
     Kind.SHA256: SHA256,
@@ -72,159 +76,134 @@ class FileMatch(NamedTuple):
         return all(known) if known else None
 
 
-class _Hasher(Protocol):
-    def update(self, data: Buffer, /) -> object: ...
+class Asked(NamedTuple, Generic[T]):
+    """A file that is to be read for what is stated of its copy; ``tag`` comes back with the answer."""
 
-    def digest(self) -> bytes: ...
-
-
-class _Found(NamedTuple):
-    """What a thread found out: the file as it was read, and for each stated digest whether it has it."""
-
-    reading: Reading
-    matches: tuple[bool | None, ...]
-
-
-class _Asked(NamedTuple, Generic[T]):
     tag: T
     record: FileRecord
-    found: Future[_Found]
+    published: tuple[Published, ...]
 
 
-class LocalPass(Generic[T]):
+class _Order(NamedTuple):
+    """What is to be computed for one file: some digests for each that is stated, one of which it should have."""
+
+    tag: object
+    record: FileRecord
+    published: tuple[Published, ...]
+    makes: tuple[tuple[_Make, ...], ...]
+
+
+class LocalPass:
     """
     Read files of a run's root from their disk, several at a time, and hold each against what is stated of its copy.
-
-    To be used as a context manager, by one thread; on leaving no thread is left. Answers come in the order of asking,
-    each with what it was tagged with.
 
     Args:
         run: of the root.
         is_unnamed: the copy does not name its algorithms, so that a digest may be of another one that is as long.
+        jobs: threads; None for those of the run.
     """
 
-    def __init__(self, run: RootRun, *, is_unnamed: bool = False) -> None:
+    def __init__(self, run: RootRun, *, is_unnamed: bool = False, jobs: int | None = None) -> None:
         self._run = run
         self._is_unnamed = is_unnamed
-        self._jobs = run.context.jobs or (1 if run.device.is_rotational else len(os.sched_getaffinity(0)))
-        self._asked: deque[_Asked[T]] = deque()
-        self._pool: ThreadPoolExecutor | None = None
-        self._reader: Reader | None = None
-        self._free: SimpleQueue[Buffers] = SimpleQueue()
-
-    def __enter__(self) -> Self:
-        """Start nothing yet: most comparisons need no file."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        """Let the threads end; files that none has begun are not read."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-        while not self._free.empty():
-            self._free.get().close()
-
-    def ask(self, tag: T, record: FileRecord, published: Sequence[Published]) -> None:
-        """Have a file read."""
-        if self._pool is None or self._reader is None:
-            self._pool = ThreadPoolExecutor(self._jobs, thread_name_prefix="match")
-            self._reader = self._run.reader(ReadMode.DISK)
-            for _ in range(self._jobs):
-                self._free.put(Buffers(_BUFFER_BYTES, 1))
-        found = self._pool.submit(self._match, self._reader, record, tuple(published))
-        self._asked.append(_Asked(tag, record, found))
-
-    def take(self, *, is_last: bool = False) -> Iterator[tuple[T, FileMatch | ReadError]]:
-        """
-        Give the answers that are there; wait where too many files were asked for.
-
-        Args:
-            is_last: wait for all. A file that was asked for when the run was stopped has ReadInterrupted.
-        """
-        while self._asked and (is_last or self._asked[0].found.done() or len(self._asked) > _WAITING_AT_MOST):
-            tag, record, future = self._asked.popleft()
-            try:
-                found = future.result()
-            except ReadError as error:
-                yield tag, error
-                continue
-            yield tag, self._conclude(record, found)
-
-    def end(self) -> Iterator[tuple[T, FileMatch | ReadError]]:
-        """Give the answers that are there or under way, and forget the files that no thread has begun."""
-        self._asked = deque(one for one in self._asked if not one.found.cancel())
-        yield from self.take(is_last=True)
+        jobs = jobs or run.context.jobs
+        self._engine = Engine(
+            run.reader(ReadMode.DISK),
+            jobs=jobs,
+            is_serial=run.device.is_rotational and jobs is None,
+            budget=run.budget,
+            stop=run.context.stop,
+            monotonic=run.context.monotonic,
+        )
+        self._bad: dict[bytes, list[int] | None] = {}  # of large files under way; None: their record is damaged
 
     def match(
-        self, files: Iterable[tuple[T, FileRecord, Sequence[Published]]]
+        self, asked: Iterable[Asked[T]], *, tick: Callable[[], None] = lambda: None
     ) -> Iterator[tuple[T, FileMatch | ReadError]]:
-        """Have files read, and give the answer for each."""
-        for tag, record, published in files:
-            self.ask(tag, record, published)
-            yield from self.take()
-        yield from self.take(is_last=True)
+        """
+        Have files read, and give the answer for each, in any order.
 
-    def _conclude(self, record: FileRecord, found: _Found) -> FileMatch:
-        run = self._run
-        run.counts.bytes_read += found.reading.bytes_read
-        with run.catalog.read() as connection:
-            difference = compare_content(connection, run.catalog.sealer, record, found.reading)
-        return FileMatch(difference.is_same, found.matches, found.reading)
+        Args:
+            asked: taken as there is room for them, in the caller's thread.
+            tick: called there now and then, also while a large file is being read.
 
-    def _match(self, reader: Reader, record: FileRecord, published: tuple[Published, ...]) -> _Found:
-        """Read a file, in a thread."""
-        buffers = self._free.get()
-        try:
-            return self._read(reader, record, published, buffers)
-        finally:
-            self._free.put(buffers)
+        Returns:
+            A ReadInterrupted where the run was stopped.
+        """
+        for result in self._engine.run(map(self._make_task, asked), tick=tick):
+            order = result.task.tag
+            assert isinstance(order, _Order)
+            tag: T = order.tag  # type: ignore[assignment]  # as it was given
+            if isinstance(result, Partial):
+                self._take_part(order.record, result)
+            elif isinstance(result, Failed):
+                self._bad.pop(result.task.path, None)
+                yield tag, result.error
+            else:
+                yield tag, self._conclude(order, result)
 
-    def _read(self, reader: Reader, record: FileRecord, published: tuple[Published, ...], buffers: Buffers) -> _Found:
-        stop = self._run.context.stop
+    def _make_task(self, asked: Asked[T]) -> Task:
+        record = asked.record
+        size = record.witness.size_bytes
+        makes = tuple(tuple(_find_makers(one, size, is_unnamed=self._is_unnamed)) for one in asked.published)
+        others = tuple(make for some in makes for make in some)
+        want = Want(xxh3_128=True, block_xxh3_128=True, others=others)
         block_bytes = record.block_size_bytes or self._run.settings.block_size_bytes
-        want = Want(xxh3_128=True, block_xxh3_128=True)
-        if stop.is_set():
-            raise ReadInterrupted(f"reading {show_path(record.path)} was interrupted")
-        with reader.open(record.path) as file:
-            own = FileHasher(want, file.size_bytes, block_bytes)
-            others = [_make_hashers(one, file.size_bytes, is_unnamed=self._is_unnamed) for one in published]
-            for segment in file.segments(buffers):
-                if stop.is_set():
-                    raise ReadInterrupted(f"reading {show_path(record.path)} was interrupted")
-                own.feed(segment)
-                for piece in pieces(segment):
-                    for hasher in (hasher for hashers in others for hasher in hashers):
-                        hasher.update(piece)
-            witness = file.finish()
-            digests = own.digests()
-            reading = Reading(witness, digests, own.take_blocks()[1], file.how, file.bytes_read)
-        size = witness.size_bytes
-        matches = [_is_match(one, hashers, size) for one, hashers in zip(published, others, strict=True)]
-        return _Found(reading, _weigh(published, matches))
+        return Task(record.path, size, want, block_bytes, _Order(asked.tag, record, asked.published, makes))
+
+    def _take_part(self, record: FileRecord, part: Partial) -> None:
+        with self._run.catalog.read() as connection:
+            bad = compare_blocks(connection, self._run.catalog.sealer, record, part.blocks, part.first_block)
+        known = self._bad.setdefault(record.path, [])
+        self._bad[record.path] = None if bad is None or known is None else known + bad
+
+    def _conclude(self, order: _Order, done: Done) -> FileMatch:
+        run, record, published = self._run, order.record, order.published
+        run.counts.bytes_read += done.reading.bytes_read
+        with run.catalog.read() as connection:
+            found = compare_content(connection, run.catalog.sealer, record, done.reading, done.first_block)
+        before = self._bad.pop(record.path, [])
+        if before is None:
+            found = Difference(is_same=False, is_catalog_damaged=True)
+        values = iter(done.reading.others)
+        has_size = done.reading.witness.size_bytes == record.witness.size_bytes
+        matches = [
+            _is_match(one, [next(values) for _ in makes], has_size=has_size, size_bytes=record.witness.size_bytes)
+            for one, makes in zip(published, order.makes, strict=True)
+        ]
+        return FileMatch(found.is_same and not before, _weigh(published, matches), done.reading)
 
 
-def _make_hashers(published: Published, size_bytes: int, *, is_unnamed: bool) -> list[_Hasher]:
-    """Make what computes a digest; several where its algorithm, or how a store's parts were cut, is not known."""
+def _find_makers(published: Published, size_bytes: int, *, is_unnamed: bool) -> Iterator[_Make]:
+    """Find what computes a digest; several where its algorithm, or how a store's parts were cut, is not known."""
+    if published.kind is Kind.MD5_OF_PARTS:
+        parts = list_parts(size_bytes, published)
+        if parts is not None:
+            yield partial(PartsHasher, parts)
+        else:
+            guesses = guess_part_bytes(size_bytes, published.parts)
+            yield from (partial(PartsHasher, split_evenly(size_bytes, guess)) for guess in guesses)
+        return
+    kinds: list[Kind] = [published.kind]
     if is_unnamed and published.kind in UNNAMED:
-        return [_ALGORITHMS[kind].find_constructor()() for kind in (published.kind, UNNAMED[published.kind])]
-    if published.kind is not Kind.MD5_OF_PARTS:
-        make: Callable[[], _Hasher] = _ALGORITHMS[published.kind].find_constructor()
+        kinds.append(UNNAMED[published.kind])
+    for kind in kinds:
+        make = _ALGORITHMS[kind].find_constructor()
         try:
-            return [make()]
+            make()
         except ModuleNotFoundError:  # of an extra
-            return []
-    parts = list_parts(size_bytes, published)
-    if parts is not None:
-        return [PartsHasher(parts)]
-    return [PartsHasher(split_evenly(size_bytes, guess)) for guess in guess_part_bytes(size_bytes, published.parts)]
+            continue
+        yield make
 
 
-def _is_match(published: Published, hashers: Sequence[_Hasher], size_bytes: int) -> bool | None:
-    if any(hasher.digest() == published.value for hasher in hashers):
+def _is_match(published: Published, values: Sequence[bytes], *, has_size: bool, size_bytes: int) -> bool | None:
+    is_of_parts = published.kind is Kind.MD5_OF_PARTS
+    if is_of_parts and not has_size:
+        return None  # where its parts begin and end is not known
+    if published.value in values:
         return True
-    is_guess = published.kind is Kind.MD5_OF_PARTS and list_parts(size_bytes, published) is None
-    return None if is_guess or not hashers else False
+    is_guess = is_of_parts and list_parts(size_bytes, published) is None
+    return None if is_guess or not values else False
 
 
 def _weigh(published: Sequence[Published], matches: Sequence[bool | None]) -> tuple[bool | None, ...]:
@@ -243,8 +222,8 @@ def match_file(run: RootRun, record: FileRecord, published: Sequence[Published])
     Raises:
         ReadError: of the kind that fits.
     """
-    with LocalPass[None](run) as matching:
-        ((_, found),) = matching.match([(None, record, published)])
+    asked = Asked(None, record, tuple(published))
+    ((_, found),) = LocalPass(run, jobs=1).match([asked])
     if isinstance(found, ReadError):
         raise found
     return found
