@@ -99,6 +99,7 @@ class Hearing:
         self._to_read_bytes = 0.0 if share is None else total_bytes * share / 100
         self._has_share = share is not None
         self._limit = limit
+        self._close_look = copy if isinstance(copy, CloseLook) else None  # asking a protocol takes its time
         self._asked: list[Asked[Stated]] = []
         self._take = take
         self._verify = verify
@@ -187,7 +188,7 @@ class Hearing:
     ) -> None:
         """Hold what a copy states against what is recorded; ask closer before it is said to differ."""
         record = row.record
-        if not isinstance(self._copy, CloseLook):
+        if self._close_look is None:
             voice = self._derive(record, published, size_bytes, level)
             if voice is None and level is Level.PUBLISHED and _is_proven(row):
                 voice = Voice(CopyVote.SAME, level, size_bytes=size_bytes, is_proven=True)
@@ -200,7 +201,7 @@ class Hearing:
             voice = Voice(CopyVote.SAME, level, size_bytes=size_bytes, is_proven=True)
         else:
             try:
-                voice = self._hear_closely(self._copy, record)
+                voice = self._hear_closely(self._close_look, record)
             except ReadInterrupted:
                 return  # it is not due
         self._take(row, voice)
@@ -247,7 +248,7 @@ class Hearing:
         """Decide by what is recorded; None where the file has to be read."""
         checksums = pick_checksums(published)
         vote = self._vote(record, checksums, size_bytes)
-        if vote is None:
+        if vote is None and len(checksums) < len(published):
             vote = self._vote(record, published, size_bytes)
             if vote is CopyVote.DIFFERS and checksums:
                 vote = None
@@ -260,6 +261,8 @@ class Hearing:
     def _vote(self, record: FileRecord, published: Sequence[Published], size_bytes: int | None) -> CopyVote | None:
         if size_bytes is not None and size_bytes != record.witness.size_bytes:
             return CopyVote.DIFFERS
+        if not any(one.kind is Kind.MD5_OF_PARTS for one in published):
+            return vote_by_digests(None, self._run.catalog.sealer, record, published)
         with self._run.catalog.read() as connection:
             return vote_by_digests(connection, self._run.catalog.sealer, record, published)
 

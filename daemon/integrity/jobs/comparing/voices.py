@@ -61,10 +61,16 @@ class Voice(NamedTuple):
 
 
 def vote_by_digests(
-    connection: Connection, sealer: Sealer, record: FileRecord, published: Iterable[Published]
+    connection: Connection | None, sealer: Sealer, record: FileRecord, published: Iterable[Published]
 ) -> CopyVote | None:
     """
     Hold stated digests against the recorded ones.
+
+    Args:
+        connection: may be None where no digest is one of parts.
+        sealer: of the catalog.
+        record: of the file.
+        published: what is stated.
 
     Returns:
         SAME or DIFFERS; None where none of them follows from what is recorded.
@@ -75,7 +81,7 @@ def vote_by_digests(
     return CopyVote.SAME if all(matches) else CopyVote.DIFFERS
 
 
-def _is_match(connection: Connection, sealer: Sealer, record: FileRecord, published: Published) -> bool | None:
+def _is_match(connection: Connection | None, sealer: Sealer, record: FileRecord, published: Published) -> bool | None:
     """Say whether a stated digest is what follows from what is recorded; None where nothing does."""
     expected = _expect(connection, sealer, record, published)
     if expected == published.value or _is_unnamed(record.digests, published):
@@ -94,7 +100,7 @@ def _is_unnamed(digests: Digests, published: Published) -> bool:
     return other is not None and whole_digest(digests, other) == published.value
 
 
-def _expect(connection: Connection, sealer: Sealer, record: FileRecord, published: Published) -> bytes | None:
+def _expect(connection: Connection | None, sealer: Sealer, record: FileRecord, published: Published) -> bytes | None:
     """Derive what a digest should be; None where that takes the file."""
     if published.kind is not Kind.MD5_OF_PARTS:
         return whole_digest(record.digests, published.kind)
@@ -107,7 +113,9 @@ def _expect(connection: Connection, sealer: Sealer, record: FileRecord, publishe
     return None if parts is None else _expect_parts(connection, sealer, record, parts)
 
 
-def _expect_parts(connection: Connection, sealer: Sealer, record: FileRecord, parts: tuple[int, ...]) -> bytes | None:
+def _expect_parts(
+    connection: Connection | None, sealer: Sealer, record: FileRecord, parts: tuple[int, ...]
+) -> bytes | None:
     """Derive the MD5 of the MD5s of parts; None where these are not the blocks."""
     block_bytes, md5 = record.block_size_bytes, record.digests.md5
     if md5 is None:
@@ -116,6 +124,7 @@ def _expect_parts(connection: Connection, sealer: Sealer, record: FileRecord, pa
         return derive_from_blocks(parts, md5, max(record.witness.size_bytes, 1), b"")
     if parts[0] != block_bytes:
         return None
+    assert connection is not None
     kept = block_store.load_blocks(connection, sealer, record.id, record.version, block_bytes)
     return None if kept is None else derive_from_blocks(parts, md5, block_bytes, kept.md5)
 
