@@ -14,11 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from integrity.jobs.comparing.options import CompareOptions
+from integrity.jobs.runner import compare as run_compare
+from integrity.model import Outcome
 from support.bitrot import flip_bit
 from support.cli import Box, make_command
 from support.comparing import back_up, compare, counts, put_back, said
 from support.faultfs import FaultFS, Rule
 from support.flakydisk import FlakyDisk
+from support.jobs import open_context
 from support.loopfs import LoopFS
 from support.planted import age, plant, plant_path
 from support.preload import Shims
@@ -533,12 +537,15 @@ def test_comparison_that_is_killed(faulty: FaultFS, integrity: Box, tmp_path: Pa
 
 
 def test_twenty_runs_of_five_percent_read_everything(root: Path, copy: Path, integrity: Box) -> None:
-    """Each takes what was not read for longest; after twenty every file was, and each run is exit 0."""
-    for turn in range(1, 21):
-        done = compare(integrity, root, "--with", copy, "--read-percent", "5", expect=0)
-        assert COUNT == sum(counts(done).values())
-        ((read,),) = query(integrity, "SELECT count(read_at) FROM copy_file")
-        assert turn * COUNT // 20 <= int(str(read)), turn
+    """Each takes what was not read for longest; after twenty every file was, and each run is in order."""
+    integrity.run("scan", root, expect=0)
+    options = CompareOptions(str(copy), read_percent=5, scan_first=False)
+    with open_context(integrity.catalog) as context:
+        for turn in range(1, 21):
+            summary = run_compare(context, [bytes(root)], options)
+            assert (Outcome.CLEAN, COUNT) == (summary.outcome, summary.counts.known)
+            ((read,),) = query(integrity, "SELECT count(read_at) FROM copy_file")
+            assert turn * COUNT // 20 <= int(str(read)), turn
     assert COUNT == read
 
 
