@@ -166,6 +166,15 @@ def test_names_that_are_listed_twice_and_differently(root: Path, integrity: Box,
     integrity.run("findings", expect=0)
 
 
+def test_one_wrong_digest_among_several_is_told(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """A list that says two things of a file is not right because one of them is."""
+    name = list_names(root)[0]
+    sha256 = hashlib.sha256((root / name).read_bytes()).hexdigest()
+    (tmp_path / "list").write_text(f"{'0' * 32}  {name}\n{sha256}  {name}\n")
+    done = compare(integrity, root / name, "--with", tmp_path / "list", expect=1)
+    assert {"copy_differs": {name}} == said(done, root)
+
+
 def test_bytes_can_not_be_asked_of_a_manifest(root: Path, integrity: Box, tmp_path: Path) -> None:
     """--read is refused with exit 2 and says why; nothing is kept."""
     manifest = tmp_path / "sums"
