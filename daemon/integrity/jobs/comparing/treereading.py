@@ -22,10 +22,10 @@ from integrity.hashing.engine import Done, Engine, Partial, Result, Resume, Task
 from integrity.jobs.checkpoints import LARGE_BYTES
 from integrity.jobs.commits import Commits
 from integrity.jobs.comparing import messages
-from integrity.jobs.comparing.hearing import Hearing, Take
+from integrity.jobs.comparing.hearing import Hearing
 from integrity.jobs.comparing.listing import CopyListing
 from integrity.jobs.comparing.readings import READING
-from integrity.jobs.comparing.voices import Level, Voice
+from integrity.jobs.comparing.voices import Level, Take, Voice
 from integrity.jobs.contents import Difference, compare_blocks, compare_content
 from integrity.jobs.idset import IdSet
 from integrity.jobs.limit import Limit
@@ -151,7 +151,7 @@ class TreeReading:
         if done.task.resume is not None or record.id in self._parts_read:
             with self._run.writing() as connection:
                 copyreadings.drop_reading(connection, self._copy_id, record.id)
-        self._hearing.take_reading(row, done.reading, found)
+        self._hearing.read_back.take_reading(row, done.reading, found)
 
     def _is_itself(self, row: CompareRow, reading: Reading) -> bool:
         """Say whether what was read is no copy, but the recorded file."""

@@ -6,11 +6,12 @@ Decides what each digest proves, and which former baseline a copy may still be. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import blocks as block_store
+from integrity.catalog.copylist import CompareRow
 from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.seal import Sealer
@@ -58,6 +59,15 @@ class Voice(NamedTuple):
     size_bytes: int | None = None
     is_proven: bool = False
     doubts_file: bool = False
+
+
+Take = Callable[[CompareRow, Voice | None], None]
+"""Takes what a copy says of a file; None where it was not asked."""
+
+
+def cannot(reason: str) -> Voice:
+    """Say why nothing can be said."""
+    return Voice(CopyVote.NOT_COMPARABLE, reason=reason)
 
 
 def vote_by_digests(
