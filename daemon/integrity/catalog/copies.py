@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from integrity.catalog.hot import HotInsert
-from integrity.catalog.rows import inside
-from integrity.catalog.tables import copy, copy_file, copy_reading, file, folder
+from integrity.catalog.tables import copy, copy_file, copy_reading, file
 from integrity.catalog.words import read_word
 from integrity.model import CopyId, FileId, RootId
 from integrity.verdict import CopyVote
@@ -58,16 +57,6 @@ class CopyState(NamedTuple):
     compared_at: int
     read_at: int | None
     stated: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CopyCoverage:
-    """How well the files below a copy's folder are covered by it. Times are of the file that has waited longest."""
-
-    files: int
-    compared: int  # held against the copy at least once, in their present version
-    oldest_compared_at: int | None  # None: some never were
-    oldest_read_at: int | None  # None: the bytes of some never were read
 
 
 def ensure_copy(
@@ -137,20 +126,6 @@ def find_good_copy(c: sa.Connection, file_id: FileId) -> str | None:
     query = sa.select(copy.c.name).select_from(joined).where(copy_file.c.file_id == file_id, *good)
     newest_first = copy_file.c.read_at.desc().nulls_last(), copy_file.c.compared_at.desc(), copy.c.id
     return c.execute(query.order_by(*newest_first).limit(1)).scalar()
-
-
-def cover(c: sa.Connection, record: CopyRecord) -> CopyCoverage:
-    """Sum up how well a copy covers the files below its folder."""
-    is_current = sa.and_(
-        copy_file.c.copy_id == record.id, copy_file.c.file_id == file.c.id, copy_file.c.version == file.c.version
-    )
-    files, compared = sa.func.count(), sa.func.count(copy_file.c.file_id)
-    read = sa.func.count(copy_file.c.read_at)
-    oldest, oldest_read = sa.func.min(copy_file.c.compared_at), sa.func.min(copy_file.c.read_at)
-    joined = file.join(folder, file.c.folder_id == folder.c.id).outerjoin(copy_file, is_current)
-    query = sa.select(files, compared, read, oldest, oldest_read).select_from(joined)
-    row = c.execute(query.where(inside(record.root_id, record.prefix))).one()
-    return CopyCoverage(row[0], row[1], row[3] if row[1] == row[0] else None, row[4] if row[2] == row[0] else None)
 
 
 def find_votes(c: sa.Connection, copy_id: CopyId) -> set[CopyVote]:

@@ -178,9 +178,9 @@ class S3Copy:
         sizes = tuple(self._store.head(key, part=number).size_bytes for number in range(1, published.parts + 1))
         return published._replace(part_sizes=sizes) if sum(sizes) == stated.size_bytes else published
 
-    def digest(self, paths: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:  # noqa: ARG002
+    def digest(self, paths: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:
         """Refuse: a store computes nothing anew from the bytes that it holds."""
-        raise ValueError(f"{kind} is no digest that an S3 store computes")
+        raise ValueError(f"an S3 store computes no digests by itself: {kind} of {len(paths)} files")
 
     def open(self, path: bytes) -> S3File:
         """Open one object for reading; see ``Copy.open``."""

@@ -39,26 +39,16 @@ class TreeCopy:
     Args:
         path: absolute; symbolic links in it are followed.
         excludes: what of it is not even walked: the root's own, so that snapshots beside the copy cost nothing.
-        pace: asked before each read from the disk.
-        budget: of the copy's device.
     """
 
     has_bytes = True
     remote_kinds: frozenset[Kind] = frozenset()
 
-    def __init__(
-        self,
-        path: bytes,
-        *,
-        excludes: Excludes = _NOTHING,
-        pace: Pace = UNLIMITED,
-        budget: ErrorBudget | None = None,
-    ) -> None:
+    def __init__(self, path: bytes, *, excludes: Excludes = _NOTHING) -> None:
         self.shown = show_path(path)
         self._path = path
         self._excludes = excludes
-        self._pace = pace
-        self._budget = budget or ErrorBudget()
+        self._budget = ErrorBudget()
         self._root_fd = -1
         self._capability: Capability | None = None
         self._buffers: Buffers | None = None
@@ -112,9 +102,14 @@ class TreeCopy:
         except RootSuspended as error:
             raise CopyUnreachable(str(error)) from error
 
-    def reader(self) -> Reader:
-        """Give what opens the copy's files for whole readings past the cache, for the engine."""
-        return Reader(self._root_fd, self.capability, mode=ReadMode.DISK, pace=self._pace, budget=self._budget)
+    @property
+    def budget(self) -> ErrorBudget:
+        """Give the budget of errors of the copy's device."""
+        return self._budget
+
+    def reader(self, pace: Pace = UNLIMITED) -> Reader:
+        """Give what opens the copy's files for whole readings past the cache; ``pace`` is asked before each read."""
+        return Reader(self._root_fd, self.capability, mode=ReadMode.DISK, pace=pace, budget=self._budget)
 
     def list(self, prefix: bytes = b"") -> Iterator[Entry | Trouble]:
         """List the files, folder by folder; see ``Copy``."""

@@ -15,10 +15,8 @@ from integrity.catalog.rows import FileRecord
 from integrity.copies.tree import TreeCopy
 from integrity.errors import CopyUnreachable, DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unreadable
 from integrity.files.devices import find_device
-from integrity.files.errorbudget import ErrorBudget
 from integrity.files.opening import stat_beneath
-from integrity.files.read import Reader, ReadMode
-from integrity.hashing.engine import Done, Engine, Partial, Result, Resume, Task
+from integrity.hashing.engine import Done, Partial, Result, Resume, Task
 from integrity.jobs.checkpoints import LARGE_BYTES
 from integrity.jobs.commits import Commits
 from integrity.jobs.comparing import messages
@@ -71,15 +69,8 @@ class TreeReading:
         self._bad: dict[bytes, list[int]] = {}  # of large files under way
         self._parts_read = IdSet()
         self._unsound = IdSet()  # files of which what is recorded of a part is damaged
-        budget = ErrorBudget()
-        self._engine = Engine(
-            Reader(copy.root_fd, copy.capability, mode=ReadMode.DISK, pace=run.pace, budget=budget),
-            jobs=run.context.jobs,
-            is_serial=find_device(copy.root_fd).is_rotational and run.context.jobs is None,
-            budget=budget,
-            stop=limit,
-            monotonic=run.context.monotonic,
-        )
+        device = find_device(copy.root_fd)
+        self._engine = run.engine_of(copy.reader(run.pace), device, copy.budget, stop=limit)
 
     def read(self, rows: Iterable[CompareRow], commits: Commits, *, tell: Callable[[int], None]) -> None:
         """Read what has to be read of these files."""

@@ -370,7 +370,7 @@ class _Application:
                 except FileNotFoundError:
                     continue
                 except OSError:
-                    pass
+                    return  # whether it is there can't be told
                 return
         with self._run.writing() as connection:
             drop_repair(connection, self._run.root.id, repair.id)
