@@ -168,21 +168,27 @@ class RootRun:
         """Make a reader of this root."""
         return Reader(self.root_fd, self.capability, mode=mode, pace=self.pace, budget=self.budget, use_holes=use_holes)
 
-    def engine(self, mode: ReadMode, *, stop: StopSignal | None = None) -> Engine:
-        """Make an engine that reads this root."""
-        return self.engine_of(self.reader(mode), self.device, self.budget, stop=stop)
+    def engine(self, mode: ReadMode, *, stop: StopSignal | None = None, jobs: int | None = None) -> Engine:
+        """Make an engine that reads this root; ``jobs``: threads, in the place of the run's."""
+        return self.engine_of(self.reader(mode), self.device, self.budget, stop=stop, jobs=jobs)
 
     def engine_of(
-        self, reader: Reader, device: Device, budget: ErrorBudget, *, stop: StopSignal | None = None
+        self,
+        reader: Reader,
+        device: Device,
+        budget: ErrorBudget,
+        *,
+        stop: StopSignal | None = None,
+        jobs: int | None = None,
     ) -> Engine:
         """Make an engine; ``--jobs`` overrides what the disk says of itself, for virtual ones often lie."""
-        is_serial = device.is_rotational and self.context.jobs is None
+        jobs = jobs or self.context.jobs
         # readers that wait for their turn of a low rate do not hang
-        stall_s = STALL_S + self.pace.duration_s(BUFFER_BYTES * (self.context.jobs or os.cpu_count() or 1))
+        stall_s = STALL_S + self.pace.duration_s(BUFFER_BYTES * (jobs or os.cpu_count() or 1))
         return Engine(
             reader,
-            jobs=self.context.jobs,
-            is_serial=is_serial,
+            jobs=jobs,
+            is_serial=device.is_rotational and jobs is None,
             budget=budget,
             stop=stop or self.context.stop,
             monotonic=self.context.monotonic,

@@ -30,7 +30,7 @@ from integrity.hashing.algorithms import (
     Hasher,
 )
 from integrity.hashing.digests import Want
-from integrity.hashing.engine import Done, Engine, Failed, Partial, Task
+from integrity.hashing.engine import Done, Failed, Partial, Task
 from integrity.jobs.comparing.voices import UNNAMED, pick_checksums
 from integrity.jobs.contents import Difference, compare_blocks, compare_content
 from integrity.model import Reading
@@ -106,15 +106,7 @@ class LocalPass:
     def __init__(self, run: RootRun, *, is_unnamed: bool = False, jobs: int | None = None) -> None:
         self._run = run
         self._is_unnamed = is_unnamed
-        jobs = jobs or run.context.jobs
-        self._engine = Engine(
-            run.reader(ReadMode.DISK),
-            jobs=jobs,
-            is_serial=run.device.is_rotational and jobs is None,
-            budget=run.budget,
-            stop=run.context.stop,
-            monotonic=run.context.monotonic,
-        )
+        self._engine = run.engine(ReadMode.DISK, jobs=jobs)
         self._bad: dict[bytes, list[int] | None] = {}  # of large files under way; None: their record is damaged
 
     def match(
