@@ -37,10 +37,10 @@ def context(tmp_path: Path) -> Iterator[Context]:
         yield context
 
 
-def part(context: Context, *, after: int, byte_limit: int | None = None) -> Summary:
-    """Compare what was not compared since NOW, so many seconds later."""
-    context.clock = lambda: NOW + after
-    options = CompareOptions("nightly", byte_limit=byte_limit, scan_first=False, since=NOW)
+def part(context: Context, *, passed_s: int, byte_limit: int | None = None) -> Summary:
+    """Compare what was not compared after NOW, so many seconds later."""
+    context.clock = lambda: NOW + passed_s
+    options = CompareOptions("nightly", byte_limit=byte_limit, scan_first=False, after=NOW)
     return compare(context, (), options)
 
 
@@ -51,41 +51,46 @@ def open_findings(context: Context) -> list[Finding]:
 
 def test_each_file_is_compared_once(context: Context) -> None:
     """What an earlier part compared is not due; what changed since is."""
-    first = tally(part(context, after=1, byte_limit=200_000))
+    first = tally(part(context, passed_s=1, byte_limit=200_000))
     assert 0 < first["verified"] < COUNT
-    second = tally(part(context, after=2))
+    second = tally(part(context, passed_s=2))
     assert {"verified": COUNT - first["verified"], "not_due": first["verified"]} == second
-    assert {"not_due": COUNT} == tally(part(context, after=3))
+    assert {"not_due": COUNT} == tally(part(context, passed_s=3))
 
     root = Path(os.fsdecode(context.config.copies[0].of))
     plant_path(root, 3).write_text("something else")
     context.clock = lambda: NOW + 4
     scan(context, (), ScanOptions())
-    assert COUNT - 1 == tally(part(context, after=5))["not_due"]
+    assert COUNT - 1 == tally(part(context, passed_s=5))["not_due"]
+
+
+def test_what_was_compared_in_the_second_of_the_beginning_is_compared_again(context: Context) -> None:
+    """It may be of the comparison before, and the copy another one by now."""
+    assert tally(part(context, passed_s=0)) == tally(part(context, passed_s=1)) == {"verified": COUNT}
 
 
 def test_what_earlier_parts_found_stays_open(context: Context, tmp_path: Path) -> None:
     """The last part does not meet it again, and does not take it for over."""
     for number in range(5):
         plant_path(tmp_path / "copy", number).unlink()
-    part(context, after=1, byte_limit=200_000)
-    part(context, after=2)
+    part(context, passed_s=1, byte_limit=200_000)
+    part(context, passed_s=2)
     assert 5 == len(open_findings(context))
-    part(context, after=3)
+    part(context, passed_s=3)
     assert 5 == len(open_findings(context))
 
 
 def test_copy_that_is_away_is_told_as_such(context: Context, tmp_path: Path) -> None:
     """To who would try again later; not each file is missing."""
     (tmp_path / "copy").rename(tmp_path / "away")
-    summary = part(context, after=1)
+    summary = part(context, passed_s=1)
     assert summary.compared is not None
     assert summary.compared.is_unreachable
     assert summary.is_incomplete
     assert [None] == [one.path for one in open_findings(context)]
 
     (tmp_path / "away").rename(tmp_path / "copy")
-    summary = part(context, after=2)
+    summary = part(context, passed_s=2)
     assert summary.compared is not None
     assert not summary.compared.is_unreachable
     assert [] == open_findings(context)

@@ -128,13 +128,13 @@ def count_below(c: sa.Connection, root_id: RootId, prefix: bytes) -> int:
 
 
 def order_files(
-    c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, since: int | None = None
+    c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, after: int | None = None
 ) -> tuple[int, int]:
     """
     Put the recorded files in the order in which they are compared: those first whose bytes were not read for longest.
 
     Inside a day in the order of recording, which is about that of the disk. What was read is of the present version.
-    What was compared at ``since`` or later is left out.
+    What was compared later than ``after`` is left out.
 
     Returns:
         How many files, and how many bytes.
@@ -142,7 +142,7 @@ def order_files(
     c.execute(DropTable(_order, if_exists=True))
     c.execute(CreateTable(_order))
     day = sa.func.coalesce(copy_file.c.read_at // _DAY_S, -1)
-    is_due = sa.true() if since is None else sa.func.coalesce(copy_file.c.compared_at, -1) < since
+    is_due = sa.true() if after is None else sa.func.coalesce(copy_file.c.compared_at, -1) <= after
     query = (
         sa.select(file.c.id, file.c.size_bytes)
         .select_from(file.join(folder, file.c.folder_id == folder.c.id).outerjoin(copy_file, _is_current(copy_id)))
@@ -154,11 +154,11 @@ def order_files(
     return int(row[0]), int(row[1])
 
 
-def count_compared(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, since: int) -> int:
-    """Count the files that were compared at ``since`` or later, in their present version."""
+def count_compared(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, after: int) -> int:
+    """Count the files that were compared later than ``after``, in their present version."""
     joined = file.join(folder, file.c.folder_id == folder.c.id).join(copy_file, _is_current(copy_id))
     query = sa.select(sa.func.count()).select_from(joined)
-    return int(c.execute(query.where(inside(root_id, prefix), copy_file.c.compared_at >= since)).scalar_one())
+    return int(c.execute(query.where(inside(root_id, prefix), copy_file.c.compared_at > after)).scalar_one())
 
 
 def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:

@@ -205,18 +205,19 @@ class Comparisons:
             one.again_at = self._grounds.monotonic() + _NETWORK_S - up_s
             return None
         one.has_begun = True
-        since = self._begin(context, copy)
+        after = self._begin(context, copy)
         share = copy.settings.read_percent or None
-        options = CompareOptions(copy.name, read_percent=share, since=since, scan_first=since is None)
+        options = CompareOptions(copy.name, read_percent=share, after=after, scan_first=after is None)
         return ComparePlan(options, min(_STEADY_S * 2**one.turns, _LONGEST_STEADY_S))
 
     def _begin(self, context: Context, copy: KeptCopy) -> int | None:
-        """Note that it begins; if it goes on, tell since when what was compared is part of it."""
+        """Note that it begins; if it goes on, tell after when what was compared is part of it."""
         now, name = context.now(), schedule_name(copy.name)
         with context.catalog.read() as connection:
             unfinished = schedules.find_unfinished(connection, name)
         if unfinished is not None:
-            return max(unfinished.started_at, now - copy.settings.verify_every_s // 2)
+            began_at = min(unfinished.started_at, now)  # never in the future: the clock may have been put back
+            return max(began_at, now - copy.settings.verify_every_s // 2)
         with context.catalog.transaction() as connection:
             schedules.note_started(connection, name, None, due_at=now, now=now)
         return None

@@ -218,9 +218,9 @@ class Comparer:
         run = self._run
         self._compared.extra += self._listing.extra
         with run.catalog.transaction() as connection:
-            where, since = (self._known.id, run.root.id, run.prefix), self._options.since
-            self._files, self._bytes = copylist.order_files(connection, *where, since)
-            left_out = 0 if since is None else copylist.count_compared(connection, *where, since)
+            where, after = (self._known.id, run.root.id, run.prefix), self._options.after
+            self._files, self._bytes = copylist.order_files(connection, *where, after)
+            left_out = 0 if after is None else copylist.count_compared(connection, *where, after)
         if not run.context.stop.is_set():
             try:
                 self._hear_all()
@@ -357,7 +357,7 @@ class Comparer:
     def _find_over(self) -> frozenset[FindingKind]:
         """Name the kinds of which nothing but what this run found is open about the copy as a whole."""
         kinds = COPY_KINDS | {FindingKind.COPY_NOT_COMPARABLE}
-        if self._options.since is None:
+        if self._options.after is None:
             return kinds
         with self._run.catalog.read() as connection:  # what earlier parts of this comparison found holds as well
             votes = copies.find_votes(connection, self._known.id)

@@ -19,7 +19,8 @@ class CompareOptions:
         byte_limit: stop after so many bytes.
         rate: bytes a second at most.
         scan_first: bring the catalog up to date before.
-        since: leave out what was compared then or later in its present version: what was interrupted goes on.
+        after: leave out what was compared in a later second than this, in its present version: what was interrupted
+            goes on. What was compared within that second may be of the comparison before.
     """
 
     copy: str
@@ -30,4 +31,4 @@ class CompareOptions:
     byte_limit: int | None = None
     rate: int | None = None
     scan_first: bool = True
-    since: int | None = None
+    after: int | None = None
