@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-from sqlalchemy.schema import CreateTable, DropTable
 from xxhash import xxh3_128_digest
 
 from integrity.catalog.folders import get_folder_id
 from integrity.catalog.hot import Hot
+from integrity.catalog.ordering import make_anew, make_order, make_temporary, sum_up
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, to_record
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import copy_file, file, folder
@@ -26,25 +26,14 @@ from integrity.model import CopyId, FolderId, RootId
 
 _DAY_S = 86400
 
-_listed = sa.Table(
+_listed = make_temporary(
     "listed",
-    sa.MetaData(),
     sa.Column("file_id", sa.Integer, primary_key=True),
     sa.Column("size_bytes", sa.Integer),
     sa.Column("published", sa.Text, nullable=False),
     sa.Column("is_contradictory", sa.Integer, nullable=False),
-    prefixes=["TEMPORARY"],
-    schema="temp",
 )
-_order = sa.Table(
-    "compare_order",
-    sa.MetaData(),
-    sa.Column("seq", sa.Integer, primary_key=True),
-    sa.Column("file_id", sa.Integer, nullable=False),
-    sa.Column("size_bytes", sa.Integer, nullable=False),
-    prefixes=["TEMPORARY"],
-    schema="temp",
-)
+_order = make_order("compare_order")
 
 
 class ListedFile(NamedTuple):
@@ -87,8 +76,7 @@ class Listing:
     def __init__(self, c: sa.Connection, root_id: RootId) -> None:
         self._root_id = root_id
         self._folder: tuple[bytes, FolderId | None] | None = None
-        c.execute(DropTable(_listed, if_exists=True))
-        c.execute(CreateTable(_listed))
+        make_anew(c, _listed)
 
     def add(self, c: sa.Connection, entries: Sequence[tuple[bytes, ListedFile]]) -> list[bytes]:
         """
@@ -139,8 +127,7 @@ def order_files(
     Returns:
         How many files, and how many bytes.
     """
-    c.execute(DropTable(_order, if_exists=True))
-    c.execute(CreateTable(_order))
+    make_anew(c, _order)
     day = sa.func.coalesce(copy_file.c.read_at // _DAY_S, -1)
     is_due = sa.true() if after is None else sa.func.coalesce(copy_file.c.compared_at, -1) <= after
     query = (
@@ -150,8 +137,7 @@ def order_files(
         .order_by(day, file.c.id)
     )
     c.execute(sa.insert(_order).from_select(["file_id", "size_bytes"], query))
-    row = c.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_order.c.size_bytes), 0))).one()
-    return int(row[0]), int(row[1])
+    return sum_up(c, _order)
 
 
 def count_compared(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, after: int) -> int:

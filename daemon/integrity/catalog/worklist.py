@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.schema import CreateTable, DropTable
 
+from integrity.catalog.ordering import make_anew, make_order, sum_up
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, to_record
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import file, folder
@@ -24,15 +24,7 @@ from integrity.model import RootId
 _DAY_S = 86400
 _WAVE_PERCENT = 5
 
-_worklist = sa.Table(
-    "worklist",
-    sa.MetaData(),
-    sa.Column("seq", sa.Integer, primary_key=True),
-    sa.Column("file_id", sa.Integer, nullable=False),
-    sa.Column("size_bytes", sa.Integer, nullable=False),
-    prefixes=["TEMPORARY"],
-    schema="temp",
-)
+_worklist = make_order("worklist")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +55,7 @@ def create_worklist(c: sa.Connection, order: WorkOrder) -> WorkSummary:
 
     It lives with the connection, in a temporary file; nothing of it is in the catalog.
     """
-    c.execute(DropTable(_worklist, if_exists=True))
-    c.execute(CreateTable(_worklist))
+    make_anew(c, _worklist)
     size, keys = _order_keys(order, has_priority=_has_priority(c, order))
     ordered = sa.select(file.c.id, size).join(folder, file.c.folder_id == folder.c.id).where(*_conditions(order))
     c.execute(sa.insert(_worklist).from_select(["file_id", "size_bytes"], ordered.order_by(*keys)))
@@ -72,8 +63,7 @@ def create_worklist(c: sa.Connection, order: WorkOrder) -> WorkSummary:
         _cut(c, _count_bytes(c, order) * order.percent / 100)
     if order.at_least_bytes is not None:
         _cut(c, order.at_least_bytes, most_of_one=-(-order.at_least_bytes // 2), kept=_count_due(c, order))
-    row = c.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_worklist.c.size_bytes), 0))).one()
-    return WorkSummary(int(row[0]), int(row[1]))
+    return WorkSummary(*sum_up(c, _worklist))
 
 
 def count_larger(c: sa.Connection, size_bytes: int) -> int:

@@ -18,10 +18,10 @@ Invariants of every kind of copy, each with its test in tests/contract/copysuite
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import Final, NamedTuple, Protocol, Self, runtime_checkable
 
 
 class Kind(StrEnum):
@@ -38,6 +38,21 @@ class Kind(StrEnum):
     CRC32C = "crc32c"
     CRC64NVME = "crc64nvme"  # of the whole object, however it was uploaded
     MD5_OF_PARTS = "md5_of_parts"  # the MD5 of the parts' MD5s: the ETag of what was uploaded to S3 in parts
+
+
+DIGEST_BYTES: Final[Mapping[Kind, int]] = {
+    Kind.MD5: 16,
+    Kind.SHA1: 20,
+    Kind.SHA256: 32,
+    Kind.SHA512: 64,
+    Kind.XXH64: 8,
+    Kind.XXH3_128: 16,
+    Kind.BLAKE3: 32,
+    Kind.CRC32: 4,
+    Kind.CRC32C: 4,
+    Kind.CRC64NVME: 8,
+    Kind.MD5_OF_PARTS: 16,
+}
 
 
 class Published(NamedTuple):

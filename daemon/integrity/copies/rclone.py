@@ -15,22 +15,22 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from integrity.copies.names import find_fault, require_harmless
-from integrity.copies.protocol import Entry, Kind, Published, Trouble
+from integrity.copies.protocol import DIGEST_BYTES, Entry, Kind, Published, Trouble
 from integrity.copies.rclonefile import RcloneFile
 from integrity.copies.rclonenames import find_name_fault, from_rclone, to_pattern, to_rclone
 from integrity.copies.rcloneprogram import NOT_FOUND, Remote, Running
 from integrity.errors import ConfigError, Unreadable, Vanished, show_path
 
 _KINDS = {
-    "md5": (Kind.MD5, 16),
-    "sha1": (Kind.SHA1, 20),
-    "sha256": (Kind.SHA256, 32),
-    "sha512": (Kind.SHA512, 64),
-    "crc32": (Kind.CRC32, 4),
-    "blake3": (Kind.BLAKE3, 32),
-    "xxh128": (Kind.XXH3_128, 16),
+    "md5": Kind.MD5,
+    "sha1": Kind.SHA1,
+    "sha256": Kind.SHA256,
+    "sha512": Kind.SHA512,
+    "crc32": Kind.CRC32,
+    "blake3": Kind.BLAKE3,
+    "xxh128": Kind.XXH3_128,
 }
-_NAMES = {kind: name for name, (kind, _) in _KINDS.items()}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
 _AT_ONCE = 1000  # digests asked of one rclone
 _COARSEST_NS = 1_000_000_000_000  # of times that mean anything; stores without any say 100 years
 _COMPUTING_S = 12 * 3600.0  # for one file, of which nothing is heard meanwhile
@@ -93,7 +93,7 @@ class RcloneCopy:
             raise self._remote.failed(f"rclone's answer can't be understood ({error})") from error
         flags = ["--no-modtime"] if not has_times else []
         if is_slow:
-            self.remote_kinds = frozenset(_KINDS[name][0] for name in names)
+            self.remote_kinds = frozenset(_KINDS[name] for name in names)
         elif names:
             flags += ["--hash", *(f"--hash-type={name}" for name in names)]
         self._listing_flags = (*self._listing_flags, *flags)
@@ -268,8 +268,8 @@ def _find_published(item: _Item) -> Sequence[Published]:
     """Take the digests that are of a kind we know, and of its length."""
     found: list[Published] = []
     for name, digits in item.digests.items():
-        kind, length = _KINDS.get(name, (None, 0))
-        if kind is None or len(digits) != 2 * length:
+        kind = _KINDS.get(name)
+        if kind is None or len(digits) != 2 * DIGEST_BYTES[kind]:
             continue
         try:
             found.append(Published(kind, bytes.fromhex(digits)))

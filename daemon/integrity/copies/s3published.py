@@ -13,22 +13,22 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from integrity.copies.protocol import Kind, Published
+from integrity.copies.protocol import DIGEST_BYTES, Kind, Published
 
 MOST_PARTS: Final = 10_000  # of an upload, says S3
 
 _ETAG = re.compile(r"([0-9a-f]{32})(?:-([1-9][0-9]{0,4}))?")
 
 _CHECKSUMS = {
-    "CRC64NVME": (Kind.CRC64NVME, 8),
-    "CRC32C": (Kind.CRC32C, 4),
-    "CRC32": (Kind.CRC32, 4),
-    "SHA1": (Kind.SHA1, 20),
-    "SHA256": (Kind.SHA256, 32),
-    "SHA512": (Kind.SHA512, 64),
-    "MD5": (Kind.MD5, 16),
-    "XXHASH64": (Kind.XXH64, 8),
-    "XXHASH128": (Kind.XXH3_128, 16),
+    "CRC64NVME": Kind.CRC64NVME,
+    "CRC32C": Kind.CRC32C,
+    "CRC32": Kind.CRC32,
+    "SHA1": Kind.SHA1,
+    "SHA256": Kind.SHA256,
+    "SHA512": Kind.SHA512,
+    "MD5": Kind.MD5,
+    "XXHASH64": Kind.XXH64,
+    "XXHASH128": Kind.XXH3_128,
 }
 """S3's names of what an uploader can have an object checked with; XXHASH3, of 64 bits, is kept by nobody here."""
 
@@ -88,12 +88,12 @@ def _find_all(stated: Stated, bucket: str) -> Iterator[Published]:
         kinds.add(tag.kind)
         yield tag
     for name, text in _whole(stated):
-        kind, length = _CHECKSUMS[name]
-        value = _decode(text, length)
+        kind = _CHECKSUMS[name]
+        value = _decode(text, kind)
         if value is not None and kind not in kinds:
             kinds.add(kind)
             yield Published(kind, value)
-    noted = _decode(stated.uploader_md5, 16)
+    noted = _decode(stated.uploader_md5, Kind.MD5)
     if noted is not None and Kind.MD5 not in kinds:
         yield Published(Kind.MD5, noted)
 
@@ -105,9 +105,9 @@ def _whole(stated: Stated) -> Iterable[tuple[str, str]]:
     return ((name, text) for name, text in stated.checksums.items() if name in _CHECKSUMS and "-" not in text)
 
 
-def _decode(text: str, length: int) -> bytes | None:
+def _decode(text: str, kind: Kind) -> bytes | None:
     try:
         value = binascii.a2b_base64(text, strict_mode=True)
     except (binascii.Error, ValueError):
         return None
-    return value if len(value) == length else None
+    return value if len(value) == DIGEST_BYTES[kind] else None

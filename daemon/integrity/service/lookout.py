@@ -67,32 +67,29 @@ class Lookout:
         self._monotonic = monotonic
         self._lasts_s = lasts_s
         self._watcher = Watcher(self, monotonic=monotonic)
-        self._roots: Sequence[KeptRoot] = ()
+        self._roots: tuple[KeptRoot, ...] = ()
         self._blind_since: dict[bytes, float] = {}
         self._described: dict[bytes, tuple[RootSettings, bool, WatchedRoot]] = {}
         self._begun: set[tuple[bytes, bool]] = set()
         self._said: set[bytes] | None = None  # roots with a finding; None: not known yet
-        self._changed = threading.Condition()
-        self._is_called = True
+        self._called = threading.Event()
         self._is_over = False
         self._thread = threading.Thread(target=self._work, name="lookout", daemon=True)
 
     def start(self, roots: Sequence[KeptRoot]) -> None:
         """Begin to watch roots. Returns at once: the watches of a large tree take seconds."""
-        self._roots = roots
+        self._roots = tuple(roots)
         self._thread.start()
 
     def set_roots(self, roots: Sequence[KeptRoot]) -> None:
         """Watch these from now on; returns at once."""
-        with self._changed:
-            self._roots, self._is_called = roots, True
-            self._changed.notify()
+        self._roots = tuple(roots)
+        self._called.set()
 
     def end(self) -> None:
         """Have it end."""
-        with self._changed:
-            self._is_over = True
-            self._changed.notify()
+        self._is_over = True
+        self._called.set()
 
     def join(self, timeout_s: float) -> bool:
         """Wait for its end; say whether it came: a dead server may hold it up."""
@@ -124,20 +121,19 @@ class Lookout:
         self._hints.add_whole(root)
 
     def _work(self) -> None:
+        watched: tuple[KeptRoot, ...] | None = None
         while not self._is_over:
-            with self._changed:
-                if not self._is_called:
-                    self._changed.wait(TEND_S)
-                roots, is_called, self._is_called = self._roots, self._is_called, False
-            if self._is_over:
-                break
-            if is_called:
+            roots = self._roots
+            if roots is not watched:
+                watched = roots
                 self._watch(roots)
             self._watcher.tend()
             try:
                 self._say(roots)
             except AppError as error:
                 _log.error("watch_blind could not be written down: %s", error)
+            self._called.wait(TEND_S)
+            self._called.clear()
         self._watcher.close()
 
     def _watch(self, roots: Sequence[KeptRoot]) -> None:

@@ -49,8 +49,7 @@ class Mailman:
         self._catalog: Catalog | None = None
         self._delivery: Delivery | None = None
         self._used: Config | None = None  # by the delivery
-        self._changed = threading.Condition()
-        self._is_called = False
+        self._called = threading.Event()
         self._is_over = False
         self._thread = threading.Thread(target=self._deliver, name="mailman", daemon=True)
 
@@ -60,15 +59,12 @@ class Mailman:
 
     def call(self) -> None:
         """Say that there may be something new to tell."""
-        with self._changed:
-            self._is_called = True
-            self._changed.notify()
+        self._called.set()
 
     def end(self) -> None:
         """Have it end after what it is sending."""
-        with self._changed:
-            self._is_over = True
-            self._changed.notify()
+        self._is_over = True
+        self._called.set()
 
     def join(self, timeout_s: float) -> bool:
         """Wait for its end; say whether it came."""
@@ -81,7 +77,8 @@ class Mailman:
         try:
             while not self._is_over:
                 self._beat()
-                self._rest(self._make_round())
+                self._called.wait(self._make_round())
+                self._called.clear()  # before the next round, which sees all that it was called for
         finally:
             if self._catalog is not None:
                 self._catalog.close()
@@ -104,9 +101,3 @@ class Mailman:
             self._delivery = Delivery(self._catalog, config, channels, clock=self._clock, hostname=self._hostname)
             self._used = config
         return self._delivery
-
-    def _rest(self, duration_s: float) -> None:
-        with self._changed:
-            if not self._is_called and not self._is_over:
-                self._changed.wait(duration_s)
-            self._is_called = False
