@@ -40,6 +40,10 @@ class CopyRecord:
     created_at: int
     listed_at: int | None
 
+    def find_base(self, root: bytes) -> bytes:
+        """Make the absolute path of the folder that its top stands for from that of its root."""
+        return root.rstrip(b"/") + b"/" + self.prefix if self.prefix else root
+
 
 class CopyState(NamedTuple):
     """
@@ -78,8 +82,7 @@ def ensure_copy(
         values = {"root_id": root_id, "prefix": prefix, "name": name, "url": stored, "identity": identity}
         c.execute(sa.insert(copy).values(**values, has_bytes=int(has_bytes), created_at=now))
     elif (row.url, row.identity, row.has_bytes) != (stored, identity, has_bytes):
-        for table in (copy_file, copy_reading):
-            c.execute(sa.delete(table).where(table.c.copy_id == row.id))
+        _drop_said(c, row.id)
         values = {"url": stored, "identity": identity, "has_bytes": int(has_bytes), "listed_at": None}
         c.execute(sa.update(copy).where(copy.c.id == row.id).values(values))
     return _to_record(c.execute(sa.select(copy).where(*mine)).one())
@@ -135,11 +138,28 @@ def find_votes(c: sa.Connection, copy_id: CopyId) -> set[CopyVote]:
     return {read_word(CopyVote, row.vote) for row in c.execute(query.where(copy_file.c.copy_id == copy_id))}
 
 
+def count_states(c: sa.Connection, copy_id: CopyId) -> int:
+    """Count the files of which a copy said something."""
+    query = sa.select(sa.func.count()).select_from(copy_file).where(copy_file.c.copy_id == copy_id)
+    return int(c.execute(query).scalar_one())
+
+
+def remove_copy(c: sa.Connection, copy_id: CopyId) -> None:
+    """Forget a copy with all that it said; findings about it are for the caller."""
+    _drop_said(c, copy_id)
+    c.execute(sa.delete(copy).where(copy.c.id == copy_id))
+
+
 def drop_orphans(c: sa.Connection, copy_id: CopyId) -> None:
     """Forget what a copy said of files that are gone from the catalog."""
     for table in (copy_file, copy_reading):
         is_there = sa.exists().where(file.c.id == table.c.file_id)
         c.execute(sa.delete(table).where(table.c.copy_id == copy_id, ~is_there))
+
+
+def _drop_said(c: sa.Connection, copy_id: CopyId) -> None:
+    for table in (copy_file, copy_reading):
+        c.execute(sa.delete(table).where(table.c.copy_id == copy_id))
 
 
 def _to_record(row: sa.Row[Any]) -> CopyRecord:

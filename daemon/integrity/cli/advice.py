@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import NamedTuple
 
 from integrity.cli.paths import absolute, shell_path
@@ -20,9 +21,17 @@ class Step(NamedTuple):
 def next_steps(finding: Finding) -> list[Step]:
     """Say what can be done, best first."""
     own = [Step(finding.step, finding.command)] if finding.step else []
-    if finding.copy is not None and finding.kind is Kind.OVERDUE:
-        return own  # a scrub reads no copy
+    if finding.copy is not None and finding.path is None:
+        return own + _steps_of_copy(finding, finding.copy)  # none of those of its kind: a scrub reads no copy
     return own + _steps_of_kind(finding)
+
+
+def _steps_of_copy(finding: Finding, copy: str) -> list[Step]:
+    """Say what can be done about a copy as a whole."""
+    if finding.kind not in (Kind.COPY_UNREADABLE, Kind.OVERDUE):
+        return []
+    forgetting = f"integrity forget {shell_path(finding.root)} --copy {shlex.quote(copy)}"
+    return [Step("or, if it is gone for good (and out of the configuration), have it forgotten", forgetting)]
 
 
 def _steps_of_kind(finding: Finding) -> list[Step]:

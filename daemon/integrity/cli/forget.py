@@ -16,16 +16,27 @@ from integrity.errors import show_path
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, type=PATH, metavar="PATH...")
+@click.argument("paths", nargs=-1, type=PATH, metavar="PATH...")
+@click.option(
+    "--copy", metavar="COPY", help="Instead: this backup copy, a name or a URL (of PATH only, if one is given)."
+)
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @click.pass_obj
-def forget(session: Session, paths: tuple[bytes, ...], yes: bool) -> int:
+def forget(session: Session, paths: tuple[bytes, ...], copy: str | None, yes: bool) -> int:
     """
-    Take files or a root out of the catalog.
+    Take files, a root or a backup copy out of the catalog.
 
     The files themselves are not touched. What is still there is recorded as new by the next scan of its root, and what
     was known of it, damage included, does not count any more.
     """
+    if copy is not None:
+        return _forget_copy(session, copy, paths, is_yes=yes)
+    if not paths:
+        raise click.UsageError("name what to forget: PATH..., or --copy COPY")
+    return _forget_paths(session, paths, is_yes=yes)
+
+
+def _forget_paths(session: Session, paths: tuple[bytes, ...], *, is_yes: bool) -> int:
     from integrity.cli.words import count
 
     output = session.output
@@ -40,12 +51,35 @@ def forget(session: Session, paths: tuple[bytes, ...], yes: bool) -> int:
                 f"{show_path(one.path)}: {what}{count(one.files, 'file')}, {count(one.open_findings, 'open finding')}"
             )
         total = sum(one.files for one in plan)
-        confirm(f"Forget what is recorded of {count(total, 'file')}?", is_yes=yes)
+        confirm(f"Forget what is recorded of {count(total, 'file')}?", is_yes=is_yes)
         configured = {root.path for root in session.config.roots}
         for one in plan:
             forget_one(catalog, one, now=int(time.time()))
             output.give("forgotten", path_fields("path", one.path) | {"files": one.files})
             if one.path in configured and not one.target.prefix:
                 output.warn(f"{show_path(one.path)} is a [[root]] of the config: the next scan records it anew")
+    output.say("forgotten")
+    return ExitCode.OK
+
+
+def _forget_copy(session: Session, copy: str, paths: tuple[bytes, ...], *, is_yes: bool) -> int:
+    from integrity.cli.words import count
+
+    output = session.output
+    with session.open_catalog(writes=True) as catalog:
+        from integrity.jobs.forgetcopy import forget_copy, plan_forgetting_copy
+
+        plan = plan_forgetting_copy(catalog, copy, [real_path(path) for path in paths])
+        for one in plan:
+            output.say(
+                f"{one.record.name}, a copy of {show_path(one.base)}: what it said of {count(one.files, 'file')},"
+                f" {count(one.open_findings, 'open finding')}"
+            )
+        confirm("Forget what is recorded of this copy?", is_yes=is_yes)
+        for one in plan:
+            forget_copy(catalog, one, now=int(time.time()))
+            output.give("forgotten", path_fields("path", one.base) | {"copy": one.record.name, "files": one.files})
+        if any(configured.name == copy for configured in session.config.copies):
+            output.warn(f"{copy} is a [[copy]] of the config: the next comparison begins anew with it")
     output.say("forgotten")
     return ExitCode.OK

@@ -106,7 +106,7 @@ def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[So
         roots = {root.id: root for root in find_roots(connection)}
         known = find_copies(connection)
     for record in known:
-        base = _join(roots[record.root_id].path, record.prefix)
+        base = record.find_base(roots[record.root_id].path)
         if record.name not in names and is_inside(path, base.rstrip(b"/")):
             found.append(Source(record.name, record.url, base))
     return found
@@ -163,7 +163,7 @@ def _find_base(
     """Find what a copy was compared with before, if the paths lie in that."""
     by_id = {root.id: root for root in roots}
     for record in known:
-        base = _join(by_id[record.root_id].path, record.prefix)
+        base = record.find_base(by_id[record.root_id].path)
         if record.name == shown and all(is_inside(path, base.rstrip(b"/")) for path in paths):
             return base
     return None
@@ -200,7 +200,3 @@ def _refuse_overlap(source: Source) -> None:
         raise ConfigError(
             f"{show_path(copy)}: lies in {show_path(base)}, or the other way round; a copy has to be somewhere else"
         )
-
-
-def _join(root: bytes, prefix: bytes) -> bytes:
-    return root.rstrip(b"/") + b"/" + prefix if prefix else root
