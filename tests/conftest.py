@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +16,9 @@ from support.loopfs import LoopFS
 from support.machine import is_privileged, need_programs, need_root
 from support.namespaces import enter_private_mounts
 from support.preload import Shims
+
+if TYPE_CHECKING:
+    from support.s3box import S3Box
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -108,6 +112,31 @@ def faulty(tmp_path: Path) -> Iterator[FaultFS]:
     source.mkdir()
     with FaultFS(source) as fs:
         yield fs
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[S3Box]:
+    """Run moto."""
+    from support.s3box import open_s3
+
+    with open_s3("moto") as box:
+        yield box
+
+
+@pytest.fixture(scope="module")
+def versitygw() -> Iterator[S3Box]:
+    """Run versitygw."""
+    from support.s3box import open_s3
+
+    with open_s3("versitygw") as box:
+        yield box
+
+
+@pytest.fixture(params=["moto", "versitygw"])
+def s3_server(request: pytest.FixtureRequest) -> S3Box:
+    """Give each S3 server in turn."""
+    found: S3Box = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from integrity.copies.opening import open_copy
 from integrity.copies.protocol import Copy, Entry, Kind, Published, Trouble
 from integrity.copies.s3 import S3Copy
 from integrity.errors import ConfigError, CopyUnreachable, Unreadable, Unstable, Vanished
-from support.s3box import ACCESS, SECRET, SERVERS, S3Box, open_s3
+from support.s3box import ACCESS, SECRET, S3Box, open_s3
 
 MIB = 1 << 20
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
@@ -40,27 +40,6 @@ def _credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-credentials"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-
-
-@pytest.fixture(scope="module")
-def moto() -> Iterator[S3Box]:
-    """Run moto."""
-    with open_s3("moto") as box:
-        yield box
-
-
-@pytest.fixture(scope="module")
-def versitygw() -> Iterator[S3Box]:
-    """Run versitygw."""
-    with open_s3("versitygw") as box:
-        yield box
-
-
-@pytest.fixture(params=SERVERS)
-def box(request: pytest.FixtureRequest) -> S3Box:
-    """Give each server in turn."""
-    found: S3Box = request.getfixturevalue(request.param)
-    return found
 
 
 def open_prefix(box: S3Box, bucket: str, prefix: str = "", **options: int) -> S3Copy:
@@ -185,13 +164,13 @@ def make_bytes(size_bytes: int) -> bytes:
 
 
 @pytest.mark.parametrize("sizes", PARTS.values(), ids=PARTS.keys())
-def test_upload_in_parts_is_told_without_reading_it(box: S3Box, sizes: list[int]) -> None:
+def test_upload_in_parts_is_told_without_reading_it(s3_server: S3Box, sizes: list[int]) -> None:
     """The ETag that follows from the file and the parts' sizes is the one that the store states; no GET is made."""
-    bucket = box.make_bucket()
+    bucket = s3_server.make_bucket()
     data = make_bytes(sum(sizes))
     bounds = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
-    box.put_parts(bucket, "parts", [data[first:last] for first, last in pairwise(bounds)])
-    with open_prefix(box, bucket) as copy:
+    s3_server.put_parts(bucket, "parts", [data[first:last] for first, last in pairwise(bounds)])
+    with open_prefix(s3_server, bucket) as copy:
         (listed,) = copy.list()
         closer = copy.look_closer(b"parts")
         closest = copy.look_closer(b"parts", every_part=True)
@@ -208,7 +187,7 @@ def test_upload_in_parts_is_told_without_reading_it(box: S3Box, sizes: list[int]
     assert tag.value == hasher.digest()
     if len(set(sizes[:-1])) <= 1:
         assert list_parts(len(data), find(closer, Kind.MD5_OF_PARTS)) == parts
-    assert box.find_reads(bucket) == []
+    assert s3_server.find_reads(bucket) == []
 
 
 def find(entry: Entry, kind: Kind) -> Published:
@@ -217,27 +196,27 @@ def find(entry: Entry, kind: Kind) -> Published:
     return found
 
 
-def test_checksum_of_the_whole_object_is_told(box: S3Box) -> None:
+def test_checksum_of_the_whole_object_is_told(s3_server: S3Box) -> None:
     """Amazon's default is there for an upload in one piece and for one in parts, and is that of the bytes."""
-    bucket = box.make_bucket()
+    bucket = s3_server.make_bucket()
     data = make_bytes(11 * MIB)
-    box.put(bucket, "one", data, ChecksumAlgorithm="CRC64NVME")
+    s3_server.put(bucket, "one", data, ChecksumAlgorithm="CRC64NVME")
     pieces = [data[: 6 * MIB], data[6 * MIB :]]
-    box.put_parts(bucket, "parts", pieces, ChecksumAlgorithm="CRC64NVME", ChecksumType="FULL_OBJECT")
-    with open_prefix(box, bucket) as copy:
+    s3_server.put_parts(bucket, "parts", pieces, ChecksumAlgorithm="CRC64NVME", ChecksumType="FULL_OBJECT")
+    with open_prefix(s3_server, bucket) as copy:
         for path in (b"one", b"parts"):
             closer = copy.look_closer(path)
             assert isinstance(closer, Entry)
             expected = checksums.crc64nvme(data).to_bytes(8, "big")
             assert Published(Kind.CRC64NVME, expected) == find(closer, Kind.CRC64NVME)
-    assert box.find_reads(bucket) == []
+    assert s3_server.find_reads(bucket) == []
 
 
-def test_other_checksums_are_told(box: S3Box) -> None:
+def test_other_checksums_are_told(s3_server: S3Box) -> None:
     """What the uploader had the store check stands beside the ETag."""
-    bucket = box.make_bucket()
-    box.put(bucket, "sha", b"bytes", ChecksumAlgorithm="SHA256")
-    with open_prefix(box, bucket) as copy:
+    bucket = s3_server.make_bucket()
+    s3_server.put(bucket, "sha", b"bytes", ChecksumAlgorithm="SHA256")
+    with open_prefix(s3_server, bucket) as copy:
         closer = copy.look_closer(b"sha")
     assert isinstance(closer, Entry)
 
@@ -259,16 +238,16 @@ def test_etag_of_an_encrypted_object_is_no_digest(moto: S3Box) -> None:
     assert Kind.MD5 in {published.kind for published in plain.published}
 
 
-def test_md5_that_rclone_notes_is_told(box: S3Box) -> None:
+def test_md5_that_rclone_notes_is_told(s3_server: S3Box) -> None:
     """What rclone keeps is the MD5 of the whole file, beside an upload in parts."""
-    bucket = box.make_bucket()
+    bucket = s3_server.make_bucket()
     noted = base64.b64encode(hashlib.md5(b"bytes").digest()).decode()
-    client = box.client
+    client = s3_server.client
     upload = client.create_multipart_upload(Bucket=bucket, Key="x", Metadata={"md5chksum": noted})["UploadId"]
     tag = client.upload_part(Bucket=bucket, Key="x", UploadId=upload, PartNumber=1, Body=b"bytes")["ETag"]
     parts = {"Parts": [{"PartNumber": 1, "ETag": tag}]}
     client.complete_multipart_upload(Bucket=bucket, Key="x", UploadId=upload, MultipartUpload=parts)
-    with open_prefix(box, bucket) as copy:
+    with open_prefix(s3_server, bucket) as copy:
         closer = copy.look_closer(b"x")
     assert isinstance(closer, Entry)
 
@@ -293,21 +272,21 @@ def test_keys_that_are_no_paths_are_trouble(moto: S3Box) -> None:
     assert expected == {entry.path for entry in found if isinstance(entry, Trouble)}
 
 
-def test_empty_objects_that_stand_for_folders_are_left_out(box: S3Box) -> None:
+def test_empty_objects_that_stand_for_folders_are_left_out(s3_server: S3Box) -> None:
     """Consoles make one for each folder, also for the copy's own."""
-    bucket = box.make_bucket()
+    bucket = s3_server.make_bucket()
     for key in ("p/", "p/folder/", "p/folder/deep/"):
-        box.put(bucket, key)
-    box.put(bucket, "p/folder/file", b"")
-    with open_prefix(box, bucket, "p") as copy:
+        s3_server.put(bucket, key)
+    s3_server.put(bucket, "p/folder/file", b"")
+    with open_prefix(s3_server, bucket, "p") as copy:
         assert [b"folder/file"] == [entry.path for entry in copy.list()]
 
 
-def test_names_that_s3_can_not_carry_are_told(box: S3Box) -> None:
+def test_names_that_s3_can_not_carry_are_told(s3_server: S3Box) -> None:
     """A file of such a name is not missing over there: it can't be there."""
-    bucket = box.make_bucket()
-    box.put(bucket, "p/x")
-    with open_prefix(box, bucket, "p") as copy:
+    bucket = s3_server.make_bucket()
+    s3_server.put(bucket, "p/x")
+    with open_prefix(s3_server, bucket, "p") as copy:
         assert copy.find_name_fault(b"fine \xc3\xbc") is None
         assert "UTF-8" in str(copy.find_name_fault(b"bad\xff"))
         assert "longer" in str(copy.find_name_fault(b"x" * 1023))
@@ -333,33 +312,33 @@ def test_key_that_a_listing_can_not_show_is_trouble(versitygw: S3Box) -> None:
     assert sum(isinstance(entry, Trouble) for entry in found) == 2
 
 
-def test_reading_on_asks_for_large_pieces(box: S3Box) -> None:
+def test_reading_on_asks_for_large_pieces(s3_server: S3Box) -> None:
     """A file of 20 MiB that is read by the MiB takes a few questions, not twenty; a jump asks for what it needs."""
-    bucket = box.make_bucket()
+    bucket = s3_server.make_bucket()
     data = make_bytes(20 * MIB)
-    box.put(bucket, "large", data)
-    with open_prefix(box, bucket) as copy:
+    s3_server.put(bucket, "large", data)
+    with open_prefix(s3_server, bucket) as copy:
         file = copy.open(b"large")
         assert data == b"".join(file.read(at * MIB, MIB) for at in range(20))
-        asked = len(box.find_reads(bucket))
+        asked = len(s3_server.find_reads(bucket))
         assert data[5 * MIB : 5 * MIB + 9] == file.read(5 * MIB, 9)
         file.close()
 
     assert asked == 4
-    assert len(box.find_reads(bucket)) == 5
+    assert len(s3_server.find_reads(bucket)) == 5
 
 
-def test_object_that_is_replaced_while_it_is_read_is_unstable(box: S3Box) -> None:
+def test_object_that_is_replaced_while_it_is_read_is_unstable(s3_server: S3Box) -> None:
     """No bytes of two versions are ever mixed."""
-    bucket = box.make_bucket()
-    box.put(bucket, "x", b"old bytes")
-    with open_prefix(box, bucket) as copy:
+    bucket = s3_server.make_bucket()
+    s3_server.put(bucket, "x", b"old bytes")
+    with open_prefix(s3_server, bucket) as copy:
         file = copy.open(b"x")
         assert file.read(0, 3) == b"old"
-        box.put(bucket, "x", b"new bytes")
+        s3_server.put(bucket, "x", b"new bytes")
         with pytest.raises(Unstable, match="replaced"):
             file.read(3, 3)
-        box.client.delete_object(Bucket=bucket, Key="x")
+        s3_server.client.delete_object(Bucket=bucket, Key="x")
         with pytest.raises(Vanished, match="no such object"):
             file.read(3, 3)
         file.close()
@@ -452,11 +431,11 @@ def test_server_that_goes_away_ends_the_listing_with_an_error() -> None:
             pass
 
 
-def test_prefix_without_objects_is_unreachable(box: S3Box) -> None:
+def test_prefix_without_objects_is_unreachable(s3_server: S3Box) -> None:
     """A prefix that is mistyped does not make every file missing."""
-    bucket = box.make_bucket()
-    box.put(bucket, "here/x")
-    with pytest.raises(CopyUnreachable, match="nothing is stored there"), open_prefix(box, bucket, "her"):
+    bucket = s3_server.make_bucket()
+    s3_server.put(bucket, "here/x")
+    with pytest.raises(CopyUnreachable, match="nothing is stored there"), open_prefix(s3_server, bucket, "her"):
         pass
 
 

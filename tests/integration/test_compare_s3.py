@@ -7,10 +7,11 @@ import hashlib
 import os
 import random
 import shlex
+import signal
 import subprocess
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,41 +25,16 @@ from support.cli import Box, Completed, make_command
 from support.loopfs import LoopFS
 from support.machine import need_programs
 from support.packages import hide_package
-from support.planted import plant
+from support.planted import age, plant
 from support.proc import measure
+from support.repairs import damage
 from support.results import kinds_by_name, messages, tallies
-from support.s3box import ACCESS, SECRET, SERVERS, S3Box, open_s3
+from support.running import Running
+from support.s3box import CLIENT_ENV, SECRET, S3Box, open_s3
+from support.smtpsink import SilentServer
 from support.strangestore import Stated, StrangeStore
 
 MIB = 1 << 20
-ENV = {
-    "AWS_ACCESS_KEY_ID": ACCESS,
-    "AWS_SECRET_ACCESS_KEY": SECRET,
-    "AWS_CONFIG_FILE": os.devnull,
-    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-    "AWS_EC2_METADATA_DISABLED": "true",
-}
-
-
-@pytest.fixture(scope="module")
-def moto() -> Iterator[S3Box]:
-    """Run moto."""
-    with open_s3("moto") as box:
-        yield box
-
-
-@pytest.fixture(scope="module")
-def versitygw() -> Iterator[S3Box]:
-    """Run versitygw."""
-    with open_s3("versitygw") as box:
-        yield box
-
-
-@pytest.fixture(params=SERVERS)
-def server(request: pytest.FixtureRequest) -> S3Box:
-    """Give each server in turn."""
-    found: S3Box = request.getfixturevalue(request.param)
-    return found
 
 
 class Pair:
@@ -67,7 +43,7 @@ class Pair:
     def __init__(self, integrity: Box, server: S3Box, root: Path) -> None:
         self.integrity, self.server, self.root = integrity, server, root
         self.bucket = server.make_bucket()
-        self.env = dict(ENV)
+        self.env = dict(CLIENT_ENV)
         root.mkdir(exist_ok=True)
 
     def make(self, name: str, size_bytes: int) -> bytes:
@@ -115,9 +91,9 @@ class Pair:
 
 
 @pytest.fixture
-def pair(integrity: Box, server: S3Box, tmp_path: Path) -> Pair:
+def pair(integrity: Box, s3_server: S3Box, tmp_path: Path) -> Pair:
     """Make an empty root and an empty bucket, of each kind of server."""
-    return Pair(integrity, server, tmp_path / "root")
+    return Pair(integrity, s3_server, tmp_path / "root")
 
 
 # -- nothing is downloaded --------------------------------------------------------------------------------------------
@@ -259,7 +235,7 @@ def test_checksum_outweighs_an_etag_that_is_none(integrity: Box, tmp_path: Path,
             stated = {f"x-amz-checksum-{kind}": b64(compute(data if "good" in name else data[::-1]))}
             objects[f"backup/{name}"] = Stated(len(data), hashlib.md5(name.encode()).hexdigest(), header | stated)
     with StrangeStore(objects) as store:
-        done = compare_strange(integrity, root, store, ENV, expect=1)
+        done = compare_strange(integrity, root, store, CLIENT_ENV, expect=1)
 
     assert {f"other {kind}": "copy_differs" for kind in CHECKSUMS} == kinds_by_name(done)
     assert {"verified": len(CHECKSUMS), "damaged": len(CHECKSUMS)} == tallies(done)
@@ -282,7 +258,7 @@ def test_encrypted_object_without_checksum_is_not_comparable(integrity: Box, tmp
         "backup/noted": Stated(5000, "3" * 32 + "-2", kms | {"x-amz-meta-md5chksum": noted}),
     }
     with StrangeStore(objects) as store:
-        done = compare_strange(integrity, root, store, ENV, expect=3)
+        done = compare_strange(integrity, root, store, CLIENT_ENV, expect=3)
 
     assert {"verified": 1, "skipped": 3} == tallies(done)
     (finding,) = done.findings
@@ -301,10 +277,10 @@ def test_crc32c_needs_its_package(integrity: Box, tmp_path: Path) -> None:
         "x-amz-checksum-crc32c": b64(CHECKSUMS["crc32c"](b"x" * 5000)),
     }
     with StrangeStore({"backup/x": Stated(5000, "0" * 32, header)}) as store:
-        done = compare_strange(integrity, root, store, ENV | hide_package(tmp_path, "google_crc32c"), expect=3)
+        done = compare_strange(integrity, root, store, CLIENT_ENV | hide_package(tmp_path, "google_crc32c"), expect=3)
         assert {"skipped": 1} == tallies(done)
         assert "pip install 'integrity[s3]'" in messages(done)
-        assert {"verified": 1} == tallies(compare_strange(integrity, root, store, ENV, expect=0))
+        assert {"verified": 1} == tallies(compare_strange(integrity, root, store, CLIENT_ENV, expect=0))
 
 
 def test_boto3_is_asked_for(integrity: Box, tmp_path: Path) -> None:
@@ -468,6 +444,34 @@ def test_store_that_can_not_be_asked_makes_nothing_missing(pair: Pair) -> None:
     assert_no_secret(pair, *runs)
 
 
+@pytest.mark.parametrize(
+    "command", [["compare", "{root}", "--with"], ["repair", "{root}/x", "--from"]], ids=["compare", "repair"]
+)
+def test_store_that_says_nothing_holds_up_nobody_who_wants_to_end(
+    integrity: Box, tmp_path: Path, command: list[str]
+) -> None:
+    """It is waited for, for minutes; SIGTERM ends that at once, and leaves the file as it was."""
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "x").write_bytes(bytes(5000))
+    age(root / "x")
+    integrity.run("scan", root, expect=0)
+    damage(root / "x", 1234)
+    integrity.run("scrub", root, expect=1)
+    before = (root / "x").read_bytes()
+    with SilentServer() as server:
+        words = [word.format(root=root) for word in command]
+        url = f"s3://bucket/backup?endpoint=http://127.0.0.1:{server.port}"
+        with Running(integrity, *words, url, env=CLIENT_ENV) as running:
+            server.wait_for_client()
+            running.signal(signal.SIGTERM)
+            done = running.finish(10)
+
+    assert 130 == done.code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert before == (root / "x").read_bytes()
+
+
 def test_server_that_is_down_is_a_finding_until_it_is_back(integrity: Box, tmp_path: Path) -> None:
     """And the command that the findings give works as it stands: the endpoint is kept with the copy."""
     with open_s3("moto") as server:
@@ -526,7 +530,7 @@ def test_memory_does_not_grow_with_the_bucket(integrity: Box, tmp_path: Path) ->
     for objects in (recorded, recorded | other):
         with StrangeStore(objects) as store:
             command = ["--json", "compare", root, "--with", "s3://bucket/backup", "--endpoint", store.endpoint]
-            cost = measure(make_command(*command), env=integrity.environment | ENV)
+            cost = measure(make_command(*command), env=integrity.environment | CLIENT_ENV)
             assert 0 == cost.code
             costs.append(cost)
     assert -(-len(objects) // 1000) + 1 == store.asked["LIST"]

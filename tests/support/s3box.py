@@ -29,7 +29,15 @@ from botocore.config import Config
 from support.waiting import wait_until
 
 ACCESS, SECRET = "test-access", "test-secret-never-shown"
-SERVERS = ("moto", "versitygw")
+CLIENT_ENV = {
+    "AWS_ACCESS_KEY_ID": ACCESS,
+    "AWS_SECRET_ACCESS_KEY": SECRET,
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+"""Lets the AWS chain find the servers' credentials and nothing of this machine's."""
+
 _GO_BIN = Path.home() / "go" / "bin"
 _numbers = itertools.count()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -49,6 +49,7 @@ class S3Copy:
         self._address = parse_address(url, endpoint)
         self._timeout_s = timeout_s
         self._attempts = attempts
+        self._is_asked: Callable[[], bool] = lambda: False
         self._entered: Store | None = None
 
     @property
@@ -56,9 +57,13 @@ class S3Copy:
         """Show its URL; there is no secret in it."""
         return self._address.shown
 
+    def interrupt_when(self, is_asked: Callable[[], bool]) -> None:
+        """Have all waiting end; see ``Interruptible``."""
+        self._is_asked = is_asked
+
     def __enter__(self) -> Self:
         """Connect; a prefix under which nothing lies is taken for the wrong one, as an empty folder is (R5)."""
-        store = Store(self._address, timeout_s=self._timeout_s, attempts=self._attempts)
+        store = Store(self._address, timeout_s=self._timeout_s, attempts=self._attempts, is_asked=self._is_asked)
         try:
             self._refuse_empty(store)
         except BaseException:

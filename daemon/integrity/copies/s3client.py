@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Final, NamedTuple, NoReturn, Protocol, cast
 from urllib.parse import unquote_to_bytes
@@ -26,6 +26,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
+from integrity.copies.askthread import AskThread
 from integrity.copies.s3address import Address
 from integrity.copies.s3published import Stated
 from integrity.errors import CopyUnreachable, Unreadable, Unstable, Vanished, show_path
@@ -94,13 +95,21 @@ class Store:
         address: of the bucket.
         timeout_s: how long the store may be silent.
         attempts: how often a question is asked if the store is overloaded or a connection breaks.
+        is_asked: says whether all waiting is to end; then each question raises ReadInterrupted.
 
     Attributes:
         encodes_keys: listings can name all keys. Some stores ignore that they are asked to, and what XML can't hold
             comes as something else.
     """
 
-    def __init__(self, address: Address, *, timeout_s: float = TIMEOUT_S, attempts: int = ATTEMPTS) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        attempts: int = ATTEMPTS,
+        is_asked: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._address = address
         self._shown = address.shown
         self.encodes_keys = True
@@ -112,9 +121,11 @@ class Store:
             raise CopyUnreachable(f"{self._shown}: the AWS configuration has no such profile; correct it") from error
         except (BotoCoreError, ValueError) as error:
             raise CopyUnreachable(f"{self._shown}: {_say(error)}; correct the URL or the AWS configuration") from error
+        self._thread = AskThread("s3", is_asked)
 
     def close(self) -> None:
         """Close all connections; may be called twice."""
+        self._thread.close()
         self._client.close()
 
     def list_page(self, prefix: bytes, token: str | None = None, *, most: int = PAGE_KEYS) -> Page:
@@ -134,7 +145,7 @@ class Store:
         if token is not None:
             options["ContinuationToken"] = token
         try:
-            answer = self._client.list_objects_v2(**options)
+            answer = self._thread.ask(lambda: self._client.list_objects_v2(**options))
         except _FAILURES as error:
             self._refuse_all(error)
         self.encodes_keys = answer.get("EncodingType") == "url"
@@ -160,7 +171,7 @@ class Store:
         if part is not None:
             options["PartNumber"] = part
         try:
-            answer = self._client.head_object(**options)
+            answer = self._thread.ask(lambda: self._client.head_object(**options))
         except _FAILURES as error:
             self._refuse_one(key, error)
         return _make_stated(answer)
@@ -180,9 +191,8 @@ class Store:
             "IfMatch": f'"{etag}"',
         }
         try:
-            with closing(cast("_Body", self._client.get_object(**options)["Body"])) as body:
-                # One byte more would come from a store that does not care for ranges.
-                data = body.read(length + 1)
+            # One byte more would come from a store that does not care for ranges.
+            data = self._thread.ask(lambda: self._read(options, length + 1))
         except _FAILURES as error:
             self._refuse_one(key, error)
         if len(data) != length:
@@ -192,6 +202,10 @@ class Store:
                 errno=errno.EIO,
             )
         return data
+
+    def _read(self, options: Mapping[str, str | int], length: int) -> bytes:
+        with closing(cast("_Body", self._client.get_object(**options)["Body"])) as body:
+            return body.read(length)
 
     def _show(self, key: bytes) -> str:
         return f"{self._shown}: {show_path(key)}"

@@ -23,7 +23,7 @@ from integrity.catalog.copies import CopyRecord, CopyState
 from integrity.catalog.copylist import CompareRow, digest_stated
 from integrity.catalog.recording import Verified
 from integrity.catalog.rows import FileRecord
-from integrity.copies.protocol import Copy, Interruptible
+from integrity.copies.protocol import Copy
 from integrity.copies.tree import TreeCopy
 from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
 from integrity.files.opening import stat_beneath
@@ -72,11 +72,9 @@ def compare_root(run: RootRun, source: Source, options: CompareOptions, compared
     limit = Limit(run, until=until, until_bytes=options.byte_limit)
     try:
         base = _find_base(run, source)
-        opened = source.open(Below(run.excludes, base) if base else run.excludes)
-        if isinstance(opened, Interruptible):
-            # also to make room: somebody else may wait for the root
-            opened.interrupt_when(lambda: run.context.stop.is_set() or run.context.rest.is_set())
-        with opened as copy:
+        excludes = Below(run.excludes, base) if base else run.excludes
+        # Also to make room: somebody else may wait for the root.
+        with source.open(excludes, lambda: run.context.stop.is_set() or run.context.rest.is_set()) as copy:
             _refuse(run, copy, base, options)
             is_other = _is_other(run, source, copy, base)
             listing = CopyListing(run, copy, base, is_other=is_other)

@@ -8,7 +8,7 @@ is a copy of the folder that is named with it, as in ``diff -r FOLDER COPY``.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -16,6 +16,7 @@ from urllib.parse import quote
 from integrity.catalog.copies import CopyRecord, find_copies
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.copies.opening import open_copy
+from integrity.copies.protocol import Interruptible
 from integrity.errors import ConfigError, show_path
 from integrity.jobs.targets import is_inside
 
@@ -48,17 +49,21 @@ class Source:
         """Name the folder or file on this machine that it is; None for other kinds."""
         return os.fsencode(self.url) if self.url.startswith("/") else None
 
-    def open(self, excludes: Excludes | None = None) -> Copy:
+    def open(self, excludes: Excludes | None = None, is_asked: Callable[[], bool] | None = None) -> Copy:
         """
         Make the copy; entering it connects.
 
         Args:
             excludes: of the root, to be left out of a mounted copy as well.
+            is_asked: says whether all waiting for it is to end with ReadInterrupted.
 
         Raises:
             ConfigError: an extra is missing, or the URL can't be used.
         """
-        return open_copy(self.url, root=self.base, excludes=excludes)
+        copy = open_copy(self.url, root=self.base, excludes=excludes)
+        if is_asked is not None and isinstance(copy, Interruptible):
+            copy.interrupt_when(is_asked)
+        return copy
 
 
 def find_source(

@@ -113,7 +113,7 @@ def repair(
     summary = RepairSummary()
     warn = _Warner(context)
     sources = dict.fromkeys(source for one in wanted for source in one.sources)
-    with Lenders(list(sources), warn) as lenders:
+    with Lenders(list(sources), warn, context.stop.is_set) as lenders:
         for root_path in dict.fromkeys(one.target.root.path for one in wanted):
             mine = [one for one in wanted if one.target.root.path == root_path]
             was_run = False

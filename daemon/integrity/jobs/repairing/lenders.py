@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from integrity.copies.tree import TreeCopy
-from integrity.errors import ConfigError, CopyUnreachable, ReadError, Vanished
+from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted, Vanished
 from integrity.files.opening import stat_beneath
 from integrity.jobs.comparing.sources import Source, place_in_copy
 from integrity.jobs.targets import is_inside
@@ -31,12 +31,15 @@ class Lender:
         trouble: why it can't be reached (any more); None while it can.
     """
 
-    def __init__(self, source: Source, stack: ExitStack, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, source: Source, stack: ExitStack, warn: Callable[[str], None], is_asked: Callable[[], bool]
+    ) -> None:
         self.source = source
         self.name = source.name
         self.trouble: str | None = None
         self._stack = stack
         self._warn = warn
+        self._is_asked = is_asked
         self._copy: Copy | None = None
 
     def covers(self, path: bytes) -> bool:
@@ -51,7 +54,7 @@ class Lender:
             path: absolute, of the file.
 
         Raises:
-            ReadError: it can't be had.
+            ReadError: it can't be had; ReadInterrupted.
             CopyUnreachable: the copy can't be reached; it was told.
         """
         copy = self._enter()
@@ -79,7 +82,7 @@ class Lender:
             raise CopyUnreachable(self.trouble)
         if self._copy is None:
             try:
-                self._copy = self._stack.enter_context(self.source.open())
+                self._copy = self._stack.enter_context(self.source.open(is_asked=self._is_asked))
             except (CopyUnreachable, ConfigError) as error:
                 self.lost(error)
                 raise CopyUnreachable(str(error)) from error
@@ -93,11 +96,12 @@ class Lenders:
     Args:
         sources: in the order in which they are asked.
         warn: is told of each that can't be reached.
+        is_asked: says whether all waiting is to end with ReadInterrupted.
     """
 
-    def __init__(self, sources: Sequence[Source], warn: Callable[[str], None]) -> None:
+    def __init__(self, sources: Sequence[Source], warn: Callable[[str], None], is_asked: Callable[[], bool]) -> None:
         self._stack = ExitStack()
-        self._all = {source: Lender(source, self._stack, warn) for source in sources}
+        self._all = {source: Lender(source, self._stack, warn, is_asked) for source in sources}
 
     def for_file(self, path: bytes, sources: Sequence[Source]) -> BlockSource:
         """Give what lends the blocks of one file, of this absolute path; its caller closes it."""
@@ -170,6 +174,8 @@ class BlockSource:
             return None
         try:
             return file.read(index * expected.block_size_bytes, expected.length(index))
+        except ReadInterrupted:
+            raise
         except ReadError as error:
             self.troubles[lender.name] = str(error)
         except CopyUnreachable as error:
@@ -183,6 +189,8 @@ class BlockSource:
             return file
         try:
             file = self._files[lender.name] = lender.open(self._path)
+        except ReadInterrupted:
+            raise
         except (ReadError, CopyUnreachable) as error:
             self._closed.add(lender.name)
             self.troubles[lender.name] = str(error)

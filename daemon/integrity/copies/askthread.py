@@ -1,0 +1,60 @@
+"""Questions that can't be interrupted, asked in a thread of their own: who waits for the answer can be."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from queue import SimpleQueue
+from typing import TypeVar
+
+from integrity.errors import ReadInterrupted
+
+T = TypeVar("T")
+
+_LOOK_S = 0.2
+
+
+class AskThread:
+    """
+    Asks one question at a time for whoever calls; used by one thread at a time.
+
+    Args:
+        name: of the thread, for debuggers.
+        is_asked: asked several times a second whether the waiting is to end.
+    """
+
+    def __init__(self, name: str, is_asked: Callable[[], bool]) -> None:
+        self._is_asked = is_asked
+        self._questions: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        # A daemon: what hangs in the network must not keep the program from ending.
+        threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    def ask(self, question: Callable[[], T]) -> T:
+        """
+        Return what a question returns, or raise what it raises.
+
+        Raises:
+            ReadInterrupted: the waiting was to end. The question is left to itself, and nothing may be asked any more.
+        """
+        answer: Future[T] = Future()
+        self._questions.put(lambda: _answer(question, answer))
+        while not wait([answer], _LOOK_S).done:
+            if self._is_asked():
+                raise ReadInterrupted("waiting for an answer was interrupted")
+        return answer.result()
+
+    def close(self) -> None:
+        """Have the thread end after what it is asking; returns at once."""
+        self._questions.put(None)
+
+    def _work(self) -> None:
+        while (question := self._questions.get()) is not None:
+            question()
+
+
+def _answer(question: Callable[[], T], answer: Future[T]) -> None:
+    try:
+        answer.set_result(question())
+    except BaseException as error:  # noqa: BLE001  raised again where it is waited for
+        answer.set_exception(error)
