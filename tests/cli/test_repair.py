@@ -205,11 +205,12 @@ def test_changed_file_of_an_archive(integrity: Box, tmp_path: Path) -> None:
 
 
 def test_file_that_is_gone_from_an_archive(integrity: Box, tmp_path: Path) -> None:
-    """It is made anew with its recorded time and the copy's mode; its folder has to be there."""
+    """It is made anew with its recorded time and the copy's mode, and so is its folder."""
     root = tmp_path / "root"
     integrity.configure(f'{CONFIG}[[root]]\npath = "{root}"\npolicy = "archive"\n')
     make(integrity, tmp_path)
     (tmp_path / "copy/a b").chmod(0o640)
+    (tmp_path / "copy/sub").chmod(0o750)
     before = (root / "a b").stat().st_mtime_ns
     (root / "a b").unlink()
     (root / "sub/c").unlink()
@@ -217,14 +218,16 @@ def test_file_that_is_gone_from_an_archive(integrity: Box, tmp_path: Path) -> No
     (root / "other").write_bytes(b"the root is not empty")
     integrity.run("scan", root, expect=1)
 
-    done = integrity.run("repair", root, "--from", tmp_path / "copy", "--apply", expect=1)
+    planned = integrity.run("repair", root, "--from", tmp_path / "copy", expect=0)
+    assert f"the folder {root}/sub is gone, and is made anew\n" in planned.stdout
+    assert not (root / "sub").exists()
+    integrity.run("repair", root, "--from", tmp_path / "copy", "--apply", expect=0)
 
-    assert f"mkdir -p {root}/sub" in done.stdout
     assert GOOD == (root / "a b").read_bytes()
+    assert b"whole" == (root / "sub/c").read_bytes()
+    assert 0o40750 == (root / "sub").stat().st_mode
     assert (before, 0o100640) == ((root / "a b").stat().st_mtime_ns, (root / "a b").stat().st_mode)
     assert not leftovers(root)
-    (root / "sub").mkdir()
-    integrity.run("repair", root, "--from", tmp_path / "copy", "--apply", expect=0)
     integrity.run("scan", root, expect=0)
     integrity.run("findings", expect=0)
 

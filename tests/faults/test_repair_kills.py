@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -55,9 +56,9 @@ class Scene:
     used: int = 0
 
 
-def make_scene(box: Box, folder: Path, size: int, *, links: int = 1, is_gone: bool = False) -> Scene:
-    """Record ``size`` files with ``links`` names each, damage them all in one block, and have that found."""
-    policy = f'[[root]]\npath = "{folder / "root"}"\npolicy = "archive"\n' if is_gone else ""
+def make_scene(box: Box, folder: Path, size: int, *, links: int = 1, gone: str = "") -> Scene:
+    """Record ``size`` files with ``links`` names each; damage all in one block, or take them (or folders) away."""
+    policy = f'[[root]]\npath = "{folder / "root"}"\npolicy = "archive"\n' if gone else ""
     box.configure(CONFIG + policy)
     scene = Scene(box, folder / "root", folder / "copy", None)
     scene.copy.mkdir()
@@ -76,15 +77,16 @@ def make_scene(box: Box, folder: Path, size: int, *, links: int = 1, is_gone: bo
     with context_of(box) as context:
         runner.scan(context, (os.fsencode(scene.root),), ScanOptions())
         for names in scene.names:
-            if is_gone:
+            if gone == "folder":
+                shutil.rmtree(names[0].parent)
+            elif gone:
                 names[0].unlink()
             else:
                 damage(names[0], BLOCK + 5)
-        if not is_gone:
+        if not gone:
             scene.damaged = scene.names[0][0].read_bytes()
         (scene.root / "other.bin").write_bytes(b"keeps the root from being empty")
-        run = runner.scan if is_gone else None
-        if run is not None:
+        if gone:
             runner.scan(context, (os.fsencode(scene.root),), ScanOptions())
         else:
             runner.scrub(context, (os.fsencode(scene.root),), ScrubOptions())
@@ -119,7 +121,8 @@ def kill_at_each_step(scene: Scene, calls: Sequence[str], *options: str, has_exc
 
 def check_recovered(scene: Scene, names: Sequence[Path], context: Context, *, is_discarded: bool) -> None:
     """After the next run on the root, whatever it is, all is whole and nothing is lost or left lying about."""
-    runner.scan(context, (os.fsencode(names[0].parent),), ScanOptions())
+    folder = names[0].parent if names[0].parent.exists() else names[0].parents[1]
+    runner.scan(context, (os.fsencode(folder),), ScanOptions())
     contents = {name.read_bytes() if name.exists() else None for name in names}
     assert len(contents) == 1, names
     assert contents <= {GOOD, scene.damaged}, names
@@ -177,8 +180,9 @@ def test_repair_of_a_file_with_names_that_is_killed_at_any_step(
 
 @pytest.mark.root("strace")
 @pytest.mark.timeout(900)
-def test_repair_of_a_file_that_is_gone_that_is_killed_at_any_step(integrity: Box, tmp_path: Path) -> None:
-    """It is there, whole, or not there; nothing is left of an attempt."""
-    scene = make_scene(integrity, tmp_path, 80, is_gone=True)
+@pytest.mark.parametrize("gone", ["file", "folder"])
+def test_repair_of_a_file_that_is_gone_that_is_killed_at_any_step(integrity: Box, tmp_path: Path, gone: str) -> None:
+    """It is there, whole, or not there; nothing is left of an attempt but, perhaps, its empty folder."""
+    scene = make_scene(integrity, tmp_path, 80, gone=gone)
     kill_at_each_step(scene, STEPS)
     assert scene.points > 12

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from integrity.config import load_config
 from integrity.jobs.context import Context
-from integrity.jobs.repairing.job import Done, RepairOptions, RepairSummary, repair
+from integrity.jobs.repairing.applying import Done
+from integrity.jobs.repairing.job import RepairOptions, RepairSummary, repair
 from integrity.jobs.repairing.plan import FilePlan
 from integrity.jobs.repairing.wanted import find_wanted
 from support import AnyPath
@@ -23,7 +24,7 @@ KIB = 1024
 BLOCK = 64 * KIB
 CONFIG = '[defaults]\nblock_size = "64KiB"\n'
 
-RENAMES = ("rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat")
+RENAMES = ("rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat", "mkdir", "mkdirat", "rmdir")
 STEPS = (*RENAMES, "fsync", "fdatasync", "ftruncate", "fchmod", "fchown", "utimensat", "fsetxattr", "fremovexattr")
 """What changes something on a disk, or brings it there, but for writing bytes."""
 

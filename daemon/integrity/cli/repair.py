@@ -16,8 +16,9 @@ from integrity.cli.session import Session
 from integrity.errors import show_path
 
 if TYPE_CHECKING:
+    from integrity.jobs.repairing.applying import Done
     from integrity.jobs.repairing.expected import Expected
-    from integrity.jobs.repairing.job import Done, RepairSummary
+    from integrity.jobs.repairing.job import RepairSummary
     from integrity.jobs.repairing.plan import FilePlan
 
 _RUNS_SHOWN = 20
@@ -197,6 +198,8 @@ def _describe_deed(plan: FilePlan, *, applies: bool) -> Iterator[str]:
     yield "  --apply    makes the whole file beside this one, verifies all of it from the disk, then exchanges the two"
     if plan.look is None:
         yield "             it gets the owner of its folder and its recorded time of modification"
+        for gone in plan.folders[:1]:
+            yield f"             the folder {show_path(absolute(plan.root, gone.path))} is gone, and is made anew"
         return
     yield "             owner, mode, ACL, extended attributes and times stay as they are"
     from integrity.jobs.repairing.names import name_kept
@@ -225,6 +228,7 @@ def _plan_object(plan: FilePlan) -> JsonObject:
         "missing_blocks": list(plan.missing),
         "copies_asked": list(plan.asked),
         "troubles": [{"copy": copy, "message": message} for copy, message in plan.troubles],
+        "folders": [path_fields("path", absolute(plan.root, folder.path)) for folder in plan.folders],
         "names": [path_fields("path", absolute(plan.root, name)) for name in plan.names],
         "recorded_at": None if record is None else iso_time(record.recorded_at),
         "verified_at": None if record is None else iso_time(record.verified_at),

@@ -63,7 +63,7 @@ class Lender:
         return copy.open(place_in_copy(self.source, path))
 
     def find_mode(self, path: bytes) -> int | None:
-        """Tell the permission bits of the copy of a file; None where copies of this kind do not tell."""
+        """Tell the permission bits of the copy of a file or folder; None where copies of this kind do not tell."""
         if not isinstance(self._copy, TreeCopy):
             return None
         try:
@@ -149,9 +149,9 @@ class BlockSource:
                 return lender.name, data
         return None
 
-    def find_mode(self, name: str) -> int | None:
-        """Tell the permission bits of the file in one of the copies, if it tells."""
-        return next((lender.find_mode(self._path) for lender in self._lenders if lender.name == name), None)
+    def find_mode(self, name: str, path: bytes) -> int | None:
+        """Tell the permission bits that an absolute path has in one of the copies, if it tells."""
+        return next((lender.find_mode(path) for lender in self._lenders if lender.name == name), None)
 
     def close(self) -> None:
         """Close the files; the copies stay."""

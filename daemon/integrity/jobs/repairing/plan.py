@@ -20,9 +20,10 @@ from integrity.files.read import ReadMode
 from integrity.jobs.repairing.expected import Expected, load_expected
 from integrity.jobs.repairing.looking import Look, look_at
 from integrity.jobs.repairing.names import find_names
+from integrity.jobs.repairing.parents import NewFolder, find_gone_folders
 from integrity.jobs.repairing.standing import CONTESTED, find_refusal
 from integrity.model import CONTENT_FINDINGS, FindingKind
-from integrity.paths import absolute, shell_path
+from integrity.paths import absolute
 
 if TYPE_CHECKING:
     from integrity.files.buffers import Buffers
@@ -71,6 +72,7 @@ class FilePlan:
         others: records of its other names.
         asked: the names of the copies that were asked.
         mode: permission bits that a file that is gone gets; None: as its folder.
+        folders: that are gone with it, and are made for it.
         held: blocks that were fetched and verified, as far as there was room.
     """
 
@@ -88,6 +90,7 @@ class FilePlan:
     others: tuple[FileRecord, ...] = ()
     asked: tuple[str, ...] = ()
     mode: int | None = None
+    folders: tuple[NewFolder, ...] = ()
     held: dict[int, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -213,15 +216,18 @@ class Planner:
             return replace(draft, reason=f"something else stands there: {error}")
         if not set(draft.kinds) & (CONTENT_FINDINGS | {FindingKind.MISSING}):
             return replace(draft, reason="it is gone, and no finding says that it should not be: integrity scan")
-        folder = path.rpartition(b"/")[0]
         try:
-            stat_beneath(root_fd, folder)
-        except OSError:
-            made = absolute(self._run.root.path, folder)
-            return replace(draft, reason=f"its folder is gone, too; make it first: mkdir -p {shell_path(made)}")
+            gone = find_gone_folders(root_fd, path)
+        except OSError as failure:
+            return replace(draft, reason=f"its folder is gone, and something else stands there: {failure.strerror}")
         plan = self._ask(draft, expected, lenders)
-        mode = next((found for one in plan.mends if (found := lenders.find_mode(one.copy)) is not None), None)
-        return replace(plan, mode=mode)
+        folders = tuple(NewFolder(folder, self._find_mode(plan, lenders, folder)) for folder in gone)
+        return replace(plan, mode=self._find_mode(plan, lenders, path), folders=folders)
+
+    def _find_mode(self, plan: FilePlan, lenders: BlockSource, path: bytes) -> int | None:
+        """Ask the copies that lend for the permission bits of a file or folder."""
+        whole = absolute(self._run.root.path, path)
+        return next((mode for one in plan.mends if (mode := lenders.find_mode(one.copy, whole)) is not None), None)
 
     def _ask(self, draft: FilePlan, expected: Expected, lenders: BlockSource) -> FilePlan:
         """Fetch and verify each block that is needed."""

@@ -1,0 +1,259 @@
+"""
+Carry out the plan for one file: make the good file beside it, put it in its place, write that down.
+
+I1  The damaged file is exchanged only if nothing about it moved since it was looked at, which is after it was judged.
+I2  At each moment the file's name leads to the damaged file or to the good one (``placing``, ``recovery``).
+I3  The damaged file is removed only if that was asked for, and after the good one was verified in its place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from integrity.catalog.repairs import Repair, drop_repair, save_repair
+from integrity.errors import AppError, ReadError, RepairFailed, show_path
+from integrity.files.cloning import is_open_for_writing
+from integrity.files.opening import open_noatime, stat_beneath
+from integrity.files.stamps import witness_of
+from integrity.jobs.repairing.looking import require_unmoved
+from integrity.jobs.repairing.making import Made, Maker, explaining, require_same
+from integrity.jobs.repairing.names import make_id, make_place
+from integrity.jobs.repairing.parents import making_folders
+from integrity.jobs.repairing.placing import Folders, Placer, explaining_swap
+from integrity.jobs.repairing.recording import record_repaired
+from integrity.paths import absolute
+
+if TYPE_CHECKING:
+    from integrity.catalog.repairs import Place
+    from integrity.files.buffers import Buffers
+    from integrity.jobs.context import RootRun
+    from integrity.jobs.repairing.lenders import BlockSource
+    from integrity.jobs.repairing.plan import FilePlan
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """
+    What became of one file.
+
+    Args:
+        plan: for it.
+        is_repaired: it is what was recorded now.
+        kept: absolute path of the damaged file; None if there is none (any more).
+        message: why it failed; or what else is to be known.
+    """
+
+    plan: FilePlan
+    is_repaired: bool = False
+    kept: bytes | None = None
+    message: str = ""
+
+
+class Application:
+    """
+    Carry out one plan.
+
+    Args:
+        run: what it works on.
+        buffers: to read with.
+        plan: one that is repairable.
+        lenders: the copies of the file.
+        tick: takes bytes that were done, and says whether to go on.
+        discards: remove the damaged file in the end.
+    """
+
+    def __init__(
+        self,
+        run: RootRun,
+        buffers: Buffers,
+        plan: FilePlan,
+        lenders: BlockSource,
+        tick: Callable[[int], bool],
+        *,
+        discards: bool,
+    ) -> None:
+        self._run = run
+        self._discards = discards
+        self._plan = plan
+        self._lenders = lenders
+        self._maker = Maker(run, buffers, tick)
+        self._id = make_id()
+
+    def run(self) -> Done:
+        """
+        Do it.
+
+        Raises:
+            RepairFailed: it could not be done; the file is as it was, unless the message says otherwise.
+            ReadError: as before; ReadInterrupted if it was stopped.
+        """
+        with ExitStack() as stack:
+            with explaining(self._plan.path, "begun"):
+                stack.enter_context(making_folders(self._run.root_fd, self._plan.folders))
+                repair = self._describe()
+            made = self._make(repair)
+        try:
+            return self._finish(repair, made)
+        except OSError as error:
+            raise RepairFailed(
+                f"{show_path(self._plan.path)}: the good file is in its place, but the repair could not be ended:"
+                f" {error.strerror}; the next run on this root ends it"
+            ) from error
+
+    def _make(self, repair: Repair) -> Made:
+        """Make the new file and put it in its place."""
+        with self._run.writing() as connection:
+            save_repair(connection, self._run.root, repair)
+        try:
+            made = self._maker.make(self._plan, repair.places[0], self._lenders)
+            self._place(repair.places, made)
+        except AppError:
+            self._forget(repair)
+            raise
+        return made
+
+    def _describe(self) -> Repair:
+        plan = self._plan
+        places = tuple(make_place(self._run.root_fd, path, self._id) for path in plan.names)
+        judged = None
+        if plan.look is not None:
+            witness = plan.look.witness
+            judged = (witness.size_bytes, witness.mtime_ns, witness.inode)
+        resolution = _describe_resolution(plan)
+        if plan.look is not None and not self._discards:
+            resolution += f"; the damaged file was kept as {show_path(places[0].kept)}"
+        return Repair(self._id, places, resolution, judged)
+
+    def _place(self, places: Sequence[Place], made: Made) -> None:
+        """Put the new file in its place, if nothing moved meanwhile; else take it away."""
+        run, plan = self._run, self._plan
+        with explaining(plan.path, "put in its place"), Folders(run.root_fd, places) as folders:
+            placer = Placer(folders, run.capability)
+            try:
+                with explaining_swap(plan.path):
+                    if plan.look is None:
+                        folders.require_same()
+                        placer.take_free_name(places[0])
+                        return
+                    placer.link_others(places)
+                    folders.require_same()
+                    self._require_made(places[0], made)
+                    self._require_still(places)
+                    placer.swap(places)
+            except AppError:
+                self._take_away(placer, places)
+                raise
+
+    def _require_still(self, places: Sequence[Place]) -> None:
+        """
+        See for the last time that the damaged file is the one that was judged, under all of its names (I1).
+
+        Raises:
+            RepairFailed: something moved, or a program has it open for writing.
+        """
+        plan, root_fd = self._plan, self._run.root_fd
+        assert plan.look is not None
+        try:
+            for place in places:
+                require_unmoved(root_fd, place.path, plan.look)
+        except ReadError as error:
+            raise RepairFailed(f"{error}; it was left as it is. Have it judged again: integrity scrub FILE") from error
+        there = stat_beneath(root_fd, plan.path)
+        require_same(plan, witness_of(there))
+        if there.st_nlink != len(places):
+            raise RepairFailed(f"{show_path(plan.path)}: got another name meanwhile; it was left as it is, try again")
+        if self._is_being_written():
+            raise RepairFailed(
+                f"{show_path(plan.path)}: a program has it open for writing: it was left as it is. Find it with:"
+                " fuser -v FILE; end it, then try again"
+            )
+
+    def _require_made(self, place: Place, made: Made) -> None:
+        """See that the new file is still the one that was verified; further names of it have moved its ctime."""
+        seen, verified = witness_of(stat_beneath(self._run.root_fd, place.beside(place.made))), made.reading.witness
+        if (seen.size_bytes, seen.mtime_ns, seen.inode) != (verified.size_bytes, verified.mtime_ns, verified.inode):
+            raise RepairFailed(
+                f"{show_path(place.path)}: the new file was meddled with; nothing was changed, try again"
+            )
+
+    def _is_being_written(self) -> bool:
+        try:
+            fd = open_noatime(self._run.root_fd, self._plan.path, os.O_RDONLY)
+        except OSError:
+            return False  # the disk does not even let it be opened
+        try:
+            return is_open_for_writing(fd)
+        finally:
+            os.close(fd)
+
+    def _take_away(self, placer: Placer, places: Sequence[Place]) -> None:
+        """Remove the new file, which is in nobody's place; but no name that may lead to the damaged one alone."""
+        plan = self._plan
+        placer.take_away(places, "made")
+        if plan.look is None:
+            return
+        for place in places:
+            try:
+                inode = witness_of(stat_beneath(self._run.root_fd, place.path)).inode
+            except OSError:
+                continue
+            if inode == plan.look.witness.inode:
+                placer.take_away((place,), "kept")
+
+    def _forget(self, repair: Repair) -> None:
+        """Forget a repair that was undone; one that was not is ended by the next run."""
+        root_fd = self._run.root_fd
+        for place in repair.places:
+            for name in (place.made, place.kept):
+                try:
+                    stat_beneath(root_fd, place.beside(name))
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    return  # whether it is there can't be told
+                return
+        with self._run.writing() as connection:
+            drop_repair(connection, self._run.root.id, repair.id)
+
+    def _finish(self, repair: Repair, made: Made) -> Done:
+        """Verify if the damaged file is to go, and write down what was done."""
+        run, plan, first = self._run, self._plan, repair.places[0]
+        kept = None if plan.look is None else absolute(run.root.path, first.beside(first.kept))
+        message = ""
+        with Folders(run.root_fd, repair.places) as folders:
+            placer = Placer(folders, run.capability)
+            if len(repair.places) > 1:
+                placer.take_away(repair.places[1:], "kept")  # one name is enough to keep it
+            if kept is not None and self._discards:
+                try:
+                    self._maker.verify(plan.path, plan)
+                except RepairFailed as error:
+                    message = f"the damaged file is kept, for the new one could not be verified in its place: {error}"
+                else:
+                    placer.take_away((first,), "kept")
+                    kept = None
+        run.note_over(record_repaired(run, repair, made.reading.how))
+        return Done(plan, is_repaired=True, kept=kept, message=message)
+
+
+def _describe_resolution(plan: FilePlan) -> str:
+    """Say what was done to a file, for its findings and its history."""
+    if plan.look is None:
+        what = "the file was gone and was made anew"
+    elif plan.expected is not None and len(plan.damaged) == plan.expected.count:
+        what = "all of it was put back"
+    else:
+        what = ""
+    parts = []
+    for mend in plan.mends:
+        shown = ", ".join(map(str, mend.blocks[:20])) + (", ..." if len(mend.blocks) > 20 else "")
+        noun = "block" if len(mend.blocks) == 1 else "blocks"
+        parts.append(mend.copy if what else f"{mend.copy} ({noun} {shown})")
+    source = " and ".join(parts)
+    if not source:
+        return "repaired: it was cut to its recorded size, all blocks were good"
+    return f"repaired: {what} from {source}" if what else f"repaired from {source}"
