@@ -17,9 +17,22 @@ from pathlib import Path
 from types import TracebackType
 
 from support.diskreader import COUNTER
+from support.faultfs import Rule
 from support.waiting import wait_until
 
 _START_S = 30.0
+
+SLOW_DISK = Rule("read", rate_bytes_per_s=60e6, seek_s=0.01)
+"""A disk of 60 MB/s with a seek time of 10 ms."""
+
+
+def plant_load(folder: Path, size_mib: int = 24) -> None:
+    """Write two files of ours and one of the rival's."""
+    for name in ("rival", "ours1", "ours2"):
+        with open(folder / name, "wb") as file:
+            file.write(os.urandom(size_mib << 20))
+            file.flush()
+            os.fsync(file.fileno())
 
 
 class Load:
