@@ -9,17 +9,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from support.cli import JsonObject
 from support.loopfs import LoopFS, flip_bit
 from support.planted import age
-from support.systemdbox import BOOT_ID, SystemdBox
+from support.systemdbox import BOOT_ID, PROGRAM, SystemdBox
 from support.waiting import wait_until
 
-PROGRAM = Path(sys.executable).with_name("integrity")
 UNIT = "integrity.service"
 DROP_IN = f"/etc/systemd/system/{UNIT}.d/test.conf"
 # What a service with a procfs of its own takes for the boot of the machine is else that of the machine below the box.
@@ -49,12 +47,8 @@ def disk(ext4: LoopFS) -> LoopFS:
 @pytest.fixture
 def box(disk: LoopFS) -> Iterator[SystemdBox]:
     """Boot a systemd with the service installed and running, and a disk at /srv/data that it watches."""
-    if not PROGRAM.exists():
-        pytest.skip(f"the package is not installed: there is no {PROGRAM}")
     with SystemdBox({disk.folder: "/srv/data"}) as box:
-        box.let_in(PROGRAM)
-        box.let_in(Path(os.path.realpath(sys.executable)))
-        box.let_in(Path(__file__))
+        box.let_program_in()
         box.put("/etc/integrity/integrity.toml", CONFIG)
         box.put(DROP_IN, SEES_BOOTS)
         box.run(PROGRAM, "service", "install", "--now")

@@ -18,10 +18,10 @@ from integrity.service.program import find_dangers, require_reachable
 from integrity.service.units import Scope, make_units
 from support.loopfs import LoopFS
 from support.machine import need_programs
-from support.systemdbox import SystemdBox
+from support.systemdbox import PROGRAM, SystemdBox
 
-PROGRAM = Path(sys.executable).with_name("integrity")
 DROP_IN = "/etc/systemd/system/integrity.service.d/test.conf"
+S3_PORT = 5000
 DAY_S = 86_400
 
 
@@ -127,12 +127,8 @@ def test_program_that_others_can_change_is_warned_of(tmp_path: Path) -> None:
 @pytest.fixture
 def box(disk: LoopFS) -> Iterator[SystemdBox]:
     """Boot a systemd with the service installed, and a disk at /srv/data."""
-    if not PROGRAM.exists():
-        pytest.skip(f"the package is not installed: there is no {PROGRAM}")
     with SystemdBox({disk.folder: "/srv/data"}) as box:
-        box.let_in(PROGRAM)
-        box.let_in(Path(os.path.realpath(sys.executable)))
-        box.let_in(Path(__file__))
+        box.let_program_in()
         box.run(PROGRAM, "service", "install")
         yield box
 
@@ -321,9 +317,27 @@ def test_root_joins_while_the_service_has_the_catalog_open(box: SystemdBox) -> N
     run_as_service(box, f"{PROGRAM} scrub /srv/data")
 
 
+def store_in_s3(box: SystemdBox) -> None:
+    """Run an S3 server in the box, copy the data into it, and give the service credentials in its home."""
+    box.run("systemd-run", "--unit=moto", sys.executable, "-m", "moto.server", "-p", str(S3_PORT))
+    script = (
+        "import boto3, os, socket, time\n"
+        f"while socket.socket().connect_ex(('127.0.0.1', {S3_PORT})): time.sleep(0.05)\n"
+        f"s3 = boto3.client('s3', endpoint_url='http://127.0.0.1:{S3_PORT}', region_name='us-east-1')\n"
+        "s3.create_bucket(Bucket='backup')\n"
+        "for name in os.listdir('/srv/data/private'):\n"
+        "    s3.upload_file(f'/srv/data/private/{name}', 'backup', f'data/private/{name}')\n"
+    )
+    keys = "[default]\naws_access_key_id = key\naws_secret_access_key = secret\n"
+    box.put("/var/lib/integrity/.aws/credentials", keys)
+    box.run("chown", "-R", "integrity:integrity", "/var/lib/integrity/.aws")
+    credentials = "AWS_SHARED_CREDENTIALS_FILE=/var/lib/integrity/.aws/credentials"
+    box.run("env", credentials, "timeout", "60", sys.executable, "-c", script)
+
+
 @pytest.mark.root
 def test_sandbox_lets_copies_be_compared(box: SystemdBox) -> None:
-    """A folder that only root may read; by rclone, which is another program; by SSH, with the service's own key."""
+    """A folder that only root may read; by rclone, another program; by SSH and S3, with the service's own keys."""
     need_programs("rclone", "sshd", "ssh-keygen", "ssh-keyscan")
     for command in (
         "useradd --create-home --shell /bin/sh --password '*' keeper",  # with "!", the default, SSH refuses it
@@ -337,7 +351,11 @@ def test_sandbox_lets_copies_be_compared(box: SystemdBox) -> None:
         "ssh-keyscan -p 2222 127.0.0.1 > /var/lib/integrity/.ssh/known_hosts",
     ):
         box.run("sh", "-c", command)
-    urls = ("/srv/copy", "rclone:/srv/copy", "ssh://keeper@127.0.0.1:2222/home/keeper/copy")
+    store_in_s3(box)
+    urls = (
+        *("/srv/copy", "rclone:/srv/copy", "ssh://keeper@127.0.0.1:2222/home/keeper/copy"),
+        f"s3://backup/data?endpoint=http://127.0.0.1:{S3_PORT}",
+    )
     copies = (f'[[copy]]\nname = "c{number}"\nof = "/srv/data"\nurl = "{url}"\n' for number, url in enumerate(urls))
     box.put("/etc/integrity/integrity.toml", '[[root]]\npath = "/srv/data"\n' + "".join(copies))
     run_as_service(box, f"{PROGRAM} scan /srv/data")

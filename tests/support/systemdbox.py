@@ -31,6 +31,7 @@ from support.machine import need_file_system, need_programs, need_root
 from support.programs import ProgramError, sh
 from support.waiting import TimedOutError, wait_until
 
+PROGRAM = Path(sys.executable).with_name("integrity")
 _SYSTEMD = "/lib/systemd/systemd"
 _TARGET = "box.target"
 BOOT_ID = "/run/boot-id"
@@ -177,6 +178,13 @@ class SystemdBox:
         for folder in reversed(Path(os.fsdecode(place)).parents):
             if self.run("stat", "--format=%a", folder)[-2] not in "1357":
                 self.run("chmod", "o+x", folder)
+
+    def let_program_in(self) -> None:
+        """Let all users of the box start the program that is tested, with its Python and this checkout."""
+        if not PROGRAM.exists():
+            pytest.skip(f"the package is not installed: there is no {PROGRAM}")
+        for place in (PROGRAM, os.path.realpath(sys.executable), __file__):
+            self.let_in(place)
 
     def put(self, path: str, text: str) -> None:
         """Write a file of the box, with its folders."""
