@@ -6,6 +6,7 @@ import base64
 import codecs
 import json
 import subprocess
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -142,12 +143,24 @@ def test_finding_is_one_line_in_lists() -> None:
 def test_many_blocks_are_summed_up() -> None:
     """Neighbours are joined, and a long list ends in a count."""
     finding = make_finding()
-    many = Finding(**{name: getattr(finding, name) for name in finding.__slots__} | {"ranges": (), "blocks": BLOCKS})
+    many = replace(finding, ranges=(), blocks=BLOCKS)
 
     assert "blocks 1-3, 5, 7, 9, 11 and 2 more (counted from 0, 1MiB each)" == damage(many)
 
 
 BLOCKS = (1, 2, 3, 5, 7, 9, 11, 13, 15)
+
+
+@pytest.mark.parametrize("kind", [FindingKind.ROT, FindingKind.MISSING, FindingKind.UNREADABLE])
+def test_copy_that_is_known_to_be_good_is_named_instead_of_some_copy(kind: FindingKind) -> None:
+    """One way to the good bytes is enough; the others stay."""
+    finding = make_finding(kind)
+    known = replace(finding, step="put the good bytes back from the copy", command="integrity repair /a --from nightly")
+    some, named = ([step.command or "" for step in next_steps(one)] for one in (finding, known))
+
+    assert ["nightly"] == [command.rpartition(" ")[2] for command in named if "repair" in command]
+    assert [command for command in some if "COPY" not in command] == named[1:]
+    assert len(some) == len(named)
 
 
 @pytest.mark.parametrize("kind", list(FindingKind))

@@ -36,26 +36,27 @@ def _steps_of_copy(finding: Finding, copy: str) -> list[Step]:
 
 def _steps_of_kind(finding: Finding) -> list[Step]:
     path, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
-    if finding.kind in _RESTORE_OR_ACCEPT:
-        from_copy = Step("put the recorded bytes back from a backup copy", f"integrity repair {path} --from COPY")
-        return [
-            *([] if finding.step else [from_copy]),
-            Step("or restore the file by hand, then have it checked", f"integrity scrub {path}"),
-            Step("or keep it as it is now", f"integrity accept {path} --reason WHY"),
-        ]
     if finding.kind is Kind.ROOT_SUSPENDED and finding.path is not None:
         return [
             Step("mount the right disk there, then go on", f"integrity scan {root}"),
             Step("or, if it is not to come back, forget what was on it", f"integrity forget {path}"),
         ]
-    fixed = _STEPS.get(finding.kind, ())
-    return [Step(step.words, step.command.format(path=path, root=root) if step.command else None) for step in fixed]
+    return [
+        Step(step.words, step.command.format(path=path, root=root) if step.command else None)
+        for step in _STEPS.get(finding.kind, ())
+        if not (finding.step and step.command == _FROM_SOME_COPY)  # its own names one that is known to be good
+    ]
 
-
-_RESTORE_OR_ACCEPT = frozenset({Kind.ROT, Kind.SILENT_REWRITE, Kind.CHANGED, Kind.SHRUNK, Kind.ROLLED_BACK})
 
 # Braces in the commands are filled in by next_steps; shell_path may bring braces of its own, but only as a value.
+_FROM_SOME_COPY = "integrity repair {path} --from COPY"
+_RESTORE_OR_ACCEPT = (
+    Step("put the recorded bytes back from a backup copy", _FROM_SOME_COPY),
+    Step("or restore the file by hand, then have it checked", "integrity scrub {path}"),
+    Step("or keep it as it is now", "integrity accept {path} --reason WHY"),
+)
 _STEPS: dict[FindingKind, tuple[Step, ...]] = {
+    **dict.fromkeys((Kind.ROT, Kind.SILENT_REWRITE, Kind.CHANGED, Kind.SHRUNK, Kind.ROLLED_BACK), _RESTORE_OR_ACCEPT),
     Kind.TRANSIENT: (
         Step("test the memory, change the disk's cable, then read it again", "integrity scrub {path}"),
         Step("see what the disk says of itself", "smartctl -a /dev/DISK"),
@@ -65,7 +66,7 @@ _STEPS: dict[FindingKind, tuple[Step, ...]] = {
         Step("bring back its newest backup", "integrity catalog restore"),
     ),
     Kind.MISSING: (
-        Step("put it back from a backup copy", "integrity repair {path} --from COPY"),
+        Step("put it back from a backup copy", _FROM_SOME_COPY),
         Step("or restore it by hand, then have it noticed", "integrity scan {root}"),
         Step("or agree that it is gone", "integrity accept {path} --reason WHY"),
     ),
@@ -80,7 +81,7 @@ _STEPS: dict[FindingKind, tuple[Step, ...]] = {
     ),
     Kind.UNREADABLE: (
         Step("copy what still reads to another disk, see what the disk says of itself", "smartctl -a /dev/DISK"),
-        Step("put what can't be read back from a backup copy", "integrity repair {path} --from COPY"),
+        Step("put what can't be read back from a backup copy", _FROM_SOME_COPY),
         Step("or restore the file by hand, then have it checked", "integrity scrub {path}"),
     ),
     Kind.UNSTABLE: (Step("stop the program that writes it, then have it read", "integrity scrub {path}"),),

@@ -195,12 +195,13 @@ def _describe_deed(plan: FilePlan, *, applies: bool) -> Iterator[str]:
     )
     if applies:
         return
-    yield "  --apply    makes the whole file beside this one, verifies all of it from the disk, then exchanges the two"
     if plan.look is None:
+        yield "  --apply    makes the whole file, verifies all of it from the disk, then gives it its name"
         yield "             it gets the owner of its folder and its recorded time of modification"
         for gone in plan.folders[:1]:
             yield f"             the folder {show_path(absolute(plan.root, gone.path))} is gone, and is made anew"
         return
+    yield "  --apply    makes the whole file beside this one, verifies all of it from the disk, then exchanges the two"
     yield "             owner, mode, ACL, extended attributes and times stay as they are"
     from integrity.jobs.repairing.names import name_kept
 
