@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TypeVar
 
-from integrity.errors import ReadInterrupted
+from integrity.copies.waiting import wait_for
 
 T = TypeVar("T")
-
-_LOOK_S = 0.2
 
 
 class AskThread:
@@ -39,10 +37,7 @@ class AskThread:
         """
         answer: Future[T] = Future()
         self._questions.put(lambda: _answer(question, answer))
-        while not wait([answer], _LOOK_S).done:
-            if self._is_asked():
-                raise ReadInterrupted("waiting for an answer was interrupted")
-        return answer.result()
+        return wait_for(answer, self._is_asked)
 
     def close(self) -> None:
         """Have the thread end after what it is asking; returns at once."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import wait
 from typing import Any, TypeVar
 
-from integrity.errors import ReadInterrupted
+from integrity.copies.waiting import wait_for
 
 T = TypeVar("T")
-
-_LOOK_S = 0.2
 
 
 class LoopThread:
@@ -44,10 +41,7 @@ class LoopThread:
         """
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            while is_asked is not None and not wait([future], _LOOK_S).done:
-                if is_asked():
-                    raise ReadInterrupted("waiting for an answer was interrupted")
-            return future.result()
+            return future.result() if is_asked is None else wait_for(future, is_asked)
         finally:
             future.cancel()
 
