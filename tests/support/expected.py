@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import xxhash
 from awscrt import checksums
 
 from integrity.model import Blocks
 
+_PIECE_BYTES = 16 << 20
+
 
 def expect_crc64nvme(content: bytes) -> bytes:
     """Digest ``content`` as S3 does."""
     value: int = checksums.crc64nvme(content)
+    return value.to_bytes(8, "big")
+
+
+def expect_crc64nvme_of(path: Path) -> bytes:
+    """Digest a file, however large, as S3 does."""
+    value = 0
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            value = checksums.crc64nvme(piece, value)
     return value.to_bytes(8, "big")
 
 
