@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import count, takewhile
 from pathlib import Path
 
 import pytest
@@ -198,7 +199,8 @@ def test_edit_within_the_second_of_the_reading(seconds: Path, integrity: Box) ->
 
 def write_and_edit_while_scanned(folder: Path, box: Box) -> Path:
     """Edit a new file after a scan has read it, within the second of its writing; try again if that was too late."""
-    for attempt in range(30):  # on a busy machine many come too late
+    deadline = time.monotonic() + 180.0  # on a busy machine many come too late
+    for attempt in takewhile(lambda _: time.monotonic() < deadline, count()):
         path = folder / f"file-{attempt}"
         wait_until(lambda: time.time() % 1 < 0.05, "beginning of a second", every_s=0.001)
         put(path, b"A" * 9_000)

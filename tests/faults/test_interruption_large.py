@@ -119,7 +119,8 @@ def test_verification_goes_on_where_it_stopped(faulty: FaultFS, integrity: Box, 
     assert [] == query(integrity, "SELECT 1 FROM file WHERE verified_at IS NOT NULL")
     result = integrity.run("--json", "scrub", large.parent, expect=0)
     assert {"verified": 1} == tallies(result)
-    assert SIZE - 130 * MIB <= get_number(result.summary, "bytes_read") <= SIZE - 120 * MIB
+    # Where it was stopped, a piece of 8 MiB was being read, which may have come all the same.
+    assert SIZE - 136 * MIB <= get_number(result.summary, "bytes_read") <= SIZE - 120 * MIB
     assert [] == query(integrity, "SELECT 1 FROM checkpoint")
     assert SIZE == integrity.run("--json", "scrub", large.parent, expect=0).summary["bytes_read"]
 

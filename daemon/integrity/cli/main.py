@@ -56,7 +56,7 @@ COMMANDS = {
     "repair": Entry("repair", "repair", "Put the recorded bytes of damaged files back from copies."),
     "sum": Entry("sum", "sum_command", "Compute or check digests of files, without a catalog."),
     "root": Entry("root", "root", "List, release, rebind, pause or resume roots."),
-    "forget": Entry("forget", "forget", "Take files or a root out of the catalog."),
+    "forget": Entry("forget", "forget", "Take files, a root or a backup copy out of the catalog."),
     "catalog": Entry("catalog", "catalog", "Check, back up, restore or mend the catalog itself."),
     "bench": Entry("bench", "bench", "Measure what hashing costs on this machine."),
     "alert": Entry("alert", "alert", "Send a test alert through every channel."),

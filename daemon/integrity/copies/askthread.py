@@ -24,9 +24,11 @@ class AskThread:
 
     def __init__(self, name: str, is_asked: Callable[[], bool]) -> None:
         self._is_asked = is_asked
+        self._is_left = False  # the last question was not waited for
         self._questions: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         # A daemon: what hangs in the network must not keep the program from ending.
-        threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
 
     def ask(self, question: Callable[[], T]) -> T:
         """
@@ -37,11 +39,16 @@ class AskThread:
         """
         answer: Future[T] = Future()
         self._questions.put(lambda: _answer(question, answer))
-        return wait_for(answer, self._is_asked)
+        try:
+            return wait_for(answer, self._is_asked)
+        finally:
+            self._is_left = not answer.done()
 
     def close(self) -> None:
-        """Have the thread end after what it is asking; returns at once."""
+        """End the thread; one that was left with its question ends when that is answered."""
         self._questions.put(None)
+        if not self._is_left:
+            self._thread.join()
 
     def _work(self) -> None:
         while (question := self._questions.get()) is not None:
