@@ -1,5 +1,5 @@
 /*
- * The arena: contents one behind the other, each at the beginning of a cache line; then their digests.
+ * The arena: contents one behind the other, each at the beginning of a cache line or a page; then their digests.
  */
 #include "file_batch.h"
 
@@ -11,13 +11,14 @@
 #define MOST_ORDERED 512U /* files at a time */
 #define SIZE_CLASSES 64U
 
-static size_t align(size_t used)
+static size_t align(size_t used, size_t alignment)
 {
-    return used + (FILE_BATCH_ALIGNMENT - used % FILE_BATCH_ALIGNMENT) % FILE_BATCH_ALIGNMENT;
+    return used + (alignment - used % alignment) % alignment;
 }
 
 size_t file_batch_fill(file_batch_reader read_one, const void *context, const file_batch_paths *paths,
-                       uint64_t limit_bytes, uint8_t *arena, size_t arena_bytes, file_batch_record *records)
+                       uint64_t limit_bytes, size_t alignment, uint8_t *arena, size_t arena_bytes,
+                       file_batch_record *records)
 {
     const char *const end = paths->text + paths->text_bytes;
     const char *path = paths->text;
@@ -38,7 +39,7 @@ size_t file_batch_fill(file_batch_reader read_one, const void *context, const fi
         record->status = outcome == FILE_BATCH_TAKEN ? FILE_BATCH_READ : FILE_BATCH_NOT_MINE;
         record->offset = used;
         if (outcome == FILE_BATCH_TAKEN)
-            used = align(used + (size_t)record->size_bytes);
+            used = align(used + (size_t)record->size_bytes, alignment);
         if (used > arena_bytes)
             used = arena_bytes;
         path = nul + 1;

@@ -14,8 +14,9 @@
 #define FILE_BATCH_READ 0U     /* all fields hold, and all of the content is in the arena */
 #define FILE_BATCH_NOT_MINE 1U /* the caller's to read; no other field means anything */
 
-/* Where contents begin in the arena: a multiple of this, a cache line. */
-#define FILE_BATCH_ALIGNMENT 64U
+/* Where contents begin in the arena: a multiple of one of these. */
+#define FILE_BATCH_CACHE_LINE 64U
+#define FILE_BATCH_PAGE 4096U /* what a disk can write to by itself, whichever it is; the arena begins with a page then */
 
 /* One file, all in native byte order and without padding: 72 bytes. */
 typedef struct {
@@ -49,13 +50,14 @@ typedef int (*file_batch_reader)(const void *context, const char *path, uint64_t
                                  size_t room_bytes, file_batch_record *record);
 
 /*
- * Have files read into ${arena}, one record for each into ${records}.
+ * Have files read into ${arena}, each at a multiple of ${alignment}, one record for each into ${records}.
  *
  * Return how many files have a record now, from the first on. It is less than there are paths if the next one does not
  * fit into the rest of the arena: call again with the others. The first always gets a record.
  */
 size_t file_batch_fill(file_batch_reader read_one, const void *context, const file_batch_paths *paths,
-                       uint64_t limit_bytes, uint8_t *arena, size_t arena_bytes, file_batch_record *records);
+                       uint64_t limit_bytes, size_t alignment, uint8_t *arena, size_t arena_bytes,
+                       file_batch_record *records);
 
 /*
  * Write the MD5 of the content of each file that was read into its record; ${arena} must be as file_batch_fill left it.

@@ -41,5 +41,5 @@ static int load(const void *context, const char *path, uint64_t limit_bytes, uin
 size_t load_batch_read(const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena, size_t arena_bytes,
                        file_batch_record *records)
 {
-    return file_batch_fill(load, NULL, paths, limit_bytes, arena, arena_bytes, records);
+    return file_batch_fill(load, NULL, paths, limit_bytes, FILE_BATCH_CACHE_LINE, arena, arena_bytes, records);
 }

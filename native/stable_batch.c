@@ -24,6 +24,10 @@
 #define RESOLVE_FLAGS (0x02 | 0x04 | 0x08) /* NO_MAGICLINKS, NO_SYMLINKS, BENEATH */
 #define RESOLVE_FROM_CACHE 0x20            /* Linux 5.12 */
 
+#define STATX_DIRECT 0x2000U /* STATX_DIOALIGN, Linux 6.1 */
+#define STATX_WORDS 64       /* struct statx: 256 bytes, the mask first, */
+#define STATX_DIRECT_WORD 39 /* stx_dio_offset_align at byte 156; stx_dio_mem_align before it never exceeds a page */
+
 #define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
 #define STAT_BLOCK_BYTES 512U
 #define WINDOW_PAGES 256U
@@ -48,19 +52,24 @@ struct cache_counts { /* struct cachestat, in pages */
     uint64_t recently_evicted;
 };
 
-static int open_beneath(int root_fd, const char *path, uint64_t flags)
+static int open_beneath(int root_fd, const char *path, uint64_t flags, uint64_t resolve)
 {
-    struct open_terms terms = {flags, 0, RESOLVE_FLAGS | RESOLVE_FROM_CACHE};
+    struct open_terms terms = {flags, 0, resolve};
 
     return (int)syscall(CALL_OPENAT2, root_fd, path, &terms, sizeof terms);
 }
 
-static int open_quietly(int root_fd, const char *path)
+static int open_quietly(int root_fd, const char *path, uint64_t flags, uint64_t resolve)
 {
-    const int fd = open_beneath(root_fd, path, OPEN_FLAGS | O_NOATIME);
+    const int fd = open_beneath(root_fd, path, flags | O_NOATIME, resolve);
 
     /* O_NOATIME is for the owner and root. */
-    return fd < 0 && errno == EPERM ? open_beneath(root_fd, path, OPEN_FLAGS) : fd;
+    return fd < 0 && errno == EPERM ? open_beneath(root_fd, path, flags, resolve) : fd;
+}
+
+static size_t round_up(size_t size_bytes, size_t unit)
+{
+    return (size_bytes + unit - 1) / unit * unit;
 }
 
 static size_t count_pages(uint64_t size_bytes, size_t page_bytes)
@@ -131,8 +140,6 @@ static int is_resident(int fd, const struct stat *stat, const struct pages *page
 {
     const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 
-    if (stat->st_size == 0)
-        return 1;
     if (pages->is_known)
         return pages->cached >= count_pages((uint64_t)stat->st_size, page_bytes);
     return is_mapped_file_resident(fd, stat, page_bytes);
@@ -163,33 +170,74 @@ static int is_same_version(const struct stat *one, const struct stat *other)
            one->st_ctim.tv_sec == other->st_ctim.tv_sec && one->st_ctim.tv_nsec == other->st_ctim.tv_nsec;
 }
 
-static int read_whole(int fd, uint8_t *to, size_t size_bytes)
+static ssize_t read_once(int fd, uint8_t *to, size_t length_bytes, int flags)
 {
-    struct iovec piece = {to, size_bytes};
-    ssize_t count = preadv2(fd, &piece, 1, 0, FLAG_NOWAIT);
+    struct iovec piece = {to, length_bytes};
+    const ssize_t count = preadv2(fd, &piece, 1, 0, flags);
 
-    /* A file system without this flag; that everything is in memory has been asked. */
-    if (count < 0 && errno == EOPNOTSUPP)
-        count = pread(fd, to, size_bytes, 0);
-    return count >= 0 && (size_t)count == size_bytes ? 0 : -1;
+    /* A file system without the flag; that everything is in memory has been asked. */
+    return count < 0 && errno == EOPNOTSUPP ? pread(fd, to, length_bytes, 0) : count;
 }
 
-static int read_open(int fd, int root_fd, const char *path, uint64_t limit_bytes, uint8_t *to, size_t room_bytes,
-                     file_batch_record *record)
+/* The unit of O_DIRECT for this file; 0 where the kernel does not vouch for it. */
+static size_t find_direct_unit(int fd)
+{
+    uint32_t words[STATX_WORDS] = {0};
+
+    if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_DIRECT, words) != 0 || (words[0] & STATX_DIRECT) == 0)
+        return 0;
+    return words[STATX_DIRECT_WORD];
+}
+
+/* All that is to know of one reading. The terms are those of a whole batch. */
+struct terms {
+    int root_fd;
+    int from_disk;
+};
+
+/*
+ * One stat tells two things: the path still leads to the file that was read, and this has not changed. Should a folder
+ * on the way have become a link meanwhile, it is still that file.
+ */
+static int is_still(const struct terms *terms, const char *path, const struct stat *before)
+{
+    struct stat after;
+
+    return fstatat(terms->root_fd, path, &after, AT_SYMLINK_NOFOLLOW) == 0 && is_same_version(before, &after);
+}
+
+static int read_content(const struct terms *terms, int fd, const struct stat *before, const struct pages *pages,
+                        size_t unit, uint8_t *to)
+{
+    const size_t size_bytes = (size_t)before->st_size;
+    ssize_t count = -1;
+
+    if (size_bytes == 0)
+        return 0;
+    if (terms->from_disk)
+        count = read_once(fd, to, round_up(size_bytes, unit), 0); /* the file ends in the last unit */
+    else if (is_resident(fd, before, pages))
+        count = read_once(fd, to, size_bytes, FLAG_NOWAIT);
+    return count == (ssize_t)size_bytes ? 0 : -1;
+}
+
+static int read_open(const struct terms *terms, int fd, const char *path, uint64_t limit_bytes, uint8_t *to,
+                     size_t room_bytes, file_batch_record *record)
 {
     struct pages pages;
-    struct stat before, after;
+    struct stat before;
+    size_t unit = 1;
 
+    if (terms->from_disk) {
+        unit = find_direct_unit(fd);
+        if (unit == 0 || FILE_BATCH_PAGE % unit != 0)
+            return FILE_BATCH_LEAVE;
+    }
     if (write_back(fd, &pages) != 0 || fstat(fd, &before) != 0 || !is_plain(&before, limit_bytes))
         return FILE_BATCH_LEAVE;
-    if ((uint64_t)before.st_size > room_bytes)
+    if (round_up((size_t)before.st_size, unit) > room_bytes)
         return FILE_BATCH_NO_ROOM;
-    /*
-     * One stat tells two things: the path still leads to the file that was read, and this has not changed. Should a
-     * folder on the way have become a link meanwhile, it is still that file.
-     */
-    if (!is_resident(fd, &before, &pages) || read_whole(fd, to, (size_t)before.st_size) != 0 ||
-        fstatat(root_fd, path, &after, AT_SYMLINK_NOFOLLOW) != 0 || !is_same_version(&before, &after))
+    if (read_content(terms, fd, &before, &pages, unit, to) != 0 || !is_still(terms, path, &before))
         return FILE_BATCH_LEAVE;
     record->size_bytes = (uint64_t)before.st_size;
     record->mtime_ns = in_ns(&before.st_mtim);
@@ -201,17 +249,18 @@ static int read_open(int fd, int root_fd, const char *path, uint64_t limit_bytes
 static int read_one(const void *context, const char *path, uint64_t limit_bytes, uint8_t *to, size_t room_bytes,
                     file_batch_record *record)
 {
-    const int *const root_fd = context;
+    const struct terms *const terms = context;
     int result;
     int fd;
 
     /* The kernel would resolve ".." as long as it stays beneath the root; the reader refuses it, and says so. */
     if (strstr(path, "..") != NULL)
         return FILE_BATCH_LEAVE;
-    fd = open_quietly(*root_fd, path);
+    fd = terms->from_disk ? open_quietly(terms->root_fd, path, OPEN_FLAGS | O_DIRECT, RESOLVE_FLAGS)
+                          : open_quietly(terms->root_fd, path, OPEN_FLAGS, RESOLVE_FLAGS | RESOLVE_FROM_CACHE);
     if (fd < 0)
         return FILE_BATCH_LEAVE;
-    result = read_open(fd, *root_fd, path, limit_bytes, to, room_bytes, record);
+    result = read_open(terms, fd, path, limit_bytes, to, room_bytes, record);
     close(fd);
     return result;
 }
@@ -219,5 +268,15 @@ static int read_one(const void *context, const char *path, uint64_t limit_bytes,
 size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
                          size_t arena_bytes, file_batch_record *records)
 {
-    return file_batch_fill(read_one, &root_fd, paths, limit_bytes, arena, arena_bytes, records);
+    const struct terms terms = {root_fd, 0};
+
+    return file_batch_fill(read_one, &terms, paths, limit_bytes, FILE_BATCH_CACHE_LINE, arena, arena_bytes, records);
+}
+
+size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
+                              size_t arena_bytes, file_batch_record *records)
+{
+    const struct terms terms = {root_fd, 1};
+
+    return file_batch_fill(read_one, &terms, paths, limit_bytes, FILE_BATCH_PAGE, arena, arena_bytes, records);
 }

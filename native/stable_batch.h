@@ -1,9 +1,9 @@
 /*
- * Read many small files that lie in the page cache, each as one stable version, in one call.
+ * Read many small files, each as one stable version, in one call: from the page cache, or past it from the disk.
  *
  * Decides nothing about files: whatever is out of the ordinary in any way is left to the caller, who reads it by itself
- * and finds out what it is. So there are no errors here, only files that were read and files that were not. Never waits
- * for a disk to read; waits for no lock, FIFO or terminal. Linux only.
+ * and finds out what it is. So there are no errors here, only files that were read and files that were not. Waits for
+ * no lock, FIFO or terminal. Linux only.
  */
 #ifndef STABLE_BATCH_H
 #define STABLE_BATCH_H
@@ -11,7 +11,7 @@
 #include "file_batch.h"
 
 /*
- * Read files of at most ${limit_bytes} beneath ${root_fd} as file_batch_fill does.
+ * Read files of at most ${limit_bytes} beneath ${root_fd} as file_batch_fill does, from memory; never wait for a disk.
  *
  * A file is read if: it opens beneath the root without a symbolic link on the way and without its folders having to be
  * looked up on the disk; it is regular, without holes, and all of it is in memory; none of its size, mtime, ctime and
@@ -20,5 +20,15 @@
  */
 size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
                          size_t arena_bytes, file_batch_record *records);
+
+/*
+ * Read files in the same way from the disk, past the page cache, into an arena that begins with a page.
+ *
+ * Instead of lying in memory a file must be one for which the kernel vouches that O_DIRECT is what it says
+ * (STATX_DIOALIGN), and its folders may be looked up on the disk. What is in memory of it stays there, and is not looked
+ * at. Whether there is a cache elsewhere, below the file system, is for the caller to know.
+ */
+size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
+                              size_t arena_bytes, file_batch_record *records);
 
 #endif

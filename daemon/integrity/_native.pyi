@@ -84,6 +84,9 @@ class _Lib:
     def stable_batch_read(
         self, root_fd: int, paths: CData, limit_bytes: int, arena: CData, arena_bytes: int, records: CData
     ) -> int: ...
+    def stable_batch_read_disk(
+        self, root_fd: int, paths: CData, limit_bytes: int, arena: CData, arena_bytes: int, records: CData
+    ) -> int: ...
     def load_batch_read(
         self, paths: CData, limit_bytes: int, arena: CData, arena_bytes: int, records: CData
     ) -> int: ...

@@ -1,4 +1,4 @@
-"""Reading many small files from memory in one call: what it takes, what it leaves, and that it never mixes versions."""
+"""Reading many small files in one call: what it takes, what it leaves, and that it never mixes versions."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from integrity.files.batch import BatchReader, CachedFile
+from integrity.files.batch import BatchFile, BatchReader
+from integrity.files.direct import direct_alignment
 from integrity.files.read import Reader, ReadMode
 from integrity.files.residency import drop_clean_pages, page_bytes, resident_bytes
+from integrity.jobs.pacing.pace import Throttle
+from integrity.jobs.stop import Stop
 from integrity.model import Witness
 from support import AnyPath
-from support.loopfs import LoopFS
+from support.loopfs import LoopFS, flip_bit
 from support.machine import need_programs
 from support.preload import Shims
 from support.privileges import as_nobody
-from support.reading import let_age, reading
+from support.reading import let_age, make_capability, reading
 from support.seccomp import pass_without
 from support.waiting import wait_until
 
@@ -57,7 +60,22 @@ def need_residency(folder: Path) -> None:
     probe.unlink()
 
 
-def content_of(file: CachedFile | None) -> bytes | None:
+def need_direct(folder: Path) -> None:
+    """Skip where the kernel does not vouch for O_DIRECT: nothing would be taken, rightly."""
+    probe = folder / "probe"
+    probe.write_bytes(b"x")
+    with open(probe, "rb") as file:
+        if not direct_alignment(file.fileno()):
+            pytest.skip("the kernel does not vouch for O_DIRECT under the tests' folder")
+    probe.unlink()
+
+
+def need_way(folder: Path, mode: ReadMode) -> None:
+    """Skip where no file can be read in this way."""
+    need_direct(folder) if mode is ReadMode.DISK else need_residency(folder)
+
+
+def content_of(file: BatchFile | None) -> bytes | None:
     return None if file is None else bytes(file.data)
 
 
@@ -217,22 +235,81 @@ class TestLeft:
         with open(each_fs.path(b"cold"), "rb") as file:
             assert 0 == resident_bytes(file.fileno(), 60_000)
 
-    def test_a_reader_of_the_disk_has_no_short_way(self, tmp_path: Path) -> None:
-        """A scrub must not be answered by memory."""
-        with reading(tmp_path, ReadMode.DISK) as reader:
+
+class TestDisk:
+    @pytest.mark.root
+    @pytest.mark.parametrize("fs_type", ["ext4", "xfs"])
+    def test_bytes_come_from_the_disk(self, fs_type: str, arena: memoryview) -> None:
+        """Rot below a file that lies in memory is seen (R4), memory is left as it is, and what is dirty is no rot."""
+        with LoopFS(fs_type) as fs:
+            for name in (b"rotten", b"dirty"):
+                with open(fs.path(name), "wb") as file:
+                    file.write(b"good" * 2500)
+            drop(fs.path(b"rotten"))
+            with open(fs.path(b"rotten"), "rb") as file:
+                assert b"good" * 2500 == file.read()
+                flip_bit(fs.path(b"rotten"), 5000)
+                with reading(fs.mnt, ReadMode.DISK, capability=make_capability(fs_type)) as reader:
+                    rotten, dirty = get_batch(reader).read([b"rotten", b"dirty"], LIMIT_BYTES, arena)
+                assert page_bytes(10_000) == resident_bytes(file.fileno(), 10_000)
+
+            assert rotten is not None
+            assert [5000] == [at for at, byte in enumerate(rotten.data) if byte != b"good"[at % 4]]
+            assert b"good" * 2500 == content_of(dirty)
+
+    @pytest.mark.root
+    def test_no_file_is_taken_where_nobody_vouches(self, btrfs: LoopFS, arena: memoryview) -> None:
+        """Nor is anything read that lies inside of metadata, or is kept in a journal first."""
+        (Path(os.fsdecode(btrfs.mnt)) / "f").write_bytes(b"x" * 5000)
+        with reading(btrfs.mnt, ReadMode.DISK, capability=make_capability("btrfs")) as reader:
             assert reader.batch() is None
+        with LoopFS("ext4", options="data=journal") as journalled:
+            Path(os.fsdecode(journalled.path(b"f"))).write_bytes(b"x" * 5000)
+            with reading(journalled.mnt, ReadMode.DISK) as reader:
+                assert [None] == get_batch(reader).read([b"f"], LIMIT_BYTES, arena)
+
+    def test_where_it_would_not_do_there_is_no_short_way(self, tmp_path: Path) -> None:
+        """File systems with caches of their own or on other machines, paces that are asked, readings without maps."""
+        throttle = Throttle(1e9, Stop())
+        capabilities = [make_capability(fs_type) for fs_type in ("overlay", "zfs", "nfs4", "tmpfs", "fuse.sshfs")]
+        for capability in (*capabilities, make_capability(has_direct_io=False)):
+            with reading(tmp_path, ReadMode.DISK, capability=capability) as reader:
+                assert reader.batch() is None
+        with reading(tmp_path, ReadMode.DISK, use_holes=False) as reader:
+            assert reader.batch() is None
+        with reading(tmp_path, ReadMode.DISK, pace=throttle) as reader:
+            assert reader.batch() is None
+        with reading(tmp_path, pace=throttle) as reader:
+            assert reader.batch() is not None  # memory is nobody else's
+
+    def test_tails_do_not_run_into_each_other(self, tmp_path: Path, arena: memoryview) -> None:
+        """The disk writes whole sectors: behind the end of each file, but not over another, nor over the arena's."""
+        need_direct(tmp_path)
+        sizes = [1, 511, 512, 513, 4095, 4096, 4097, 12_289, 0, 1]
+        for number, size in enumerate(sizes):
+            (tmp_path / str(number)).write_bytes(bytes([number + 1]) * size)
+        paths = [b"%d" % number for number in range(len(sizes))]
+        with reading(tmp_path, ReadMode.DISK) as reader:
+            files, left = [], paths
+            while left:
+                read = get_batch(reader).read(left, LIMIT_BYTES, arena[: 16 << 10])
+                files += [content_of(file) for file in read]
+                left = left[len(read) :]
+
+        assert [bytes([number + 1]) * size for number, size in enumerate(sizes)] == files
 
 
 class TestMeddling:
     """Something happens to the file right after it was read, and before anybody could look again."""
 
     SCRIPT = (
-        "import sys; from support.reading import reading\n"
-        "with reading(sys.argv[1]) as reader:\n"
-        "    files = reader.batch().read([b'd/f', b'd/other'], 65536, memoryview(bytearray(1 << 20)))\n"
+        "import sys; from integrity.files.read import Buffers, ReadMode; from support.reading import reading\n"
+        "with reading(sys.argv[1], ReadMode(sys.argv[2])) as reader:\n"
+        "    files = reader.batch().read([b'd/f', b'd/other'], 65536, Buffers(1 << 20, 1).acquire())\n"
         "    print([file and bytes(file.data) for file in files])"
     )
 
+    @pytest.mark.parametrize("mode", list(ReadMode))
     @pytest.mark.parametrize(
         ("command", "is_taken"),
         [
@@ -252,18 +329,18 @@ class TestMeddling:
         ],
     )
     def test_what_moves_while_it_is_read_is_left(
-        self, tmp_path: Path, shims: Shims, command: str, is_taken: bool
+        self, tmp_path: Path, shims: Shims, command: str, is_taken: bool, mode: ReadMode
     ) -> None:
         """Size, times or inode moved, on the descriptor or at the path: not one stable version (R1)."""
         need_programs("dd")
-        need_residency(tmp_path)
+        need_way(tmp_path, mode)
         root = tmp_path / "root"
         (root / "d").mkdir(parents=True)
         (root / "d" / "f").write_bytes(b"content")
         (root / "d" / "other").write_bytes(b"other")
         let_age(root / "d" / "other")
         run = subprocess.run(
-            [sys.executable, "-c", self.SCRIPT, root],
+            [sys.executable, "-c", self.SCRIPT, root, mode.value],
             cwd=root,
             env={
                 **os.environ,
@@ -307,9 +384,10 @@ def test_other_peoples_files_are_taken_only_if_they_tell(tmp_path: Path, arena: 
         assert [is_told] == [one is not None for one in get_batch(reader).read([b"f"], LIMIT_BYTES, arena)]
 
 
-def test_versions_are_never_mixed(tmp_path: Path, arena: memoryview) -> None:
+@pytest.mark.parametrize("mode", list(ReadMode))
+def test_versions_are_never_mixed(tmp_path: Path, arena: memoryview, mode: ReadMode) -> None:
     """While another thread writes and renames without pause, what is taken is one version, or known as racy (R1)."""
-    need_residency(tmp_path)
+    need_way(tmp_path, mode)
     contents = [bytes([number]) * (4096 * (1 + number % 4)) for number in range(8)]
     for name in ("rewritten", "renamed"):
         (tmp_path / name).write_bytes(contents[0])
@@ -327,7 +405,7 @@ def test_versions_are_never_mixed(tmp_path: Path, arena: memoryview) -> None:
     writer.start()
     seen = 0
     try:
-        with reading(tmp_path) as reader:
+        with reading(tmp_path, mode) as reader:
             batch = get_batch(reader)
             for _ in range(1000):
                 rewritten, renamed = batch.read([b"rewritten", b"renamed"], LIMIT_BYTES, arena)

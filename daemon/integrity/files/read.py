@@ -25,7 +25,7 @@ from integrity.files.holes import find_data
 from integrity.files.opening import open_beneath, stat_beneath
 from integrity.files.racy import RacyWindow
 from integrity.files.residency import lies_in_memory
-from integrity.files.span import UNLIMITED, Pace, ReadMode, SpanReader, Terms
+from integrity.files.span import SURE_DIRECT, UNLIMITED, Pace, ReadMode, SpanReader, Terms
 from integrity.files.stamps import witness_of
 from integrity.files.writeback import write_back
 from integrity.model import ByteRange, Capability, ReadHow, Witness
@@ -139,19 +139,24 @@ class Reader:
 
     def batch(self) -> BatchReader | None:
         """
-        Give the short way for small files that lie in memory.
+        Give the short way for small files: those that lie in memory, or those on the disk if that is to be seen.
 
         Returns:
-            None if what lies in memory is not what this reader is to see.
+            None if there is none that gives what this reader is to give, or if each read has to be asked for.
 
         Raises:
             ImportError: the extension cannot be loaded.
         """
-        if not self.reads_memory:
+        if not self.reads_memory and not self._may_read_disk_by_the_batch():
             return None
         from integrity.files.batch import BatchReader  # here, because all the rest works without the extension
 
-        return BatchReader(self._root_fd, self._begin_window)
+        return BatchReader(self._root_fd, self._begin_window, from_disk=not self.reads_memory)
+
+    def _may_read_disk_by_the_batch(self) -> bool:
+        capability, pace = self._terms.capability, self._terms.pace
+        is_sure = capability.fs_type in SURE_DIRECT and capability.has_direct_io
+        return is_sure and self._use_holes and not pace.holds_back
 
     def _explain_open(self, path: bytes, error: OSError) -> ReadError:
         """Say what a failing open means: ENXIO and ENODEV are a socket's or device node's, or that of a lost disk."""

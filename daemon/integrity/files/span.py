@@ -41,6 +41,9 @@ _PAGES_ARE_ALL = frozenset(
 """Local file systems without any memory but the page cache: past it there is only the disk. On others (tmpfs takes
 O_DIRECT and reads memory; FUSE and network servers, ZFS, overlays have caches elsewhere) memory may have answered."""
 
+SURE_DIRECT = _PAGES_ARE_ALL - {"btrfs"}
+"""Where a file that the kernel vouches for comes from the disk; btrfs stores some files such that it can't."""
+
 _PAGES_ELSEWHERE = frozenset({"overlay", "zfs"})
 """File systems that keep data in caches of their own or of a layer below: "nothing resident" means nothing there."""
 
@@ -66,7 +69,12 @@ class Pace:
     What holds a reading back: a rate, the load of the machine, a stop request. Any thread may use it.
 
     As it is it holds nothing back.
+
+    Attributes:
+        holds_back: it has to be asked before each read, and told of it.
     """
+
+    holds_back = False
 
     def piece_bytes(self) -> int:
         """Say how much one read should fetch at most, so that nobody waits long behind it: a multiple of 64 KiB."""

@@ -36,7 +36,7 @@ from integrity.hashing.turn import Turn
 from integrity.hashing.worker import Worker
 
 if TYPE_CHECKING:
-    from integrity.hashing.cached import CachedFiles
+    from integrity.hashing.shortway import ShortWay
 
 __all__ = ["STALL_S", "Done", "Engine", "Failed", "Partial", "Result", "Resume", "StopSignal", "Task"]
 
@@ -98,12 +98,14 @@ class Engine:
         results closes the iterator. ``tick`` is called in the caller's thread between results, now and then, and about
         once a second while nothing is ready: a large file takes its time.
         """
-        batches = _into_batches(tasks, self._reader, self._jobs)
+        short_way = _find_short_way(self._reader)
+        batches = _into_batches(tasks, self._reader, short_way, self._jobs)
         first = None if self._stop.is_set() else next(batches, None)
         if first is None:
             return  # most scans find nothing to read: no threads then, and no buffers
         crew = _Crew(
-            self._reader, self._jobs, self._is_serial, self._budget, self._stop, self._monotonic, self._stall_s
+            *(self._reader, short_way, self._jobs, self._is_serial, self._budget, self._stop),
+            *(self._monotonic, self._stall_s),
         )
         self._workers.extend(crew.workers)
         try:
@@ -130,6 +132,7 @@ class _Crew:
     def __init__(
         self,
         reader: Reader,
+        short_way: ShortWay | None,
         jobs: int,
         is_serial: bool,
         budget: ErrorBudget,
@@ -147,7 +150,7 @@ class _Crew:
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="hash") if jobs > 1 else None
         shared = Shared(
             reader,
-            _find_short_way(reader),
+            short_way,
             budget,
             _Either(stop, self._is_over),
             monotonic,
@@ -254,29 +257,29 @@ class _Either:
         return self._one.is_set() or self._other.is_set()
 
 
-def _find_short_way(reader: Reader) -> CachedFiles | None:
-    """Find the short way for small files in memory: in the C core, and only for a reader that may use the cache."""
+def _find_short_way(reader: Reader) -> ShortWay | None:
+    """Find the short way for small files: in the C core."""
     if not native_status().is_native:
         return None
-    from integrity.hashing.cached import CachedFiles  # needs the extension
+    from integrity.hashing.shortway import ShortWay  # needs the extension
 
     batch_reader = reader.batch()
-    return None if batch_reader is None else CachedFiles(batch_reader)
+    return None if batch_reader is None else ShortWay(batch_reader)
 
 
-def _into_batches(tasks: Iterable[Task], reader: Reader, jobs: int) -> Iterator[Batch]:
+def _into_batches(tasks: Iterable[Task], reader: Reader, short_way: ShortWay | None, jobs: int) -> Iterator[Batch]:
     """
-    Group small files; a large one stands alone.
+    Group small files, as the short way takes them if there is one; a large one stands alone.
 
     Where files are read from the disk, the order is kept. Where they may lie in memory, more of them go into a batch,
     and those of much the same size together: their digests are computed side by side, and none has long to wait for
     another. The first batches are small all the same, so that few files keep all threads busy, too.
     """
-    may_be_cached = reader.reads_memory and native_status().is_native
+    may_be_cached = short_way is not None and not short_way.waits_for_disk
     turns = count()
     small, medium = _Group(), _Group()
     for task in tasks:
-        if task.size_bytes > (min(task.block_size_bytes, BUFFER_BYTES) if may_be_cached else BUFFER_BYTES):
+        if task.size_bytes > (BUFFER_BYTES if short_way is None else min(task.block_size_bytes, BUFFER_BYTES)):
             is_free = may_be_cached and reader.lies_in_memory(task.path)
             if not is_free and small.tasks:
                 yield Batch(next(turns), small.take())

@@ -16,7 +16,7 @@ from integrity.hashing.todo import Todo
 from integrity.hashing.turn import Turn
 
 if TYPE_CHECKING:
-    from integrity.hashing.cached import CachedFiles
+    from integrity.hashing.shortway import ShortWay
 
 BUFFER_BYTES = 8 << 20
 """Read at once: what a disk needs for its full rate, and what dd is usually given."""
@@ -44,13 +44,13 @@ class Shared(NamedTuple):
     What is the same for all threads.
 
     Attributes:
-        cached: the short way for small files, if there is one.
+        short_way: for small files, if there is one.
         turn: whose turn it is to read from the disk; None where all may.
         pool: threads for what is hashed beside the reading; None if nothing is.
     """
 
     reader: Reader
-    cached: CachedFiles | None
+    short_way: ShortWay | None
     budget: ErrorBudget
     stop: StopSignal
     monotonic: Callable[[], float]

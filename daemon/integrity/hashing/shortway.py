@@ -1,5 +1,5 @@
 """
-The short way for small files that lie in memory: a whole batch is read and digested in three calls of the C core.
+The short way for small files: a whole batch is read and digested in three calls of the C core.
 
 What it gives is what the long way would have given, field by field; what it does not take goes the long way. Importing
 this module fails with ImportError where the extension cannot be loaded.
@@ -7,27 +7,36 @@ this module fails with ImportError where the extension cannot be loaded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from integrity.files.batch import BatchReader, CachedFile
-from integrity.hashing.digests import digest_probe, digest_whole
+from integrity.files.batch import BatchFile, BatchReader
+from integrity.hashing.digests import digest_others, digest_probe, digest_whole
 from integrity.hashing.tasks import Done, Task
 from integrity.model import ReadHow, Reading
 
 
-class CachedFiles:
-    """Read and digest small files from memory. Any thread may use it, each with its own arena."""
+class ShortWay:
+    """
+    Read and digest small files. Any thread may use it, each with its own arena.
+
+    Attributes:
+        waits_for_disk: it reads from the disk, and where one thread may read at a time, only in its turn.
+    """
 
     def __init__(self, reader: BatchReader) -> None:
         self._reader = reader
+        self.waits_for_disk = reader.how is not ReadHow.CACHE_POSSIBLE
 
-    def answer(self, tasks: Sequence[Task], arena: memoryview) -> tuple[list[Done], list[Task]]:
+    def answer(
+        self, tasks: Sequence[Task], arena: memoryview, all_read: Callable[[], None] = lambda: None
+    ) -> tuple[list[Done], list[Task]]:
         """
-        Answer what can be answered without waiting for a disk.
+        Answer what can be answered in this way.
 
         Args:
             tasks: of files that are not large, as far as known.
-            arena: writable; used again and again.
+            arena: writable, begins with a page; used again and again.
+            all_read: called once all of them are read, but perhaps not digested yet; not if some are left.
 
         Returns:
             The answers, and the tasks that are left for the long way; both in the order of the tasks.
@@ -41,18 +50,18 @@ class CachedFiles:
         position = 0
         while position < len(tasks):
             files = self._reader.read(paths[position:], limit_bytes, arena, md5=wants_md5, crc64nvme=wants_crc)
-            for task, file in zip(tasks[position:], files, strict=False):
-                if file is None:
-                    left.append(task)
-                else:
-                    done.append(_digest(task, file))
+            read = list(zip(tasks[position:], files, strict=False))
             position += len(files)
+            left += [task for task, file in read if file is None]
+            if position == len(tasks) and not left:
+                all_read()
+            done += [self._digest(task, file) for task, file in read if file is not None]
         return done, left
 
-
-def _digest(task: Task, file: CachedFile) -> Done:
-    """Digest a file of which some digests are known already."""
-    witness, data, md5, crc64nvme = file
-    digests = digest_whole(data, task.want, md5=md5, crc64nvme=crc64nvme)
-    reading = Reading(witness, digests, None, ReadHow.CACHE_POSSIBLE, witness.size_bytes)
-    return Done(task, reading, 0, None if task.probe is None else digest_probe(task.probe, data))
+    def _digest(self, task: Task, file: BatchFile) -> Done:
+        """Digest a file of which some digests are known already."""
+        witness, data, md5, crc64nvme = file
+        digests = digest_whole(data, task.want, md5=md5, crc64nvme=crc64nvme)
+        others = digest_others(data, task.want)
+        reading = Reading(witness, digests, None, self._reader.how, witness.size_bytes, others)
+        return Done(task, reading, 0, None if task.probe is None else digest_probe(task.probe, data))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.errors import ReadError
 from integrity.files.buffers import Buffers
@@ -22,6 +22,9 @@ from integrity.hashing.md5 import native_status
 from integrity.hashing.shared import BUFFER_BYTES, Batch, Shared
 from integrity.hashing.tasks import Done, Failed, Result, Task
 from integrity.model import Reading, Witness
+
+if TYPE_CHECKING:
+    from integrity.hashing.shortway import ShortWay
 
 
 class _Small(NamedTuple):
@@ -70,33 +73,39 @@ class Worker:
 
     def _answer_in_turn(self, batch: Batch, number: int) -> None:
         """Answer a batch; what does not lie in memory is read when it is its turn (R4)."""
-        turn = self._shared.turn
+        turn, short_way = self._shared.turn, self._shared.short_way
         self._turn = number
         self.ledger.begin(batch.tasks)
         try:
-            left = self._answer_cached(batch.tasks)
+            left = batch.tasks
+            if short_way is not None and not short_way.waits_for_disk:
+                left = self._answer_by_the_batch(short_way, left)
             if left and turn is not None:
                 turn.wait(number)
+            if short_way is not None and short_way.waits_for_disk:
+                left = self._answer_by_the_batch(short_way, left)
             self._answer_singly(left)
         finally:
             if turn is not None:
                 turn.pass_on(number)
         self.ledger.send(ended=1)
 
-    def _answer_cached(self, tasks: list[Task]) -> list[Task]:
+    def _answer_by_the_batch(self, short_way: ShortWay, tasks: list[Task]) -> list[Task]:
         """Answer what can be answered the short way; return the rest."""
-        cached = self._shared.cached
-        if cached is None or tasks[0].want.others or tasks[0].size_bytes > BUFFER_BYTES:
-            return tasks
-        if self._shared.find_obstacle(tasks[0]) is not None:
+        if tasks[0].size_bytes > BUFFER_BYTES or self._shared.find_obstacle(tasks[0]) is not None:
             return tasks
         arena = self._buffers.acquire()
         self._buffers.release()  # nothing in it is needed when the next file is read
         with self.ledger.busy():
-            done, left = cached.answer(tasks, arena)
+            done, left = short_way.answer(tasks, arena, self._pass_on)
         self.ledger.add_many(done, left)
         self.ledger.bytes_done += sum(one.reading.bytes_read for one in done)
         return left
+
+    def _pass_on(self) -> None:
+        """Let the next one read while this thread digests."""
+        if self._shared.turn is not None and self._turn is not None:
+            self._shared.turn.pass_on(self._turn)
 
     def _answer_singly(self, tasks: list[Task]) -> None:
         """Answer file by file. Where only one thread may read, small files are hashed beside the next one's reading."""
