@@ -7,7 +7,7 @@ The same pass tells whether the file is what was recorded, so it verifies the fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from integrity.catalog.rows import FileRecord
@@ -179,13 +179,18 @@ def _find_makers(published: Published, size_bytes: int, *, is_unnamed: bool) -> 
     kinds: list[Kind] = [published.kind]
     if is_unnamed and published.kind in UNNAMED:
         kinds.append(UNNAMED[published.kind])
-    for kind in kinds:
-        make = _ALGORITHMS[kind].find_constructor()
-        try:
-            make()
-        except ModuleNotFoundError:  # of an extra
-            continue
-        yield make
+    yield from filter(None, map(_find_constructor, kinds))
+
+
+@cache
+def _find_constructor(kind: Kind) -> _Make | None:
+    """Find what computes a digest of this kind; None if the extra for it is not installed."""
+    make = _ALGORITHMS[kind].find_constructor()
+    try:
+        make()
+    except ModuleNotFoundError:
+        return None
+    return make
 
 
 def _is_match(published: Published, values: Sequence[bytes], *, has_size: bool, size_bytes: int) -> bool | None:
