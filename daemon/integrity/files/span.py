@@ -68,13 +68,13 @@ class Pace:
     """
     What holds a reading back: a rate, the load of the machine, a stop request. Any thread may use it.
 
-    As it is it holds nothing back.
-
-    Attributes:
-        holds_back: it has to be asked before each read, and told of it.
+    As it is it holds nothing back; whoever inherits does.
     """
 
-    holds_back = False
+    @property
+    def holds_back(self) -> bool:
+        """Say whether it has to be asked before each read, and told of it."""
+        return type(self) is not Pace
 
     def piece_bytes(self) -> int:
         """Say how much one read should fetch at most, so that nobody waits long behind it: a multiple of 64 KiB."""

@@ -92,7 +92,9 @@ class Worker:
 
     def _answer_by_the_batch(self, short_way: ShortWay, tasks: list[Task]) -> list[Task]:
         """Answer what can be answered the short way; return the rest."""
-        if tasks[0].size_bytes > BUFFER_BYTES or self._shared.find_obstacle(tasks[0]) is not None:
+        first = tasks[0]  # a large one stands alone
+        is_large = first.size_bytes > min(first.block_size_bytes, BUFFER_BYTES)
+        if is_large or self._shared.find_obstacle(first) is not None:
             return tasks
         arena = self._buffers.acquire()
         self._buffers.release()  # nothing in it is needed when the next file is read

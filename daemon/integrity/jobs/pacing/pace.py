@@ -53,8 +53,6 @@ class Throttle(Pace):
         wait: how to wait; True when the job was asked to stop meanwhile.
     """
 
-    holds_back = True
-
     def __init__(
         self,
         rate_bytes_per_s: float,
@@ -101,8 +99,6 @@ class DevicePace(Pace):
         monotonic: the clock, in seconds.
         wait: how to wait; True when the job was asked to stop meanwhile.
     """
-
-    holds_back = True
 
     def __init__(
         self,
