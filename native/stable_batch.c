@@ -189,7 +189,7 @@ static size_t find_direct_unit(int fd)
     return words[STATX_DIRECT_WORD];
 }
 
-/* All that is to know of one reading. The terms are those of a whole batch. */
+/* What holds for all files of a batch. */
 struct terms {
     int root_fd;
     int from_disk;
