@@ -88,6 +88,11 @@ def came_meanwhile() -> str:
     return "it came while the copy was listed; compare again"
 
 
+def written_meanwhile() -> str:
+    """Say that somebody writes to a copy's file."""
+    return "it was written while it was compared; compare again when nobody writes to the copy"
+
+
 def listed_twice() -> str:
     """Say that a copy's listing contradicts itself."""
     return "the copy lists it more than once, and differently, so it can't be told which one is meant"

@@ -1,7 +1,8 @@
 """
 Have a copy's files read back, one after the other, and take what was read of any.
 
-What differs is read once more before it is said: memory, cable or line may have given wrong bytes once (R3).
+What differs is read once more before it is said: memory, cable or line may have given wrong bytes once (R3). Of what is
+another size than when the copy was listed nothing is said: somebody writes it.
 """
 
 from __future__ import annotations
@@ -74,6 +75,9 @@ class ReadBack:
                         connection, FindingKind.TRANSIENT, text, path=record.path, file_id=record.id, copy=self._name
                     )
             reading, difference = again or (reading, difference)
+        if not difference.is_same and _has_moved(row, reading):
+            self._take(row, Voice(CopyVote.UNREADABLE, Level.READ, messages.written_meanwhile()))
+            return
         with run.catalog.read() as connection:
             former = history.history_of(connection, run.root.id, record.path) if not difference.is_same else []
         self._take(row, hear_reading(difference, reading, former))
@@ -91,3 +95,9 @@ class ReadBack:
         block_bytes = record.block_size_bytes or self._run.settings.block_size_bytes
         place, stop = self._listing.place(record.path), self._run.context.stop
         return read_from_copy(self._copy, place, block_bytes, pace=self._run.pace, stop=stop)
+
+
+def _has_moved(row: CompareRow, reading: Reading) -> bool:
+    """Say whether a file of the copy was written since it was listed, as far as its size tells."""
+    listed_bytes = None if row.listed is None else row.listed.size_bytes
+    return listed_bytes is not None and listed_bytes != reading.witness.size_bytes
