@@ -91,6 +91,34 @@ def test_copy_of_two_roots_is_forgotten_of_one(integrity: Box, root: Path, copy:
     assert f"{copy}: nothing is recorded of such a copy of {second}; copies that are known: {copy}" in refused.stderr
 
 
+def test_copy_of_two_folders_is_forgotten_of_one(integrity: Box, tmp_path: Path) -> None:
+    """What is open about the other stays, and what is said of the copy as a whole until it is forgotten of both."""
+    root, copy = tmp_path / "root", tmp_path / "copy"
+    copy.mkdir()
+    for folder in ("a", "b"):
+        (root / folder).mkdir(parents=True)
+        for number in range(3):
+            (root / folder / f"{folder}{number}").write_text(f"{folder} {number}")
+        shutil.copytree(root / folder, copy, dirs_exist_ok=True)
+        (copy / f"{folder}1").unlink()
+    integrity.run("scan", root, expect=0)
+    for folder in ("a", "b"):
+        integrity.run("compare", root / folder, "--with", copy, expect=1)
+    shutil.rmtree(copy)
+    integrity.run("compare", root / "b", "--with", copy, expect=3)
+    assert [str(root / "a/a1"), str(root / "b/b1"), str(root)] == paths_of(integrity)
+
+    integrity.run("forget", root / "a", "--copy", copy, "--yes", expect=0)
+    assert [str(root / "b/b1"), str(root)] == paths_of(integrity)
+    integrity.run("forget", "--copy", copy, "--yes", expect=0)
+    assert [] == paths_of(integrity)
+
+
+def paths_of(box: Box) -> list[object]:
+    """List what the open findings are about."""
+    return [one["path"] for one in box.findings("findings", expect=None)]
+
+
 def test_copy_of_the_configuration_begins_anew(integrity: Box, root: Path, copy: Path) -> None:
     """It is said that it will come back, for the configuration wants it."""
     integrity.configure(f'[[copy]]\nname = "nightly"\nof = "{root}"\nurl = "{copy}"\n')

@@ -15,7 +15,7 @@ from integrity.errors import ConfigError, show_path
 from integrity.jobs.copypromise import is_name
 from integrity.jobs.lock import lock_root
 from integrity.jobs.targets import is_inside
-from integrity.model import Job
+from integrity.model import Finding, Job
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog, Connection
@@ -75,9 +75,8 @@ def forget_copy(catalog: Catalog, leaving: LeavingCopy, *, now: int) -> None:
     """
     root, record = leaving.root, leaving.record
     with lock_root(catalog.path, root.id, root.path, Job.COMPARE, now=now), catalog.transaction() as connection:
-        findings.resolve_findings(
-            connection, root_id=root.id, copy=record.name, resolution="the copy was forgotten", now=now
-        )
+        about = [one.id for one in _find_about(connection, record)]
+        findings.resolve_ids(connection, about, resolution="the copy was forgotten", now=now)
         copies.remove_copy(connection, record.id)
 
 
@@ -88,7 +87,13 @@ def _complete(text: str) -> str:
 
 
 def _plan(connection: Connection, record: CopyRecord, root: RootRecord) -> LeavingCopy:
-    about = findings.find_findings(connection, root_id=root.id, copy=record.name)
-    return LeavingCopy(
-        record, root, record.find_base(root.path), copies.count_states(connection, record.id), len(about)
-    )
+    files, about = copies.count_states(connection, record.id), _find_about(connection, record)
+    return LeavingCopy(record, root, record.find_base(root.path), files, len(about))
+
+
+def _find_about(connection: Connection, record: CopyRecord) -> list[Finding]:
+    """List what is open about a copy; what is said of it as a whole goes with the last folder that it is a copy of."""
+    found = findings.find_findings(connection, root_id=record.root_id, copy=record.name)
+    named = [one for one in copies.find_copies(connection, record.root_id) if one.name == record.name]
+    is_last = len(named) == 1
+    return [one for one in found if (is_last if one.path is None else is_inside(one.path, record.prefix))]
