@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.systemdbox import SystemdBox
+from support.waiting import wait_until
 
 
 @pytest.mark.root
@@ -49,6 +50,7 @@ def test_box_powers_off_in_order() -> None:
         box.run("mkfifo", "/run/never")
         box.run("systemctl", "daemon-reload")
         box.run("systemctl", "start", "trap.service")
+        wait_until((box.root / "var/ready").exists, "the trap of the service")
         box.power_off()
 
         assert "ended\n" == (box.root / "var/trapped").read_text()
