@@ -181,6 +181,27 @@ def test_edited_file_of_a_mutable_root_is_left_alone(integrity: Box, root: Path,
     assert not leftovers(root)
 
 
+@pytest.mark.parametrize("command", ["scan", "scrub", "gate"])
+def test_file_that_was_rewritten_after_the_verdict(integrity: Box, root: Path, tmp_path: Path, command: str) -> None:
+    """What its owner saved since is not replaced because a run has seen it meanwhile; only if the file is named."""
+    (root / "a b").write_bytes(b"the owner's new text")
+    age(root / "a b")
+    seen = integrity.run(command, root)
+
+    folder = integrity.run("repair", root, "--from", tmp_path / "copy", "--apply", "--discard", expect=1)
+
+    assert b"the owner's new text" == (root / "a b").read_bytes()
+    assert "integrity accept FILE" in folder.stdout
+    assert "name the file itself" in folder.stdout
+    if command == "scrub":
+        assert "was written to after the finding on it" in seen.stdout
+    plan = integrity.run("repair", root / "a b", "--from", tmp_path / "copy", expect=0)
+    assert "somebody wrote to it since it was recorded" in plan.stdout
+    integrity.run("repair", root / "a b", "--from", tmp_path / "copy", "--apply", expect=0)
+    assert GOOD == (root / "a b").read_bytes()
+    assert [b"the owner's new text"] == [path.read_bytes() for path in leftovers(root)]
+
+
 def test_changed_file_of_an_archive(integrity: Box, tmp_path: Path) -> None:
     """Somebody wrote to it, so it must be named itself; then the recorded bytes and their time are put back."""
     root = tmp_path / "root"

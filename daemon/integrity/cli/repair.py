@@ -135,6 +135,9 @@ def _describe(plan: FilePlan, output: Output, *, applies: bool) -> Iterator[str]
         yield f"  lacking    {_blocks(plan.missing, expected)}: no copy has that good"
     for copy, trouble in plan.troubles:
         yield f"  copy       {printable(copy)}: {printable(trouble)}"
+    if plan.is_newer and plan.standing.value == "repairable":
+        yield "  newer      somebody wrote to it since it was recorded, and may have meant it; to keep what is in it now:"
+        yield "             integrity accept FILE --reason WHY"
     for other in plan.others:
         yield f"  also named {show_path(absolute(plan.root, other.path))}; all names are exchanged together"
     if plan.standing.value == "repairable":
@@ -230,6 +233,7 @@ def _plan_object(plan: FilePlan) -> JsonObject:
         "copies_asked": list(plan.asked),
         "troubles": [{"copy": copy, "message": message} for copy, message in plan.troubles],
         "folders": [path_fields("path", absolute(plan.root, folder.path)) for folder in plan.folders],
+        "is_newer": plan.is_newer,
         "names": [path_fields("path", absolute(plan.root, name)) for name in plan.names],
         "recorded_at": None if record is None else iso_time(record.recorded_at),
         "verified_at": None if record is None else iso_time(record.verified_at),

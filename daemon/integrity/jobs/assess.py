@@ -186,6 +186,8 @@ class Assessor:
         """
         self.count(record.id, Tally.DAMAGED if record.is_frozen else otherwise)
         if self._from_disk:
+            if record.is_frozen and otherwise is Tally.CHANGED and self._run.settings.policy is Policy.MUTABLE:
+                self._run.note(NoteKind.CHANGED, record.path, messages.newer_waits())
             with self._run.catalog.read() as connection:
                 self._run.meet_open_findings(connection, record.path)
 

@@ -54,9 +54,9 @@ _OTHERS = {
 }
 
 
-def missing() -> str:
-    """Say that a file of an archive is gone."""
-    return _OTHERS[FindingKind.MISSING]
+def missing(instead: str) -> str:
+    """Say that a file of an archive is gone, and what stands in its place."""
+    return _OTHERS[FindingKind.MISSING] + instead
 
 
 def transient(*, is_unsteady: bool) -> str:
@@ -85,6 +85,14 @@ def unreadable(reason: str, ranges: Sequence[ByteRange]) -> str:
         return f"can't be read: {reason}. Its record is kept"
     size = sum(length for _, length in ranges)
     return f"{size} bytes in {len(ranges)} places can't be read: {reason}. Its record is kept"
+
+
+def newer_waits() -> str:
+    """Say that a file on which a finding is open was written to since."""
+    return (
+        "was written to after the finding on it: what is said below is of its former content; to keep what is in it"
+        " now: integrity accept FILE --reason WHY"
+    )
 
 
 def unstable() -> str:

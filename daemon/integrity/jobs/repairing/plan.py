@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings
+from integrity.catalog.candidates import CandidateKind
 from integrity.catalog.rows import FileRecord
 from integrity.errors import ReadError, ReadInterrupted, Vanished
 from integrity.files.opening import stat_beneath
@@ -21,7 +22,7 @@ from integrity.jobs.repairing.expected import Expected, load_expected
 from integrity.jobs.repairing.looking import Look, look_at
 from integrity.jobs.repairing.names import find_names
 from integrity.jobs.repairing.parents import NewFolder, find_gone_folders
-from integrity.jobs.repairing.standing import CONTESTED, find_refusal
+from integrity.jobs.repairing.standing import CONTESTED, NEWER, find_refusal
 from integrity.model import CONTENT_FINDINGS, FindingKind
 from integrity.paths import absolute
 
@@ -73,6 +74,7 @@ class FilePlan:
         asked: the names of the copies that were asked.
         mode: permission bits that a file that is gone gets; None: as its folder.
         folders: that are gone with it, and are made for it.
+        is_newer: what stands there was written by somebody, and waits for a decision.
         held: blocks that were fetched and verified, as far as there was room.
     """
 
@@ -91,6 +93,7 @@ class FilePlan:
     asked: tuple[str, ...] = ()
     mode: int | None = None
     folders: tuple[NewFolder, ...] = ()
+    is_newer: bool = False
     held: dict[int, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -198,7 +201,11 @@ class Planner:
             candidate = candidates.get_candidate(connection, record.id)
             reason_moved = find_refusal(run.capability, record, look, open_findings, candidate)
             names, reason_names = find_names(run, connection, record, look.stat, expected)
-        draft = replace(draft, others=tuple(names[1:]))
+            newer = candidates.get_candidates(connection, [one.id for one in names])
+        is_newer = any(one.kind is CandidateKind.CHANGE for one in newer.values())
+        draft = replace(draft, others=tuple(names[1:]), is_newer=is_newer)
+        if is_newer and not is_named:
+            return replace(draft, reason=NEWER)
         if reason_moved or reason_names:
             return replace(draft, reason=reason_moved or reason_names or "")
         return self._ask(draft, expected, lenders)

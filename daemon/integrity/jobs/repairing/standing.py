@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 CONTESTED = frozenset({FindingKind.CHANGED, FindingKind.SHRUNK, FindingKind.ROLLED_BACK})
 """Findings about what somebody did, who may have meant it: such a file is only repaired if it is named itself."""
 
+NEWER = (
+    "somebody wrote to it after it had been judged, and may have meant it: to keep what is in it now:"
+    " integrity accept FILE --reason WHY; to have the recorded bytes put back over that, name the file itself"
+)
+"""Why a damaged file is left alone that an honest change was seen of since, unless it is named itself."""
+
 
 def find_refusal(
     capability: Capability,
