@@ -132,6 +132,86 @@ def test_removal_from_an_archive_is_accepted(archive: Path, integrity: Box) -> N
     integrity.run("findings", expect=0)
 
 
+def put_instead(path: Path, what: str) -> None:
+    """Put something that is no regular file in the place of one."""
+    path.unlink()
+    if what == "a folder":
+        path.mkdir()
+    elif what == "a FIFO":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("same" if what == "a symbolic link" else "nowhere")
+
+
+INSTEAD = ["a symbolic link", "a dangling link", "a folder", "a FIFO"]
+
+
+@pytest.mark.parametrize("what", INSTEAD)
+@pytest.mark.parametrize("job", ["scan", "scrub"])
+def test_file_of_an_archive_replaced_by_something_else(archive: Path, integrity: Box, job: str, what: str) -> None:
+    """A link, folder or FIFO under a file's name is not the file: it is missing, until a person agrees or it is back."""
+    data = os.urandom(9_000)
+    put(archive / "file", data)
+    put(archive / "same", os.urandom(9_000))
+    integrity.run("scan", archive, expect=0)
+    put_instead(archive / "file", what)
+
+    done = integrity.run("--json", job, archive, expect=1)
+
+    assert [("missing", str(archive / "file"))] == met(done)
+    assert f"{what.replace('dangling', 'symbolic')} stands in its place" in done.findings[0]["message"]
+    assert 1 == tallies(done)["missing"]
+    assert [("missing", str(archive / "file"))] == met(integrity.run("--json", "findings", expect=1))
+    integrity.run("explain", archive / "file", expect=1)
+    if what == "a folder":
+        (archive / "file").rmdir()
+    else:
+        (archive / "file").unlink()
+    put(archive / "file", data)
+    integrity.run("scan", archive, expect=0)
+    integrity.run("findings", expect=0)
+
+
+@pytest.mark.parametrize("what", INSTEAD)
+@pytest.mark.parametrize("by", ["name", "folder"])
+def test_replaced_file_of_an_archive_is_accepted(archive: Path, integrity: Box, by: str, what: str) -> None:
+    """By its name, which is not followed, or with its folder's deletions; what a link names stays recorded."""
+    put(archive / "file", os.urandom(9_000))
+    put(archive / "same", os.urandom(9_000))
+    integrity.run("scan", archive, expect=0)
+    put_instead(archive / "file", what)
+    integrity.run("scan", archive, expect=1)
+
+    if by == "name":
+        integrity.run("accept", archive / "file", "--reason", "meant", expect=0)
+    else:
+        integrity.run("accept", archive, "--deletions", "--yes", "--reason", "meant", expect=0)
+
+    assert {"not_due": 1} == {
+        key: n for key, n in tallies(integrity.run("--json", "scan", archive, expect=0)).items() if key != "skipped"
+    }
+    integrity.run("findings", expect=0)
+
+
+@pytest.mark.parametrize("what", INSTEAD)
+def test_damaged_file_replaced_by_something_else(root: Path, integrity: Box, what: str) -> None:
+    """In a mutable root it was deleted: its finding ends, and the note says what stands in its place."""
+    put(root / "file", os.urandom(9_000))
+    put(root / "same", os.urandom(9_000))
+    integrity.run("scan", root, expect=0)
+    before = os.stat(root / "file").st_mtime_ns
+    (root / "file").write_bytes(os.urandom(9_000))
+    os.utime(root / "file", ns=(before, before))
+    integrity.run("scrub", root, expect=1)
+    put_instead(root / "file", what)
+
+    done = integrity.run("--json", "scan", root, expect=0)
+
+    assert [str(root / "file")] == notes(done, "deleted")
+    assert 1 == tallies(done)["missing"]
+    integrity.run("findings", expect=0)
+
+
 def test_move_in_an_archive_is_a_note(archive: Path, integrity: Box) -> None:
     """Renamed, moved to another folder, or copied there and deleted: no finding, and nothing is missing."""
     (archive / "there").mkdir()

@@ -11,7 +11,7 @@ from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import Output
 from integrity.cli.params import PATH
 from integrity.cli.paths import absolute, path_fields
-from integrity.cli.running import make_quiet_context, real_path
+from integrity.cli.running import make_quiet_context, own_path
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
 
@@ -37,7 +37,7 @@ def accept(session: Session, files: tuple[bytes, ...], reason: str, changes: boo
     """
     if not reason.strip():
         raise click.BadParameter("say why, so that it can be understood later", param_hint="--reason")
-    paths = [real_path(path) for path in files]
+    paths = [own_path(path) for path in files]
     with session.open_catalog(writes=True) as catalog:
         if changes or deletions:
             return _accept_folders(session, catalog, paths, reason, changes=changes, deletions=deletions, is_yes=yes)

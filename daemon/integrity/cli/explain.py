@@ -13,7 +13,7 @@ from integrity.cli.objects import digest_fields, finding_object, iso_time
 from integrity.cli.output import JsonObject, Output, printable
 from integrity.cli.params import PATH
 from integrity.cli.paths import absolute, path_fields
-from integrity.cli.running import real_path
+from integrity.cli.running import own_path
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
 from integrity.model import BaselineReason
@@ -44,7 +44,7 @@ def explain(session: Session, file: bytes) -> int:
     with session.open_catalog(writes=False) as catalog:
         from integrity.jobs.explain import explain as find_story
 
-        story = find_story(catalog, session.config, real_path(file))
+        story = find_story(catalog, session.config, own_path(file))
     path = absolute(story.root, story.path)
     if not story.is_known:
         raise ConfigError(f"{show_path(path)}: is not recorded; a folder has no record of its own, name a file")

@@ -10,7 +10,7 @@ from integrity.cli.asking import confirm
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.params import PATH
 from integrity.cli.paths import path_fields
-from integrity.cli.running import real_path
+from integrity.cli.running import own_path, real_path
 from integrity.cli.session import Session
 from integrity.errors import show_path
 
@@ -44,7 +44,7 @@ def _forget_paths(session: Session, paths: tuple[bytes, ...], *, is_yes: bool) -
         from integrity.jobs.forget import forget as forget_one
         from integrity.jobs.forget import plan_forgetting
 
-        plan = plan_forgetting(catalog, [real_path(path) for path in paths])
+        plan = plan_forgetting(catalog, [own_path(path) for path in paths])
         for one in plan:
             what = "" if one.target.prefix else "a whole root with its history: "
             output.say(

@@ -26,6 +26,14 @@ def real_path(path: bytes) -> bytes:
         raise ConfigError(f"can't tell where the current folder is: {error.strerror}; name an absolute path") from error
 
 
+def own_path(path: bytes) -> bytes:
+    """Make a PATH absolute, but don't follow its last part: a link may stand where a recorded file was."""
+    if not os.path.islink(path):
+        return real_path(path)
+    folder, name = os.path.split(path)
+    return os.path.join(real_path(folder), name)
+
+
 def make_quiet_context(session: Session, catalog: Catalog) -> Context:
     """Make the surroundings of a job that is short and tells its result by what it returns."""
     from integrity.cli.console import ConsoleReport

@@ -28,9 +28,9 @@ from integrity.catalog.rows import FileRecord
 from integrity.errors import ConfigError, ReadError, Vanished, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.capability import find_capability
-from integrity.files.opening import stat_beneath
 from integrity.files.read import Reader, ReadMode
 from integrity.hashing.digests import FileHasher, is_very_sparse, recording, without_chain
+from integrity.jobs.absence import is_gone
 from integrity.jobs.guard import open_guarded
 from integrity.jobs.targets import Target, find_target
 from integrity.model import BaselineReason, FileId, FindingId, FindingKind, Reading, RootId
@@ -108,11 +108,12 @@ def find_file_targets(catalog: Catalog, paths: Sequence[bytes]) -> list[Target]:
     with catalog.read() as connection:
         for path in paths:
             target = find_target(connection, path)
-            if not target.prefix or os.path.isdir(path):
+            record = files.find_file(connection, catalog.sealer, target.root.id, target.prefix)
+            if record is None and (not target.prefix or os.path.isdir(path)):
                 raise ConfigError(
                     f"{show_path(path)}: is a folder; say what to accept of it: --changes, --deletions or both"
                 )
-            if files.find_file(connection, catalog.sealer, target.root.id, target.prefix) is None:
+            if record is None:
                 raise ConfigError(
                     f"{show_path(path)}: is not recorded, so there is nothing to accept; record it with: integrity scan"
                 )
@@ -314,11 +315,8 @@ def _pages(ids: Sequence[FileId]) -> Iterator[Sequence[FileId]]:
 
 
 def _is_there(root_fd: int, path: bytes) -> bool:
-    """Say whether a name is there; one that can't be looked at is not known to be gone."""
+    """Say whether a file is there; one that can't be looked at is not known to be gone."""
     try:
-        stat_beneath(root_fd, path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+        return not is_gone(root_fd, path, stay_on_mount=True)
     except OSError:
         return True
-    return True

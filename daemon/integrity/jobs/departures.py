@@ -1,20 +1,19 @@
 """
 Recorded files that a walk did not meet: moved, gone, or only out of sight (R5, R8).
 
-Only a file whose folder was listed to its end, that nothing excludes, that no mount covers and that lstat does not find
-is gone. Everything else is counted for what it is, and its record stays.
+Only a file whose folder was listed to its end, that nothing excludes, that no mount covers and that lstat does not find,
+or finds to be a link, a folder or a pipe by now, is gone. Everything else is counted for what it is, and its record stays.
 """
 
 from __future__ import annotations
 
-import errno
 from array import array
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings, roots
 from integrity.catalog.files import FileRecord
-from integrity.files.opening import stat_beneath
 from integrity.jobs import messages
+from integrity.jobs.absence import describe_instead, is_gone
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.targets import is_inside
 from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally
@@ -124,10 +123,11 @@ class Departures:
         if any(is_inside(path, folder) for folder in self._covered) or self._run.excludes.covers(path):
             return Tally.SKIPPED
         try:
-            stat_beneath(self._run.root_fd, path)
-        except OSError as error:
-            return None if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) else Tally.UNREADABLE
-        return Tally.SKIPPED  # there again, or something else under its name: the next run looks at it
+            if is_gone(self._run.root_fd, path, stay_on_mount=not self._run.settings.cross_mounts):
+                return None
+        except OSError:
+            return Tally.UNREADABLE
+        return Tally.SKIPPED  # there again, or hidden: the next run looks at it
 
     def _depart(self, ids: list[FileId]) -> None:
         run = self._run
@@ -149,7 +149,7 @@ class Departures:
                     run.open_finding(
                         connection,
                         FindingKind.MISSING,
-                        messages.missing(),
+                        messages.missing(describe_instead(run.root_fd, record.path)),
                         path=record.path,
                         file_id=record.id,
                     )

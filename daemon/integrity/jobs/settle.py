@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog import candidates, files, findings
 from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.jobs import messages
+from integrity.jobs.absence import describe_instead
 from integrity.jobs.guard import Wave
 from integrity.jobs.report import NoteKind
 from integrity.model import BaselineReason, FindingKind
@@ -115,7 +116,8 @@ def _promote(connection: Connection, run: RootRun, candidate: CandidateRecord) -
         connection, run.catalog.sealer, run.root, candidate.file_id, because, run.now(), run.boot_id
     )
     if is_taken_over and candidate.kind is CandidateKind.REMOVAL:
-        run.note(NoteKind.DELETED, candidate.path, "is gone; its record is kept for 90 days")
+        instead = describe_instead(run.root_fd, candidate.path)
+        run.note(NoteKind.DELETED, candidate.path, f"is gone{instead}; its record is kept for 90 days")
 
 
 def forget_unsettled(run: RootRun) -> None:

@@ -47,12 +47,23 @@ def find_target(connection: Connection, path: bytes) -> Target:
     Raises:
         ConfigError: in none, or it is the parent of one.
     """
-    real = os.path.realpath(path)
-    target = _match(find_roots(connection), real)
+    roots = find_roots(connection)
+    target = _find_replaced(connection, roots, path) or _match(roots, os.path.realpath(path))
     if target is None:
         raise ConfigError(
             f"{show_path(path)}: lies in no recorded folder; record it with: integrity scan {show_path(path)}"
         )
+    return target
+
+
+def _find_replaced(connection: Connection, roots: Sequence[RootRecord], path: bytes) -> Target | None:
+    """Find the recorded file or folder whose place a symbolic link has taken: it is meant, not what the link names."""
+    if not os.path.islink(path):
+        return None
+    folder, name = os.path.split(os.path.abspath(path))
+    target = _match(roots, os.path.join(os.path.realpath(folder), name))
+    if target is None or not page_files(connection, target.root.id, prefix=target.prefix, limit=1):
+        return None
     return target
 
 
