@@ -88,14 +88,27 @@ def test_quiet_finding_speaks_again_when_the_damage_grows(box: CatalogBox, is_mu
     finding, _ = say(box)
     with box.catalog.transaction() as c:
         if is_muted:
-            findings.mute(c, [finding.id], NOW + 99, NOW + 1)
+            findings.mute(c, [finding.id], NOW + 99)
         else:
-            findings.acknowledge(c, [finding.id], NOW + 1)
+            findings.acknowledge(c, [finding.id])
     state = FindingState.MUTED if is_muted else FindingState.ACKNOWLEDGED
     assert say(box, now=NOW + 2)[0].state is state
     grown, _ = say(box, now=NOW + 3, blocks=(3, 9, 10))
 
     assert (grown.state, grown.muted_until) == (FindingState.OPEN, None)
+
+
+@pytest.mark.parametrize("is_muted", [False, True])
+def test_asking_for_silence_is_no_judging(box: CatalogBox, is_muted: bool) -> None:
+    """A repair leaves alone what was written after the judging; a person's word about reminders moves that time not."""
+    finding, _ = say(box)
+    with box.catalog.transaction() as c:
+        if is_muted:
+            findings.mute(c, [finding.id], NOW + 99)
+        else:
+            findings.acknowledge(c, [finding.id])
+
+    assert NOW == get(box, finding).updated_at
 
 
 def test_finding_that_comes_back_is_a_new_one(box: CatalogBox) -> None:
@@ -130,7 +143,7 @@ def test_quiet_findings_freeze_as_well(box: CatalogBox) -> None:
     file_id = box.record(b"a")
     finding, _ = say(box, file_id=file_id)
     with box.catalog.transaction() as c:
-        findings.acknowledge(c, [finding.id], NOW)
+        findings.acknowledge(c, [finding.id])
 
     assert box.get(file_id).is_frozen
 
@@ -169,8 +182,8 @@ def test_resolved_finding_cannot_be_made_quiet(box: CatalogBox) -> None:
     finding, _ = say(box)
     with box.catalog.transaction() as c:
         findings.resolve_ids(c, [finding.id], resolution="x", now=NOW)
-        findings.acknowledge(c, [finding.id], NOW)
-        findings.mute(c, [finding.id], NOW + 9, NOW)
+        findings.acknowledge(c, [finding.id])
+        findings.mute(c, [finding.id], NOW + 9)
 
     assert get(box, finding).state is FindingState.RESOLVED
 

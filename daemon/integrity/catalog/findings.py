@@ -120,7 +120,7 @@ def find_findings(
         root_id: only this root's.
         prefix: only those at or below this path.
         include_resolved: resolved ones, too.
-        since: only those in which anything changed at or after this time.
+        since: only those that a job opened, repeated or resolved at or after this time.
         copy: only those about the copy of this name; empty: about none, but the files themselves; None: both.
     """
     query = _QUERY.where(below(finding.c.path, prefix)).order_by(finding.c.id)
@@ -222,14 +222,18 @@ def resolve_of_files(c: sa.Connection, ids: Sequence[FileId], resolution: str, n
         _resolve(c, [_UNRESOLVED, finding.c.file_id.in_(chunk)], resolution, now)
 
 
-def acknowledge(c: sa.Connection, ids: Iterable[FindingId], now: int) -> None:
-    """Stop reminding of findings until they change."""
-    _set_unresolved(c, ids, {"state": FindingState.ACKNOWLEDGED.value, "muted_until": None, "updated_at": now})
+def acknowledge(c: sa.Connection, ids: Iterable[FindingId]) -> None:
+    """
+    Stop reminding of findings until they change.
+
+    ``updated_at`` stays: a repair takes it as the time up to which the file is known to be what was judged.
+    """
+    _set_unresolved(c, ids, {"state": FindingState.ACKNOWLEDGED.value, "muted_until": None})
 
 
-def mute(c: sa.Connection, ids: Iterable[FindingId], until: int, now: int) -> None:
-    """Stop reminding of findings until a date."""
-    _set_unresolved(c, ids, {"state": FindingState.MUTED.value, "muted_until": until, "updated_at": now})
+def mute(c: sa.Connection, ids: Iterable[FindingId], until: int) -> None:
+    """Stop reminding of findings until a date; ``updated_at`` stays here, too."""
+    _set_unresolved(c, ids, {"state": FindingState.MUTED.value, "muted_until": until})
 
 
 def move_findings(c: sa.Connection, file_id: FileId, to_root_id: RootId, to_path: bytes, now: int) -> None:

@@ -63,7 +63,7 @@ def ack(session: Session, ids: tuple[int, ...]) -> int:
 
         wanted = _require_open(catalog, ids)
         with catalog.transaction() as connection:
-            acknowledge(connection, [finding.id for finding in wanted], int(time.time()))
+            acknowledge(connection, [finding.id for finding in wanted])
         return _tell(session, catalog, wanted)
 
 
@@ -85,7 +85,7 @@ def mute(session: Session, ids: tuple[int, ...], until: int) -> int:
 
         wanted = _require_open(catalog, ids)
         with catalog.transaction() as connection:
-            mute_findings(connection, [finding.id for finding in wanted], until, now)
+            mute_findings(connection, [finding.id for finding in wanted], until)
         return _tell(session, catalog, wanted)
 
 

@@ -136,7 +136,7 @@ def _describe(plan: FilePlan, output: Output, *, applies: bool) -> Iterator[str]
     for copy, trouble in plan.troubles:
         yield f"  copy       {printable(copy)}: {printable(trouble)}"
     if plan.is_newer and plan.standing.value == "repairable":
-        yield "  newer      somebody wrote to it since it was recorded, and may have meant it; to keep what is in it now:"
+        yield "  newer      somebody wrote to it since it was recorded, and may have meant it; to keep what is in it:"
         yield "             integrity accept FILE --reason WHY"
     for other in plan.others:
         yield f"  also named {show_path(absolute(plan.root, other.path))}; all names are exchanged together"
