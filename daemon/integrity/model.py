@@ -113,6 +113,7 @@ COVERAGE_PROBLEMS = frozenset(
         FindingKind.DEVICE_FAILING,
         FindingKind.DEVICE_STALLED,
         FindingKind.COPY_UNREADABLE,
+        FindingKind.COPY_NOT_COMPARABLE,
     }
 )
 """Findings that mean exit code 3: something could not be covered."""

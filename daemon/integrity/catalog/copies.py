@@ -51,7 +51,7 @@ class CopyState(NamedTuple):
 
     Attributes:
         version: of the baseline that it was held against.
-        read_at: when its bytes were last read and were right.
+        read_at: when its bytes were last read, unless less than that said otherwise since.
         stated: digest of what it stated, if reading the file proved that to be right.
     """
 

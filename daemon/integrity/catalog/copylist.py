@@ -8,7 +8,7 @@ in the catalog, and no conclusion is drawn before it is whole. Names that are no
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,7 +22,8 @@ from integrity.catalog.ordering import make_anew, make_order, make_temporary, su
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, to_record
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import copy_file, file, folder
-from integrity.model import CopyId, FolderId, RootId
+from integrity.model import CopyId, FileId, FolderId, RootId
+from integrity.verdict import CopyVote
 
 _DAY_S = 86400
 
@@ -54,6 +55,7 @@ class CompareRow:
         record: what is recorded.
         listed: what the copy listed; None: nothing.
         read_at: when its bytes there were last read.
+        was_found_bad: they were not what is recorded, or could not be read.
         stated: digest of what the copy stated when reading the file last proved that to be right.
     """
 
@@ -62,6 +64,7 @@ class CompareRow:
     listed: ListedFile | None
     read_at: int | None
     stated: bytes | None = None
+    was_found_bad: bool = False
 
 
 class Listing:
@@ -74,8 +77,7 @@ class Listing:
     """
 
     def __init__(self, c: sa.Connection, root_id: RootId) -> None:
-        self._root_id = root_id
-        self._folder: tuple[bytes, FolderId | None] | None = None
+        self._names = _Names(root_id)
         make_anew(c, _listed)
 
     def add(self, c: sa.Connection, entries: Sequence[tuple[bytes, ListedFile]]) -> list[bytes]:
@@ -91,16 +93,35 @@ class Listing:
         """
         unknown = []
         for path, listed in entries:
-            folder_path, _, name = path.rpartition(b"/")
-            if self._folder is None or self._folder[0] != folder_path:
-                self._folder = folder_path, get_folder_id(c, self._root_id, folder_path)
-            folder_id = self._folder[1]
-            found = None if folder_id is None else _FIND.run(c, folder_id, name).fetchone()
-            if found is None:
+            file_id = self._names.find(c, path)
+            if file_id is None:
                 unknown.append(path)
             else:
-                _ADD.run(c, found[0], listed.size_bytes, _pack(listed))
+                _ADD.run(c, file_id, listed.size_bytes, _pack(listed))
         return unknown
+
+
+class _Names:
+    """Find recorded files by their paths, quickest for many of one folder."""
+
+    def __init__(self, root_id: RootId) -> None:
+        self._root_id = root_id
+        self._folder: tuple[bytes, FolderId | None] | None = None
+
+    def find(self, c: sa.Connection, path: bytes) -> FileId | None:
+        """Find a file; None: it is not recorded."""
+        folder_path, _, name = path.rpartition(b"/")
+        if self._folder is None or self._folder[0] != folder_path:
+            self._folder = folder_path, get_folder_id(c, self._root_id, folder_path)
+        folder_id = self._folder[1]
+        found = None if folder_id is None else _FIND.run(c, folder_id, name).fetchone()
+        return None if found is None else FileId(found[0])
+
+
+def is_any_recorded(c: sa.Connection, root_id: RootId, paths: Iterable[bytes]) -> bool:
+    """Say whether any of these files is recorded."""
+    names = _Names(root_id)
+    return any(names.find(c, path) is not None for path in paths)
 
 
 def count_listed(c: sa.Connection) -> int:
@@ -121,20 +142,21 @@ def order_files(
     """
     Put the recorded files in the order in which they are compared: those first whose bytes were not read for longest.
 
-    Inside a day in the order of recording, which is about that of the disk. What was read is of the present version.
-    What was compared later than ``after`` is left out.
+    Before them those whose copy is not known to be good. Inside a day in the order of recording, which is about that of
+    the disk. What was read is of the present version. What was compared later than ``after`` is left out.
 
     Returns:
         How many files, and how many bytes.
     """
     make_anew(c, _order)
+    is_good = sa.func.coalesce(copy_file.c.vote == CopyVote.SAME.value, sa.false())
     day = sa.func.coalesce(copy_file.c.read_at // _DAY_S, -1)
     is_due = sa.true() if after is None else sa.func.coalesce(copy_file.c.compared_at, -1) <= after
     query = (
         sa.select(file.c.id, file.c.size_bytes)
         .select_from(file.join(folder, file.c.folder_id == folder.c.id).outerjoin(copy_file, _is_current(copy_id)))
         .where(inside(root_id, prefix), is_due)
-        .order_by(day, file.c.id)
+        .order_by(is_good, day, file.c.id)
     )
     c.execute(sa.insert(_order).from_select(["file_id", "size_bytes"], query))
     return sum_up(c, _order)
@@ -149,7 +171,8 @@ def count_compared(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: b
 
 def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:
     """List the next files in that order; those that are gone by now are left out."""
-    known = copy_file.c.read_at, copy_file.c.stated
+    was_good = sa.or_(copy_file.c.read_at.is_(None), copy_file.c.vote == CopyVote.SAME.value)
+    known = copy_file.c.read_at, copy_file.c.stated, sa.func.coalesce(~was_good, sa.false())
     columns = (*(_listed.c[name] for name in ("size_bytes", "published", "is_contradictory")), *known)
     joined = (
         _order.join(FILE_JOIN, _order.c.file_id == file.c.id)
@@ -158,8 +181,10 @@ def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int
     )
     query = sa.select(_order.c.seq, *columns, *RECORD_COLUMNS).select_from(joined).where(_order.c.seq > after_seq)
     return [
-        CompareRow(seq, to_record(sealer, record), _unpack(size, published, contradictory), read_at, stated)
-        for seq, size, published, contradictory, read_at, stated, *record in c.execute(
+        CompareRow(
+            seq, to_record(sealer, record), _unpack(size, published, contradictory), read_at, stated, bool(was_bad)
+        )
+        for seq, size, published, contradictory, read_at, stated, was_bad, *record in c.execute(
             query.order_by(_order.c.seq).limit(limit)
         )
     ]

@@ -456,7 +456,7 @@ copy_file = sa.Table(
     _int("version", "version of the baseline that the copy was held against"),
     _text("vote", "CopyVote: what the copy said"),
     _int("compared_at", "when"),
-    _int("read_at", "when its bytes were last read and were those of that version; null: never", null=True),
+    _int("read_at", "when its bytes were last read; null: never, or less than that told otherwise since", null=True),
     _blob(
         "stated",
         "XXH3-128 of what the copy stated when reading the file proved it right; else null",

@@ -86,8 +86,8 @@ class ConsoleReport:
     def _print_notes(self) -> None:
         for kind, notes in self._notes.items():
             for note in notes:
-                place = show_path(absolute(note.root, note.path))
-                self._output.say(f"{kind.value}: {_clip(place)}: {_clip(printable(note.message))}")
+                place = f"{_clip(show_path(absolute(note.root, note.path)))}: " if note.root else ""
+                self._output.say(f"{kind.value}: {place}{_clip(printable(note.message))}")
             more = self._note_counts[kind] - len(notes)
             if more:
                 self._output.say(f"{kind.value}: and {more:,} more (all of them with -v)")

@@ -10,7 +10,8 @@ import click
 from integrity.config.units import parse_duration, parse_size
 
 # Click hands over what the system did, so undecodable bytes of a name survive (R10).
-PATH = click.Path(path_type=bytes)
+# What may not be read is told by whoever tries: that is no mistake in the command.
+PATH = click.Path(path_type=bytes, readable=False)
 
 
 class _Size(click.ParamType[int]):

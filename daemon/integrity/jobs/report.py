@@ -30,7 +30,11 @@ class NoteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that a person may want to know. ``path`` is relative to ``root``; None when it is about the root."""
+    """
+    Something that a person may want to know.
+
+    ``path`` is relative to ``root``; None when it is about the root. An empty root: it is about none of them.
+    """
 
     kind: NoteKind
     root: bytes

@@ -95,11 +95,11 @@ _REASONS_AT_MOST = 1000
 
 
 class Doubt(NamedTuple):
-    """A file and what its copy says, which is not all in order; ``state`` is kept once that is decided."""
+    """A file and what its copy says, which is not all in order; ``state``, if any, is kept once that is decided."""
 
     record: FileRecord
     voice: Voice
-    state: CopyState
+    state: CopyState | None
 
 
 class Arbiter:
@@ -121,6 +121,7 @@ class Arbiter:
         self._check = FileCheck(run)
         self._opened: Counter[FindingKind] = Counter()
         self.reasons: Counter[str] = Counter()  # why files were not comparable
+        self._wants_read = False  # some of them for want of a digest
         with run.catalog.read() as connection:
             about_files = findings.find_findings(connection, root_id=run.root.id, copy="")
             about_copy = findings.find_findings(connection, root_id=run.root.id, copy=compared.copy)
@@ -160,8 +161,8 @@ class Arbiter:
                 return
             with self._run.writing() as connection:
                 standings = look_up(self._run, connection, [one.record.id for one in some], self._compared.copy)
-                settled = [one.state for one in some if self._settle(connection, one, standings[one.record.id], equal)]
-                copies.save_states(connection, self._copy_id, settled)
+                settled = [one for one in some if self._settle(connection, one, standings[one.record.id], equal)]
+                copies.save_states(connection, self._copy_id, [one.state for one in settled if one.state is not None])
 
     def _settle(self, connection: Connection, doubt: Doubt, standing: Standing, equal: IdSet) -> bool:
         """Decide over one file, unless it is another one by now."""
@@ -217,7 +218,7 @@ class Arbiter:
         if arbitration.outcome not in _REPAIRABLE:
             self._take_back_advice(connection, record.path, standing)
         if kind is FindingKind.COPY_NOT_COMPARABLE:
-            self._count_reason(doubt.voice.reason)
+            self._count_reason(doubt.voice)
             run.is_incomplete = True
             run.note(NoteKind.NOT_COMPARABLE, record.path, doubt.voice.reason)
             return
@@ -236,9 +237,10 @@ class Arbiter:
         over = [one.id for one in standing.about_copy if one.kind in COPY_KINDS and one.kind is not kind]
         run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=run.now()))
 
-    def _count_reason(self, reason: str) -> None:
-        is_known = reason in self.reasons or len(self.reasons) < _REASONS_AT_MOST
-        self.reasons[reason if is_known else messages.other_reasons()] += 1
+    def _count_reason(self, voice: Voice) -> None:
+        is_known = voice.reason in self.reasons or len(self.reasons) < _REASONS_AT_MOST
+        self.reasons[voice.reason if is_known else messages.other_reasons()] += 1
+        self._wants_read |= voice.wants_read
 
     def _take_back_advice(self, connection: Connection, path: bytes, standing: Standing) -> None:
         """Do not send anybody any longer to a copy that had good bytes once."""
@@ -300,28 +302,35 @@ class Arbiter:
         Tell what has no finding for each file: what was too much, and what could not be compared.
 
         Args:
-            over: kinds of which nothing is open about the copy as a whole but what this run tells.
+            over: kinds of which nothing is open about the copy as a whole but what this run tells. What is open of
+                others stands as it was told: this run has seen a part.
         """
         run, copy = self._run, self._compared.copy
         whole = {kind: count - FINDINGS_AT_MOST for kind, count in self._opened.items() if count > FINDINGS_AT_MOST}
         texts = {kind: messages.many_more(kind, count, copy) for kind, count in whole.items()}
         if self.reasons:
             texts[FindingKind.COPY_NOT_COMPARABLE] = messages.not_comparable(self.reasons, copy)
-        command = self._make_command(run.prefix, COMPARE)
         with run.writing() as connection:
+            about = findings.find_findings(connection, root_id=run.root.id, copy=copy)
+            standing = {one.kind: one for one in about if one.path is None}
             for kind, text in texts.items():
-                step = "run the backup again, then compare"
-                if kind is FindingKind.COPY_NOT_COMPARABLE:
-                    step = "once the reason is gone, compare again"
-                run.open_finding(connection, kind, text, copy=copy, step=step, command=command)
-            self._end_of_copy(connection, over - texts.keys())
+                if kind in standing and kind not in over:
+                    run.meet(standing[kind])
+                    continue
+                step, command = self._find_step(kind)
+                run.open_finding(
+                    connection, kind, text, copy=copy, step=step, command=self._make_command(run.prefix, command)
+                )
+            ids = [one.id for one in standing.values() if one.kind in over - texts.keys()]
+            run.note_over(findings.resolve_ids(connection, ids, resolution="is not so any more", now=run.now()))
 
-    def _end_of_copy(self, connection: Connection, kinds: frozenset[FindingKind]) -> None:
-        """End what was said of the copy as a whole, and of files that the catalog does not have any more."""
-        run = self._run
-        about = findings.find_findings(connection, root_id=run.root.id, copy=self._compared.copy)
-        ids = [one.id for one in about if one.path is None and one.kind in kinds]
-        run.note_over(findings.resolve_ids(connection, ids, resolution="is not so any more", now=run.now()))
+    def _find_step(self, kind: FindingKind) -> tuple[str, str]:
+        """Say what to do about a finding on many files, and with which command."""
+        if kind is not FindingKind.COPY_NOT_COMPARABLE:
+            return "run the backup again, then compare", COMPARE
+        if self._wants_read:
+            return "have the bytes read of what states no digest", COMPARE + " --read"
+        return "once the reason is gone, compare again", COMPARE
 
 
 def _has_good_blocks(standing: Standing, doubt: Doubt) -> bool:

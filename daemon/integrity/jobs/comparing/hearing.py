@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog.copylist import CompareRow
 from integrity.catalog.rows import FileRecord
 from integrity.copies.protocol import Copy, Kind, Published, Trouble
+from integrity.copies.spelling import Spelling
 from integrity.copies.tree import TreeCopy
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.jobs.comparing import messages
@@ -77,6 +78,7 @@ class Hearing:
         self._to_read_bytes = 0.0 if share is None else total_bytes * share / 100
         self._has_share = share is not None
         self._limit = limit
+        self._spelling = Spelling(copy.root_fd) if isinstance(copy, TreeCopy) else None
         self._statements = Statements(run, copy, listing, verify=verify)
         self.read_back = ReadBack(run, copy, listing, compared.copy, take=take)
         self._asked: list[Asked[Stated]] = []
@@ -108,6 +110,8 @@ class Hearing:
             self._take(row, cannot(messages.listed_twice()))
         elif self._is_chosen(row):
             return not self._ask_remote(row)
+        elif row.was_found_bad:
+            self._take(row, None)  # the share is used up, and what was found by bytes is not ended by less
         elif listed.published:
             self._take_stated(Stated(row, unpack_published(listed), Level.PUBLISHED), listed.size_bytes)
         elif self._has_share:
@@ -117,15 +121,16 @@ class Hearing:
         return False
 
     def _is_chosen(self, row: CompareRow) -> bool:
-        """Say whether the bytes are wanted: of all, of those whose turn it is, or of one whose size alone tells."""
+        """Say whether the bytes are wanted: of all, of those whose turn it is, of what was bad, or of another size."""
         if not (self._copy.has_bytes or self._copy.remote_kinds):
             return False
         if self._reads_all:
             return True
         size = row.record.witness.size_bytes
-        if not self._has_share or self._to_read_bytes <= 0:
-            has_other_size = row.listed is not None and row.listed.size_bytes not in (None, size)
-            return self._has_share and has_other_size
+        if not self._has_share:
+            return row.was_found_bad  # what a store states may be what it was given, not what it has by now
+        if self._to_read_bytes <= 0:
+            return row.listed is not None and row.listed.size_bytes not in (None, size)
         self._to_read_bytes -= size
         return True
 
@@ -137,14 +142,22 @@ class Hearing:
         if fault is not None:
             return cannot(f"its name {fault}")
         self._absences += 1
-        if self._copy.has_bytes and self._absences <= _ABSENCES_ASKED:
+        if self._copy.has_bytes and (self._spelling is not None or self._absences <= _ABSENCES_ASKED):
             for found in self._copy.list(place):  # it may have come meanwhile, or be something that can't be looked at
                 if isinstance(found, Trouble):
                     return Voice(CopyVote.UNREADABLE, reason=found.message)
                 if found.path == place:
-                    return Voice(CopyVote.UNREADABLE, reason=messages.came_meanwhile())
+                    return self._hear_unlisted(place)
                 break  # a folder has its name over there
         return Voice(CopyVote.MISSING)
+
+    def _hear_unlisted(self, place: bytes) -> Voice:
+        """Say what is the matter with a file that is there, though the listing did not have it."""
+        try:
+            is_exact = self._spelling is None or self._spelling.is_exact(place)
+        except OSError as error:
+            return Voice(CopyVote.UNREADABLE, reason=f"its folder can't be listed: {error.strerror}")
+        return Voice(CopyVote.UNREADABLE, reason=messages.came_meanwhile()) if is_exact else cannot(messages.spelling())
 
     def _hear_size(self, row: CompareRow) -> Voice:
         """Conclude what can be concluded of a size: that it differs."""
@@ -153,7 +166,7 @@ class Hearing:
         if size is not None and size != row.record.witness.size_bytes:
             return Voice(CopyVote.DIFFERS, Level.PUBLISHED, size_bytes=size)
         if self._copy.has_bytes:
-            return cannot("the copy states no digest of it, and none can be computed over there; --read has it read")
+            return cannot(messages.nothing_stated(), wants_read=True)
         return cannot("the copy states no digest of it")
 
     def _take_stated(self, stated: Stated, size_bytes: int | None) -> None:

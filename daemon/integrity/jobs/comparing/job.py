@@ -89,7 +89,8 @@ def compare_root(run: RootRun, source: Source, options: CompareOptions, compared
         run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
     except CopyUnreachable as error:
         with run.catalog.read() as connection:
-            is_known = any(one.name == source.name for one in copies.find_copies(connection, run.root.id))
+            compared_once = copies.find_copies(connection, run.root.id)
+        is_known = (source.name, _find_base(run, source)) in ((one.name, one.prefix) for one in compared_once)
         if not is_known and source.verify_every_s is None:
             raise
         run.is_incomplete = compared.is_unreachable = True
@@ -143,8 +144,8 @@ def _is_other(run: RootRun, source: Source, copy: Copy, base: bytes) -> bool:
     """Say whether another disk or folder is at a copy's place than when it was compared last (R5)."""
     with run.catalog.read() as connection:
         known = copies.find_copies(connection, run.root.id)
-    former = [one.identity for one in known if (one.name, one.prefix) == (source.name, base)]
-    return former not in ([], [_identify(copy)])
+    former = {one.identity for one in known if (one.name, one.prefix) == (source.name, base)}
+    return not former <= {None, _identify(copy)}  # None: it is configured, and was not there yet
 
 
 def _remember(run: RootRun, source: Source, copy: Copy, base: bytes) -> CopyRecord:
@@ -300,17 +301,28 @@ class Comparer:
             return
         self._compared.published += voice.level is Level.PUBLISHED
         self._compared.read += voice.level is Level.READ
-        is_same = voice.vote is CopyVote.SAME
-        read_at = run.now() if voice.level is Level.READ else row.read_at
-        stated = digest_stated(row.listed) if voice.is_proven and row.listed is not None else None
-        state = CopyState(record.id, record.version, voice.vote, run.now(), read_at if is_same else None, stated)
-        if not is_same or record.path in self._arbiter.doubted:
+        state = self._make_state(row, voice)
+        if voice.vote is not CopyVote.SAME or record.path in self._arbiter.doubted:
             self._doubts.append(Doubt(record, voice, state))
             return
-        self._states.append(state)
+        if state is not None:
+            self._states.append(state)
         run.counts.add(Tally.VERIFIED)
         if self._arbiter.is_open(record.path):
             self._settled.append(record)
+
+    def _make_state(self, row: CompareRow, voice: Voice) -> CopyState | None:
+        """Make what is kept of an answer; None where what the bytes told last is more than it."""
+        record, now = row.record, self._run.now()
+        if voice.wants_read and row.read_at is not None:
+            return None
+        read_at = None
+        if voice.level is Level.READ:
+            read_at = now
+        elif voice.vote is CopyVote.SAME or (row.was_found_bad and voice.vote is CopyVote.UNREADABLE):
+            read_at = row.read_at
+        stated = digest_stated(row.listed) if voice.is_proven and row.listed is not None else None
+        return CopyState(record.id, record.version, voice.vote, now, read_at, stated)
 
     def _verify(self, record: FileRecord, reading: Reading) -> None:
         """Take a file that was read here for its copy's sake, and is what was recorded: that verifies it as well."""
@@ -355,8 +367,8 @@ class Comparer:
     def _find_over(self) -> frozenset[FindingKind]:
         """Name the kinds of which nothing but what this run found is open about the copy as a whole."""
         kinds = COPY_KINDS | {FindingKind.COPY_NOT_COMPARABLE}
-        if self._options.after is None:
+        if self._options.after is None and self._options.read_percent is None:
             return kinds
-        with self._run.catalog.read() as connection:  # what earlier parts of this comparison found holds as well
+        with self._run.catalog.read() as connection:  # of what this run did not ask, the last answer holds
             votes = copies.find_votes(connection, self._known.id)
         return kinds - {VOTES[vote] for vote in votes if vote in VOTES}

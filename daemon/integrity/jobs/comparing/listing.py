@@ -2,17 +2,20 @@
 List a copy as a whole, beside what is recorded, before anything is concluded from it.
 
 I1  A name that could not be looked at, or lies where not all could, is never taken for missing.
-I2  A listing that breaks off, or of which no name is recorded, proves nothing.
+I2  A listing that breaks off, or of which no name is recorded, proves nothing. That a part is not there is concluded
+    only if something else is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from integrity.catalog.copylist import ListedFile, Listing, count_below, count_listed
+from integrity.catalog.copylist import ListedFile, Listing, count_below, count_listed, is_any_recorded
 from integrity.copies.protocol import Copy, Entry, Kind, LimitedNames, Published, Trouble
 from integrity.errors import CopyUnreachable, show_path
+from integrity.files.opening import stat_beneath
 from integrity.jobs.comparing import messages
 from integrity.jobs.report import NoteKind
 
@@ -72,22 +75,35 @@ class CopyListing:
             run.progress("list the copy", self.files, 0, files=None, size=None)
         if self._trouble_count > _TROUBLES_TOLD:
             run.note(NoteKind.WARNING, None, messages.more_troubles(self._trouble_count - _TROUBLES_TOLD))
-        if not run.prefix[len(self._base) :]:
-            self._refuse_strange()
+        self._refuse_strange()
 
     def _refuse_strange(self) -> None:
         """Conclude nothing from what can't be the copy (R5)."""
         run = self._run
+        is_part = len(run.prefix) > len(self._base)
         with run.catalog.read() as connection:
             listed = count_listed(connection)
-            files = count_below(connection, run.root.id, self._base[:-1])
-        if self.files and files and not listed:
-            raise CopyUnreachable(f"{self._copy.shown}: {messages.strange(self.files)}")
-        if self.files and not files:
-            run.is_incomplete = True
-            run.note(NoteKind.WARNING, None, messages.nothing_recorded())
+            files = count_below(connection, run.root.id, run.prefix if is_part else self._base[:-1])
         if self._is_other and listed * 2 < files:
             raise CopyUnreachable(f"{self._copy.shown}: {messages.strange_and_short(listed, files)}")
+        if files and not listed:
+            self._refuse_unknown(is_part=is_part)
+        if self.files and not files and not is_part:
+            run.is_incomplete = True
+            run.note(NoteKind.WARNING, None, messages.nothing_recorded())
+
+    def _refuse_unknown(self, *, is_part: bool) -> None:
+        """Refuse a copy in which nothing has the name of a recorded file; of a part, the whole copy is asked."""
+        run, files = self._run, self.files
+        if is_part:
+            files = 0
+            paths = (self._base + found.path for found in self._copy.list() if not isinstance(found, Trouble))
+            while some := list(islice(paths, _AT_ONCE)):
+                files += len(some)
+                with run.catalog.read() as connection:
+                    if is_any_recorded(connection, run.root.id, some):
+                        return
+        raise CopyUnreachable(f"{self._copy.shown}: {messages.strange(files)}")
 
     def place(self, path: bytes) -> bytes:
         """Make the path in the copy of a path in the root; empty for the copy's top."""
@@ -131,7 +147,16 @@ class CopyListing:
         for path in paths:
             if not self._run.excludes.covers(path, is_folder=False):
                 self.extra += 1
-                self._run.note(NoteKind.EXTRA, path, "is in the copy, and not here")
+                self._run.note(NoteKind.EXTRA, path, messages.extra(is_here=self._is_here(path)))
+
+    def _is_here(self, path: bytes) -> bool:
+        try:
+            stat_beneath(self._run.root_fd, path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            pass  # whatever it is that can't be looked at
+        return True
 
 
 def _into_portions(found: Iterator[tuple[bytes, ListedFile]]) -> Iterator[list[tuple[bytes, ListedFile]]]:

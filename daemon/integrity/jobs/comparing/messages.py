@@ -69,8 +69,8 @@ def unreachable(reason: str, heard: int) -> str:
 
 
 def nothing_stated() -> str:
-    """Say that a store has no digest of a file."""
-    return "the store states nothing of its content that can be compared; --read has it read"
+    """Say that a copy has no digest of a file, but its bytes."""
+    return "the copy states no digest of it that can be compared; --read has it read"
 
 
 def file_differs() -> str:
@@ -86,6 +86,14 @@ def file_not_read(reason: str) -> str:
 def came_meanwhile() -> str:
     """Say that a copy has a file that its listing did not have."""
     return "it came while the copy was listed; compare again"
+
+
+def spelling() -> str:
+    """Say that a copy's file system has a file under a name that it takes for the same one."""
+    return (
+        "the copy has it under another spelling of its name (capitals or accents), which the file system there takes"
+        " for the same one: rename it there"
+    )
 
 
 def written_meanwhile() -> str:
@@ -112,9 +120,15 @@ def another_place() -> str:
 
 def strange(files: int) -> str:
     """Say that a copy has nothing of what it should be a copy of."""
+    which = f"none of its {files:,} files has the name of a recorded one" if files else "none of its names can be used"
+    why = "its disk is not mounted, or it is a copy of something else, or of another folder of it"
+    return f"{which}: {why}; nothing was concluded"
+
+
+def extra(*, is_here: bool) -> str:
+    """Say that a copy has what is not recorded."""
     return (
-        f"none of its {files:,} files has the name of a recorded one: it is a copy of something else, or of another"
-        " folder of it; nothing was concluded"
+        "is in the copy; here it is not recorded, so it was not compared" if is_here else "is in the copy, and not here"
     )
 
 

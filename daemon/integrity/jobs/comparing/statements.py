@@ -57,6 +57,7 @@ class Statements:
         self._run = run
         self._listing = listing
         self._close_look = copy if isinstance(copy, CloseLook) else None  # asking a protocol takes its time
+        self._has_bytes = copy.has_bytes
         self._verify = verify
 
     def hear(self, stated: Stated, size_bytes: int | None) -> Voice | None:
@@ -126,7 +127,7 @@ class Statements:
             if vote is CopyVote.DIFFERS and checksums:
                 vote = None
         if vote is None:
-            return None if published else cannot(messages.nothing_stated())
+            return None if published else cannot(messages.nothing_stated(), wants_read=self._has_bytes)
         if vote is CopyVote.SAME:
             return Voice(vote, level, size_bytes=size_bytes)
         return self._hear_other(record, published, size_bytes, level)
@@ -160,7 +161,7 @@ class Statements:
             return Voice(CopyVote.NOT_COMPARABLE, reason=messages.file_differs(), doubts_file=True)
         self._verify(record, found.reading)
         if found.is_match is None:
-            return cannot(_say_uncomputable(published))
+            return cannot(_say_uncomputable(published), wants_read=self._has_bytes)
         if found.is_match:
             return Voice(CopyVote.SAME, level, is_proven=level is Level.PUBLISHED)
         return self._hear_other(record, published, None, level)

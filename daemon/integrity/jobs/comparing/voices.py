@@ -49,6 +49,7 @@ class Voice(NamedTuple):
         size_bytes: of the copy's file, where it is known.
         is_proven: the file was read to find out that what the copy states is right, now or at an earlier comparison.
         doubts_file: the file was read for it, and is not what was recorded, or could not be read.
+        wants_read: nothing was found out, but its bytes would tell.
     """
 
     vote: CopyVote
@@ -59,15 +60,16 @@ class Voice(NamedTuple):
     size_bytes: int | None = None
     is_proven: bool = False
     doubts_file: bool = False
+    wants_read: bool = False
 
 
 Take = Callable[[CompareRow, Voice | None], None]
 """Takes what a copy says of a file; None where it was not asked."""
 
 
-def cannot(reason: str) -> Voice:
-    """Say why nothing can be said."""
-    return Voice(CopyVote.NOT_COMPARABLE, reason=reason)
+def cannot(reason: str, *, wants_read: bool = False) -> Voice:
+    """Say why nothing can be said, and whether reading the copy would help."""
+    return Voice(CopyVote.NOT_COMPARABLE, reason=reason, wants_read=wants_read)
 
 
 def vote_by_digests(
@@ -175,4 +177,5 @@ def hear_reading(difference: Difference, reading: Reading, history: Iterable[His
     whole = reading.digests.xxh3_128
     stated = () if whole is None else (Published(Kind.XXH3_128, whole),)
     vote = CopyVote.OLDER if is_older(history, size, stated) else CopyVote.DIFFERS
-    return Voice(vote, Level.READ, stated=stated, bad_blocks=difference.bad_blocks, size_bytes=size)
+    bad_blocks = difference.bad_blocks if vote is CopyVote.DIFFERS else ()  # in an older version no block is bad
+    return Voice(vote, Level.READ, stated=stated, bad_blocks=bad_blocks, size_bytes=size)
