@@ -36,7 +36,7 @@ def test_clock_starts_at_the_recording_or_when_the_copy_was_known(box: CatalogBo
     """Whichever came later: a copy that is new owes nothing for the years before."""
     box.record(b"old", now=NOW)
     copy = ensure(box, now=NOW + 10 * DAY_S)
-    assert NOW + 10 * DAY_S == waits(box, copy, NOW).waits_since
+    assert NOW + 10 * DAY_S == waits(box, copy, NOW + 10 * DAY_S).waits_since
     assert 0 == waits(box, copy, NOW + 40 * DAY_S).overdue
     assert 1 == waits(box, copy, NOW + 41 * DAY_S).overdue
 
@@ -88,3 +88,17 @@ def test_levels_and_silence_are_counted_apart(box: CatalogBox) -> None:
 
     assert (4, 3, 1, 1, 2) == (found.files, found.compared, found.same, found.read, found.silent)
     assert NOW + 7 == found.last_compared_at
+
+
+def test_comparison_ahead_of_the_clock_counts_for_nothing(box: CatalogBox) -> None:
+    """The clock was wrong then: the file waits since it was recorded, or if that is not known either, it is overdue."""
+    first = box.record(b"first")
+    copy = ensure(box)
+    compare(box, copy, first, NOW + 365 * DAY_S)
+    found = waits(box, copy, NOW + 20 * DAY_S)
+    assert (NOW, None, 0) == (found.waits_since, found.last_compared_at, found.overdue)
+    assert 1 == waits(box, copy, NOW + 31 * DAY_S).overdue
+
+    assert 1 == waits(box, copy, NOW - 10 * DAY_S).overdue
+    compare(box, copy, first, NOW - 10 * DAY_S)
+    assert 0 == waits(box, copy, NOW - 10 * DAY_S).overdue

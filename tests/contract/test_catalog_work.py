@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from integrity.catalog import files, findings
+from integrity.catalog.ahead import NEVER_AT
 from integrity.catalog.coverage import DueDay, coverage, find_due_days
 from integrity.catalog.files import Verified
 from integrity.catalog.worklist import WorkOrder, WorkSummary, count_larger, create_worklist, page_worklist
@@ -40,7 +41,7 @@ def order_of(box: CatalogBox, order: WorkOrder, *, limit: int = 1000) -> list[by
 @pytest.fixture
 def everything(box: CatalogBox) -> WorkOrder:
     """Ask for all of the root."""
-    return WorkOrder(box.root.id, b"", NOW)
+    return WorkOrder(box.root.id, b"", NOW + 100 * DAY_S)
 
 
 def test_oldest_verification_comes_first_and_disk_order_within_a_day(box: CatalogBox, everything: WorkOrder) -> None:
@@ -228,7 +229,7 @@ def test_what_has_an_open_finding_is_neither_overdue_nor_verified(box: CatalogBo
     verify(box, ids[5], now - DAY_S, ReadHow.CACHE_POSSIBLE)
     with box.catalog.read() as c:
         found = coverage(c, box.root.id, now=now, verify_every_s=30 * DAY_S)
-        days = find_due_days(c, box.root.id)
+        days = find_due_days(c, box.root.id, now=now)
 
     assert (found.uncovered_files, found.uncovered_bytes) == (3, 111)
     assert (found.overdue_files, found.overdue_bytes) == (2, 1_001_000)
@@ -238,3 +239,35 @@ def test_what_has_an_open_finding_is_neither_overdue_nor_verified(box: CatalogBo
         findings.resolve_findings(c, root_id=box.root.id, resolution="mended", now=now)
     with box.catalog.read() as c:
         assert coverage(c, box.root.id, now=now, verify_every_s=30 * DAY_S).overdue_files == 5
+
+
+def test_look_ahead_of_the_clock_counts_for_nothing(box: CatalogBox, everything: WorkOrder) -> None:
+    """A clock that was once ahead must not switch verification off; a step of minutes makes nobody read again."""
+    now, promised_at = NOW, NOW - 30 * DAY_S
+    ids = [
+        box.record(name, make_reading(name, inode=inode), now=recorded_at)
+        for inode, (name, recorded_at) in enumerate(
+            [
+                (b"both ahead", NOW + 365 * DAY_S),
+                (b"old", NOW - 40 * DAY_S),
+                (b"young", NOW - DAY_S),
+                (b"a step", NOW - 40 * DAY_S),
+            ]
+        )
+    ]
+    for file_id in ids[:3]:
+        verify(box, file_id, NOW + 365 * DAY_S)
+    verify(box, ids[3], NOW + 300)
+
+    everything = replace(everything, now=now)
+    due = replace(everything, older_than_at=promised_at, due_before_at=promised_at)
+    assert [b"both ahead", b"old"] == order_of(box, due)
+    assert [b"both ahead", b"old", b"young"] == order_of(box, replace(everything, never_verified_only=True))
+    with box.catalog.read() as c:
+        found = coverage(c, box.root.id, now=now, verify_every_s=30 * DAY_S)
+        days = find_due_days(c, box.root.id, now=now)
+    assert (2, 3, False) == (found.overdue_files, found.never_verified_files, found.is_oldest_known)
+    assert [NEVER_AT, NOW - 40 * DAY_S, NOW - DAY_S, NOW + 300] == [day.oldest_at for day in days]
+    for file_id in ids:
+        verify(box, file_id, NOW)
+    assert [] == order_of(box, due)

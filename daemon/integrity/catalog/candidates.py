@@ -15,6 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from integrity.catalog.ahead import unless_ahead
 from integrity.catalog.blocks import CANDIDATE_VERSION, move_runs, save_runs
 from integrity.catalog.history import count_replaced
 from integrity.catalog.recording import PERSONS_WORD, drop_candidate, put_baseline, require_record
@@ -225,10 +226,12 @@ def has_held(c: sa.Connection, root_id: RootId, prefix: bytes = b"") -> bool:
     return c.execute(query.where(held, inside(root_id, prefix)).limit(1)).first() is not None
 
 
-def discard_refuted(c: sa.Connection, root_id: RootId) -> int:
+def discard_refuted(c: sa.Connection, root_id: RootId, now: int) -> int:
     """Forget the changes that wait for a person though the baseline was found again since; say how many."""
     is_change = candidate.c.state == CandidateState.HELD.value, candidate.c.kind == CandidateKind.CHANGE.value
-    is_back = sa.or_(file.c.verified_at > candidate.c.seen_at, file.c.ctime_ns > candidate.c.ctime_ns)
+    is_back = sa.or_(
+        unless_ahead(file.c.verified_at, now) > candidate.c.seen_at, file.c.ctime_ns > candidate.c.ctime_ns
+    )
     query = sa.select(candidate.c.file_id).join(file, file.c.id == candidate.c.file_id)
     refuted = c.execute(query.where(*is_change, _in_root(root_id), is_back)).scalars().all()
     for file_id in refuted:

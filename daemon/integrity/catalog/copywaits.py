@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from integrity.catalog.ahead import NEVER_AT, unless_ahead
 from integrity.catalog.copies import CopyRecord
 from integrity.catalog.rows import inside
 from integrity.catalog.tables import copy_file, file, folder
@@ -38,14 +39,18 @@ def find_waits(c: sa.Connection, record: CopyRecord, *, now: int, verify_every_s
     is_current = sa.and_(
         copy_file.c.copy_id == record.id, copy_file.c.file_id == file.c.id, copy_file.c.version == file.c.version
     )
-    since = sa.func.coalesce(copy_file.c.compared_at, sa.func.max(file.c.recorded_at, record.created_at))
+    is_same = copy_file.c.vote == CopyVote.SAME.value
+    compared_at = unless_ahead(copy_file.c.compared_at, now)
+    starts = (unless_ahead(at, now) for at in (file.c.recorded_at, sa.literal(record.created_at)))
+    began = sa.func.max(*(sa.func.coalesce(start, NEVER_AT) for start in starts))
+    since = sa.func.coalesce(compared_at, began)
     columns = [
         sa.func.count().label("files"),
         sa.func.count(copy_file.c.file_id).label("compared"),
-        sa.func.count().filter(copy_file.c.vote == CopyVote.SAME.value).label("same"),
-        sa.func.count(copy_file.c.read_at).label("read"),
+        sa.func.count().filter(is_same).label("same"),
+        sa.func.count(copy_file.c.read_at).filter(is_same).label("read"),
         sa.func.count().filter(copy_file.c.vote.in_(_SILENT)).label("silent"),
-        sa.func.max(copy_file.c.compared_at).label("last_compared_at"),
+        sa.func.max(compared_at).label("last_compared_at"),
         sa.func.min(since).label("waits_since"),
         sa.func.count().filter(since < now - verify_every_s).label("overdue"),
     ]

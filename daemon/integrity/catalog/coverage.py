@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from integrity.catalog.ahead import NEVER_AT, looked_at, unless_ahead
 from integrity.catalog.tables import file, finding, folder
 from integrity.model import FindingKind, FindingState, ReadHow, RootId
 
@@ -39,6 +40,11 @@ class Coverage:
     suspects: int
     histogram: tuple[tuple[int, int | None, int, int], ...]  # (from day, before day or None, files, bytes)
 
+    @property
+    def is_oldest_known(self) -> bool:
+        """Say whether there is a file, and its time can be believed: the clock may have been wrong when it was read."""
+        return self.oldest_at not in (None, NEVER_AT)
+
 
 @dataclass(frozen=True, slots=True)
 class DueDay:
@@ -51,14 +57,14 @@ class DueDay:
 
 def coverage(c: sa.Connection, root_id: RootId, *, now: int, verify_every_s: int) -> Coverage:
     """Sum up a root: two passes over its files, 0.3 s for a million."""
-    looked_at, is_uncovered = _looked_at(), _is_uncovered(root_id)
-    is_never = file.c.verified_at.is_(None)
+    last, is_uncovered = _last_looked_at(now), _is_uncovered(root_id)
+    is_never = unless_ahead(file.c.verified_at, now).is_(None)
     is_cached = sa.and_(~is_never, file.c.read_how == ReadHow.CACHE_POSSIBLE.value)
-    is_overdue = looked_at < now - verify_every_s
+    is_overdue = last < now - verify_every_s
     is_verified = sa.and_(~is_never, file.c.read_how != ReadHow.CACHE_POSSIBLE.value, ~is_overdue, ~is_uncovered)
     columns = [
         *_count(sa.true(), "files", "bytes"),
-        sa.func.min(looked_at).filter(~is_uncovered).label("oldest_at"),
+        sa.func.min(last).filter(~is_uncovered).label("oldest_at"),
         *_count(is_never, "never_verified_files", "never_verified_bytes"),
         *_count(sa.and_(is_overdue, ~is_uncovered), "overdue_files", "overdue_bytes"),
         *_count(is_uncovered, "uncovered_files", "uncovered_bytes"),
@@ -67,20 +73,20 @@ def coverage(c: sa.Connection, root_id: RootId, *, now: int, verify_every_s: int
         sa.func.count().filter(file.c.is_suspect == 1).label("suspects"),
     ]
     row = c.execute(_of_root(sa.select(*columns), root_id)).one()
-    return Coverage(**row._asdict(), histogram=_histogram(c, root_id, looked_at, now))
+    return Coverage(**row._asdict(), histogram=_histogram(c, root_id, last, now))
 
 
-def find_due_days(c: sa.Connection, root_id: RootId) -> list[DueDay]:
+def find_due_days(c: sa.Connection, root_id: RootId, *, now: int) -> list[DueDay]:
     """List what a root has to verify by the day of the last look, the oldest first; what is uncovered is left out."""
-    looked_at = _looked_at()
-    day = (looked_at // _DAY_S).label("day")
-    query = sa.select(sa.func.min(looked_at), sa.func.count(), sa.func.sum(file.c.size_bytes)).group_by(day)
+    last = _last_looked_at(now)
+    day = (last // _DAY_S).label("day")
+    query = sa.select(sa.func.min(last), sa.func.count(), sa.func.sum(file.c.size_bytes)).group_by(day)
     rows = c.execute(_of_root(query.where(~_is_uncovered(root_id)), root_id).order_by(day))
     return [DueDay(int(row[0]), int(row[1]), int(row[2])) for row in rows]
 
 
-def _looked_at() -> sa.ColumnElement[int]:
-    return sa.func.coalesce(file.c.verified_at, file.c.recorded_at)
+def _last_looked_at(now: int) -> sa.ColumnElement[int]:
+    return looked_at(file.c.verified_at, file.c.recorded_at, now)
 
 
 def _is_uncovered(root_id: RootId) -> sa.ColumnElement[bool]:
@@ -108,9 +114,9 @@ def _of_root(query: sa.Select[*tuple[Any, ...]], root_id: RootId) -> sa.Select[*
 
 
 def _histogram(
-    c: sa.Connection, root_id: RootId, looked_at: sa.ColumnElement[int], now: int
+    c: sa.Connection, root_id: RootId, last: sa.ColumnElement[int], now: int
 ) -> tuple[tuple[int, int | None, int, int], ...]:
-    begins = [(looked_at > now - day * _DAY_S, number) for number, day in enumerate(_DAYS[1:])]
+    begins = [(last > now - day * _DAY_S, number) for number, day in enumerate(_DAYS[1:])]
     bucket = sa.case(*begins, else_=len(_DAYS) - 1).label("bucket")
     query = sa.select(bucket, sa.func.count(), sa.func.sum(file.c.size_bytes)).group_by(bucket)
     found = {row[0]: (int(row[1]), int(row[2])) for row in c.execute(_of_root(query, root_id))}

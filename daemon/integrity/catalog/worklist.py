@@ -15,6 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from integrity.catalog.ahead import looked_at, unless_ahead
 from integrity.catalog.ordering import make_anew, make_order, sum_up
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, to_record
 from integrity.catalog.seal import Sealer
@@ -105,16 +106,20 @@ def page_worklist(
     return [(row[0], to_record(sealer, row[1:])) for row in c.execute(query)]
 
 
-def _last_looked_at() -> sa.ColumnElement[int]:
-    return sa.func.coalesce(file.c.verified_at, file.c.recorded_at)
+def _last_looked_at(order: WorkOrder) -> sa.ColumnElement[int]:
+    return looked_at(file.c.verified_at, file.c.recorded_at, order.now)
+
+
+def _verified_at(order: WorkOrder) -> sa.ColumnElement[int]:
+    return unless_ahead(file.c.verified_at, order.now)
 
 
 def _conditions(order: WorkOrder) -> list[sa.ColumnElement[bool]]:
     conditions = [inside(order.root_id, order.prefix)]
     if order.never_verified_only:
-        conditions.append(file.c.verified_at.is_(None))
+        conditions.append(_verified_at(order).is_(None))
     if order.older_than_at is not None:
-        conditions.append(_last_looked_at() < order.older_than_at)
+        conditions.append(_last_looked_at(order) < order.older_than_at)
     return conditions
 
 
@@ -128,11 +133,11 @@ def _has_priority(c: sa.Connection, order: WorkOrder) -> bool:
 
 def _order_keys(order: WorkOrder, *, has_priority: bool) -> tuple[sa.ColumnElement[int], list[Any]]:
     """Make the size of a file and what the list is ordered by."""
-    day = sa.func.coalesce(file.c.verified_at // _DAY_S, -1)
+    day = sa.func.coalesce(_verified_at(order) // _DAY_S, -1)
     by_disk = [day, file.c.inode, file.c.id]
     keys: list[Any] = []
     if order.due_before_at is not None:
-        keys.append(sa.case((_last_looked_at() < order.due_before_at, 0), else_=1))
+        keys.append(sa.case((_last_looked_at(order) < order.due_before_at, 0), else_=1))
     if has_priority:
         # Bytes before each file among its own kind: ordered by them, suspects and others take turns, suspects first.
         kind = [*keys, file.c.is_suspect]
@@ -152,7 +157,7 @@ def _count_due(c: sa.Connection, order: WorkOrder) -> int:
     if order.due_before_at is None:
         return 0
     query = sa.select(sa.func.count()).select_from(file.join(folder, file.c.folder_id == folder.c.id))
-    return int(c.execute(query.where(*_conditions(order), _last_looked_at() < order.due_before_at)).scalar_one())
+    return int(c.execute(query.where(*_conditions(order), _last_looked_at(order) < order.due_before_at)).scalar_one())
 
 
 def _cut(c: sa.Connection, wanted_bytes: float, *, most_of_one: int | None = None, kept: int = 0) -> None:

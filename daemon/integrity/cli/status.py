@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _NAGIOS = {ExitCode.OK: (0, "OK"), ExitCode.INCOMPLETE: (1, "WARNING"), ExitCode.PROBLEM: (2, "CRITICAL")}
 _NAGIOS_UNKNOWN = 3
+_AHEAD = "at a time that lies ahead of the clock"
 
 
 @click.command()
@@ -123,7 +124,8 @@ def _describe_coverage(one: RootStatus, output: Output) -> str:
         size = f"{count(covered.overdue_files, 'file')} ({format_size(covered.overdue_bytes)})"
         estimate = "" if one.overdue_read_s is None else f"; reading them takes about {_about(one.overdue_read_s)}"
         text = f"{output.style('OVERDUE', 'yellow')}: {size} not verified within {promise}, "
-        text += f"the oldest since {local_time(covered.oldest_at)}{estimate}"
+        oldest = f"since {local_time(covered.oldest_at)}" if covered.is_oldest_known else _AHEAD
+        text += f"the oldest {oldest}{estimate}"
     elif covered.overdue_files:
         text = f"{count(covered.overdue_files, 'file')} not verified within {promise}: it is {one.root.state.value}"
     else:
@@ -207,7 +209,7 @@ def _root_object(one: RootStatus) -> JsonObject:
         "files": covered.files,
         "bytes": covered.bytes,
         "verify_every_s": one.settings.verify_every_s,
-        "oldest_verification_at": iso_time(covered.oldest_at),
+        "oldest_verification_at": iso_time(covered.oldest_at) if covered.is_oldest_known else None,
         "next_due_at": iso_time(one.due_at),
         "files_overdue": covered.overdue_files,
         "bytes_overdue": covered.overdue_bytes,
@@ -281,7 +283,9 @@ def _print_nagios(found: Status) -> int:
     oldest = min((one.coverage.oldest_at for one in found.roots if one.coverage.oldest_at is not None), default=None)
     age = None if oldest is None else max(0, round(time.time()) - oldest)
     parts += [count(len(found.roots), "root"), count(files, "file")]
-    parts += [f"oldest verification {format_duration(age)} ago"] if age is not None else []
+    if age is not None:
+        known = all(one.coverage.is_oldest_known for one in found.roots if one.coverage.oldest_at is not None)
+        parts.append("oldest verification " + (f"{format_duration(age)} ago" if known else _AHEAD))
     figures = f"findings={open_kinds.total()} overdue={overdue} files={files} oldest={0 if age is None else age}s"
     # A bar in the text would begin the figures.
     print_line(f"INTEGRITY {word}: {', '.join(parts).replace('|', '!')} | {figures}")

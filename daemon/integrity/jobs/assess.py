@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings, recording
+from integrity.catalog.ahead import when_looked_at
 from integrity.catalog.candidates import CandidateState
 from integrity.catalog.files import FileRecord, Verified
 from integrity.catalog.seal import Sealer
@@ -322,7 +323,7 @@ class Assessor:
         run.is_incomplete = True
         run.note(NoteKind.UNSTABLE, record.path, messages.unstable())
         self.count(record.id, Tally.UNSTABLE)
-        if run.now() - (record.verified_at or record.recorded_at) > run.settings.verify_every_s:
+        if run.now() - when_looked_at(record.verified_at, record.recorded_at, run.now()) > run.settings.verify_every_s:
             with run.writing() as connection:
                 run.open_finding(
                     connection, FindingKind.UNSTABLE, messages.unstable(), path=record.path, file_id=record.id

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from integrity.catalog import findings
+from integrity.catalog.ahead import NEVER_AT
 from integrity.catalog.coverage import coverage, find_due_days
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.roots import RootRecord, find_roots, has_root
@@ -39,7 +40,7 @@ def find_facts(c: Connection, root: RootRecord, *, verify_every_s: int, now: int
     if root.state is not RootState.ACTIVE:
         return Facts((), NOTHING, known.bytes, rate, last_scrub_at)
     overdue = Overdue(known.overdue_files, known.overdue_bytes)
-    return Facts(tuple(find_due_days(c, root.id)), overdue, known.uncovered_bytes, rate, last_scrub_at)
+    return Facts(tuple(find_due_days(c, root.id, now=now)), overdue, known.uncovered_bytes, rate, last_scrub_at)
 
 
 def measure_rate(runs: Sequence[RunRecord]) -> float | None:
@@ -73,12 +74,18 @@ def check(context: Context, windows: OpenTimes) -> list[Finding]:
 
 def describe_overdue(facts: Facts, plan: Plan, *, verify_every_s: int, now: int) -> str:
     """Say what is overdue, and what would help."""
-    late_s = now - facts.days[0].oldest_at - verify_every_s
     noun = "file" if facts.overdue.files == 1 else "files"
-    late = f"{late_s // _DAY_S} days" if late_s >= 2 * _DAY_S else f"{max(1, late_s // 3600)} h"
     text = f"{facts.overdue.files:,} {noun} ({format_size(facts.overdue.bytes)})"
-    text += f" not verified within {spell_duration(verify_every_s)}, the oldest {late} late"
+    text += f" not verified within {spell_duration(verify_every_s)}, the oldest {_say_late(facts, verify_every_s, now)}"
     return text + (f"; {plan.advice}" if plan.advice else "")
+
+
+def _say_late(facts: Facts, verify_every_s: int, now: int) -> str:
+    oldest_at = facts.days[0].oldest_at
+    if oldest_at == NEVER_AT:
+        return "at a time that lies ahead of the clock, which was wrong then or is now"
+    late_s = now - oldest_at - verify_every_s
+    return f"{late_s // _DAY_S} days late" if late_s >= 2 * _DAY_S else f"{max(1, late_s // 3600)} h late"
 
 
 def _check_root(context: Context, windows: OpenTimes, root: RootRecord) -> Finding | None:

@@ -57,7 +57,7 @@ def _weigh_against(run: RootRun, looked_at: int) -> int:
 def _drop_refuted(run: RootRun) -> None:
     """Forget held changes of files that are again, by now, what was recorded."""
     with run.writing() as connection:
-        candidates.discard_refuted(connection, run.root.id)
+        candidates.discard_refuted(connection, run.root.id, run.now())
 
 
 def _is_wave(connection: Connection, run: RootRun, own: Wave) -> bool:
