@@ -306,6 +306,53 @@ def is_made(root: Path, mtime_ns: int | None) -> bool:
     return any(stat.st_size if mtime_ns is None else stat.st_mtime_ns == mtime_ns for stat in stats)
 
 
+@pytest.mark.parametrize("is_mtime_kept", [False, True])
+def test_file_that_is_written_right_after_the_exchange(integrity: Box, tmp_path: Path, is_mtime_kept: bool) -> None:
+    """What is recorded is what was verified, so the write is a change to the next scrub, and no rot."""
+    root = tmp_path / "root"
+    prepare(integrity, root, tmp_path / "copy", {"a": blocks(2)})
+    damage(root / "a", 9)
+    integrity.run("scrub", root, expect=1)
+
+    def write(_: float) -> bool:
+        if is_mtime_kept:
+            damage(root / "a", BLOCK)
+        else:
+            change(root / "a", BLOCK)
+        return False
+
+    with context_of(integrity) as context:
+        context.wait = write
+        (done,) = run_repair(context, [root / "a"], [tmp_path / "copy"]).done
+
+    assert done.is_repaired
+    assert "moved after it had been verified" in done.message
+    integrity.run("findings", expect=0)
+    scrubbed = integrity.run("--json", "scrub", root, expect=1 if is_mtime_kept else 0)
+    assert (["silent_rewrite"] if is_mtime_kept else []) == [one["kind"] for one in scrubbed.of_type("finding")]
+
+
+def test_what_is_saved_right_before_the_exchange_is_not_discarded(integrity: Box, tmp_path: Path) -> None:
+    """It is in the damaged file, which is kept then though it was to be removed; that is said."""
+    data, root = blocks(2), tmp_path / "root"
+    prepare(integrity, root, tmp_path / "copy", {"a": data})
+    damage(root / "a", 9)
+    integrity.run("scrub", root, expect=1)
+    command = make_command("--json", "repair", root / "a", "--from", tmp_path / "copy", "--apply", "--discard")
+    delay = ["-e", "trace=fsync", "-e", "inject=fsync:delay_enter=500ms"]
+    strace = ["strace", "-f", "-qq", "-o", "/dev/null", *delay]
+    with subprocess.Popen([*strace, *command], env=integrity.environment, stdout=subprocess.PIPE) as process:
+        wait_until(lambda: any(path.suffix != ".new" for path in leftovers(root)), "the whole new file", timeout_s=30)
+        change(root / "a", 5)
+        out, _ = process.communicate(timeout=60)
+
+    assert 0 == process.returncode
+    assert b"its time of modification moved since it was judged" in out
+    assert data == (root / "a").read_bytes()
+    (kept,) = leftovers(root)
+    assert b"damaged" == kept.read_bytes()[5:12]
+
+
 def test_file_that_a_program_has_open_for_writing(integrity: Box, tmp_path: Path) -> None:
     """It would go on writing into the file that is kept, and nobody would ever see what."""
     root = tmp_path / "root"

@@ -19,12 +19,12 @@ from integrity.errors import AppError, ReadError, RepairFailed, show_path
 from integrity.files.cloning import is_open_for_writing
 from integrity.files.opening import open_noatime, stat_beneath
 from integrity.files.stamps import witness_of
-from integrity.jobs.repairing.looking import require_unmoved
+from integrity.jobs.repairing.looking import describe_move, require_unmoved
 from integrity.jobs.repairing.making import Made, Maker, explaining, require_same
 from integrity.jobs.repairing.names import make_id, make_place
 from integrity.jobs.repairing.parents import making_folders
 from integrity.jobs.repairing.placing import Folders, Placer, explaining_swap
-from integrity.jobs.repairing.recording import record_repaired
+from integrity.jobs.repairing.recording import MEDDLED, after_renaming, record_repaired
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
     from integrity.jobs.repairing.lenders import BlockSource
     from integrity.jobs.repairing.plan import FilePlan
+    from integrity.model import ReadHow, Witness
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,8 @@ class Application:
                 repair = self._describe()
             made = self._make(repair)
         try:
-            return self._finish(repair, made)
+            verified = after_renaming(self._run, repair.places[0], made.reading.witness)
+            return self._finish(repair, verified, made.reading.how)
         except OSError as error:
             raise RepairFailed(
                 f"{show_path(self._plan.path)}: the good file is in its place, but the repair could not be ended:"
@@ -166,7 +168,7 @@ class Application:
         require_same(plan, witness_of(there))
         if there.st_nlink != len(places):
             raise RepairFailed(f"{show_path(plan.path)}: got another name meanwhile; it was left as it is, try again")
-        if self._is_being_written():
+        if self._is_being_written(plan.path):
             raise RepairFailed(
                 f"{show_path(plan.path)}: a program has it open for writing: it was left as it is. Find it with:"
                 " fuser -v FILE; end it, then try again"
@@ -180,9 +182,25 @@ class Application:
                 f"{show_path(place.path)}: the new file was meddled with; nothing was changed, try again"
             )
 
-    def _is_being_written(self) -> bool:
+    def _say_written(self, kept: bytes) -> str:
+        """
+        Say that the damaged file was written to until it was out of the way; empty if it is what was judged.
+
+        No name leads to it any more, so nobody new opens it: first those that have it open, then what they left.
+        """
+        look = self._plan.look
+        assert look is not None
+        is_open = self._is_being_written(kept)
+        seen, judged = witness_of(stat_beneath(self._run.root_fd, kept)), look.witness
+        renamed = judged._replace(ctime_ns=seen.ctime_ns)
+        if seen[:4] == renamed[:4] and not is_open:
+            return ""
+        what = "a program has it open for writing" if is_open else f"{describe_move(renamed, seen)} since it was judged"
+        return f"the damaged file is kept, for {what}: look at what was written to it before you remove it"
+
+    def _is_being_written(self, path: bytes) -> bool:
         try:
-            fd = open_noatime(self._run.root_fd, self._plan.path, os.O_RDONLY)
+            fd = open_noatime(self._run.root_fd, path, os.O_RDONLY)
         except OSError:
             return False  # the disk does not even let it be opened
         try:
@@ -219,7 +237,7 @@ class Application:
         with self._run.writing() as connection:
             drop_repair(connection, self._run.root.id, repair.id)
 
-    def _finish(self, repair: Repair, made: Made) -> Done:
+    def _finish(self, repair: Repair, verified: Witness, how: ReadHow) -> Done:
         """Verify if the damaged file is to go, and write down what was done."""
         run, plan, first = self._run, self._plan, repair.places[0]
         kept = None if plan.look is None else absolute(run.root.path, first.beside(first.kept))
@@ -234,9 +252,14 @@ class Application:
                 except RepairFailed as error:
                     message = f"the damaged file is kept, for the new one could not be verified in its place: {error}"
                 else:
-                    placer.take_away((first,), "kept")
-                    kept = None
-        run.note_over(record_repaired(run, repair, made.reading.how))
+                    message = self._say_written(first.beside(first.kept))
+                    if not message:
+                        placer.take_away((first,), "kept")
+                        kept = None
+        recorded = record_repaired(run, repair, verified, how)
+        run.note_over(recorded.ended)
+        if recorded.moved:
+            message += f"{'; ' if message else ''}{recorded.moved} {MEDDLED}"
         return Done(plan, is_repaired=True, kept=kept, message=message)
 
 

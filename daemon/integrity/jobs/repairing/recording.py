@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, files, findings
 from integrity.catalog.history import add_history
@@ -10,35 +10,53 @@ from integrity.catalog.recording import Verified, mark_verified
 from integrity.catalog.repairs import drop_repair
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
+from integrity.jobs.repairing.looking import describe_move
 from integrity.model import CONTENT_FINDINGS, BaselineReason, Finding, FindingKind
+from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
-    from integrity.catalog.repairs import Repair
+    from integrity.catalog.repairs import Place, Repair
     from integrity.jobs.context import RootRun
-    from integrity.model import ReadHow
+    from integrity.model import ReadHow, Witness
 
 _ENDED = CONTENT_FINDINGS | {FindingKind.TRANSIENT, FindingKind.UNSTABLE, FindingKind.MISSING}
 
+MEDDLED = "after it had been verified: somebody writes to it, so the next run looks at it again"
+"""What follows on what of a file moved."""
 
-def record_repaired(run: RootRun, repair: Repair, how: ReadHow) -> list[Finding]:
+
+class Recorded(NamedTuple):
+    """
+    What was written down.
+
+    Args:
+        ended: the findings that it ended.
+        moved: what of the file moved after it had been verified; empty if nothing did.
+    """
+
+    ended: list[Finding]
+    moved: str
+
+
+def record_repaired(run: RootRun, repair: Repair, verified: Witness, how: ReadHow) -> Recorded:
     """
     Record all names of a file as whole, and end the findings on them.
 
     The baseline stays the one that it was; history has an entry that says when its bytes were put back, and from where.
+    If somebody wrote to the new file already, the record is of what was verified, so that the next run sees a change.
 
     Args:
         run: of the root.
         repair: which is done.
+        verified: the new file as it was when its bytes were verified, but for what renaming it moved.
         how: the new file was verified.
-
-    Returns:
-        The findings that it ended.
 
     Raises:
         OSError: a name is not there.
     """
     run.context.pause(run.capability.granularity_ns / 1e9 + 0.02)  # a witness that is not racy (R1)
     ended: list[Finding] = []
+    moved = ""
     with run.writing() as connection:
         now = run.now()
         for place in repair.places:
@@ -46,12 +64,31 @@ def record_repaired(run: RootRun, repair: Repair, how: ReadHow) -> list[Finding]
             if record is None:
                 continue  # forgotten meanwhile
             witness = witness_of(stat_beneath(run.root_fd, place.path))
-            verified = [Verified(record.id, witness, how)]
-            mark_verified(connection, run.catalog.sealer, run.root, verified, now=now, boot_id=run.boot_id)
+            is_same = compare_witness(run.capability, verified, witness).is_nothing
+            if not is_same:
+                moved = describe_move(verified, witness)
+            rows = [Verified(record.id, witness if is_same else verified, how)]
+            mark_verified(connection, run.catalog.sealer, run.root, rows, now=now, boot_id=run.boot_id)
             add_history(connection, [record], because=BaselineReason.REPAIRED, now=now, note=repair.resolution)
             ended += findings.resolve_findings(
                 connection, file_id=record.id, kinds=_ENDED, copy="", resolution=repair.resolution, now=now
             )
             candidates.discard(connection, record.id)
         drop_repair(connection, run.root.id, repair.id)
-    return ended
+    return Recorded(ended, moved)
+
+
+def after_renaming(run: RootRun, place: Place, verified: Witness) -> Witness:
+    """
+    Take the witness of a verified file anew where it stands now, for renaming has moved its ctime.
+
+    Returns:
+        The given one, if more than that moved: the file is not what was verified any more.
+
+    Raises:
+        OSError: it is not there.
+    """
+    seen = witness_of(stat_beneath(run.root_fd, place.path))
+    renamed = verified._replace(ctime_ns=seen.ctime_ns, is_racy=False)
+    is_same = compare_witness(run.capability, renamed, seen).is_nothing
+    return seen if is_same else verified._replace(is_racy=False)

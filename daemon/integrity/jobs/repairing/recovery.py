@@ -24,13 +24,14 @@ from integrity.files.stamps import witness_of
 from integrity.jobs.repairing.expected import load_expected
 from integrity.jobs.repairing.looking import look_at
 from integrity.jobs.repairing.placing import Folders, Placer
-from integrity.jobs.repairing.recording import record_repaired
+from integrity.jobs.repairing.recording import MEDDLED, after_renaming, record_repaired
 from integrity.jobs.report import NoteKind
 from integrity.model import ReadHow
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
+    from integrity.model import Witness
 
 
 def end_repairs(run: RootRun) -> None:
@@ -58,6 +59,7 @@ class _Recovery:
         self._buffers = buffers
         self._reader = run.reader(ReadMode.DISK)
         self._how: ReadHow = ReadHow.CACHE_POSSIBLE
+        self._verified: Witness | None = None
 
     def run(self) -> None:
         try:
@@ -120,10 +122,14 @@ class _Recovery:
         if is_kept:
             placer.take_away(places[1:], "kept")
         folders.sync()
-        record_repaired(self._run, self._repair, self._how)
+        assert self._verified is not None
+        verified = after_renaming(self._run, first, self._verified)
+        recorded = record_repaired(self._run, self._repair, verified, self._how)
         text = f"a repair that had been interrupted is complete: {self._repair.resolution}"
         if is_kept:
             text += f"; {show_path(absolute(self._run.root.path, first.beside(first.kept)))} is the damaged file"
+        if recorded.moved:
+            text += f"; {recorded.moved} {MEDDLED}"
         self._run.note(NoteKind.RESOLVED, first.path, text)
 
     def _is_judged(self, place: Place) -> bool:
@@ -146,8 +152,10 @@ class _Recovery:
             look = look_at(self._reader, path, run.root_fd, expected, self._buffers, lambda _: True)
         except ReadError:
             return False
-        self._how = look.how
-        return look.is_whole(expected)
+        if not look.is_whole(expected):
+            return False
+        self._how, self._verified = look.how, look.witness
+        return True
 
     def _forget(self, text: str) -> None:
         with self._run.writing() as connection:
