@@ -88,6 +88,70 @@ def test_notes_and_new_names_are_enough(home: Path, integrity: Box) -> None:
     assert verdict["looks_like_ransomware"]
 
 
+@pytest.mark.parametrize("has_notes", [False, True], ids=["", "notes"])
+def test_files_replaced_under_other_names_close_the_gate(home: Path, integrity: Box, has_notes: bool) -> None:
+    """Nothing of a name is left, and all have one new suffix; an import on the same day does not hide it."""
+    victims = documents(home)[::2] + documents(home)[1:200:2]
+    integrity.configure("[defaults]\nmass_change = { files = 5000, percent = 20 }\n")
+    make_documents(home / "import", 1000, types=["jpg"], seed=2)
+    for path in victims:
+        path.with_name(f"{os.urandom(8).hex()}.locky").write_bytes(os.urandom(path.stat().st_size))
+        path.unlink()
+    if has_notes:
+        drop_notes(victims)
+
+    verdict = ask(integrity, home, expect=1)
+
+    assert {"replaced", "scrambled"} | ({"notes"} if has_notes else set()) == signs(verdict)
+    assert verdict["looks_like_ransomware"]
+
+
+def test_files_packed_into_archives_pass(home: Path, integrity: Box) -> None:
+    """An encrypting archive tool makes a few files of all."""
+    for path in documents(home):
+        path.unlink()
+    integrity.configure("[defaults]\nmass_change = { files = 5000, percent = 20 }\n")
+    for number in range(30):
+        (home / f"documents.pack.{number:03}").write_bytes(os.urandom(200_000))
+
+    assert set() == signs(ask(integrity, home, expect=0))
+
+
+@pytest.mark.parametrize("name", ["home.tar.gz.{:02}", "b-{}.tar.gz.enc", "{}.jpg.bin", "{}.jpg.{:03}"])
+@pytest.mark.parametrize("is_first", [True, False], ids=["first gate", ""])
+def test_new_encrypted_files_pass(home: Path, integrity: Box, name: str, is_first: bool) -> None:
+    """Pieces of an archive, encrypted backups and an encrypted remote lost no type, for they never had it."""
+    folder = home.with_name("backups") if is_first else home / "backups"
+    folder.mkdir()
+    for number in range(12):
+        (folder / name.format(number, number)).write_bytes(os.urandom(200_000))
+
+    assert set() == signs(ask(integrity, folder if is_first else home, expect=0))
+
+
+def test_encrypted_backups_that_are_made_anew_pass(home: Path, integrity: Box) -> None:
+    """Written again each night under their names, or chowned."""
+    pieces = [home / f"home.tar.gz.{number:02}" for number in range(12)]
+    for _ in range(2):
+        for path in pieces:
+            path.write_bytes(os.urandom(200_000))
+        verdict = ask(integrity, home, expect=0)
+
+    assert 12 == verdict["files_rewritten"]
+    assert "types_lost" not in signs(verdict)
+
+
+def test_archive_cut_into_pieces_passes(home: Path, integrity: Box) -> None:
+    """One file went, and many came that begin with its name."""
+    (home / "home.tar.gz").write_bytes(gzip.compress(b"") + os.urandom(200_000))
+    integrity.run("-q", "gate", home, expect=0)
+    (home / "home.tar.gz").unlink()
+    for number in range(12):
+        (home / f"home.tar.gz.{number:02}").write_bytes(os.urandom(100_000))
+
+    assert set() == signs(ask(integrity, home, expect=0))
+
+
 def test_new_photos_do_not_hide_it(home: Path, integrity: Box) -> None:
     """An import of a thousand photos on the day on which 40 documents were encrypted."""
     make_documents(home / "import", 1000, types=["jpg"], seed=2)

@@ -19,7 +19,15 @@ from integrity.catalog.gates import Content, Standing
 from integrity.jobs.gating.changes import Changes
 from integrity.jobs.gating.filetypes import HEAD_BYTES, Look, Sample, find_suffix, is_even, look_at
 from integrity.jobs.gating.sampling import spread
-from integrity.jobs.gating.signs import LEAST_NOTE_FOLDERS, LEAST_RENAMED, SignKind, find_returned, find_signs
+from integrity.jobs.gating.signs import (
+    LEAST_NOTE_FOLDERS,
+    LEAST_RENAMED,
+    Arrival,
+    SignKind,
+    find_arrivals,
+    find_returned,
+    find_signs,
+)
 
 KIB = 1 << 10
 TEXT = b"".join(b"line %d of an ordinary text\n" % line for line in range(4000))
@@ -43,9 +51,9 @@ def make_content(seed: bytes, size_bytes: int = 1000) -> Content:
     return Content(size_bytes, zlib.crc32(seed).to_bytes(16, "big"), None)
 
 
-def kinds(changes: Changes, *groups: Sequence[Look]) -> set[SignKind]:
+def kinds(changes: Changes, *groups: Sequence[Look], arrivals: Sequence[Arrival] = ()) -> set[SignKind]:
     """Find the kinds of the signs with the usual limits."""
-    return {sign.kind for sign in find_signs(changes, groups, most_files=500, most_percent=20)}
+    return {sign.kind for sign in find_signs(changes, groups, arrivals, most_files=500, most_percent=20)}
 
 
 def look(suffix: bytes = b"jpg", *, is_typed: bool = True, is_lost: bool = False, is_random: bool = False) -> Look:
@@ -90,6 +98,51 @@ def test_renamed_files_are_a_sign(name: str) -> None:
 def test_other_names_stand_for_nothing_that_is_gone(removed: bytes, new: bytes) -> None:
     """Another folder, another name, or a name that was only made shorter is no return."""
     assert [] == find_returned(make_changes(removed=[removed], new=[new]))
+
+
+def test_pieces_that_one_file_was_cut_into_return_once() -> None:
+    """What ``split`` made of an archive is one archive."""
+    pieces = [b"d/home.tar.gz.%02d" % number for number in range(30)]
+
+    assert pieces[:1] == find_returned(make_changes(removed=[b"d/home.tar.gz"], new=pieces))
+
+
+def test_files_replaced_under_other_names_are_two_signs() -> None:
+    """All names are others: that most files went and as many random ones came is what is left to see."""
+    gone = [b"d/%d.jpg" % number for number in range(400)]
+    came = [b"d/%x.locky" % number for number in range(400)]
+    notes = [b"d%d/HELP.txt" % number for number in range(10)]
+    changes = make_changes(removed=gone, new=[*came, *notes], known_before=500)
+    blobs = [look(b"locky", is_typed=False, is_random=True)] * 32
+
+    assert [notes, came] == find_arrivals(changes)
+    assert {SignKind.REPLACED, SignKind.SCRAMBLED} == kinds(changes, arrivals=[Arrival(10, []), Arrival(400, blobs)])
+
+
+@pytest.mark.parametrize(
+    ("gone", "came", "known"),
+    [
+        pytest.param(b"%d.jpg", 10, 400, id="packed into a few"),
+        pytest.param(b"%d.jpg", 400, 801, id="most are still there"),
+        pytest.param(b"%d", 400, 400, id="an encrypted store"),
+        pytest.param(b"%d.jpg", 400, 0, id="never passed"),
+    ],
+)
+def test_random_files_are_no_sign_while_others_are_not_replaced_by_them(gone: bytes, came: int, known: int) -> None:
+    """One for each that is gone, of those that were of known types, and most of all."""
+    removed = [gone % number for number in range(400)]
+    changes = make_changes(removed=removed, new=[b"n%d.xyz" % number for number in range(came)], known_before=known)
+    blobs = [look(b"xyz", is_typed=False, is_random=True)] * 32
+
+    assert not kinds(changes, arrivals=[Arrival(came, blobs)])
+
+
+def test_new_files_that_may_hold_anything_stand_for_nothing() -> None:
+    """Who encrypts with gpg says so."""
+    removed = [b"%d.jpg" % number for number in range(40)]
+    new = [b"%d.%b" % (number, suffix) for number, suffix in enumerate([b"gpg", b"age", b"bin"] * 20)]
+
+    assert [] == find_arrivals(make_changes(removed=removed, new=new, known_before=40))
 
 
 def test_files_that_went_for_many_reasons_are_no_sign() -> None:
@@ -188,7 +241,7 @@ def test_compressed_files_are_taken_for_what_they_are(compress: object) -> None:
 )
 def test_files_that_are_in_order_look_so(name: bytes, head: bytes) -> None:
     """Neither lost nor random."""
-    found = look_at(Sample(b"some/folder/" + name, head[:HEAD_BYTES]))
+    found = look_at(Sample(b"some/folder/" + name, head[:HEAD_BYTES], is_renamed=True))
 
     assert found is not None
     assert (True, False, False) == (found.is_typed, found.is_lost, found.is_random)
@@ -199,10 +252,19 @@ def test_files_that_are_in_order_look_so(name: bytes, head: bytes) -> None:
 )
 def test_encrypted_files_are_lost_and_random(name: bytes) -> None:
     """The type before a suffix that means nothing is the one that was."""
-    found = look_at(Sample(name, random.Random(7).randbytes(HEAD_BYTES)))
+    found = look_at(Sample(name, random.Random(7).randbytes(HEAD_BYTES), is_renamed=True))
 
     assert found is not None
     assert (True, True, True) == (found.is_typed, found.is_lost, found.is_random)
+
+
+@pytest.mark.parametrize("name", [b"home.tar.gz.00", b"b-1.tar.gz.enc", b"a.jpg.locked"])
+def test_files_that_were_not_renamed_lost_no_type(name: bytes) -> None:
+    """Pieces of an archive and encrypted backups were never what stands before their last suffix."""
+    found = look_at(Sample(name, random.Random(7).randbytes(HEAD_BYTES)))
+
+    assert found is not None
+    assert (False, False, True) == (found.is_typed, found.is_lost, found.is_random)
 
 
 def test_zeros_in_the_place_of_content_are_lost_and_not_random() -> None:
@@ -232,9 +294,11 @@ def test_too_little_says_nothing() -> None:
 def test_any_name_and_content_can_be_looked_at(name: bytes, head: bytes, middle: bytes) -> None:
     """Names and bytes come from whoever wrote them."""
     look_at(Sample(name, head, middle))
-    find_suffix(name)
+    find_suffix(name, is_renamed=False)
+    find_suffix(name, is_renamed=True)
     changes = make_changes(rewritten=[name], removed=[name + b"/x", b"x" + name], new=[name + b".x", name])
-    find_signs(changes, [[]], most_files=500, most_percent=20)
+    find_arrivals(changes)
+    find_signs(changes, [[]], [], most_files=500, most_percent=20)
 
 
 @given(st.lists(st.binary(min_size=1, max_size=8), unique=True, max_size=300), st.integers(1, 40))

@@ -88,11 +88,20 @@ _ANYTHING = frozenset(b"vhd img iso bin dat db lock key cache tmp".split())
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was read of a file: its first bytes, and some from its middle if it is long enough."""
+    """
+    What was read of a file.
+
+    Args:
+        path: relative to the root.
+        head: its first bytes.
+        middle: some from its middle, if it is long enough.
+        is_renamed: something may have been added to its name, or put in the place of its suffix.
+    """
 
     path: bytes
     head: bytes
     middle: bytes = b""
+    is_renamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +124,8 @@ class Look:
 
 def look_at(sample: Sample) -> Look | None:
     """Look at a sample; None where it is too short, or where its type may hold anything."""
-    suffix, is_typed = find_suffix(sample.path)
-    if suffix in _SCRAMBLED_ON_PURPOSE or suffix in _ANYTHING:
+    suffix, is_typed = find_suffix(sample.path, is_renamed=sample.is_renamed)
+    if may_hold_anything(suffix):
         return None
     if suffix in _TEXTS:
         if len(sample.head) < _LEAST_TEXT_BYTES:
@@ -131,20 +140,26 @@ def look_at(sample: Sample) -> Look | None:
     return Look(suffix, is_typed, is_lost, not is_marked and _is_random(sample, is_lost=is_lost))
 
 
-def find_suffix(path: bytes) -> tuple[bytes, bool]:
+def find_suffix(path: bytes, *, is_renamed: bool) -> tuple[bytes, bool]:
     """
     Find the suffix that says what a file is, and say whether it does.
 
-    Of ``a.jpg.locked`` that is ``jpg``: who adds a suffix that means nothing leaves what is before it.
+    That is the last one. Only of a renamed ``a.jpg.locked`` it is ``jpg``, for who adds a suffix that means nothing
+    leaves what is before it: the pieces of ``a.tar.gz.00`` and a ``a.jpg.enc`` were never what is before it.
     """
     name = path.rpartition(b"/")[2].lower()
     parts = name.split(b".")[1:]
-    for suffix in reversed(parts[-_SUFFIXES_TRIED:]):
-        if suffix in _BY_SUFFIX or suffix in _TEXTS:
+    for number, suffix in enumerate(reversed(parts[-_SUFFIXES_TRIED:])):
+        if (suffix in _BY_SUFFIX or suffix in _TEXTS) and (is_renamed or not number):
             return suffix, True
         if suffix in _SCRAMBLED_ON_PURPOSE:
             return suffix, False
     return (parts[-1] if parts else b""), False
+
+
+def may_hold_anything(suffix: bytes) -> bool:
+    """Say whether files of a type may be random without anything being wrong."""
+    return suffix in _SCRAMBLED_ON_PURPOSE or suffix in _ANYTHING
 
 
 def is_even(data: bytes) -> bool:

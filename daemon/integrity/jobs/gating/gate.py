@@ -22,8 +22,7 @@ from integrity.catalog.hot import snapshot
 from integrity.config import Config
 from integrity.errors import CatalogError, ConfigError, show_path
 from integrity.jobs.gating.changes import Changes, find_changes
-from integrity.jobs.gating.filetypes import look_at
-from integrity.jobs.gating.sampling import take_samples
+from integrity.jobs.gating.sampling import look_into
 from integrity.jobs.gating.signs import SIGNS_TO_STOP, Sign, find_signs
 from integrity.jobs.guard import Wave
 from integrity.jobs.targets import Target, find_target, is_inside
@@ -54,7 +53,7 @@ class Verdict:
 
     Args:
         target: the part.
-        since: where the gate was last passed; None: never.
+        since: where the gate was last passed, of the part or of a whole that it belongs to; None: never.
         present: where it stands now.
         rewritten: how many files have other content than then.
         removed: how many are gone.
@@ -127,12 +126,11 @@ def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> Verdict:
     with catalog.read() as connection, snapshot(connection):
         target = find_target(connection, path)
         present = gates.get_present(connection, now)
-        since = gates.get_passed(connection, target.root.id, target.prefix)
+        since = _find_since(connection, target)
         found = find_changes(connection, target, since)
         open_ones = _find_open(connection, target)
     doubtful = {one.path for one in open_ones if one.kind is FindingKind.SILENT_REWRITE and one.path is not None}
-    samples = take_samples(target, found, doubtful)
-    groups = [[look for one in group if (look := look_at(one))] for group in samples]
+    looks = look_into(target, found, doubtful)
     settings = config.settings_for(target.root.path)
     limits = {"most_files": settings.mass_change_files, "most_percent": settings.mass_change_percent}
     wave = Wave(found.rewritten_count, found.removed_count, found.known_before)
@@ -144,11 +142,11 @@ def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> Verdict:
         removed=found.removed_count,
         new=0 if since is None else found.new_count,
         known_before=found.known_before,
-        looked_into=sum(map(len, groups)),
+        looked_into=looks.count,
         examples=_choose_examples(found),
         problems=tuple(one for one in open_ones if one.kind in INTEGRITY_PROBLEMS),
         gaps=tuple(one for one in open_ones if one.kind in GAPS),
-        signs=tuple(find_signs(found, groups, **limits)),
+        signs=tuple(find_signs(found, looks.changed, looks.arrivals, **limits)),
         is_wave=wave.is_mass_change(settings),
     )
 
@@ -203,6 +201,14 @@ def find_closing(catalog: Catalog, target: Target) -> Finding | None:
     with catalog.read() as connection:
         found = findings.find_findings(connection, root_id=target.root.id, prefix=target.prefix, copy="")
     return next((one for one in found if _is_own(target, one)), None)
+
+
+def _find_since(connection: Connection, target: Target) -> Passed | None:
+    """Tell where the part was last let through, by itself or, before that ever was, in a whole that it belongs to."""
+    prefix = target.prefix
+    while (passed := gates.get_passed(connection, target.root.id, prefix)) is None and prefix:
+        prefix = prefix.rpartition(b"/")[0]
+    return passed
 
 
 def _find_open(connection: Connection, target: Target) -> list[Finding]:

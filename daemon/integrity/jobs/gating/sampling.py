@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from integrity.errors import RootSuspended
 from integrity.files.opening import open_noatime
 from integrity.jobs.gating.changes import Changes
-from integrity.jobs.gating.filetypes import HEAD_BYTES, MIDDLE_BYTES, Sample
-from integrity.jobs.gating.signs import find_returned
+from integrity.jobs.gating.filetypes import HEAD_BYTES, MIDDLE_BYTES, Look, Sample, look_at
+from integrity.jobs.gating.signs import Arrival, find_arrivals, find_returned
 from integrity.jobs.guard import open_guarded
 from integrity.jobs.targets import Target
 
@@ -18,30 +19,57 @@ MOST_SAMPLES = 32
 """Of each group of files: a share of half is told from one of a fifth for certain, and a slow disk has them at once."""
 
 
-def take_samples(target: Target, changes: Changes, doubtful: Collection[bytes]) -> list[list[Sample]]:
+@dataclass(frozen=True, slots=True)
+class Looks:
     """
-    Read samples of the rewritten files, of new ones that stand for removed ones, of other new ones, of touched ones.
+    What samples show.
+
+    Args:
+        changed: of files that were something before, each sort by itself.
+        arrivals: of new ones, if they may be what most of the others were made into.
+    """
+
+    changed: list[list[Look]]
+    arrivals: list[Arrival]
+
+    @property
+    def count(self) -> int:
+        """Count the samples that show anything."""
+        return sum(map(len, self.changed)) + sum(len(one.looks) for one in self.arrivals)
+
+
+def look_into(target: Target, changes: Changes, doubtful: Collection[bytes]) -> Looks:
+    """
+    Look into samples of the rewritten, the touched and the renamed files, and of new ones if most others are gone.
 
     Args:
         target: what is asked about.
         changes: since the gate was last passed.
         doubtful: paths of files with other content under their old times: samples of these as well.
 
-    What can't be read is left out: the scan has said so, or will. So is everything in a root that is not itself.
+    Touched and doubtful files may have been renamed: with its times put back, such a file looks like a moved one. What
+    can't be read is left out: the scan has said so, or will. So is everything in a root that is not itself.
     """
     returned = find_returned(changes)
-    others = {one.path for one in changes.new}.difference(returned)
-    groups = [paths for paths in (changes.rewritten, returned, others, changes.touched, doubtful) if paths]
-    if not groups:
-        return []
+    renamed = returned, changes.touched, doubtful
+    arrivals = find_arrivals(changes)
+    if not any((changes.rewritten, *renamed, *arrivals)):
+        return Looks([], [])
     try:
         root_fd = open_guarded(target.root)
     except RootSuspended:
-        return []
+        return Looks([], [])
     try:
-        return [[sample for path in spread(paths) if (sample := _read(root_fd, path))] for paths in groups]
+        changed = [_look(root_fd, changes.rewritten)]
+        changed += (_look(root_fd, paths, is_renamed=True) for paths in renamed)
+        return Looks(changed, [Arrival(len(paths), _look(root_fd, paths)) for paths in arrivals])
     finally:
         os.close(root_fd)
+
+
+def _look(root_fd: int, paths: Collection[bytes], *, is_renamed: bool = False) -> list[Look]:
+    samples = (_read(root_fd, path, is_renamed=is_renamed) for path in spread(paths))
+    return [look for sample in samples if sample is not None and (look := look_at(sample)) is not None]
 
 
 def spread(paths: Collection[bytes], most: int = MOST_SAMPLES) -> list[bytes]:
@@ -51,7 +79,7 @@ def spread(paths: Collection[bytes], most: int = MOST_SAMPLES) -> list[bytes]:
     return [ordered[number * len(ordered) // count] for number in range(count)]
 
 
-def _read(root_fd: int, path: bytes) -> Sample | None:
+def _read(root_fd: int, path: bytes, *, is_renamed: bool) -> Sample | None:
     try:
         fd = open_noatime(root_fd, path, os.O_RDONLY)
     except OSError:
@@ -62,7 +90,8 @@ def _read(root_fd: int, path: bytes) -> Sample | None:
             return None
         head = os.pread(fd, HEAD_BYTES, 0)
         is_long = seen.st_size >= 2 * MIDDLE_BYTES
-        return Sample(path, head, os.pread(fd, MIDDLE_BYTES, seen.st_size // 2) if is_long else b"")
+        middle = os.pread(fd, MIDDLE_BYTES, seen.st_size // 2) if is_long else b""
+        return Sample(path, head, middle, is_renamed)
     except OSError:
         return None
     finally:

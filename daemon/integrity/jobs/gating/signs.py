@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from integrity.jobs.gating.changes import Changes
-from integrity.jobs.gating.filetypes import Look
+from integrity.jobs.gating.filetypes import Look, find_suffix, may_hold_anything
 
 SIGNS_TO_STOP = 2
 
@@ -46,11 +46,20 @@ Of types that are known one is enough: a folder of photos has no other, and no p
 """
 
 
+LEAST_REPLACED = 20
+REPLACED_SHARE = 0.5
+"""Of the files that were there, so many have to be gone: with fewer, a new encrypted store has its own reasons."""
+
+ARRIVED_SHARE = 0.8
+"""Random files that came, of those that are gone: encryption makes one of each, an archive tool a few of all."""
+
+
 class SignKind(StrEnum):
     """What was noticed."""
 
     REWRITTEN = "rewritten"  # more files than the limits of a mass change
     RENAMED = "renamed"  # many files went and came back with one new suffix
+    REPLACED = "replaced"  # most files went, and as many came that are random, under other names
     NOTES = "notes"  # one small file is new in many folders
     TYPES_LOST = "types_lost"  # files are not what their names say
     SCRAMBLED = "scrambled"  # files that should not be are as random as if encrypted
@@ -64,25 +73,47 @@ class Sign:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """New files of one sort: how many there are, and looks at some."""
+
+    count: int
+    looks: Sequence[Look]
+
+    @property
+    def random_count(self) -> int:
+        """Estimate how many are random."""
+        random = sum(look.is_random for look in self.looks)
+        return round(self.count * random / len(self.looks)) if self.looks else 0
+
+
 def find_signs(
-    changes: Changes, groups: Sequence[Collection[Look]], *, most_files: int, most_percent: int
+    changes: Changes,
+    groups: Sequence[Collection[Look]],
+    arrivals: Sequence[Arrival],
+    *,
+    most_files: int,
+    most_percent: int,
 ) -> list[Sign]:
     """
     Find the signs of a program that destroys files.
 
     Args:
         changes: since the gate was last passed.
-        groups: looks at samples, those of rewritten files apart from those of new ones: a hundred new photos must not
-            hide ten files that are photos no more.
+        groups: looks at samples of files that were something before, those of rewritten ones apart from those of
+            renamed ones.
+        arrivals: new files of each sort. By themselves they are no sign, whatever they hold: what never was a photo is
+            no lost one.
         most_files: the limits of a mass change, of which both have to be exceeded.
         most_percent: of the files that were there before.
     """
+    replaced = _find_replaced(changes, arrivals)
     found = (
         _find_rewritten(changes, most_files, most_percent),
-        _find_renamed(changes),
+        _find_renamed(changes) or replaced,
         _find_notes(changes),
         _first(_find_lost(looks) for looks in groups),
-        _first(_find_scrambled(looks) for looks in groups),
+        _first(_find_scrambled(looks) for looks in groups) or (replaced and _say_arrived(arrivals)),
     )
     return [one for one in found if one is not None]
 
@@ -112,26 +143,78 @@ def _find_renamed(changes: Changes) -> Sign | None:
 
 def find_returned(changes: Changes) -> list[bytes]:
     """
-    List the new files that stand for a removed one.
+    List the new files that stand for a removed one, one for each: the pieces that one was cut into are not many.
 
     Either something was added to the whole name (``a.jpg.locked``, with more in between), or its suffix was replaced.
     """
     gone = set(changes.removed)
-    stems = {_split(path)[0] for path in changes.removed}
-    return [one.path for one in changes.new if _is_returned(one.path, gone, stems)]
+    stems = Counter(_split(path)[0] for path in changes.removed)
+    return [one.path for one in changes.new if _take_returned(one.path, gone, stems)]
 
 
-def _is_returned(path: bytes, gone: Collection[bytes], stems: Collection[bytes]) -> bool:
+def _take_returned(path: bytes, gone: set[bytes], stems: Counter[bytes]) -> bool:
+    """Say whether a new file stands for a removed one; that is taken out."""
     stem, suffix = _split(path)
     if not suffix:
         return False
-    if stem in stems:
+    if stems[stem] > 0:
+        stems[stem] -= 1
         return True
     while suffix:
         if stem in gone:
+            gone.remove(stem)
             return True
         stem, suffix = _split(stem)
     return False
+
+
+def find_arrivals(changes: Changes) -> list[list[bytes]]:
+    """
+    List the new files that may be what most of the others were made into: none if most are still there.
+
+    Those whose names tell a type are apart: an import of photos must not hide the rest.
+    """
+    told: list[bytes] = []
+    untold: list[bytes] = []
+    for path, _ in changes.new if _count_emptied(changes) else ():
+        suffix, is_typed = find_suffix(path, is_renamed=False)
+        if not may_hold_anything(suffix):
+            (told if is_typed else untold).append(path)
+    return [paths for paths in (told, untold) if paths]
+
+
+def _count_emptied(changes: Changes) -> int:
+    """Count the removed files of known types, if they were most of what was there; else 0."""
+    if not changes.known_before:
+        return 0
+    typed = sum(map(_is_typed, changes.removed))
+    count = round(typed * changes.removed_count / len(changes.removed)) if typed else 0
+    return count if count >= max(LEAST_REPLACED, REPLACED_SHARE * changes.known_before) else 0
+
+
+def _is_typed(path: bytes) -> bool:
+    return find_suffix(path, is_renamed=False)[1]
+
+
+def _find_replaced(changes: Changes, arrivals: Sequence[Arrival]) -> Sign | None:
+    """
+    Find files that went while as many came that are random, where even the names are others.
+
+    Those that went have to be of known types: a store of encrypted data replaces its files by others of its kind.
+    """
+    gone = _count_emptied(changes)
+    arrived = sum(one.random_count for one in arrivals)
+    looked_at = sum(len(one.looks) for one in arrivals)
+    if not gone or looked_at < LEAST_LOOKED_AT or arrived < ARRIVED_SHARE * gone:
+        return None
+    return Sign(SignKind.REPLACED, f"{gone} of {changes.known_before} files are gone, and about {arrived} others came")
+
+
+def _say_arrived(arrivals: Sequence[Arrival]) -> Sign:
+    looks = max(arrivals, key=lambda one: one.random_count).looks
+    count = sum(look.is_random for look in looks)
+    text = f"{count} of {len(looks)} new files that were looked into are as random as if they were encrypted"
+    return Sign(SignKind.SCRAMBLED, text)
 
 
 def _split(path: bytes) -> tuple[bytes, bytes]:
