@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from support.cli import Box
-from support.results import met, notes, tallies
+from support.loopfs import LoopFS
+from support.results import kinds, met, notes, tallies
 from support.shapes import put
 
 
@@ -158,3 +159,66 @@ def test_hard_link_to_a_recorded_file_is_no_move(root: Path, integrity: Box) -> 
 
     assert {"missing": 1, "not_due": 1} == tallies(integrity.run("--json", "scan", root, expect=0))
     assert_records_are_right(integrity, root)
+
+
+def put_in_its_place(old: Path, new: Path) -> None:
+    """Delete a file, and make another that gets its inode, of the same size and mtime."""
+    before = old.stat()
+    old.unlink()
+    put(new, os.urandom(before.st_size))
+    os.utime(new, ns=(before.st_mtime_ns, before.st_mtime_ns))
+    assert before.st_ino == new.stat().st_ino
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("policy", ["mutable", "archive"])
+@pytest.mark.parametrize("inode_bytes", ["256", "128"])
+def test_new_file_with_the_inode_of_a_deleted_one_is_no_move(integrity: Box, policy: str, inode_bytes: str) -> None:
+    """Same inode, size and mtime, as files of a fixed date get: it is new and the old one gone, with any inode size."""
+    with LoopFS("ext4", mkfs=("-I", inode_bytes)) as fs:
+        data = fs.folder / "data"
+        data.mkdir()
+        integrity.configure(f'[[root]]\npath = "{data}"\npolicy = "{policy}"\n')
+        put(data / "other", b"stays")
+        put(data / "a", os.urandom(4096))
+        os.utime(data / "a", ns=(10**9, 10**9))
+        integrity.run("scrub", data, expect=0)
+        put_in_its_place(data / "a", data / "b")
+
+        done = integrity.run("--json", "scan", data, expect=1 if policy == "archive" else 0)
+
+        assert {"new": 1, "missing": 1, "not_due": 1} == tallies(done)
+        assert ([("missing", str(data / "a"))] if policy == "archive" else []) == met(done)
+        assert ["missing"] * (policy == "archive") == kinds(integrity.run("--json", "scrub", data))
+        assert hashlib.md5((data / "b").read_bytes()).hexdigest() == recorded_md5(integrity, data / "b")
+
+
+@pytest.mark.root
+def test_renamed_file_of_a_fixed_date_is_read_where_no_birth_is_kept(integrity: Box) -> None:
+    """Inodes of 128 bytes tell no time of birth: a rename is a move if the content is the recorded one."""
+    with LoopFS("ext4", mkfs=("-I", "128")) as fs:
+        data = fs.folder / "data"
+        data.mkdir()
+        put(data / "a", os.urandom(5000))
+        os.utime(data / "a", ns=(10**9, 10**9))
+        integrity.run("scrub", data, expect=0)
+        os.rename(data / "a", data / "b")
+
+        done = integrity.run("--json", "scan", data, expect=0)
+
+        assert {"new": 1, "moved": 1} == tallies(done)
+        assert 5000 == done.summary["bytes_read"]
+        assert_records_are_right(integrity, data)
+
+
+@pytest.mark.root
+def test_renamed_file_of_a_fixed_date_costs_no_reading_where_its_birth_tells(data: Path, integrity: Box) -> None:
+    """An inode as old as its record is the recorded one, whatever the mtime."""
+    put(data / "a", os.urandom(5000))
+    os.utime(data / "a", ns=(10**9, 10**9))
+    integrity.run("scrub", data, expect=0)
+    os.rename(data / "a", data / "b")
+
+    done = integrity.run("--json", "scan", data, expect=0)
+
+    assert ({"not_due": 1, "moved": 1}, 0) == (tallies(done), done.summary["bytes_read"])

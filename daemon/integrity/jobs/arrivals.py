@@ -1,8 +1,9 @@
 """
 Names that the catalog does not know: new files, other names of known ones, and files that moved here.
 
-A moved file keeps its record and its history. It is recognised by inode, size and mtime inside its root at once; by
-content (digest and size) when the walk is over and a recorded file is gone, and only if there is no doubt which (R5).
+A moved file keeps its record and its history. It is recognised by inode, size and mtime inside its root at once, if the
+inode is as old as the record; by content (digest and size) when the walk is over and a recorded file is gone, and only
+if there is no doubt which (R5).
 Hard links are hashed once and recorded under each name.
 """
 
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import files, folders, history
 from integrity.catalog.files import FileRecord, NewFile
 from integrity.errors import show_path
+from integrity.files.birth import find_birth_ns
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.files.walk import Seen
@@ -35,6 +37,8 @@ _LINKS_KEPT = 10_000
 
 _NEW_KEPT = 200_000
 """New files remembered by content, to recognise moves; beyond it a move is recorded as new and deleted."""
+
+_SECOND_NS = 1_000_000_000
 
 
 class Place(NamedTuple):
@@ -122,7 +126,11 @@ class Arrivals:
         return arrival
 
     def _recognise_move(self, connection: Connection, place: Place, witness: Witness) -> bool:
-        """Recognise a recorded file under another name: same inode, size and mtime, and gone from its old one."""
+        """
+        Recognise a recorded file under another name: same inode, size and mtime, and gone from its old one.
+
+        What may be another file that got the inode of a deleted one is read, and its content decides.
+        """
         found = files.find_by_inode(connection, self._run.catalog.sealer, self._run.root.id, witness.inode)
         moving = {move.record.id for move in self._moves}
         gone = [
@@ -134,7 +142,7 @@ class Arrivals:
             and record.id not in self._staying
             and not self._stands(record)
         ]
-        if len(gone) != 1:
+        if len(gone) != 1 or not is_same_inode(self._run.root_fd, place.path, gone[0]):
             return False
         self._moves.append(_Move(gone[0], place))
         self._seen.add(gone[0].id)
@@ -237,3 +245,21 @@ class Arrivals:
         run.resolve_missing(connection, record.id, path)
         run.counts.moved += 1
         run.note(NoteKind.MOVED, path, f"moved here from {show_path(record.path)}")
+
+
+def is_same_inode(root_fd: int, path: bytes, record: FileRecord) -> bool:
+    """
+    Say whether the inode under a name is a recorded one of the same number, size and mtime, not another that got them.
+
+    An inode that was made after the recorded change of the recorded one is another. Where no time of birth is kept, a
+    file is told by its mtime, unless that is a whole second: archives are unpacked with such, and the files of a
+    reproducible build share one. A record with an open finding then goes along: its content would not tell (R6).
+    """
+    try:
+        birth_ns = find_birth_ns(root_fd, path)
+    except OSError:
+        return False  # it can't be looked at any more: the one who reads it says why
+    witness = record.witness
+    if birth_ns is None:
+        return record.is_frozen or witness.mtime_ns % _SECOND_NS != 0
+    return birth_ns < witness.ctime_ns or (birth_ns == witness.ctime_ns and not witness.is_racy)

@@ -11,6 +11,7 @@ from integrity.catalog import files
 from integrity.errors import show_path
 from integrity.files.opening import STAY_ON_MOUNT, open_beneath, stat_beneath
 from integrity.files.stamps import witness_of
+from integrity.jobs.arrivals import is_same_inode
 from integrity.jobs.manifests.claims import Verdict
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def look_up(run: RootRun, connection: Connection, path: bytes) -> Found | Refusa
     record = files.find_file(connection, run.catalog.sealer, run.root.id, path)
     if record is not None:
         return Found(stat.st_size, record)
-    moved = _find_moved(run, connection, stat)
+    moved = _find_moved(run, connection, path, stat)
     return Found(stat.st_size, moved, None if moved is None else moved.path)
 
 
@@ -74,13 +75,14 @@ def _explain(error: OSError) -> Refusal:
     return Refusal(Verdict.UNREADABLE, f"can't be looked at: {error.strerror}")
 
 
-def _find_moved(run: RootRun, connection: Connection, stat: os.stat_result) -> FileRecord | None:
+def _find_moved(run: RootRun, connection: Connection, path: bytes, stat: os.stat_result) -> FileRecord | None:
     """Find the record of a file that was moved here since it was recorded; the next scan will take it along."""
     if not run.capability.has_stable_inodes or not run.root.file_count:
         return None
     seen = witness_of(stat)
     for record in files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode):
-        if record.witness[:2] == seen[:2] and _is_gone(run, record.path):
+        is_like = record.witness[:2] == seen[:2]
+        if is_like and _is_gone(run, record.path) and is_same_inode(run.root_fd, path, record):
             return record
     return None
 
