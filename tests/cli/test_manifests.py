@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import re
 import signal
 import subprocess
@@ -467,7 +468,7 @@ def test_missing_files_and_bad_lines_are_told(integrity: Box, data: Path, tmp_pa
     ("content", "name", "word"),
     [
         (b"", "empty", "no digests"),
-        (os.urandom(5000), "noise", "is it a manifest"),
+        (b"\0" + random.Random(1).randbytes(5000), "noise", "is it a manifest"),
         (b"; sfv\nd1/1.txt 1234ABCD\n", "sums.sfv", "CRC32"),
         (b"0" * 32 + b"  d1/1.txt\n", "manifest-tiger.txt.d", None),
     ],

@@ -37,7 +37,8 @@ def ask_service(box: Box) -> JsonObject:
 @contextmanager
 def serving(box: Box) -> Iterator[Running]:
     """Run the service until it looks after its roots, and end it by SIGTERM."""
-    with Running(box, "daemon") as running:
+    own = {"RUNTIME_DIRECTORY": box.environment["XDG_RUNTIME_DIR"]}  # root's would be the machine's
+    with Running(box, "daemon", env=own) as running:
         wait_until(lambda: bool(ask_service(box)["watch"]), "the service to watch", timeout_s=_LONG_S)
         yield running
         running.signal(signal.SIGTERM)

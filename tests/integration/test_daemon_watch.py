@@ -69,8 +69,8 @@ def test_file_is_recorded_while_a_large_one_is_scrubbed(integrity: Box, root: Pa
 
         wait_until(lambda: is_recorded(integrity, "new.bin"), "a record", timeout_s=SOON_S, every_s=0.05)
         assert not is_verified(integrity, "large.bin")
-        wait_until(lambda: is_verified(integrity, "large.bin"), "the end of the scrub", timeout_s=30, every_s=0.1)
-        wait_until(lambda: is_verified(integrity, "new.bin"), "a second reading", timeout_s=10, every_s=0.1)
+        wait_until(lambda: is_verified(integrity, "large.bin"), "the end of the scrub", timeout_s=120, every_s=0.1)
+        wait_until(lambda: is_verified(integrity, "new.bin"), "a second reading", timeout_s=60, every_s=0.1)
         service.stop()
     scrubbed = sum(int(str(row[0])) for row in query(integrity, "SELECT bytes_read FROM run WHERE job = 'scrub'"))
     assert scrubbed <= 1.1 * 161 * MIB
