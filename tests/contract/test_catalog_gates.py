@@ -9,10 +9,12 @@ import pytest
 
 from integrity.catalog import candidates, gates
 from integrity.catalog.candidates import CandidateState
+from integrity.catalog.files import NewFile, record_files
 from integrity.catalog.gates import Passed
+from integrity.catalog.history import KEEP_DELETED_S, purge_deleted
 from integrity.catalog.recording import replace_baseline
 from integrity.catalog.removing import remove_files
-from integrity.catalog.roots import remove_root
+from integrity.catalog.roots import add_root, remove_root
 from integrity.catalog.rows import FileRecord
 from integrity.jobs.gating.changes import Changes, find_changes
 from integrity.jobs.targets import Target
@@ -209,13 +211,33 @@ def test_new_files_are_found_beyond_one_page(box: CatalogBox) -> None:
     assert 4100 == len({one.path for one in changes(box).new}) == changes(box).new_count
 
 
-def test_numbers_of_history_that_come_again_are_noticed(box: CatalogBox) -> None:
-    """History's last rows can be forgotten with their root; then the time tells."""
+@pytest.mark.parametrize("is_purged", [False, True], ids=["with their root", "after 90 days"])
+def test_numbers_of_history_that_come_again_are_noticed(box: CatalogBox, is_purged: bool) -> None:
+    """History's last rows can be forgotten; what is replaced after that has their numbers."""
     with box.catalog.transaction() as c:
-        gates.set_passed(c, box.root.id, b"", Passed(NOW, 100, 5))
-    replace(box, b"a/1", "other", now=NOW + 1)
+        other = add_root(c, b"/other", box.root.identity, NOW)
+        going = box.root if is_purged else other
+        [gone] = record_files(c, box.sealer, going, [NewFile(b"gone", make_reading("x"))], now=NOW, boot_id=box.boot_id)
+        remove_files(c, box.sealer, going, [gone], because=BaselineReason.DELETED, now=NOW)
+    pass_gate(box)
+    with box.catalog.transaction() as c:
+        if is_purged:
+            assert 1 == purge_deleted(c, NOW + KEEP_DELETED_S + 1)
+        else:
+            remove_root(c, other.id)
+    replace(box, b"a/1", "other")
+    remove(box, b"a/2")
 
+    assert ([b"a/1"], [b"a/2"]) == (changes(box).rewritten, changes(box).removed)
+
+
+def test_clock_that_was_ahead_is_not_believed(box: CatalogBox) -> None:
+    """What was let through is no change any more, whatever time was written beside it."""
+    replace(box, b"a/1", "other", now=NOW + 365 * 86400)
     assert [b"a/1"] == changes(box).rewritten
+    pass_gate(box)
+
+    assert (0, 0, 0, 5) == counts(changes(box))
 
 
 def test_forgotten_root_takes_its_gate_along(box: CatalogBox) -> None:

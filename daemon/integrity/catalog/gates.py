@@ -1,8 +1,8 @@
 """
 The gate before backups: when it last let a folder through, and what happened to the files below it since.
 
-What is later is told by numbers, not by the clock: those of history rise, those of files are never given twice. Only
-history's last numbers come again if all that follows is forgotten; what was replaced later is looked at as well.
+What is later is told by numbers, not by the clock, which may have been ahead: those of history rise, those of files are
+never given twice. History's last numbers come again if its last rows are forgotten; then gates are told so.
 """
 
 from __future__ import annotations
@@ -88,6 +88,18 @@ def set_passed(c: sa.Connection, root_id: RootId, prefix: bytes, passed: Passed)
     c.execute(sa.insert(gate).values(root_id=root_id, prefix=prefix, **values))
 
 
+def follow_history(c: sa.Connection) -> None:
+    """Take gates back to the last row of history that there is; to be called when some were deleted."""
+    last = sa.select(sa.func.coalesce(sa.func.max(history.c.id), 0)).scalar_subquery()
+    c.execute(sa.update(gate).where(gate.c.last_history_id > last).values(last_history_id=last))
+
+
+def has_been_there(c: sa.Connection, root_id: RootId, prefix: bytes) -> bool:
+    """Say whether anything was ever let through at or below a path, or was recorded there and is no more."""
+    gone = sa.select(history.c.id).where(history.c.root_id == root_id, below(history.c.path, prefix)).limit(1)
+    return get_passed(c, root_id, prefix) is not None or c.execute(gone).first() is not None
+
+
 def count_files(c: sa.Connection, root_id: RootId, prefix: bytes) -> int:
     """Count the recorded files below a path, or the one file there."""
     query = sa.select(sa.func.count()).select_from(file.join(folder, file.c.folder_id == folder.c.id))
@@ -108,7 +120,7 @@ def find_rewritten(c: sa.Connection, root_id: RootId, prefix: bytes, since: Pass
         .join(folder, folder.c.id == file.c.folder_id)
         .where(
             history.c.root_id == root_id,
-            _is_later(since),
+            history.c.id > since.last_history_id,
             history.c.file_id <= since.last_file_id,
             history.c.replaced_because.in_(_OF_WRITERS + _OF_PERSONS),
             below(history.c.path, prefix),
@@ -131,7 +143,12 @@ def find_rewritten(c: sa.Connection, root_id: RootId, prefix: bytes, since: Pass
 def find_removed(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[Standing]:
     """Go through the files that went since, by no word of a person, and were there before."""
     is_back = sa.exists().where(file.c.id == history.c.file_id)
-    gone = history.c.root_id == root_id, _is_later(since), _IS_DELETED, below(history.c.path, prefix)
+    gone = (
+        history.c.root_id == root_id,
+        history.c.id > since.last_history_id,
+        _IS_DELETED,
+        below(history.c.path, prefix),
+    )
     was_there = sa.func.coalesce(history.c.file_id, 0) <= since.last_file_id
     for row in c.execute(sa.select(history.c.path, *_content(history)).where(*gone, ~is_back, was_there)):
         yield Standing(row.path, Content(row.size_bytes, row.md5, row.xxh3_128))
@@ -157,10 +174,6 @@ def find_touched(c: sa.Connection, root_id: RootId, prefix: bytes) -> Iterator[b
     query = sa.select(folder.c.path, file.c.name).join(folder, file.c.folder_id == folder.c.id)
     for row in c.execute(query.where(inside(root_id, prefix, is_hidden=True), file.c.is_suspect == 1)):
         yield join_path(row.path, row.name)
-
-
-def _is_later(since: Passed) -> sa.ColumnElement[bool]:
-    return sa.or_(history.c.id > since.last_history_id, history.c.replaced_at > since.at)
 
 
 def _is(root_id: RootId, prefix: bytes) -> tuple[sa.ColumnElement[bool], ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from integrity.catalog.gates import follow_history
 from integrity.catalog.hot import Hot
 from integrity.catalog.rows import FileRecord, chunked
 from integrity.catalog.tables import block_run, file, history
@@ -118,6 +119,8 @@ def purge_deleted(c: sa.Connection, now: int) -> int:
     for chunk in chunked(gone):
         c.execute(sa.delete(block_run).where(block_run.c.file_id.in_(chunk)))
         c.execute(sa.delete(history).where(history.c.file_id.in_(chunk)))
+    if gone:
+        follow_history(c)
     return len(gone)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from integrity.catalog import tables
+from integrity.catalog.gates import follow_history
 from integrity.catalog.hot import Hot, snapshot
 from integrity.catalog.imports import drop_imports
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, require_rising, to_records
@@ -159,6 +160,7 @@ def remove_root(c: sa.Connection, root_id: RootId) -> None:
         *(tables.nested_mount, tables.configured_root, tables.copy, tables.gate, folder),
     ):
         c.execute(sa.delete(table).where(table.c.root_id == root_id))
+    follow_history(c)
     drop_imports(c, root_id)
     c.execute(sa.delete(root).where(root.c.id == root_id))
 
