@@ -234,6 +234,19 @@ def test_recent_changes_leave_out_what_a_person_did(box: CatalogBox) -> None:
         assert candidates.count_recent_changes(c, box.root.id, NOW + 10) == (0, 0)
 
 
+def test_recent_changes_count_each_file_once(box: CatalogBox) -> None:
+    """A file edited three times in a day is one file, also if it went then, and one that is staged counts elsewhere."""
+    edited, removed, staged = (box.record(name) for name in (b"edited", b"removed", b"staged"))
+    for file_id in (edited, removed, staged):
+        for number in range(3):
+            stage(box, file_id, make_reading(f"{number}"))
+            promote(box, file_id, BaselineReason.EDITED)
+    stage(box, staged, make_reading("now"), state=CandidateState.STAGED)
+    with box.catalog.transaction() as c:
+        files.remove_files(c, box.sealer, box.root, [removed], because=BaselineReason.DELETED, now=NOW + 9)
+        assert candidates.count_recent_changes(c, box.root.id, 0) == (1, 1)
+
+
 def test_candidate_recognises_its_content(box: CatalogBox) -> None:
     """A reading is held against all digests that both have, and against the size."""
     found = stage(box, box.record(b"a"), make_reading("new"))

@@ -204,6 +204,20 @@ def test_waves_of_one_day_count_together(tmp_path: Path, integrity: Box) -> None
     assert {"not_due": COUNT} == tallies(integrity.run("--json", "scan", root, expect=0))
 
 
+def test_same_files_edited_again_and_again_are_no_wave(tmp_path: Path, integrity: Box) -> None:
+    """Six of 30 files may change in a day, as often as they like; a seventh is too many."""
+    root = plant(tmp_path / "root", 30)
+    integrity.configure(f'[[root]]\npath = "{root}"\nmass_change = {{ files = 6, percent = 10 }}\n')
+    integrity.run("scan", expect=0)
+    for _ in range(4):
+        for number in range(6):
+            edit(plant_path(root, number))
+        assert {"changed": 6, "not_due": 24} == tallies(integrity.run("--json", "scan", expect=0))
+    edit(plant_path(root, 6))
+
+    assert ["mass_change"] == kinds(integrity.run("--json", "scan", expect=1))
+
+
 def test_part_of_a_root_is_not_blamed_for_the_day_before(tmp_path: Path, integrity: Box) -> None:
     """After many honest changes in a large root one more in a small folder of it is no mass change."""
     root = plant(tmp_path / "root", 4000)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from integrity.catalog.gates import follow_history
 from integrity.catalog.hot import Hot
 from integrity.catalog.rows import FileRecord, chunked
-from integrity.catalog.tables import block_run, file, history
+from integrity.catalog.tables import block_run, candidate, file, history
 from integrity.catalog.words import read_word
 from integrity.model import BaselineReason, Digests, FileId, RootId
 
@@ -98,17 +98,28 @@ def adopt_history(c: sa.Connection, from_id: FileId, to_id: FileId) -> None:
 
 def count_replaced(c: sa.Connection, root_id: RootId, since: int) -> tuple[int, int]:
     """
-    Count the baselines that were replaced, and those removed, by what happened to the files at or after a time.
+    Count the files whose baselines were replaced, and those removed, by what happened to them at or after a time.
 
-    What a person agreed to is left out: it must not make the next honest change look like part of a wave.
+    However often, a file counts once, and not at all if it waits for its run's decision, where it is counted. What a
+    person agreed to is left out: it must not make the next honest change look like part of a wave.
     """
-    is_removed = history.c.replaced_because == BaselineReason.DELETED.value
-    query = sa.select(sa.func.count().filter(~is_removed), sa.func.count().filter(is_removed)).where(
-        history.c.root_id == root_id,
-        history.c.replaced_at >= since,
-        history.c.replaced_because.in_([reason.value for reason in _BY_ITSELF]),
+    is_removed = sa.case((history.c.replaced_because == BaselineReason.DELETED.value, 1), else_=0)
+    is_staged = sa.exists().where(candidate.c.file_id == history.c.file_id, candidate.c.state == "staged")
+    each = (
+        sa.select(sa.func.max(is_removed).label("is_removed"))
+        .where(
+            history.c.root_id == root_id,
+            history.c.replaced_at >= since,
+            history.c.replaced_because.in_([reason.value for reason in _BY_ITSELF]),
+            ~is_staged,
+        )
+        .group_by(sa.func.coalesce(history.c.file_id, -history.c.id))
+        .subquery()
     )
-    row = c.execute(query).one()
+    removed = each.c.is_removed == 1
+    row = c.execute(
+        sa.select(sa.func.count().filter(~removed), sa.func.count().filter(removed)).select_from(each)
+    ).one()
     return int(row[0]), int(row[1])
 
 
