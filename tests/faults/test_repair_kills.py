@@ -166,6 +166,30 @@ def test_repair_without_exchange_that_is_killed_at_any_step(integrity: Box, tmp_
 
 
 @pytest.mark.root("strace")
+def test_only_file_of_a_root_that_is_out_of_its_place(integrity: Box, tmp_path: Path) -> None:
+    """Its root looks empty after a kill, and is not suspended for that: the next run ends the repair."""
+    integrity.configure(CONFIG)
+    root, copy = tmp_path / "root", tmp_path / "copy"
+    for folder in (root, copy):
+        folder.mkdir()
+        (folder / "a").write_bytes(GOOD)
+    age(root / "a")
+    integrity.run("scan", root, expect=0)
+    damage(root / "a", 5)
+    integrity.run("scrub", root, expect=1)
+    for nth in count(1):
+        command = ("repair", root, "--from", copy, "--apply")
+        if not kill_before(integrity, "renameat", nth, *command, has_exchange=False).was_killed:
+            break
+        if not (root / "a").exists():
+            integrity.run("scan", root, expect=0)
+            assert GOOD == (root / "a").read_bytes()
+            integrity.run("findings", expect=0)
+            return
+    raise AssertionError("the file was never out of its place")
+
+
+@pytest.mark.root("strace")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("has_exchange", [True, False])
 def test_repair_of_a_file_with_names_that_is_killed_at_any_step(

@@ -9,6 +9,7 @@ over, they are weighed together.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from integrity.catalog.roots import RootRecord
@@ -22,9 +23,13 @@ RELEASED = "released"
 """State reason of a root whose suspension a person lifted: it is believed to be itself, empty or not, for one run."""
 
 
-def open_guarded(root: RootRecord) -> int:
+def open_guarded(root: RootRecord, out_of_place: Collection[bytes] = ()) -> int:
     """
     Open a root's folder if it is the root that was recorded.
+
+    Args:
+        root: its record.
+        out_of_place: names in its folder that hold files of it for now: with one of them it is not empty.
 
     Returns:
         A descriptor; the caller closes it.
@@ -35,17 +40,18 @@ def open_guarded(root: RootRecord) -> int:
     try:
         root_fd = open_root(root.path)
     except OSError as error:
-        raise RootSuspended(f"{show_path(root.path)}: can't be opened: {error.strerror}") from error
+        never = "" if root.was_seen else "is configured, but was never there, and "
+        raise RootSuspended(f"{show_path(root.path)}: {never}can't be opened: {error.strerror}") from error
     try:
-        _check(root, root_fd)
+        _check(root, root_fd, out_of_place)
     except BaseException:
         os.close(root_fd)
         raise
     return root_fd
 
 
-def _check(root: RootRecord, root_fd: int) -> None:
-    if root.state_reason == RELEASED:
+def _check(root: RootRecord, root_fd: int, out_of_place: Collection[bytes]) -> None:
+    if root.state_reason == RELEASED or not root.was_seen:
         return
     seen = identify(root_fd, root.path)
     known = root.identity
@@ -56,11 +62,11 @@ def _check(root: RootRecord, root_fd: int) -> None:
         )
     if seen.folder_inode != known.folder_inode:
         raise RootSuspended(f"{show_path(root.path)}: another folder is there than the one that was recorded")
-    if root.file_count and _is_empty(root_fd, root.path):
+    if root.file_count and _is_empty(root_fd, root.path, out_of_place):
         raise RootSuspended(f"{show_path(root.path)}: is empty, where {root.file_count} files are recorded")
 
 
-def _is_empty(root_fd: int, path: bytes) -> bool:
+def _is_empty(root_fd: int, path: bytes, out_of_place: Collection[bytes]) -> bool:
     """Say whether nothing but what systems put there themselves is in a folder."""
     builtin = Excludes()
     try:
@@ -68,7 +74,9 @@ def _is_empty(root_fd: int, path: bytes) -> bool:
         try:
             with os.scandir(fd) as entries:
                 names = ((os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries)
-                return all(builtin.matches(name, name, is_folder) for name, is_folder in names)
+                return all(
+                    name not in out_of_place and builtin.matches(name, name, is_folder) for name, is_folder in names
+                )
         finally:
             os.close(fd)
     except OSError as error:

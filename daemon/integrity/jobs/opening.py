@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from integrity.catalog.repairs import find_repairs
 from integrity.errors import RootSuspended, show_path
 from integrity.files.capability import find_capability
 from integrity.files.devices import Device, find_device
@@ -43,7 +44,7 @@ def open_disk(catalog: Catalog, root: RootRecord, settings: RootSettings) -> Ope
     """Open a root; find out what can be expected of its disk, and what is mounted inside. The caller closes it."""
     fd = -1
     try:
-        fd = open_guarded(root)
+        fd = open_guarded(root, _find_out_of_place(catalog, root))
         absent: dict[bytes, str] = {}
         if settings.cross_mounts:
             excludes = make_excludes(settings, root.path, catalog.path)
@@ -56,3 +57,14 @@ def open_disk(catalog: Catalog, root: RootRecord, settings: RootSettings) -> Ope
             f"{show_path(root.path)}: its disk does not answer: {error}" if isinstance(error, OSError) else str(error)
         )
         return Opened(-1, suspension=reason)
+
+
+def _find_out_of_place(catalog: Catalog, root: RootRecord) -> frozenset[bytes]:
+    """
+    Name the files in the root's own folder that a repair, cut short, had put out of the way of the good ones.
+
+    Where names can't be exchanged it may have been the only file; the run ends the repair before it looks at anything.
+    """
+    with catalog.read() as connection:
+        repairs = find_repairs(connection, root)
+    return frozenset(place.kept for repair in repairs for place in repair.places if not place.folder)
