@@ -14,6 +14,7 @@ from support import AnyPath
 from support.cli import Box, Completed
 from support.machine import need_programs
 from support.planted import plant
+from support.repairs import damage
 from support.results import kinds_by_name, messages, tallies
 from support.running import Running
 from support.s3box import ACCESS, SECRET, S3Box, open_s3
@@ -193,6 +194,22 @@ def test_remote_that_is_gone_makes_nothing_missing(pair: Pair) -> None:
     pair.config.write_text("")
     done = pair.compare(f"disk:{pair.copy}", expect=3)
     assert ["copy_unreadable"] == [each["kind"] for each in done.findings]
+
+
+def test_repair_from_a_remote_that_is_gone_could_not_cover_it(pair: Pair) -> None:
+    """The store itself still answers, so it shows only when a file is asked for: exit 3, as of a comparison."""
+    pair.rclone("copy", pair.root, f"disk:{pair.copy}")
+    pair.integrity.run("scan", pair.root, expect=0)
+    file = sorted(pair.root.rglob("*.*"))[0]
+    damage(file, 5)
+    pair.integrity.run("scrub", pair.root, expect=1)
+    command = ("repair", file, "--from", f"rclone:disk:{pair.copy}")
+    pair.integrity.run(*command, env=pair.env, expect=0)
+    pair.copy.rename(pair.folder / "elsewhere")
+
+    done = pair.integrity.run(*command, env=pair.env, expect=3)
+
+    assert "can't be reached" in done.stderr + done.stdout
 
 
 def test_rclone_is_asked_for(pair: Pair, tmp_path: Path) -> None:

@@ -192,6 +192,8 @@ class BlockSource:
         except ReadInterrupted:
             raise
         except (ReadError, CopyUnreachable) as error:
+            if isinstance(error, CopyUnreachable):
+                lender.lost(error)  # some kinds find out only when they are asked for a file
             self._closed.add(lender.name)
             self.troubles[lender.name] = str(error)
         return file
