@@ -14,9 +14,11 @@ from integrity.catalog import files
 from integrity.catalog.repairs import Place
 from integrity.errors import show_path
 from integrity.files.excludes import KEPT_ID_DIGITS
+from integrity.files.mounts import mount_of
 from integrity.files.opening import open_beneath, stat_beneath
 from integrity.files.stamps import fold_inode
 from integrity.jobs.repairing.expected import Expected, load_expected
+from integrity.paths import absolute, shell_path
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
@@ -42,10 +44,11 @@ def find_names(
     others = [one for one in same if one.id != record.id and _leads_to(run.root_fd, one.path, stat)]
     found = [record, *others]
     if len(found) != stat.st_nlink:
+        mount = mount_of(absolute(run.root.path, record.path))
         known = ", ".join(show_path(one.path) for one in found)
         return found, (
             f"it has {stat.st_nlink} names and only {len(found)} of them are known ({known}): all have to be exchanged"
-            " together. Find the others with: find / -xdev -inum"
+            f" together. Find the others with: find {shell_path(mount.mount_point)} -xdev -inum"
             f" {stat.st_ino}; have them recorded with: integrity scan, or remove them"
         )
     for other in others:
@@ -86,13 +89,15 @@ def make_place(root_fd: int, path: bytes, repair_id: str) -> Place:
 
 
 def name_kept(name: bytes, repair_id: str, most: int = _USUAL_NAME_MAX) -> bytes:
-    """Name what is kept of a file; a long name is shortened, between two characters of UTF-8."""
+    """
+    Name what is kept of a file; a long name is shortened, between two characters of UTF-8.
+
+    A name in another encoding may be all bytes that go on a character: no character has more than three of them.
+    """
     ending = b".integrity-" + repair_id.encode()
     room = most - len(ending) - len(MADE_SUFFIX) - 1
-    short = name[:room]
-    while len(short) < len(name) and short and name[len(short)] & 0xC0 == 0x80:
-        short = short[:-1]
-    return b"." + short + ending
+    ends = [end for end in range(room, room - 4, -1) if end >= len(name) or name[end] & 0xC0 != 0x80]
+    return b"." + name[: ends[0] if ends else room] + ending
 
 
 def make_id() -> str:
