@@ -102,6 +102,58 @@ def test_emptied_root_is_suspended_until_released(tmp_path: Path, integrity: Box
     integrity.run("scan", root, expect=0)
 
 
+def test_configured_root_that_was_never_there_is_told(tmp_path: Path, integrity: Box) -> None:
+    """A slip of the pen, or a disk that was never mounted: told as a root that is gone, and no other waits for it."""
+    root, absent = plant(tmp_path / "root", 20), tmp_path / "disk" / "photos"
+    integrity.configure(f'[[root]]\npath = "{root}"\n[[root]]\npath = "{absent}"\n')
+    assert str(absent) in integrity.run("config", "check", expect=0).stderr
+
+    for command, tally in (("scan", {"new": 20}), ("scrub", {"verified": 20})):
+        result = integrity.run("--json", command, expect=3)
+        assert ["root_suspended"] == kinds(result)
+        assert tally == tallies(result)
+        assert str(absent) in str(the(result.findings)["message"])
+    told = integrity.run("-q", "scrub", "--due", expect=3).stdout
+    assert "correct its path in the configuration" in told
+    assert "root release" not in told
+    integrity.run("scan", root, expect=0)
+    assert str(absent) in integrity.run("status", expect=3).stdout
+    assert f"{absent} suspended" in integrity.run("status", "--nagios", expect=1).stdout
+
+    plant(absent, 5)
+    assert {"new": 5, "not_due": 20} == tallies(integrity.run("--json", "scan", expect=0))
+    integrity.run("status", expect=0)
+    shutil.move(absent, tmp_path / "away")
+    plant(absent, 5)
+    assert ["root_suspended"] == kinds(integrity.run("--json", "scan", expect=3))
+
+
+def test_path_of_a_root_that_was_never_there_is_corrected(tmp_path: Path, integrity: Box) -> None:
+    """Nothing is left of what the configuration names no more and nobody ever saw."""
+    root, other = plant(tmp_path / "root", 20), plant(tmp_path / "other", 5)
+    integrity.configure(f'[[root]]\npath = "{root}"\n[[root]]\npath = "{tmp_path}/othr"\n')
+    integrity.run("scan", expect=3)
+    integrity.configure(f'[[root]]\npath = "{root}"\n[[root]]\npath = "{other}"\n')
+    assert {"new": 5, "not_due": 20} == tallies(integrity.run("--json", "scan", expect=0))
+    integrity.run("findings", expect=0)
+    assert [str(other), str(root)] == [one["path"] for one in integrity.run("--json", "root", "list").of_type("root")]
+
+
+def test_removable_disk_that_was_never_there_is_no_alarm(tmp_path: Path, integrity: Box) -> None:
+    """With presence = "sometimes" it is a note, and none of its own when it comes."""
+    root, absent = plant(tmp_path / "root", 20), tmp_path / "usb"
+    integrity.configure(f'[[root]]\npath = "{root}"\n[[root]]\npath = "{absent}"\npresence = "sometimes"\n')
+    assert "usb" not in integrity.run("config", "check", expect=0).stderr
+    for _ in range(2):
+        result = integrity.run("--json", "scan", expect=0)
+        assert ([], ["warning"]) == (result.findings, [note["kind"] for note in result.of_type("note")])
+    integrity.run("status", expect=0)
+    plant(absent, 5)
+    assert {"new": 5, "not_due": 20} == tallies(integrity.run("--json", "scan", expect=0))
+    integrity.run("--json", "scan", expect=0)
+    integrity.run("findings", expect=0)
+
+
 @pytest.mark.root
 def test_another_disk_in_the_slot_is_not_the_root(ext4: LoopFS, integrity: Box, tmp_path: Path) -> None:
     """A disk with another UUID is told from the recorded one although the same names are on it."""

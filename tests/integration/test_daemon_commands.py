@@ -55,6 +55,25 @@ def test_flipped_bit_is_found_in_the_next_window_and_mailed(integrity: Box, ext4
     assert "block 5" in mail_received.text
 
 
+def test_configured_root_that_is_not_there_is_mailed(integrity: Box, tmp_path: Path) -> None:
+    """The service tells it once, works on the other roots, and takes the folder up when it is there."""
+    root, absent = plant(tmp_path / "root", 10), tmp_path / "photos"
+    roots = "".join(f'[[root]]\npath = "{path}"\nsettle = "1s"\n' for path in (root, absent))
+    with SmtpSink() as sink:
+        mail = f'[mail]\nto = ["me@example.org"]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {sink.port}\n'
+        integrity.configure(f'{roots}[schedule]\n{NEVER}\n{mail}[alerts]\ngroup = "0s"\n')
+        with Service(integrity) as service:
+            service.wait_begun()
+            wait_until(lambda: bool(sink.received), "a mail", timeout_s=40)
+            integrity.run("status", expect=3)
+            plant(absent, 5)
+            assert {"new": 5, "not_due": 10} == tallies(integrity.run("--json", "scan", expect=0))
+            integrity.run("status", expect=0)
+            service.stop()
+    assert str(absent) in sink.received[0].text
+    assert "Nothing of it is recorded" in sink.received[0].text
+
+
 def test_jobs_are_handed_over_and_answered(integrity: Box, tmp_path: Path) -> None:
     """A scan and a scrub by command are done by the service, with the summary and the exit code of their own."""
     root = plant(tmp_path / "root", 30)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,9 @@ from integrity.catalog.tables import file, folder, root
 from integrity.catalog.words import read_word
 from integrity.errors import CatalogError
 from integrity.model import FileId, RootId, RootIdentity, RootState
+
+UNSEEN = RootIdentity("never seen", 0, "", b"")
+"""Of a root that is configured and was not there whenever it was looked for: it will be what is found then."""
 
 _BROKEN_SHOWN = 1000
 _PAGE = 5000
@@ -54,6 +57,11 @@ class RootRecord:
     state_reason: str | None
     created_at: int
     file_count: int  # when this record was loaded
+
+    @property
+    def was_seen(self) -> bool:
+        """Say whether its folder was ever there."""
+        return self.identity != UNSEEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +146,13 @@ def set_root_identity(c: sa.Connection, root_id: RootId, identity: RootIdentity)
 def rebind_root(c: sa.Connection, root_id: RootId, path: bytes, identity: RootIdentity) -> None:
     """Move a root to another path or disk; its baselines stay (R5)."""
     _update(c, root_id, {"path": path, **_identity_values(identity)})
+
+
+def remove_unseen(c: sa.Connection, configured: Collection[bytes]) -> None:
+    """Forget the roots that were never there and that no configuration names any more: a slip of the pen, mended."""
+    for one in find_roots(c):
+        if not one.was_seen and one.path not in configured:
+            remove_root(c, one.id)
 
 
 def remove_root(c: sa.Connection, root_id: RootId) -> None:

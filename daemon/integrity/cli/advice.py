@@ -41,6 +41,8 @@ def _steps_of_kind(finding: Finding) -> list[Step]:
             Step("mount the right disk there, then go on", f"integrity scan {root}"),
             Step("or, if it is not to come back, forget what was on it", f"integrity forget {path}"),
         ]
+    if finding.kind is Kind.ROOT_SUSPENDED and finding.step:
+        return []  # it was never there, so there is nothing to release or to bind anew
     return [
         Step(step.words, step.command.format(path=path, root=root) if step.command else None)
         for step in _STEPS.get(finding.kind, ())

@@ -27,6 +27,7 @@ def check(session: Session) -> int:
     _check_copies(session)
     read_seal_key(session.config)
     _check_channels(session)
+    _warn_of_absent_roots(session)
     place = _place(session)
     exists = os.path.exists(place)
     words = "all is well" if exists else "there is no such file, so the defaults hold"
@@ -78,6 +79,16 @@ def _check_patterns(session: Session) -> None:
                 complaints.append(f"{show_path(_place(session))}: {error}")
     if complaints:
         raise ConfigError("\n".join(dict.fromkeys(complaints)))
+
+
+def _warn_of_absent_roots(session: Session) -> None:
+    """Say which roots are not there now: a slip of the pen, or a disk that is not mounted."""
+    for root in session.config.roots:
+        if root.presence != "sometimes" and not os.path.isdir(root.path):
+            session.output.warn(
+                f"{show_path(root.path)}: there is no such folder now, so nothing of this [[root]] can be verified:"
+                ' correct its path, or mount its disk; presence = "sometimes" if it is not always there'
+            )
 
 
 def _check_copies(session: Session) -> None:

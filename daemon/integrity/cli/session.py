@@ -93,7 +93,10 @@ class Session:
         if backups:
             # A new catalog would know none of the old baselines: whatever rotted since would be recorded as good.
             raise CatalogMissing(_say_missing(path, backups))
-        _require_folders(paths or [root.path for root in self.config.roots])
+        if paths:
+            _require_folders(paths)
+        else:
+            _require_any_folder([root.path for root in self.config.roots])
         from integrity.catalog.connect import Catalog
         from integrity.config import read_seal_key
 
@@ -139,9 +142,15 @@ def _say_missing(path: bytes, backups: Sequence[bytes]) -> str:
 
 def _require_folders(paths: Sequence[bytes]) -> None:
     """Refuse what can't become a root before a catalog is made for it."""
-    if not paths:
-        raise ConfigError("no folder is recorded yet; name one: integrity scan FOLDER")
     for path in paths:
         if not os.path.isdir(path):
             what = "is a file; name the folder that it lies in" if os.path.exists(path) else "there is no such folder"
             raise ConfigError(f"{show_path(path)}: {what}")
+
+
+def _require_any_folder(configured: Sequence[bytes]) -> None:
+    """Refuse to make a catalog if there is nothing to put into it; configured roots may come later."""
+    if not configured:
+        raise ConfigError("no folder is recorded yet; name one: integrity scan FOLDER")
+    if not any(os.path.isdir(path) for path in configured):
+        _require_folders(configured)

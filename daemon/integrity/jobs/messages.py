@@ -105,6 +105,11 @@ def suspended(reason: str) -> str:
     return f"{reason}. Nothing is taken out of the catalog"
 
 
+def never_there(reason: str) -> str:
+    """Say why nothing of a configured root is recorded."""
+    return f"{reason}. Nothing of it is recorded or verified"
+
+
 def mass_change(changed: int, removed: int, looked_at: int) -> str:
     """Say that more changed or went than is usual, so it was not taken over."""
     return (

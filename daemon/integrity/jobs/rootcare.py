@@ -14,6 +14,7 @@ from integrity.catalog.roots import (
     find_configured,
     find_roots,
     rebind_root,
+    remove_unseen,
     set_configured,
     set_root_state,
 )
@@ -70,10 +71,14 @@ def follow_config(catalog: Catalog, configured: Collection[bytes]) -> None:
     """
     Pause the roots that were taken out of the configuration, and resume those that are back: none is forgotten.
 
-    Roots that commands made were never in it, and stay as they are.
+    Roots that commands made were never in it, and stay as they are. Of one that was never there nothing is left.
     """
     with catalog.read() as connection:
         known, roots = find_configured(connection), find_roots(connection)
+    if any(not root.was_seen and root.path not in configured for root in roots):
+        with catalog.transaction() as connection:
+            remove_unseen(connection, configured)
+            known, roots = find_configured(connection), find_roots(connection)
     changed = [root for root in roots if (root.path in configured) is not (root.id in known)]
     if not changed:
         return

@@ -47,6 +47,7 @@ from integrity.model import (
     RunId,
     Tally,
 )
+from integrity.paths import shell_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -308,28 +309,37 @@ def _suspend(run: RootRun, reason: str, *, is_named: bool) -> None:
             run.note(NoteKind.WARNING, None, f"{reason}; it is allowed to be absent, so that is no finding")
             return
         roots.set_root_state(connection, run.root.id, RootState.SUSPENDED, reason)
-        text = messages.suspended(reason)
-        run.open_finding(connection, FindingKind.ROOT_SUSPENDED, text)
+        if run.root.was_seen:
+            run.open_finding(connection, FindingKind.ROOT_SUSPENDED, messages.suspended(reason))
+            return
+        run.open_finding(
+            connection,
+            FindingKind.ROOT_SUSPENDED,
+            messages.never_there(reason),
+            step="correct its path in the configuration, or mount its disk; then look again",
+            command=f"integrity scan {shell_path(run.root.path)}",
+        )
 
 
 def _resume(run: RootRun) -> None:
     """Resume a root that is itself again, or that a person said is."""
     root = run.root
     is_released = root.state_reason == RELEASED
-    if root.state is not RootState.SUSPENDED and not is_released:
+    if root.state is not RootState.SUSPENDED and not is_released and root.was_seen:
         return
+    resolution = "the root is itself again" if root.was_seen else "the root is there now"
     with run.writing() as connection:
-        if is_released:
+        if is_released or not root.was_seen:
             roots.set_root_identity(connection, root.id, identify(run.root_fd, root.path))
         roots.set_root_state(connection, root.id, RootState.ACTIVE, None)
         findings.resolve_findings(
             connection,
             root_id=root.id,
             kinds={FindingKind.ROOT_SUSPENDED},
-            resolution="the root is itself again",
+            resolution=resolution,
             now=run.now(),
         )
-    run.note(NoteKind.RESOLVED, None, "the root is itself again")
+    run.note(NoteKind.RESOLVED, None, resolution)
 
 
 def _warn_of_catalog(run: RootRun) -> None:

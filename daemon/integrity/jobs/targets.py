@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog.files import page_files
-from integrity.catalog.roots import RootRecord, add_root, find_roots
-from integrity.errors import ConfigError, show_path
+from integrity.catalog.roots import UNSEEN, RootRecord, add_root, find_roots, remove_unseen
+from integrity.errors import ConfigError, RootSuspended, show_path
 from integrity.files.identity import identify
 from integrity.files.opening import open_root
 from integrity.model import RootIdentity
@@ -83,13 +83,12 @@ def find_targets(
     Raises:
         ConfigError: a PATH can't be used; nothing was done for any of them.
     """
-    with catalog.read() as connection:
-        roots = find_roots(connection)
+    roots = _find_known(catalog, configured, is_all=not paths)
     named = list(dict.fromkeys(os.path.realpath(path) for path in paths))
     wanted = named or _all_roots(roots, configured)
     if not wanted:
         raise ConfigError("no folder is recorded yet; name one: integrity scan FOLDER")
-    matches = [(path, _match(roots, path) or _new_root(path)) for path in wanted]
+    matches = [(path, _match(roots, path) or _new_root(path, configured)) for path in wanted]
     if named and not may_add:
         _refuse_new([path for path, match in matches if isinstance(match, RootIdentity)])
     _refuse_unknown(catalog, [(path, match) for path, match in matches if isinstance(match, Target)])
@@ -102,6 +101,17 @@ def find_targets(
         target = replace(match, is_named=bool(paths))
         targets.append(target)
     return _without_overlap(targets)
+
+
+def _find_known(catalog: Catalog, configured: Sequence[bytes], *, is_all: bool) -> list[RootRecord]:
+    """List the roots; of those that never were there only what the configuration still names."""
+    with catalog.read() as connection:
+        roots = find_roots(connection)
+    if is_all and any(not root.was_seen and root.path not in configured for root in roots):
+        with catalog.transaction() as connection:
+            remove_unseen(connection, configured)
+            roots = find_roots(connection)
+    return roots
 
 
 def _all_roots(roots: Sequence[RootRecord], configured: Sequence[bytes]) -> list[bytes]:
@@ -125,8 +135,21 @@ def _match(roots: Sequence[RootRecord], path: bytes) -> Target | None:
     return None
 
 
-def _new_root(path: bytes) -> RootIdentity:
-    """Check that a path can become a root."""
+def _new_root(path: bytes, configured: Sequence[bytes]) -> RootIdentity:
+    """
+    Check that a path can become a root.
+
+    One that is configured does in any case: that it is not there must be told, and keep no other from its turn.
+    """
+    try:
+        return _identify_new(path)
+    except (ConfigError, RootSuspended):
+        if path in configured:
+            return UNSEEN  # its run says why
+        raise
+
+
+def _identify_new(path: bytes) -> RootIdentity:
     try:
         mode = os.stat(path).st_mode
         if not stat.S_ISDIR(mode):

@@ -29,6 +29,10 @@ _NO_INSTANCE = frozenset({errno.EMFILE, errno.ENFILE})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM})
 
 
+_GONE = "the folder was removed, renamed or replaced: put it back"
+_NEVER_THERE = "the folder is not there: mount its disk, or correct the path"
+
+
 class RootLife:
     """
     One root, watched or to be watched again.
@@ -116,7 +120,7 @@ class RootLife:
         with self._lock:
             is_known = (BlindReason.UNMOUNTED, b"") in self._blind
         if not is_known:
-            self._note(BlindReason.ROOT_GONE, b"", "the folder was removed, renamed or replaced: put it back")
+            self._note(BlindReason.ROOT_GONE, b"", _NEVER_THERE if self._first is None else _GONE)
 
     def unreadable(self, path: bytes, error: OSError) -> None:
         """Tell that a folder can't be watched."""
