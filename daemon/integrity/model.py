@@ -266,6 +266,7 @@ class Capability:
     granularity_ns: int  # two writes closer than this may carry the same time
     has_direct_io: bool
     is_remote: bool
+    shows_mapped_writes: bool = True  # a store into a shared mapping moves mtime and ctime, if late
 
 
 @dataclass(frozen=True, slots=True)

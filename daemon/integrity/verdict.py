@@ -180,13 +180,14 @@ def _judge_without_write(capability: Capability, shift: WitnessShift, circumstan
     is_archive = circumstances.policy is Policy.ARCHIVE
     if circumstances.is_baseline_racy:
         return Judgement(Verdict.CHANGED, because=None if is_archive else BaselineReason.RACY)
-    excludes_write = capability.has_ctime and shift.is_ctime_equal
+    shows_writes = capability.has_ctime and capability.shows_mapped_writes
+    excludes_write = shows_writes and shift.is_ctime_equal
     if circumstances.rewrites_in_place and not excludes_write:
         return Judgement(Verdict.CHANGED, because=None if is_archive else BaselineReason.REWRITTEN_IN_PLACE)
     if not shift.is_ctime_equal:
         return Judgement(Verdict.SILENT_REWRITE, Certainty.CTIME_MOVED, is_odd=not shift.is_inode_equal)
     certainty = Certainty.PROVEN
-    if not capability.has_ctime:
+    if not shows_writes:
         certainty = Certainty.NO_CTIME
     elif circumstances.was_unclean:
         certainty = Certainty.AFTER_CRASH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import sqlite3
@@ -17,6 +18,7 @@ import pytest
 from support.bitrot import flip_bit, identity, rot
 from support.cli import Box, Completed, complete, make_command
 from support.loopfs import LoopFS
+from support.mounts import small_tmpfs
 from support.namespaces import with_binds
 from support.preload import Shims
 from support.programs import sh
@@ -349,3 +351,21 @@ def test_move_to_a_new_disk_with_one_file_damaged_on_the_way(ext4: LoopFS, xfs: 
         assert {"not_due": 4, "damaged": 1} == tallies(integrity.run("--json", "scan", new, expect=0))
     finally:
         ext4.mount()
+
+
+@pytest.mark.root
+def test_store_into_a_mapping_on_a_tmpfs_is_not_called_proven(tmp_path: Path, integrity: Box) -> None:
+    """A mapped page of a tmpfs is not write-protected again, so later stores move no time: a write is not excluded."""
+    with small_tmpfs(tmp_path / "memory", 1 << 20):
+        path = tmp_path / "memory" / "ring"
+        put(path, os.urandom(8192))
+        with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as ring:
+            ring[0:4] = b"once"
+            integrity.run("scrub", path.parent, expect=0)
+            before = path.stat()
+            ring[8:12] = b"more"
+
+            done = integrity.run("--json", "scrub", path.parent, expect=1)
+
+        assert (before.st_mtime_ns, before.st_ctime_ns) == (path.stat().st_mtime_ns, path.stat().st_ctime_ns)
+    assert [("rot", "no_ctime")] == [(one["kind"], one["certainty"]) for one in done.findings]

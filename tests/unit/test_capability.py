@@ -110,7 +110,7 @@ def test_memory_has_no_direct_reads(tmp_path: Path) -> None:
     with small_tmpfs(tmp_path / "memory", 1 << 20) as point:
         (tmp_path / "memory" / "file").write_bytes(b"content")
 
-        assert look_at(point) == Capability("tmpfs", True, True, 20_000_000, False, False)
+        assert look_at(point) == Capability("tmpfs", True, True, 20_000_000, False, False, shows_mapped_writes=False)
 
 
 @pytest.mark.root

@@ -25,12 +25,13 @@ from integrity.verdict import (
 TRUSTED = Capability("ext4", True, True, 20_000_000, True, False)
 FUSE = Capability("fuse", False, False, 1_000_000_000, False, True)
 VFAT = Capability("vfat", False, True, 2_000_000_000, False, False)
+TMPFS = Capability("tmpfs", True, True, 20_000_000, False, False, shows_mapped_writes=False)
 BOOLEANS = (False, True)
 
 
 def every_case():
     for capability, content, size, mtime, ctime, inode in product(
-        (TRUSTED, FUSE, VFAT), Content, BOOLEANS, Shift, BOOLEANS, BOOLEANS
+        (TRUSTED, FUSE, VFAT, TMPFS), Content, BOOLEANS, Shift, BOOLEANS, BOOLEANS
     ):
         if not capability.has_ctime and not ctime:
             continue  # compare_witness never says so
@@ -71,8 +72,9 @@ def test_certainty_is_never_overstated():
         judgement = judge(capability, content, shift, circumstances)
         if judgement.certainty is Certainty.PROVEN:
             assert capability.has_ctime
+            assert capability.shows_mapped_writes
             assert not circumstances.was_unclean
-        if judgement.verdict is Verdict.ROT and not capability.has_ctime:
+        if judgement.verdict is Verdict.ROT and not (capability.has_ctime and capability.shows_mapped_writes):
             assert judgement.certainty is Certainty.NO_CTIME
         assert (judgement.certainty is None) == (judgement.verdict not in (Verdict.ROT, Verdict.SILENT_REWRITE))
 
@@ -120,6 +122,13 @@ def test_each_row_of_the_table(size, mtime, ctime, inode, expected):
 def test_flipped_bit_without_trusted_ctime_says_no_ctime():
     """On FUSE or vfat the same times do not exclude a write."""
     assert Judgement(Verdict.ROT, Certainty.NO_CTIME) == row(FUSE, True, Shift.EQUAL, True)
+
+
+def test_change_in_memory_under_the_same_times_says_no_ctime():
+    """On a tmpfs stores into a shared mapping move no time, but what moves ctime is told apart as elsewhere."""
+    assert Judgement(Verdict.ROT, Certainty.NO_CTIME) == row(TMPFS, True, Shift.EQUAL, True)
+    assert Verdict.SILENT_REWRITE is row(TMPFS, True, Shift.EQUAL, False).verdict
+    assert Verdict.CHANGED is row(TMPFS, True, Shift.EQUAL, True, rewrites_in_place=True).verdict
 
 
 def test_flipped_bit_after_power_cut_says_after_crash():

@@ -50,6 +50,10 @@ _REMOTE = Capability("", False, False, 2 * _SECOND_NS, has_direct_io=True, is_re
 # and O_DIRECT goes past our cache to a server that reads through its own.
 _FUSE = Capability("", False, False, 2 * _SECOND_NS, has_direct_io=False, is_remote=False)
 
+# There is nothing behind the cache; newer kernels take O_DIRECT and ignore it. Pages are never written back, so they
+# are not write-protected again either: of the stores into a shared mapping the times show the first one alone.
+_MEMORY = replace(_local(has_direct_io=False), shows_mapped_writes=False)
+
 # Never heard of: nothing is believed.
 _UNKNOWN = Capability("", False, False, 2 * _SECOND_NS, has_direct_io=False, is_remote=False)
 
@@ -66,10 +70,8 @@ _TABLE = {
     "nilfs2": _local(),
     "reiserfs": _local(_SECOND_NS),
     "zfs": _local(has_direct_io=False),  # before 2.3 it takes O_DIRECT and reads through its cache all the same
-    "tmpfs": _local(
-        has_direct_io=False
-    ),  # there is nothing behind the cache; newer kernels take O_DIRECT and ignore it
-    "ramfs": _local(has_direct_io=False),
+    "tmpfs": _MEMORY,
+    "ramfs": _MEMORY,
     # Files of a lower layer get another inode number when they are first written, or at each mount (xino=off).
     "overlay": replace(_local(), has_stable_inodes=False),
     # FAT keeps a creation time, no change time, and no inodes: the kernel numbers them as it meets them.

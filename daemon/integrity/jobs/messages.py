@@ -19,7 +19,7 @@ _ROT = {
     ),
     Certainty.NO_CTIME: (
         "the bytes changed under an unchanged time of modification; this file system does not show whether somebody"
-        " wrote, so it is bit rot or a program that put the time back"
+        " wrote, so it is bit rot or a program that put the time back, or wrote to a mapping of the file"
     ),
     Certainty.CTIME_MOVED: "the bytes changed, and the inode was touched since",
 }
