@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -177,6 +178,64 @@ def test_root_that_is_not_itself_is_not_backed_up(integrity: Box, data: Path) ->
     assert "incomplete" == integrity.run("--json", "gate", data, expect=3).of_type("gate")[0]["verdict"]
 
 
+@pytest.mark.parametrize("part", ["d1", "d1/1.txt"])
+def test_part_that_is_gone_is_not_let_through(integrity: Box, data: Path, part: str) -> None:
+    """Its backup would be empty: whether it was moved or not mounted, it was recorded, and each time that is said."""
+    integrity.run("gate", data, expect=0)
+    integrity.run("gate", data / part, expect=0)
+    shutil.move(data / part, data.with_name("away"))
+
+    for _ in range(2):
+        done = integrity.run("gate", data / part, expect=3)
+
+        assert "it was recorded and is not there" in done.stdout
+        assert f"integrity gate {(data / part).parent}" in done.stdout
+        verdict, summary = integrity.json("gate", data / part, expect=3)
+        assert ("incomplete", True, False) == (verdict["verdict"], verdict["is_gone"], verdict["may_pass"])
+        assert "summary" == summary["type"]
+    integrity.run("gate", data, expect=0)
+    shutil.move(data.with_name("away"), data / part)
+    integrity.run("gate", data / part, expect=0)
+
+
+def test_part_that_is_gone_hides_nothing_of_the_others(integrity: Box, data: Path) -> None:
+    """They are looked at as ever; all are let through or none."""
+    age(plant_path(data, 3))
+    integrity.run("gate", data, expect=0)
+    integrity.run("gate", data / "d1", data / "d3", expect=0)
+    shutil.rmtree(data / "d1")
+    integrity.run("gate", data / "d1", expect=3)
+    done = integrity.run("gate", data / "d1", data / "d3", expect=3)
+    assert f"no backup of {data / 'd3'}: another folder that was asked for with it is not in order" in done.stdout
+    rewrite_unseen(data / "d3" / plant_path(data, 3).name)
+
+    integrity.run("gate", data / "d1", data / "d3", expect=1)
+
+
+def test_part_that_never_was_there_is_a_slip_of_the_pen(integrity: Box, data: Path) -> None:
+    """Nothing is known of it."""
+    integrity.run("gate", data, expect=0)
+
+    assert "was never recorded" in integrity.run("gate", data / "d1" / "nope", expect=2).stderr
+
+
+def test_healthy_folder_is_not_said_to_be_the_one_that_is_not_covered(
+    integrity: Box, data: Path, tmp_path: Path
+) -> None:
+    """It waits for another one, which says what is wrong with it."""
+    other = plant(tmp_path / "other", 5)
+    integrity.run("gate", data, other, expect=0)
+    shutil.move(other, tmp_path / "away")
+    other.mkdir()
+
+    lines = integrity.run("gate", data, other, expect=3).stdout.splitlines()
+
+    [healthy] = [line for line in lines if f"no backup of {data}:" in line]
+    assert healthy.endswith(": another folder that was asked for with it is not in order")
+    [missing] = [line for line in lines if f"no backup of {other}:" in line]
+    assert "1 root_suspended" in missing
+
+
 def test_closed_gate_says_what_changed_and_how_to_open_it(integrity: Box, home: Path) -> None:
     """For people; status and findings know of it, too."""
     done = integrity.run("gate", home, expect=1)
@@ -223,6 +282,20 @@ def test_release_without_need_is_refused(integrity: Box, data: Path) -> None:
     integrity.run("gate", data, expect=0)
 
     assert "nothing to release" in integrity.run("gate", data, "--release", "--reason", "x", expect=2).stderr
+
+
+def test_release_of_several_folders_releases_all_or_none(integrity: Box, data: Path, home: Path) -> None:
+    """One that is not closed is a slip of the pen, and nothing is done."""
+    integrity.run("gate", data, expect=0)
+    integrity.run("gate", home, expect=1)
+    before = query(integrity, "SELECT * FROM gate ORDER BY root_id")
+
+    done = integrity.run("gate", home, data, "--release", "--reason", "x", expect=2)
+
+    assert ("", True) == (done.stdout, "nothing to release" in done.stderr)
+    assert before == query(integrity, "SELECT * FROM gate ORDER BY root_id")
+    [finding] = integrity.findings("findings", expect=1)
+    assert ("suspicious_change", "open") == (finding["kind"], finding["state"])
 
 
 def test_release_names_the_folder_that_is_closed(integrity: Box, home: Path) -> None:
@@ -318,6 +391,18 @@ def test_gate_waits_for_another_job(integrity: Box, data: Path) -> None:
     assert "a scrub of it is running" in line
     assert "the gate waits for it, 10 min at most" in line
     assert (0, "gate: open") == (done.code, done.stdout[:10])
+
+
+def test_gate_that_is_stopped_while_it_waits_was_interrupted(integrity: Box, data: Path) -> None:
+    """That somebody else was at work is not why it ends."""
+    integrity.run("gate", data, expect=0)
+    lock = lock_root(bytes(integrity.catalog), find_root(integrity).id, bytes(data), Job.SCRUB, now=0)
+    with lock, Running(integrity, "gate", data) as running:
+        running.read_error()
+        running.signal(signal.SIGTERM)
+        done = running.finish()
+
+    assert (130, "gate: interrupted") == (done.code, done.stdout[:17])
 
 
 def test_gate_that_waited_too_long_says_for_whom(integrity: Box, data: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -15,8 +17,9 @@ from integrity.cli.params import DURATION, PATH
 from integrity.cli.paths import path_fields
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
-from integrity.errors import show_path
+from integrity.errors import CatalogMissing, show_path
 from integrity.model import Finding, Outcome
+from integrity.paths import shell_path
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog
@@ -67,7 +70,7 @@ def _ask(session: Session, paths: Sequence[bytes], patience_s: int) -> ExitCode:
         progress = open_progress(is_quiet=session.output.is_quiet)
         report = ScanReport(session.output, progress)
         try:
-            summary = scan_first(session, paths, report, stop, patience_s=patience_s)
+            summary = scan_first(session, _find_scannable(session, paths), report, stop, patience_s=patience_s)
         finally:
             progress.close()
         report.show()
@@ -84,18 +87,35 @@ def _ask(session: Session, paths: Sequence[bytes], patience_s: int) -> ExitCode:
         code = _find_code(verdicts, summary)
         _tell_findings(output, catalog, verdicts)
     for verdict in verdicts:
-        reasons = tuple(_say_reasons(verdict, is_covered=not summary.is_incomplete))
+        reasons = tuple(_say_reasons(verdict, verdicts, is_covered=not summary.is_incomplete))
         _tell(output, verdict, code, reasons)
         output.give("gate", _to_object(verdict, code, reasons))
     output.give("summary", summary_object(summary))
     return code
 
 
+def _find_scannable(session: Session, paths: Sequence[bytes]) -> list[bytes]:
+    """Leave out what a scan would take for a slip of the pen, though it is known and gone."""
+    from integrity.jobs.gating.gate import find_vanished
+
+    missing = [path for path in paths if not os.path.lexists(path)]
+    vanished: list[bytes] = []
+    with suppress(CatalogMissing):  # nothing is known: the scan says what is wrong with a PATH
+        if missing:
+            with session.open_catalog(writes=True) as catalog:
+                vanished = find_vanished(catalog, missing)
+    return [path for path in paths if path not in vanished]
+
+
 def _find_code(verdicts: Sequence[Verdict], summary: Summary) -> ExitCode:
     if any(verdict.problems or verdict.reason for verdict in verdicts):
         return ExitCode.PROBLEM
     code = code_for_summary(summary)
-    return ExitCode.INCOMPLETE if code is ExitCode.OK and any(verdict.gaps for verdict in verdicts) else code
+    return ExitCode.INCOMPLETE if code is ExitCode.OK and any(map(_has_gap, verdicts)) else code
+
+
+def _has_gap(verdict: Verdict) -> bool:
+    return bool(verdict.gaps) or verdict.is_gone
 
 
 def _tell_findings(output: Output, catalog: Catalog, verdicts: Sequence[Verdict]) -> None:
@@ -131,12 +151,16 @@ def _tell(output: Output, verdict: Verdict, code: ExitCode, reasons: Sequence[st
     word, color = ("CLOSED", "red") if code is ExitCode.PROBLEM else ("not open", "yellow")
     output.tell(f"gate: {output.style(word, color)}: no backup of {path}: {'; '.join(reasons)}")
     output.tell(f"  {_say_changes(verdict)}")
+    if verdict.is_gone and not verdict.gaps:
+        above = shell_path(os.path.dirname(verdict.path))
+        output.tell("  - was it moved, or is its disk not mounted? When it is back, ask again")
+        output.tell(f"  - if it is gone for good, ask for the folder that it was in:  integrity gate {above}")
     if verdict.reason is not None:
         for example in verdict.examples:
             output.tell(f"    {show_path(example)}")
 
 
-def _say_reasons(verdict: Verdict, *, is_covered: bool) -> Iterator[str]:
+def _say_reasons(verdict: Verdict, verdicts: Sequence[Verdict], *, is_covered: bool) -> Iterator[str]:
     """Name what speaks against a backup, in few words: the findings stand above."""
     from integrity.cli.words import count
 
@@ -149,7 +173,9 @@ def _say_reasons(verdict: Verdict, *, is_covered: bool) -> Iterator[str]:
         yield "what changed looks like the work of ransomware"
     elif verdict.reason is not None:
         yield "more changed than is usual"
-    if not is_covered:
+    if verdict.is_gone and not verdict.gaps:
+        yield "it was recorded and is not there"
+    elif not is_covered and (verdict.gaps or not any(map(_has_gap, verdicts))):
         yield "the scan could not look at everything"
     elif verdict.may_pass:
         yield "another folder that was asked for with it is not in order"
@@ -181,6 +207,7 @@ def _to_object(verdict: Verdict, code: ExitCode, reasons: Sequence[str]) -> Json
         "verdict": words.get(code, "incomplete"),
         "may_pass": verdict.may_pass,
         "is_first": verdict.since is None,
+        "is_gone": verdict.is_gone,
         "since": None if verdict.since is None else iso_time(verdict.since.at),
         "files_known_before": verdict.known_before,
         "files_rewritten": verdict.rewritten,
@@ -201,9 +228,9 @@ def _release(session: Session, paths: Sequence[bytes], reason: str) -> ExitCode:
 
     codes = []
     with session.open_catalog(writes=True) as catalog:
+        now = int(time.time())
+        release(catalog, paths, reason, now)
         for path in paths:
-            now = int(time.time())
-            release(catalog, path, reason, now)
             verdict = judge(catalog, session.config, path, now)
             still = (*verdict.problems, *verdict.gaps)
             beside = f"; {count(len(still), 'other finding')} still keeps it closed" if still else ""

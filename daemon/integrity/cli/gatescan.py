@@ -15,7 +15,7 @@ from integrity.errors import CatalogError, CatalogLocked, show_path
 from integrity.jobs.report import Note, NoteKind, Summary
 from integrity.jobs.runner import make_context
 from integrity.jobs.scan import ScanOptions
-from integrity.model import Finding, Job
+from integrity.model import Finding, Job, Outcome, RunCounts
 from integrity.service.requests import Request, run_request
 
 if TYPE_CHECKING:
@@ -95,18 +95,30 @@ def scan_first(
         stop: set by the user.
         patience_s: how long other jobs are waited for.
 
+    Returns:
+        What the scan covered: nothing, if there was nothing to look at, or the user had no more patience.
+
     Raises:
         CatalogLocked: another job was longer at it.
     """
+    if not paths:
+        return _sum_up_nothing(Outcome.INCOMPLETE)
     waiting = _Waiting(session, patience_s)
     while True:
         try:
             return _scan(session, paths, report, stop, lambda: waiting.find_delay(paths))
         except CatalogLocked as error:
-            if waiting.is_over or stop.is_set():
+            if stop.is_set():
+                return _sum_up_nothing(Outcome.INTERRUPTED)
+            if waiting.is_over:
                 raise
             waiting.tell(error)
         stop.wait(_BETWEEN_S)
+
+
+def _sum_up_nothing(outcome: Outcome) -> Summary:
+    now = int(time.time())
+    return Summary(Job.SCAN, now, now, outcome, RunCounts(), 0.0, has_integrity_problem=False, is_incomplete=True)
 
 
 def _scan(

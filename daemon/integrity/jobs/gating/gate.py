@@ -11,6 +11,7 @@ I2  Copies have no say: an old backup is no reason not to make a new one.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ from integrity.paths import absolute, shell_path
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog, Connection
+    from integrity.catalog.roots import RootRecord
 
 GAPS = frozenset(
     {
@@ -65,6 +67,7 @@ class Verdict:
         gaps: open findings that say that something could not be looked at.
         signs: what the changes have in common.
         is_wave: more changed and went than is usual.
+        is_gone: the part as a whole is not there.
     """
 
     target: Target
@@ -80,6 +83,7 @@ class Verdict:
     gaps: tuple[Finding, ...]
     signs: tuple[Sign, ...]
     is_wave: bool
+    is_gone: bool
 
     @property
     def path(self) -> bytes:
@@ -107,7 +111,7 @@ class Verdict:
     @property
     def may_pass(self) -> bool:
         """Say whether nothing speaks against a backup."""
-        return not self.problems and not self.gaps and self.reason is None
+        return not self.problems and not self.gaps and not self.is_gone and self.reason is None
 
 
 def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> Verdict:
@@ -148,7 +152,34 @@ def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> Verdict:
         gaps=tuple(one for one in open_ones if one.kind in GAPS),
         signs=tuple(find_signs(found, looks.changed, looks.arrivals, **limits)),
         is_wave=wave.is_mass_change(settings),
+        is_gone=_is_gone(target),
     )
+
+
+def find_vanished(catalog: Catalog, paths: Sequence[bytes]) -> list[bytes]:
+    """
+    Find the paths that were recorded once and are so no more, for they are gone: no scan can find anything there.
+
+    Those are no slips of the pen, and a backup without them would be one that nobody wanted.
+    """
+    with catalog.read() as connection:
+        known = roots.find_roots(connection)
+        return [path for path in paths if _has_vanished(connection, known, path)]
+
+
+def _has_vanished(connection: Connection, known: Sequence[RootRecord], path: bytes) -> bool:
+    if not any(path.startswith(root.path.rstrip(b"/") + b"/") for root in known):
+        return False
+    target = find_target(connection, path)
+    root_id, prefix = target.root.id, target.prefix
+    if not _is_gone(target) or gates.count_files(connection, root_id, prefix):
+        return False
+    return gates.has_been_there(connection, root_id, prefix)
+
+
+def _is_gone(target: Target) -> bool:
+    """Say whether a part of a root is not there; of a root as a whole, its identity tells more."""
+    return bool(target.prefix) and not os.path.lexists(absolute(target.root.path, target.prefix))
 
 
 def decide(catalog: Catalog, verdicts: Sequence[Verdict], *, is_covered: bool, now: int) -> bool:
@@ -172,28 +203,28 @@ def decide(catalog: Catalog, verdicts: Sequence[Verdict], *, is_covered: bool, n
                 raise CatalogError(f"{show_path(target.root.path)}: was forgotten meanwhile; nothing is kept")
             if verdict.reason is not None:
                 _close(connection, verdict, verdict.reason, now)
-            else:
+            elif not verdict.is_gone:
                 _open(connection, target, "what spoke against a backup is gone, or was accepted", now)
             if may_pass:
                 gates.set_passed(connection, target.root.id, target.prefix, verdict.present)
     return may_pass
 
 
-def release(catalog: Catalog, path: bytes, reason: str, now: int) -> Target:
+def release(catalog: Catalog, paths: Sequence[bytes], reason: str, now: int) -> None:
     """
     Take what changed so far as seen by a person: only what changes from now on is looked at.
 
-    Findings that others opened stay: each has its own way to be settled.
+    All are released or none. Findings that others opened stay: each has its own way to be settled.
 
     Raises:
-        ConfigError: the path lies in no root, or its gate is not closed.
+        ConfigError: a path lies in no root, or its gate is not closed.
     """
     with catalog.transaction() as connection:
-        target = find_target(connection, path)
-        if not _open(connection, target, f"released: {reason}", now):
-            raise ConfigError(_say_not_closed(connection, target))
-        gates.set_passed(connection, target.root.id, target.prefix, gates.get_present(connection, now))
-    return target
+        for path in paths:
+            target = find_target(connection, path)
+            if not _open(connection, target, f"released: {reason}", now):
+                raise ConfigError(_say_not_closed(connection, target))
+            gates.set_passed(connection, target.root.id, target.prefix, gates.get_present(connection, now))
 
 
 def find_closing(catalog: Catalog, target: Target) -> Finding | None:
