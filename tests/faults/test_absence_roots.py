@@ -385,3 +385,22 @@ def test_read_only_root_works(ext4: LoopFS, integrity: Box) -> None:
     result = integrity.run("--json", "scrub", ext4.folder, expect=0)
     assert 10 == tallies(result)["verified"]
     assert not os.access(ext4.folder, os.W_OK)
+
+
+@pytest.mark.root
+def test_named_part_on_another_file_system_is_not_covered(integrity: Box, tmp_path: Path) -> None:
+    """Nothing is wrong with the disk: exit 3, no finding, and the words say what it takes to have it covered."""
+    root = plant(tmp_path / "root", 20)
+    integrity.run("scan", root, expect=0)
+    (root / "sub").mkdir()
+    with hidden(root / "sub"):
+        put(root / "sub" / "file", b"elsewhere")
+        for path in (root / "sub", root / "sub" / "file"):
+            for command in ("scan", "scrub"):
+                result = integrity.run("--json", command, path, expect=3)
+                assert ([], {"skipped": 1}) == (result.findings, tallies(result))
+                assert "cross_mounts = true" in str(result.of_type("note")[0]["message"])
+        integrity.run("scan", expect=0)
+        integrity.configure(f'[[root]]\npath = "{root}"\ncross_mounts = true\n')
+        assert {"new": 1} == tallies(integrity.run("--json", "scan", root / "sub", expect=0))
+    integrity.run("findings", expect=0)

@@ -11,6 +11,7 @@ I2  Nothing is concluded from an unknown name while rows are known to be lost (R
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from stat import S_ISDIR, S_ISREG
@@ -20,7 +21,7 @@ from integrity.catalog import candidates, files, folders, roots
 from integrity.catalog.files import KnownFile
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
-from integrity.files.walk import Listing, Seen
+from integrity.files.walk import Listing, Seen, Skip
 from integrity.files.walk import walk as walk_tree
 from integrity.hashing.digests import recording
 from integrity.hashing.engine import Task
@@ -32,8 +33,9 @@ from integrity.jobs.contents import prefix_probe
 from integrity.jobs.departures import Departures
 from integrity.jobs.idset import IdSet
 from integrity.jobs.replaced import Replaced
+from integrity.jobs.report import NoteKind
 from integrity.jobs.unchanged import Split, gather, split_unchanged
-from integrity.model import FileId, FindingKind, Policy, Tally, Witness
+from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally, Witness
 from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
@@ -125,8 +127,10 @@ class Comparison:
         """List a folder with what lies below it, or one file, unless it is gone or left out."""
         run = self._run
         try:
-            stat = stat_beneath(run.root_fd, part, stay_on_mount=bool(run.hints) and not run.settings.cross_mounts)
-        except OSError:
+            stat = stat_beneath(run.root_fd, part, stay_on_mount=not run.settings.cross_mounts)
+        except OSError as error:
+            if error.errno == errno.EXDEV and not run.hints:
+                self._leave_to_mount(part)
             return  # gone, or it can't be looked at: the departures find out which
         is_folder = S_ISDIR(stat.st_mode)
         if run.hints and run.excludes.covers(part, is_folder=is_folder):
@@ -137,6 +141,14 @@ class Comparison:
                 yield Listing(folder, [_as_seen(name, stat)], False, True, [], None)
         elif is_folder:
             yield from self._walk(part)
+
+    def _leave_to_mount(self, part: bytes) -> None:
+        """Tell a person who named it that a part lies on another file system, which is not covered."""
+        run = self._run
+        self._departures.was_skipped(Skip(part, SkipReason.MOUNT, True))
+        run.count_unrecorded(Tally.SKIPPED)
+        run.is_incomplete = True
+        run.note(NoteKind.WARNING, part, messages.other_mount())
 
     def _walk(self, start: bytes) -> Iterator[Listing]:
         run = self._run

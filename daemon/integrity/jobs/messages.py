@@ -95,6 +95,14 @@ def newer_waits() -> str:
     )
 
 
+def other_mount() -> str:
+    """Say why a part of a root that a person named is not looked at."""
+    return (
+        "another file system is mounted here, or on the way here, and is no part of the root: to have it covered, set"
+        " cross_mounts = true for the [[root]], or mount it elsewhere and scan it there"
+    )
+
+
 def unstable() -> str:
     """Say that a file never held still."""
     return "changed whenever it was read, so nothing can be said of it"
