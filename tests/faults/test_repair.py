@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from integrity.files.read import Pace
 from integrity.jobs.repairing.job import RepairOptions
 from integrity.jobs.repairing.plan import Standing
+from integrity.jobs.stop import Stop
 from support.bitrot import find_extents, flip_bit
 from support.cli import Box, make_command
 from support.faultfs import FaultFS, Rule
@@ -517,6 +519,62 @@ def test_immutable_file(ext4: LoopFS, integrity: Box, tmp_path: Path) -> None:
         sh("chattr", "-i", root / "a")
     assert "chattr -i" in done.stdout
     assert not leftovers(root)
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_append_only_folder(ext4: LoopFS, integrity: Box, tmp_path: Path, is_gone: bool) -> None:
+    """A new file could be made there and never be taken away: that is told before, and nothing is left."""
+    root = ext4.folder / "root"
+    prepare(integrity, root, tmp_path / "copy", {"d/a": blocks(2), "b": b"other"})
+    if is_gone:
+        integrity.configure(f'{CONFIG}[[root]]\npath = "{root}"\npolicy = "archive"\n')
+        (root / "d/a").unlink()
+        integrity.run("scan", root, expect=1)
+    else:
+        damage(root / "d/a", 9)
+        integrity.run("scrub", root, expect=1)
+    sh("chattr", "+a", root / "d")
+    try:
+        done = integrity.run("repair", root, "--from", tmp_path / "copy", "--apply", expect=1)
+    finally:
+        sh("chattr", "-a", root / "d")
+
+    assert "chattr -i -a FOLDER" in done.stdout
+    assert not leftovers(root)
+    assert query(integrity, "SELECT count(*) FROM meta WHERE key LIKE 'repair/%'") == [(0,)]
+    integrity.run("repair", root, "--from", tmp_path / "copy", "--apply", expect=0)
+
+
+def test_interruption_after_the_exchange(integrity: Box, tmp_path: Path) -> None:
+    """The good file stays in its place, which is told and recorded; the damaged one is kept, and named."""
+    data, root = blocks(9), tmp_path / "root"
+    prepare(integrity, root, tmp_path / "copy", {"a": data})
+    damage(root / "a", 9)
+    integrity.run("scrub", root, expect=1)
+    with context_of(integrity) as context:
+        context.pace = _StoppedOnce(context.stop, root / "a")
+        repaired = run_repair(context, [root / "a"], [tmp_path / "copy"], RepairOptions(applies=True, discards=True))
+
+    (done,) = repaired.done
+    assert repaired.summary.is_interrupted
+    assert done.is_repaired
+    assert "interrupted" in done.message
+    assert [os.fsencode(path) for path in leftovers(root)] == [done.kept]
+    assert data == (root / "a").read_bytes()
+    integrity.run("findings", expect=0)
+    integrity.run("scrub", root, expect=0)
+
+
+class _StoppedOnce(Pace):
+    """Ask for the end as soon as another file stands under a name; it is asked before each reading."""
+
+    def __init__(self, stop: Stop, path: Path) -> None:
+        self._stop, self._path, self._inode = stop, path, path.stat().st_ino
+
+    def take(self, size_bytes: int) -> None:
+        """See whether it has come to that."""
+        if self._path.stat().st_ino != self._inode:
+            self._stop.set()
 
 
 def test_files_that_are_being_repaired_can_be_read_all_the_time(integrity: Box, tmp_path: Path) -> None:

@@ -290,6 +290,8 @@ def _tell_end(
         (summary.incomplete, "could not be decided"),
     )
     said = ", ".join(f"{number:,} {words}" for number, words in parts if number)
+    if summary.is_interrupted:
+        said += ", interrupted" if said else "interrupted"
     tell = output.say if _find_code(summary) is ExitCode.OK else output.tell
     tell(f"repair: {count(summary.plans, 'file')}: {said}" if said else f"repair: {count(summary.plans, 'file')}")
     if repairable and not applies:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog.repairs import Repair, drop_repair, save_repair
-from integrity.errors import AppError, ReadError, RepairFailed, show_path
+from integrity.errors import AppError, ReadError, ReadInterrupted, RepairFailed, show_path
 from integrity.files.cloning import is_open_for_writing
 from integrity.files.opening import open_noatime, stat_beneath
 from integrity.files.stamps import witness_of
@@ -96,6 +96,8 @@ class Application:
             with explaining(self._plan.path, "begun"):
                 stack.enter_context(making_folders(self._run.root_fd, self._plan.folders))
                 repair = self._describe()
+                with Folders(self._run.root_fd, repair.places) as folders:
+                    folders.require_unlocked()
             made = self._make(repair)
         try:
             verified = after_renaming(self._run, repair.places[0], made.reading.witness)
@@ -238,7 +240,7 @@ class Application:
             drop_repair(connection, self._run.root.id, repair.id)
 
     def _finish(self, repair: Repair, verified: Witness, how: ReadHow) -> Done:
-        """Verify if the damaged file is to go, and write down what was done."""
+        """Verify if the damaged file is to go, and write down what was done; it does not stop here any more."""
         run, plan, first = self._run, self._plan, repair.places[0]
         kept = None if plan.look is None else absolute(run.root.path, first.beside(first.kept))
         message = ""
@@ -249,6 +251,8 @@ class Application:
             if kept is not None and self._discards:
                 try:
                     self._maker.verify(plan.path, plan)
+                except ReadInterrupted:
+                    message = "the damaged file is kept, for this was interrupted before the new one was verified again"
                 except RepairFailed as error:
                     message = f"the damaged file is kept, for the new one could not be verified in its place: {error}"
                 else:

@@ -23,6 +23,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from integrity.errors import RepairFailed, show_path
+from integrity.files.attributes import is_locked
 from integrity.files.opening import open_beneath, stat_beneath
 from integrity.files.renaming import UNSUPPORTED, exchange, may_exchange, rename_to_free
 
@@ -71,6 +72,20 @@ class Folders:
         """Bring all of what was done in the folders to the disk."""
         for fd in self._fds.values():
             os.fsync(fd)
+
+    def require_unlocked(self) -> None:
+        """
+        See that names in the folders can be changed.
+
+        Raises:
+            RepairFailed: a folder is append-only, say: a new file could be made in it, and never be taken away again.
+        """
+        for folder, fd in self._fds.items():
+            if is_locked(fd):
+                raise RepairFailed(
+                    f"{show_path(folder or b'.')}: this folder is immutable or append-only, so nothing was changed;"
+                    " lift that first: chattr -i -a FOLDER"
+                )
 
     def require_same(self) -> None:
         """

@@ -54,7 +54,7 @@ def record_repaired(run: RootRun, repair: Repair, verified: Witness, how: ReadHo
     Raises:
         OSError: a name is not there.
     """
-    run.context.pause(run.capability.granularity_ns / 1e9 + 0.02)  # a witness that is not racy (R1)
+    is_cut_short = run.context.pause(run.capability.granularity_ns / 1e9 + 0.02)  # else the witness is racy (R1)
     ended: list[Finding] = []
     moved = ""
     with run.writing() as connection:
@@ -63,7 +63,7 @@ def record_repaired(run: RootRun, repair: Repair, verified: Witness, how: ReadHo
             record = files.find_file(connection, run.catalog.sealer, run.root.id, place.path)
             if record is None:
                 continue  # forgotten meanwhile
-            witness = witness_of(stat_beneath(run.root_fd, place.path))
+            witness = witness_of(stat_beneath(run.root_fd, place.path))._replace(is_racy=is_cut_short)
             is_same = compare_witness(run.capability, verified, witness).is_nothing
             if not is_same:
                 moved = describe_move(verified, witness)
