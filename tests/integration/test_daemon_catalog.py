@@ -103,11 +103,15 @@ def test_full_disk_under_the_catalog_is_said_and_lived_through(integrity: Box, t
                 plant(root / "more", 2000)
                 service.wait_log("free space")
                 service.wait_status("free space")
+                told = integrity.run("status", expect=3)
+                assert "its last job could not be recorded" in told.stdout
+                assert "free space" in integrity.run("status", "--nagios", expect=1).stdout
                 (root / "late.txt").write_text("late")
                 assert not service.has_ended
             wait_until(lambda: count_rows(integrity) == 2011, "all records", timeout_s=20, every_s=0.05)
             service.wait_idle()
             assert "free space" not in service.status
+            integrity.run("status", expect=0)
             assert service.log.count("job_failed") < 5
             service.stop()
             assert "Traceback" not in service.log

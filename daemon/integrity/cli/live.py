@@ -35,6 +35,11 @@ class Live:
     state: DaemonState | None
     trouble: str | None = None
 
+    @property
+    def stop_reason(self) -> str:
+        """Say why the service can't record what it finds, which makes it useless; empty if it can."""
+        return "" if self.state is None else printable(self.state.trouble)
+
 
 def find_live(session: Session) -> Live:
     """Ask the service of this catalog, if there is one."""
@@ -64,6 +69,8 @@ def describe_service(live: Live) -> Iterator[str]:
         f"Service: runs since {local_time(state.started_at)}, version {printable(state.version)}"
         f", process {state.pid}{other}"
     )
+    if live.stop_reason:
+        yield f"  its last job could not be recorded: {live.stop_reason}"
     yield from _shorten("  now        ", [_describe_busy(one) for one in state.busy] or ["nothing"])
     yield from _shorten("  waiting    ", [_describe_queued(one) for one in state.queued])
     runs = ", ".join(f"{printable(one.name)} {local_time(one.at)}" for one in state.next_runs)
@@ -130,7 +137,7 @@ def service_object(live: Live) -> JsonObject:
     state = live.state
     return {
         "is_running": state is not None,
-        "trouble": live.trouble,
+        "trouble": live.trouble or live.stop_reason or None,
         "pid": state.pid if state else None,
         "version": state.version if state else None,
         "started_at": iso_time(state.started_at) if state else None,

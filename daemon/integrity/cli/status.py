@@ -49,7 +49,7 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool) -> int:
         text = "; ".join(printable(line) for line in str(error).split("\n"))
         print_line(f"INTEGRITY UNKNOWN: {text}")
         return _NAGIOS_UNKNOWN
-    return _print_nagios(found)
+    return _print_nagios(found, find_live(session))
 
 
 def _find(session: Session, paths: tuple[bytes, ...]) -> Status:
@@ -63,7 +63,7 @@ def _find(session: Session, paths: tuple[bytes, ...]) -> Status:
 
 
 def _print_status(found: Status, live: Live, output: Output) -> ExitCode:
-    code = code_for_kinds(found.kinds)
+    code = _find_code(found, live)
     show = output.say if code is ExitCode.OK else output.tell
     for one in found.roots:
         for line in _describe_root(one, live, output):
@@ -263,12 +263,18 @@ def _status_object(found: Status, code: ExitCode) -> JsonObject:
     }
 
 
-def _print_nagios(found: Status) -> int:
+def _find_code(found: Status, live: Live) -> ExitCode:
+    """Say how all is: a service that can't record what it finds covers nothing."""
+    code = code_for_kinds(found.kinds)
+    return ExitCode.INCOMPLETE if code is ExitCode.OK and live.stop_reason else code
+
+
+def _print_nagios(found: Status, live: Live) -> int:
     """Print the line that monitoring plug-ins print: state, text, and figures behind a bar."""
     from integrity.cli.words import count
     from integrity.config import format_duration
 
-    code = code_for_kinds(found.kinds)
+    code = _find_code(found, live)
     if code is ExitCode.OK and found.lasting_failures:
         code = ExitCode.INCOMPLETE
     number, word = _NAGIOS[code]
@@ -276,6 +282,7 @@ def _print_nagios(found: Status) -> int:
     files = sum(one.coverage.files for one in found.roots)
     overdue = sum(one.coverage.overdue_files for one in found.roots if one.is_overdue)
     parts = [say_kinds(open_kinds)] if open_kinds else []
+    parts += [f"the service can't record what it finds: {live.stop_reason}"] if live.stop_reason else []
     parts += [f"{overdue:,} overdue"] if overdue else []
     parts += [f"copy {printable(one.name)} overdue" for one in found.copies if one.is_overdue]
     parts += [f"{show_path(one.root.path)} suspended" for one in found.roots if one.root.state is RootState.SUSPENDED]

@@ -174,6 +174,7 @@ class Daemon:
             self._timetable.next_runs(),
             self._lookout.states(),
             self._timetable.waiting_copies(),
+            self._trouble,
         )
 
     def roots(self) -> tuple[bytes, ...]:

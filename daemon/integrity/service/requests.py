@@ -102,7 +102,7 @@ class CopyWait:
 
 @dataclass(frozen=True, slots=True)
 class DaemonState:
-    """What the daemon is doing and is about to do."""
+    """What the daemon is doing and is about to do. ``trouble``: why its last job could not be recorded."""
 
     pid: int
     started_at: int
@@ -112,6 +112,7 @@ class DaemonState:
     next_runs: tuple[NextRun, ...] = ()
     watch: tuple[WatchState, ...] = ()
     copies: tuple[CopyWait, ...] = ()
+    trouble: str = ""
 
 
 class Handler(Protocol):
