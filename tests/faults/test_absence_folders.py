@@ -117,6 +117,29 @@ def test_folder_without_permission(nobodys_box: Box) -> None:
     assert 0 == run_as_nobody(nobodys_box, "findings").code
 
 
+@pytest.mark.root
+def test_names_in_a_folder_that_may_be_listed_but_not_entered(nobodys_box: Box) -> None:
+    """Each name counts as unreadable, new ones and recorded ones, and what is to be done is about permissions."""
+    with as_nobody():
+        root = plant(nobodys_box.home.parent / "root", 7)
+    (root / "new").mkdir()
+    put(root / "new" / "a", b"a")
+    put(root / "new" / "b", b"b")
+    os.chmod(root / "new", 0o644)
+    result = run_as_nobody(nobodys_box, "--json", "scan", root)
+    assert 3 == result.code
+    assert {"new": 7, "unreadable": 2} == tallies(result)
+    assert all("looked at: Permission denied" in str(one["message"]) for one in result.findings)
+    steps = str([one["next_steps"] for one in result.findings])
+    assert "let the user that integrity runs as read it" in steps
+    assert not any(word in steps for word in ("smartctl", "repair"))
+    os.chmod(root / "new", 0o755)
+    assert {"new": 2, "not_due": 7} == tallies(run_as_nobody(nobodys_box, "--json", "scan", root))
+    os.chmod(root / "new", 0o644)
+    assert {"unreadable": 2, "not_due": 7} == tallies(run_as_nobody(nobodys_box, "--json", "scan", root))
+    assert {"unreadable": 2, "verified": 7} == tallies(run_as_nobody(nobodys_box, "--json", "scrub", root))
+
+
 def test_excluded_later_is_skipped_not_missing(tmp_path: Path, integrity: Box) -> None:
     """Files that a new exclude pattern leaves out keep their records, are counted as skipped, and come back with it."""
     root = plant(tmp_path / "root", 28)

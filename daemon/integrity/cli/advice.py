@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shlex
 from typing import NamedTuple
 
@@ -20,10 +22,25 @@ class Step(NamedTuple):
 
 def next_steps(finding: Finding) -> list[Step]:
     """Say what can be done, best first."""
+    if _is_forbidden(finding):
+        return _steps_of_forbidden(finding)  # nothing is known to be wrong with the file, so nothing is to be mended
     own = [Step(finding.step, finding.command)] if finding.step else []
     if finding.copy is not None and finding.path is None:
         return own + _steps_of_copy(finding, finding.copy)  # none of those of its kind: a scrub reads no copy
     return own + _steps_of_kind(finding)
+
+
+def _is_forbidden(finding: Finding) -> bool:
+    """Say whether it is a permission that a file could not be read for; a finding keeps the cause in its words."""
+    causes = (f": {os.strerror(code)}" for code in (errno.EACCES, errno.EPERM))
+    return finding.kind is Kind.UNREADABLE and not finding.ranges and any(one in finding.message for one in causes)
+
+
+def _steps_of_forbidden(finding: Finding) -> list[Step]:
+    """Say what can be done about a file or folder that integrity may not read."""
+    path = shell_path(absolute(finding.root, finding.path))
+    words = "let the user that integrity runs as read it, and enter the folders that it lies in, then have it checked"
+    return [Step(words, f"integrity scrub {path}")]
 
 
 def _steps_of_copy(finding: Finding, copy: str) -> list[Step]:

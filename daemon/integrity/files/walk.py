@@ -247,7 +247,7 @@ class _Tree:
             except FileNotFoundError:
                 continue  # gone since the folder was read
             except OSError as error:
-                failures.append(_describe(path, error))
+                failures.append(_describe_name(path, error))
         files.sort()  # no two names are equal, so nothing else is compared
         return files, skips, failures
 
@@ -292,7 +292,16 @@ def _read(
     return batch, broken
 
 
-def _describe(path: bytes, error: OSError) -> FolderError:
+def _describe_name(path: bytes, error: OSError) -> FolderError:
+    """Say why a name can't be looked at, though its folder can be listed."""
+    if error.errno not in (errno.EACCES, errno.EPERM):
+        return _describe(path, error, "looked at")
+    cause = os.strerror(error.errno)
+    remedy = "let the user that integrity runs as enter the folder that it lies in, or exclude it"
+    return FolderError(path, error.errno, f"can't be looked at: {cause}; {remedy}")
+
+
+def _describe(path: bytes, error: OSError, doing: str = "listed") -> FolderError:
     code = error.errno or 0
     remedy = _REMEDIES.get(code, "see the kernel's log for the cause, then scan again")
-    return FolderError(path, code, f"can't be listed: {os.strerror(code)}; {remedy}")
+    return FolderError(path, code, f"can't be {doing}: {os.strerror(code)}; {remedy}")

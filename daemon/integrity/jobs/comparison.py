@@ -165,9 +165,11 @@ class Comparison:
             self._departures.was_skipped(skip)
             self._run.skip(skip)
         if listing.error is not None:
-            self._departures.could_not_list(listing.error.path)
             error = listing.error
+            self._departures.could_not_list(error.path)
             self._run.is_incomplete = True
+            if error.path != listing.folder and not self._is_known(error.path):
+                self._run.count_unrecorded(Tally.UNREADABLE)
             with self._run.writing() as connection:
                 self._run.open_finding(connection, FindingKind.UNREADABLE, f"{error.message}", path=error.path)
 
@@ -276,6 +278,13 @@ class Comparison:
         with self._run.writing() as connection:
             self._run.resolve_missing(connection, old.id, path)
         self._assessor.missing_paths.discard(path)
+
+    def _is_known(self, path: bytes) -> bool:
+        """Say whether the departures will count a name that could not be looked at: it, or what lies below it."""
+        folder, _, name = path.rpartition(b"/")
+        with self._run.catalog.read() as connection:
+            is_folder = folders.get_folder_id(connection, self._run.root.id, path) is not None
+        return is_folder or self.is_recorded(Place(folder, name))
 
     def is_recorded(self, place: Place) -> bool:
         """Say whether a name is recorded now."""
