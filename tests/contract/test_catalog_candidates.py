@@ -230,8 +230,9 @@ def test_recent_changes_leave_out_what_a_person_did(box: CatalogBox) -> None:
     with box.catalog.transaction() as c:
         for file_id, why in zip(ids[2:], (BaselineReason.DELETED, BaselineReason.FORGOTTEN), strict=True):
             files.remove_files(c, box.sealer, box.root, [file_id], because=why, now=NOW + 9)
-        assert candidates.count_recent_changes(c, box.root.id, NOW + 9 - DAY_S) == (1, 1)
-        assert candidates.count_recent_changes(c, box.root.id, NOW + 10) == (0, 0)
+        assert candidates.count_recent_changes(c, box.root.id, NOW + 9 - DAY_S, NOW + 9) == (1, 1)
+        assert candidates.count_recent_changes(c, box.root.id, NOW + 9 - DAY_S, NOW + 8) == (0, 0)
+        assert candidates.count_recent_changes(c, box.root.id, NOW + 10, NOW + DAY_S) == (0, 0)
 
 
 def test_recent_changes_count_each_file_once(box: CatalogBox) -> None:
@@ -244,7 +245,7 @@ def test_recent_changes_count_each_file_once(box: CatalogBox) -> None:
     stage(box, staged, make_reading("now"), state=CandidateState.STAGED)
     with box.catalog.transaction() as c:
         files.remove_files(c, box.sealer, box.root, [removed], because=BaselineReason.DELETED, now=NOW + 9)
-        assert candidates.count_recent_changes(c, box.root.id, 0) == (1, 1)
+        assert candidates.count_recent_changes(c, box.root.id, 0, NOW + 9) == (1, 1)
 
 
 def test_candidate_recognises_its_content(box: CatalogBox) -> None:

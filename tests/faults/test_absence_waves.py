@@ -10,7 +10,7 @@ from support.cli import Box
 from support.planted import plant, plant_path
 from support.results import kinds, messages, tallies
 from support.shapes import put
-from support.stored import baselines, count_rows, query
+from support.stored import baselines, count_rows, query, tamper
 
 COUNT = 1000
 
@@ -198,10 +198,48 @@ def test_waves_of_one_day_count_together(tmp_path: Path, integrity: Box) -> None
     assert ["mass_change"] == kinds(result)
     assert {"changed": 300, "not_due": 700} == tallies(result)
     assert 300 == held(integrity)
+    assert "300 files changed" in messages(result)
+    assert "together with 300 earlier ones within a day" in messages(result)
     integrity.run("accept", root, "--changes", "--reason", "batch job", "--yes", expect=0)
     edit(plant_path(root, 700))
     integrity.run("scan", root / "d0", expect=0)
     assert {"not_due": COUNT} == tallies(integrity.run("--json", "scan", root, expect=0))
+
+
+def test_wave_that_waits_for_days_says_what_it_was_weighed_with(tmp_path: Path, integrity: Box) -> None:
+    """Else its own number would lie below the limits that it is said to be beyond."""
+    root = plant(tmp_path / "root", 30)
+    integrity.configure(f'[[root]]\npath = "{root}"\nmass_change = {{ files = 5, percent = 10 }}\n')
+    integrity.run("scan", expect=0)
+    for expected, numbers in ((0, range(5)), (1, range(5, 8))):
+        for number in numbers:
+            edit(plant_path(root, number))
+        integrity.run("scan", expect=expected)
+    for sql in (
+        "UPDATE finding SET opened_at = opened_at - 200000",
+        "UPDATE history SET replaced_at = replaced_at - 200000",
+    ):
+        tamper(integrity, sql)
+    edit(plant_path(root, 0))
+
+    text = messages(integrity.run("--json", "scan", expect=1))
+
+    assert "4 files changed" in text
+    assert "together with 4 earlier ones within a day" in text
+
+
+def test_changes_of_a_clock_that_was_ahead_are_no_part_of_the_day(tmp_path: Path, integrity: Box) -> None:
+    """Else every honest change until that time were one too many."""
+    root = plant(tmp_path / "root", 30)
+    integrity.configure(f'[[root]]\npath = "{root}"\nmass_change = {{ files = 5, percent = 10 }}\n')
+    integrity.run("scan", expect=0)
+    for number in range(5):
+        edit(plant_path(root, number))
+    integrity.run("scan", expect=0)
+    tamper(integrity, "UPDATE history SET replaced_at = replaced_at + 31536000")
+    edit(plant_path(root, 5))
+
+    integrity.run("scan", expect=0)
 
 
 def test_same_files_edited_again_and_again_are_no_wave(tmp_path: Path, integrity: Box) -> None:

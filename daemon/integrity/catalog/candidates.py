@@ -252,9 +252,9 @@ def count_candidates(c: sa.Connection, root_id: RootId, state: CandidateState) -
     return int(row[0]), int(row[1])
 
 
-def count_recent_changes(c: sa.Connection, root_id: RootId, since: int) -> tuple[int, int]:
-    """Count what was changed and removed at or after a time and taken over already (R5 looks at 24 h)."""
-    return count_replaced(c, root_id, since)
+def count_recent_changes(c: sa.Connection, root_id: RootId, since: int, until: int) -> tuple[int, int]:
+    """Count what was changed and removed between two times and taken over already (R5 looks at 24 h)."""
+    return count_replaced(c, root_id, since, until)
 
 
 def promote(

@@ -96,22 +96,22 @@ def adopt_history(c: sa.Connection, from_id: FileId, to_id: FileId) -> None:
     c.execute(sa.update(history).where(history.c.file_id == from_id).values(file_id=to_id))
 
 
-def count_replaced(c: sa.Connection, root_id: RootId, since: int) -> tuple[int, int]:
+def count_replaced(c: sa.Connection, root_id: RootId, since: int, until: int) -> tuple[int, int]:
     """
-    Count the files whose baselines were replaced, and those removed, by what happened to them at or after a time.
+    Count the files whose baselines were replaced, and those removed, by what happened to them between two times.
 
-    However often, a file counts once, and not at all if it waits for its run's decision, where it is counted. What a
-    person agreed to is left out: it must not make the next honest change look like part of a wave.
+    However often, a file counts once, and not at all if it waits for a decision, where it is counted. What a person
+    agreed to is left out: it must not make the next honest change look like part of a wave.
     """
     is_removed = sa.case((history.c.replaced_because == BaselineReason.DELETED.value, 1), else_=0)
-    is_staged = sa.exists().where(candidate.c.file_id == history.c.file_id, candidate.c.state == "staged")
+    is_waiting = sa.exists().where(candidate.c.file_id == history.c.file_id, candidate.c.state.in_(["staged", "held"]))
     each = (
         sa.select(sa.func.max(is_removed).label("is_removed"))
         .where(
             history.c.root_id == root_id,
-            history.c.replaced_at >= since,
+            history.c.replaced_at.between(since, until),
             history.c.replaced_because.in_([reason.value for reason in _BY_ITSELF]),
-            ~is_staged,
+            ~is_waiting,
         )
         .group_by(sa.func.coalesce(history.c.file_id, -history.c.id))
         .subquery()

@@ -118,11 +118,20 @@ def never_there(reason: str) -> str:
     return f"{reason}. Nothing of it is recorded or verified"
 
 
-def mass_change(changed: int, removed: int, looked_at: int) -> str:
-    """Say that more changed or went than is usual, so it was not taken over."""
+def mass_change(changed: int, removed: int, looked_at: int, earlier: int) -> str:
+    """
+    Say that more changed or went than is usual, so it was not taken over.
+
+    Args:
+        changed: files that are held back for that.
+        removed: files that are gone and held back.
+        looked_at: files that both are a part of.
+        earlier: files that changed or went in the day before, which were taken over and weighed with these.
+    """
+    within = f", together with {earlier} earlier ones within a day," if earlier else ""
     return (
-        f"{changed} files changed and {removed} are gone, of {looked_at}: too many at once to believe that it was"
-        " meant. Their records are kept as they were"
+        f"{changed} files changed and {removed} are gone, of {looked_at}: too many at once{within} to believe that it"
+        " was meant. Their records are kept as they were"
     )
 
 

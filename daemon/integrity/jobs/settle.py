@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from integrity.catalog.candidates import CandidateRecord
     from integrity.catalog.connect import Connection
     from integrity.jobs.context import RootRun
+    from integrity.model import Finding
 
 DAY_S = 86_400
 _PAGE = 500
@@ -68,16 +69,25 @@ def _is_wave(connection: Connection, run: RootRun, own: Wave) -> bool:
     """
     if not own.changed + own.removed:
         return False
-    changed, removed = candidates.count_recent_changes(connection, run.root.id, run.started_at - DAY_S)
+    changed, removed = _count_earlier(connection, run, run.started_at)
     looked_at = max(own.looked_at, run.root.file_count)
     of_the_day = Wave(own.changed + changed, own.removed + removed, looked_at)
     return own.is_mass_change(run.settings) or of_the_day.is_mass_change(run.settings)
 
 
+def _count_earlier(connection: Connection, run: RootRun, at: int) -> tuple[int, int]:
+    """Count what changed and went in the day before, and was taken over; a time ahead of the clock is of no day."""
+    return candidates.count_recent_changes(connection, run.root.id, at - DAY_S, run.now())
+
+
 def _is_held(connection: Connection, run: RootRun) -> bool:
     """Say whether an earlier mass change still waits for a person."""
+    return _find_wave(connection, run) is not None
+
+
+def _find_wave(connection: Connection, run: RootRun) -> Finding | None:
     found = findings.find_findings(connection, root_id=run.root.id)
-    return any(finding.kind is FindingKind.MASS_CHANGE for finding in found)
+    return next((finding for finding in found if finding.kind is FindingKind.MASS_CHANGE), None)
 
 
 def _tell_held(run: RootRun) -> None:
@@ -88,7 +98,11 @@ def _tell_held(run: RootRun) -> None:
             _end_wave(run, connection)
         elif any(candidates.has_held(connection, run.root.id, part) for part in run.parts):
             looked_at = max(run.looked_at, run.root.file_count)
-            text = messages.mass_change(changed, removed, looked_at)
+            wave = _find_wave(connection, run)
+            # What was weighed with the first of it stays a part of it, however many days it waits for a person.
+            began_at = run.started_at if wave is None else min(wave.opened_at, run.started_at)
+            earlier = sum(_count_earlier(connection, run, began_at))
+            text = messages.mass_change(changed, removed, looked_at, earlier)
             run.open_finding(connection, FindingKind.MASS_CHANGE, text)
 
 
