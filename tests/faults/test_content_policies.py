@@ -149,7 +149,7 @@ INSTEAD = ["a symbolic link", "a dangling link", "a folder", "a FIFO"]
 @pytest.mark.parametrize("what", INSTEAD)
 @pytest.mark.parametrize("job", ["scan", "scrub"])
 def test_file_of_an_archive_replaced_by_something_else(archive: Path, integrity: Box, job: str, what: str) -> None:
-    """A link, folder or FIFO under a file's name is not the file: it is missing, until a person agrees or it is back."""
+    """A link, folder or FIFO under its name is not the file: it is missing, until a person agrees or it is back."""
     data = os.urandom(9_000)
     put(archive / "file", data)
     put(archive / "same", os.urandom(9_000))

@@ -107,6 +107,12 @@ class Composer:
         sections = [Section("", (describe_channel(state),))]
         return self._compose(AlertKind.CHANNEL, f"alerts by {one_line(state.name)} fail", sections, [], now)
 
+    def catalog_trouble(self, trouble: str, now: int) -> Message:
+        """Tell that nothing can be recorded, findings included."""
+        head = "the service can't record what it finds, so nothing is verified, and no finding is told, until it can:"
+        entry = Entry(f"{head} {one_line(trouble)}", command="integrity status")
+        return self._compose(AlertKind.INCIDENT, "the catalog can't be written", [Section("", (entry,))], [], now)
+
     def test(self, now: int) -> Message:
         """Write a message that tells nothing."""
         entry = Entry("This is a test: somebody called `integrity alert test`. All that it says is that alerts arrive.")

@@ -128,6 +128,7 @@ class Daemon:
             self._open_catalog,
             lambda: self._config,
             lambda: self._heart.beat("mailman"),
+            lambda: self._trouble,
             hostname=hostname,
             clock=clock,
         )

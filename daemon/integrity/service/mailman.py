@@ -11,6 +11,7 @@ from integrity.alerts.channels import make_channels
 from integrity.alerts.delivery import Delivery
 from integrity.catalog.connect import Catalog
 from integrity.errors import AppError
+from integrity.service.outcry import Outcry
 
 if TYPE_CHECKING:
     from integrity.config import Config
@@ -28,6 +29,7 @@ class Mailman:
         open_catalog: opens the catalog for this thread alone.
         config: gives the present configuration.
         beat: takes signs of life.
+        trouble: says what is wrong with the catalog, if anything.
         hostname: what mails call this machine.
         clock: seconds UTC.
     """
@@ -37,6 +39,7 @@ class Mailman:
         open_catalog: Callable[[], Catalog],
         config: Callable[[], Config],
         beat: Callable[[], None],
+        trouble: Callable[[], str],
         *,
         hostname: str,
         clock: Callable[[], float],
@@ -44,6 +47,8 @@ class Mailman:
         self._open_catalog = open_catalog
         self._config = config
         self._beat = beat
+        self._trouble = trouble
+        self._outcry = Outcry(hostname, clock)
         self._hostname = hostname
         self._clock = clock
         self._catalog: Catalog | None = None
@@ -86,6 +91,7 @@ class Mailman:
     def _make_round(self) -> float:
         """Deliver what is due; return how long nothing will be."""
         try:
+            self._outcry.look(self._trouble(), lambda: make_channels(self._config(), hostname=self._hostname))
             return min(self._find_delivery().tick(), LONGEST_WAIT_S)
         except AppError as error:
             _log.error("delivery_failed: %s", error)  # nothing is lost: it waits in the catalog
