@@ -1,8 +1,9 @@
 """
 Recorded files that a walk did not meet: moved, gone, or only out of sight (R5, R8).
 
-Only a file whose folder was listed to its end, that nothing excludes, that no mount covers and that lstat does not find,
-or finds to be a link, a folder or a pipe by now, is gone. Everything else is counted for what it is, and its record stays.
+A file is gone only if its folder was listed to its end, nothing excludes it, no mount covers it, and lstat does not find
+it, or finds a link, a folder or a pipe under its name by now. Everything else is counted for what it is, and its record
+stays.
 """
 
 from __future__ import annotations
