@@ -127,6 +127,7 @@ def test_folder_that_was_never_recorded(root: Path, copy: Path, integrity: Box) 
         (["{root}", "--with", "{copy}", "--read", "--read-percent", "5"], "exclude each other"),
         (["{root}", "--with", "{copy}", "--read-percent", "0"], "read-percent"),
         (["{root}", "--with", "{copy}", "--read-percent", "101"], "read-percent"),
+        (["{root}", "--with", "{copy}", "--read-percent", "nan"], "read-percent"),
         (["{root}", "--with", "{copy}", "--endpoint", "http://localhost"], "an endpoint is for copies at s3://"),
         (["{root}", "--with", "{copy}", "--rate", "0"], "rate"),
         (["{root}", "--with", "{copy}", "--jobs", "0"], "jobs"),

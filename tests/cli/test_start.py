@@ -162,6 +162,8 @@ def test_global_option_behind_the_command_is_explained(integrity: Box) -> None:
     [
         ["scrub", "--due", "--new"],
         ["scrub", "--percent", "0"],
+        ["scrub", "--percent", "nan"],
+        ["scrub", "--percent", "inf"],
         ["scrub", "--rate", "fast"],
         ["scrub", "--older-than", "3"],
         ["scan", "--jobs", "0"],
@@ -174,6 +176,9 @@ def test_global_option_behind_the_command_is_explained(integrity: Box) -> None:
         ["root", "rebind", "x"],
         ["--color", "pink", "status"],
         ["--catalog", "mysql://x/y", "status"],
+        ["--catalog", "", "status"],
+        ["--catalog", "sqlite:///", "status"],
+        ["--catalog", "/usr", "scan", "/usr"],
         ["--config", "/nonexistent.toml", "status"],
     ],
 )
@@ -184,6 +189,24 @@ def test_wrong_usage_is_2_and_changes_nothing(words: list[str], integrity: Box) 
     assert done.stdout == ""
     assert all(line.startswith("integrity: ") for line in done.stderr.splitlines())
     assert not integrity.catalog.exists()
+
+
+def test_folder_in_the_place_of_the_catalog_is_named_as_one(integrity: Box) -> None:
+    """Nothing is said of disks that fail, nor of permissions."""
+    done = integrity.run("--catalog", "/usr", "status", expect=2)
+
+    assert (
+        done.stderr
+        == "integrity: /usr: is a folder, and the catalog is a file: name one in it, such as /usr/catalog.db\n"
+    )
+
+
+def test_json_and_the_line_for_monitoring_exclude_each_other(integrity: Box) -> None:
+    """With --json there is nothing but objects on stdout: an error, no line of a plug-in."""
+    done = integrity.run("--json", "status", "--nagios", expect=2)
+
+    assert ["error"] == [one["type"] for one in done.objects]
+    assert "exclude each other" in done.stderr
 
 
 def test_error_is_an_object_with_json(integrity: Box) -> None:

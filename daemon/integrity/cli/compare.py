@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from integrity.cli.params import DURATION, PATH, SIZE
+from integrity.cli.params import DURATION, PATH, PERCENT, SIZE
 from integrity.cli.running import real_path, run_job
 from integrity.cli.session import Session
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--read", is_flag=True, help="Have all bytes read back, also where the copy states digests.")
 @click.option(
     "--read-percent",
-    type=click.FloatRange(0, 100, min_open=True),
+    type=PERCENT,
     metavar="P",
     help="Have P % of the bytes read back, those first that were not read for longest.",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import datetime
 
@@ -41,6 +42,18 @@ class _Duration(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+class _Percent(click.FloatRange):
+    """A share of something: more than nothing, and not more than all of it."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 100, min_open=True)
+
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Parse it; ``nan`` is a number to Python, and neither below nor above any other."""
+        percent = super().convert(value, param, ctx)
+        return self.fail(f"{value} is not a number.", param, ctx) if math.isnan(percent) else percent
+
+
 class _Moment(click.ParamType[int]):
     """A date, or how far from now; in seconds UTC."""
 
@@ -66,5 +79,6 @@ class _Moment(click.ParamType[int]):
 
 SIZE = _Size()
 DURATION = _Duration()
+PERCENT = _Percent()
 PAST = _Moment(is_future=False)
 FUTURE = _Moment(is_future=True)

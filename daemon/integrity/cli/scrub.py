@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from integrity.cli.params import DURATION, PATH, SIZE
+from integrity.cli.params import DURATION, PATH, PERCENT, SIZE
 from integrity.cli.running import do_request, real_path
 from integrity.cli.session import Session
 
@@ -15,7 +15,7 @@ from integrity.cli.session import Session
 @click.option("--due", is_flag=True, help="Only what the promise (verify_every) asks for now.")
 @click.option("--new", is_flag=True, help="Only what was recorded and never re-read.")
 @click.option("--older-than", "older_than_s", type=DURATION, help="Only what was last verified longer ago, as in 10d.")
-@click.option("--percent", type=click.FloatRange(0, 100, min_open=True), metavar="P", help="At most P % of the bytes.")
+@click.option("--percent", type=PERCENT, metavar="P", help="At most P % of the bytes.")
 @click.option("--time-limit", "time_limit_s", type=DURATION, help="Stop after this time, as in 5h.")
 @click.option("--byte-limit", type=SIZE, help="Stop after this much, as in 500G.")
 @click.option("--rate", type=SIZE, help="Read at most this much a second, as in 50M.")

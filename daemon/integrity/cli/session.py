@@ -41,17 +41,19 @@ class Session:
 
     @property
     def catalog_path(self) -> bytes:
-        """Name the catalog's file."""
-        place = self.catalog_option
-        if place is None:
-            return self.config.catalog
-        scheme, found, rest = place.partition(b"://")
-        if found and scheme != b"sqlite":
-            raise ConfigError(f"{show_path(place)}: only a path, or sqlite:///PATH, can be used as the catalog")
-        path = os.path.abspath(rest.removeprefix(b"/") if found else place)
-        return b"/" + path.lstrip(
-            b"/"
-        )  # POSIX lets two slashes at the beginning stand; SQLite sees a host name in them
+        """
+        Name the catalog's file.
+
+        Raises:
+            ConfigError: the name can't be that of a catalog.
+        """
+        path = self.config.catalog if self.catalog_option is None else _parse_place(self.catalog_option)
+        if os.path.isdir(path):
+            raise ConfigError(
+                f"{show_path(path)}: is a folder, and the catalog is a file: name one in it, such as"
+                f" {show_path(os.path.join(path, b'catalog.db'))}"
+            )
+        return path
 
     def fail(self, text: str, exit_code: int) -> int:
         """Say why the command ends, and return the exit code."""
@@ -118,6 +120,18 @@ class Session:
     def _warn(self, catalog: Catalog) -> None:
         for warning in catalog.warnings:
             self.output.warn(warning)
+
+
+def _parse_place(place: bytes) -> bytes:
+    """Make an absolute path of what ``--catalog`` says."""
+    scheme, found, rest = place.partition(b"://")
+    if found and scheme != b"sqlite":
+        raise ConfigError(f"{show_path(place)}: only a path, or sqlite:///PATH, can be used as the catalog")
+    name = rest.removeprefix(b"/") if found else place
+    if not name:
+        raise ConfigError("--catalog: the path of the catalog is empty; name its file, or leave the option out")
+    # POSIX lets two slashes at the beginning stand; SQLite sees a host name in them.
+    return b"/" + os.path.abspath(name).lstrip(b"/")
 
 
 def _is_missing(path: bytes) -> bool:

@@ -41,6 +41,8 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool) -> int:
 
     Without PATH: all roots. Exits as if all that is open had been met now.
     """
+    if nagios and session.output.is_json:
+        raise click.UsageError("--json and --nagios exclude each other: each says what is printed")
     if not nagios:
         return _print_status(_find(session, paths), find_live(session), session.output)
     try:
