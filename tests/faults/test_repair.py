@@ -334,13 +334,16 @@ def test_file_that_is_written_right_after_the_exchange(integrity: Box, tmp_path:
     assert (["silent_rewrite"] if is_mtime_kept else []) == [one["kind"] for one in scrubbed.of_type("finding")]
 
 
-def test_what_is_saved_right_before_the_exchange_is_not_discarded(integrity: Box, tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", [(), ("--discard",)])
+def test_what_is_saved_right_before_the_exchange_is_kept(
+    integrity: Box, tmp_path: Path, option: tuple[str, ...]
+) -> None:
     """It is in the damaged file, which is kept then though it was to be removed; that is said."""
     data, root = blocks(2), tmp_path / "root"
     prepare(integrity, root, tmp_path / "copy", {"a": data})
     damage(root / "a", 9)
     integrity.run("scrub", root, expect=1)
-    command = make_command("--json", "repair", root / "a", "--from", tmp_path / "copy", "--apply", "--discard")
+    command = make_command("--json", "repair", root / "a", "--from", tmp_path / "copy", "--apply", *option)
     delay = ["-e", "trace=fsync", "-e", "inject=fsync:delay_enter=500ms"]
     strace = ["strace", "-f", "-qq", "-o", "/dev/null", *delay]
     with subprocess.Popen([*strace, *command], env=integrity.environment, stdout=subprocess.PIPE) as process:

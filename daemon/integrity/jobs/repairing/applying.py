@@ -184,6 +184,16 @@ class Application:
                 f"{show_path(place.path)}: the new file was meddled with; nothing was changed, try again"
             )
 
+    def _verify_in_place(self) -> str:
+        """Verify the new file once more; say why the damaged one is kept, if it is."""
+        try:
+            self._maker.verify(self._plan.path, self._plan)
+        except ReadInterrupted:
+            return "the damaged file is kept, for this was interrupted before the new one was verified again"
+        except RepairFailed as error:
+            return f"the damaged file is kept, for the new one could not be verified in its place: {error}"
+        return ""
+
     def _say_written(self, kept: bytes) -> str:
         """
         Say that the damaged file was written to until it was out of the way; empty if it is what was judged.
@@ -198,7 +208,7 @@ class Application:
         if seen[:4] == renamed[:4] and not is_open:
             return ""
         what = "a program has it open for writing" if is_open else f"{describe_move(renamed, seen)} since it was judged"
-        return f"the damaged file is kept, for {what}: look at what was written to it before you remove it"
+        return f"the damaged file must not be removed unseen: {what}, so look at what was written to it"
 
     def _is_being_written(self, path: bytes) -> bool:
         try:
@@ -248,18 +258,12 @@ class Application:
             placer = Placer(folders, run.capability)
             if len(repair.places) > 1:
                 placer.take_away(repair.places[1:], "kept")  # one name is enough to keep it
-            if kept is not None and self._discards:
-                try:
-                    self._maker.verify(plan.path, plan)
-                except ReadInterrupted:
-                    message = "the damaged file is kept, for this was interrupted before the new one was verified again"
-                except RepairFailed as error:
-                    message = f"the damaged file is kept, for the new one could not be verified in its place: {error}"
-                else:
-                    message = self._say_written(first.beside(first.kept))
-                    if not message:
-                        placer.take_away((first,), "kept")
-                        kept = None
+            if kept is not None:
+                doubt = self._verify_in_place() if self._discards else ""
+                message = doubt or self._say_written(first.beside(first.kept))
+                if self._discards and not message:
+                    placer.take_away((first,), "kept")
+                    kept = None
         recorded = record_repaired(run, repair, verified, how)
         run.note_over(recorded.ended)
         if recorded.moved:
