@@ -253,6 +253,21 @@ def test_file_that_is_gone_from_an_archive(integrity: Box, tmp_path: Path) -> No
     integrity.run("findings", expect=0)
 
 
+def test_folder_that_is_gone_is_taken_from_a_copy_of_it(integrity: Box, tmp_path: Path) -> None:
+    """A path that was never compared is a copy of what is named with it, as of a folder that is there."""
+    root = tmp_path / "root"
+    integrity.configure(f'{CONFIG}[[root]]\npath = "{root}"\npolicy = "archive"\n')
+    make(integrity, tmp_path)
+    (root / "sub/c").unlink()
+    (root / "sub").rmdir()
+    integrity.run("scan", root, expect=1)
+
+    integrity.run("repair", root / "sub", "--from", tmp_path / "copy/sub", "--apply", expect=0)
+
+    assert b"whole" == (root / "sub/c").read_bytes()
+    integrity.run("findings", expect=0)
+
+
 def test_record_that_is_damaged_proves_nothing(integrity: Box, root: Path, tmp_path: Path) -> None:
     """Without a baseline that can be relied on nothing is put back."""
     tamper(integrity, "UPDATE file SET md5 = zeroblob(16) WHERE name = ?", (b"a b",))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from integrity.catalog.copies import CopyRecord, find_copies
+from integrity.catalog.files import page_files
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.copies.opening import open_copy
 from integrity.copies.protocol import Interruptible
@@ -93,7 +94,7 @@ def find_source(
     shown = open_copy(url).shown
     base = _find_base(known, roots, shown, paths)
     if base is None:
-        base = _choose_base(roots, [root.path for root in config.roots], text, paths)
+        base = _choose_base(catalog, roots, [root.path for root in config.roots], text, paths)
     source = Source(shown, url, base)
     _refuse_overlap(source)
     return source
@@ -174,9 +175,11 @@ def _find_base(
     return None
 
 
-def _choose_base(roots: Sequence[RootRecord], configured: Sequence[bytes], text: str, paths: Sequence[bytes]) -> bytes:
+def _choose_base(
+    catalog: Catalog, roots: Sequence[RootRecord], configured: Sequence[bytes], text: str, paths: Sequence[bytes]
+) -> bytes:
     if len(paths) == 1:
-        return _folder_of(roots, paths[0])
+        return _folder_of(catalog, roots, paths[0])
     all_roots = list(dict.fromkeys([*(root.path for root in roots), *configured]))
     if not paths and len(all_roots) == 1:
         return all_roots[0]
@@ -185,14 +188,22 @@ def _choose_base(roots: Sequence[RootRecord], configured: Sequence[bytes], text:
     raise ConfigError(f"{text}: name the one folder that it is a copy of: integrity compare FOLDER --with {text}")
 
 
-def _folder_of(roots: Sequence[RootRecord], path: bytes) -> bytes:
-    """Take a folder as it is; a file stands for the root that it lies in."""
+def _folder_of(catalog: Catalog, roots: Sequence[RootRecord], path: bytes) -> bytes:
+    """Take a folder as it is, also one that is gone; a file stands for the root that it lies in."""
     if os.path.isdir(path):
         return path
     for root in roots:
         if is_inside(path, root.path.rstrip(b"/")):
-            return root.path
+            is_folder = not os.path.lexists(path) and _is_recorded_folder(catalog, root, path)
+            return path if is_folder else root.path
     return path  # finding the targets will say what is wrong with it
+
+
+def _is_recorded_folder(catalog: Catalog, root: RootRecord, path: bytes) -> bool:
+    prefix = path[len(root.path.rstrip(b"/")) + 1 :]
+    with catalog.read() as connection:
+        found = page_files(connection, root.id, prefix=prefix, limit=1)
+    return any(below != prefix for _, below, _ in found)
 
 
 def _refuse_overlap(source: Source) -> None:
