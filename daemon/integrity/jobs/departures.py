@@ -1,9 +1,9 @@
 """
 Recorded files that a walk did not meet: moved, gone, or only out of sight (R5, R8).
 
-A file is gone only if its folder was listed to its end, nothing excludes it, no mount covers it, and lstat does not find
-it, or finds a link, a folder or a pipe under its name by now. Everything else is counted for what it is, and its record
-stays.
+A file is gone only if its folder was listed to its end, nothing excludes it, no mount covers it, and lstat does not
+find it, or finds a link, a folder or a pipe under its name by now. Everything else is counted for what it is, and its
+record stays.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from integrity.catalog import candidates, files, findings, roots
 from integrity.catalog.files import FileRecord
 from integrity.jobs import messages
 from integrity.jobs.absence import describe_instead, is_gone
+from integrity.jobs.overmounts import find_overmounts
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.targets import is_inside
 from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally
@@ -73,6 +74,8 @@ class Departures:
     def _account_unmet(self) -> int:
         if self._run.is_whole and len(self._seen) == self._count_rows():
             return 0
+        # A walk that began below a mount did not meet it, and finds nothing there, or another tree.
+        self._covered += find_overmounts(self._run)
         unmet = 0
         gone: array[int] = array("q")
         for file_id, path in iterate_files(self._run):
