@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from support.bitrot import rot
 from support.cli import Box, Completed, JsonObject
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
 from support.mounts import bound, hidden, other_disk, shut_down, unmounted, vanish
 from support.planted import plant
 from support.programs import sh
-from support.results import kinds, tallies
+from support.results import kinds, met, notes, tallies
 from support.running import Running
 from support.shapes import put
 from support.stored import baselines, count_rows
@@ -404,3 +405,35 @@ def test_named_part_on_another_file_system_is_not_covered(integrity: Box, tmp_pa
         integrity.configure(f'[[root]]\npath = "{root}"\ncross_mounts = true\n')
         assert {"new": 1} == tallies(integrity.run("--json", "scan", root / "sub", expect=0))
     integrity.run("findings", expect=0)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("has_other_tree", [True, False])
+@pytest.mark.parametrize("policy", ["mutable", "archive"])
+def test_named_part_below_a_mount_is_hidden_and_not_gone(
+    data: Path, integrity: Box, policy: str, has_other_tree: bool
+) -> None:
+    """Neither scan nor scrub of what lies below a mount concludes anything: records and findings stay as they are."""
+    (data / "mnt" / "sub").mkdir(parents=True)
+    for name in ("u1", "u2"):
+        put(data / "mnt" / "sub" / name, os.urandom(9000))
+    put(data / "other", b"other")
+    integrity.configure(f'[[root]]\npath = "{data}"\npolicy = "{policy}"\n')
+    integrity.run("scrub", expect=0)
+    rot(data / "mnt" / "sub" / "u1", 10)
+    assert ["rot"] == kinds(integrity.run("--json", "scrub", expect=1))
+    with hidden(data / "mnt"):
+        if has_other_tree:
+            (data / "mnt" / "sub").mkdir()
+            put(data / "mnt" / "sub" / "u1", b"of another tree")
+        for path, count in ((data / "mnt" / "sub", 2), (data / "mnt" / "sub" / "u1", 1)):
+            scan = integrity.run("--json", "scan", path, expect=3)
+            assert ([], {"skipped": count}) == (scan.findings, tallies(scan))
+            for words in (["scrub"], ["scrub", "--no-scan"]):
+                scrub = integrity.run("--json", *words, path, expect=3)
+                assert ([], {"skipped": count}) == (scrub.findings, tallies(scrub)), words
+        whole = integrity.run("--json", "scrub", "--no-scan", data, expect=0)
+        assert {"skipped": 2, "verified": 1} == tallies(whole)
+        assert [str(data / "mnt")] == notes(whole, "skipped")
+    assert {"damaged": 1, "not_due": 2} == tallies(integrity.run("--json", "scan", expect=0))
+    assert [("rot", str(data / "mnt" / "sub" / "u1"))] == met(integrity.run("--json", "scrub", expect=1))

@@ -16,6 +16,7 @@ from integrity.jobs.runner import scan, scan_hints
 from integrity.jobs.scan import ScanOptions
 from integrity.model import FindingKind, Policy
 from support.jobs import Told, open_context, tally
+from support.mounts import hidden
 from support.planted import age, plant, plant_path
 from support.shapes import put
 
@@ -121,3 +122,11 @@ def test_archive_says_what_is_missing(tmp_path: Path, root: Path) -> None:
         os.utime(plant_path(root, 8), ns=(times.st_atime_ns, times.st_mtime_ns))
         look(context, root, "d1/8.txt")
         assert "is back" in [note.message for note in told.notes]
+
+
+@pytest.mark.root
+def test_names_below_a_mount_are_hidden_and_not_gone(context: Context, root: Path) -> None:
+    """Events that tell of names over which something is mounted by now prove nothing."""
+    with hidden(root / "d3"):
+        assert {"skipped": 1} == tally(look(context, root, "d3/3.txt"))
+    assert {"not_due": COUNT} == tally(scan(context, [os.fsencode(root)], ScanOptions()))

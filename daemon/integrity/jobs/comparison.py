@@ -146,7 +146,8 @@ class Comparison:
         """Tell a person who named it that a part lies on another file system, which is not covered."""
         run = self._run
         self._departures.was_skipped(Skip(part, SkipReason.MOUNT, True))
-        run.count_unrecorded(Tally.SKIPPED)
+        if not self._is_known(part):
+            run.count_unrecorded(Tally.SKIPPED)
         run.is_incomplete = True
         run.note(NoteKind.WARNING, part, messages.other_mount())
 

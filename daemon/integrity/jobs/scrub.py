@@ -31,11 +31,14 @@ from integrity.jobs.contents import compare_blocks, prefix_probe
 from integrity.jobs.hardlinks import HardLinks
 from integrity.jobs.idset import IdSet
 from integrity.jobs.limit import Limit
+from integrity.jobs.overmounts import find_overmounts
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.replaced import Replaced
+from integrity.jobs.report import NoteKind
 from integrity.jobs.scan import BETWEEN_TRIES_S, TRIES, Scanner, ScanOptions
 from integrity.jobs.settle import settle
-from integrity.model import FindingKind, Policy, Tally
+from integrity.jobs.targets import is_inside
+from integrity.model import FindingKind, Policy, SkipReason, Tally
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
@@ -113,6 +116,7 @@ class Scrubber:
         self._done_files = 0
         self._parts_read: dict[bytes, int] = {}  # of large files under way, counted already
         self._unsound = IdSet()  # large files of which what is recorded of a part is damaged
+        self._overmounts: set[bytes] = set()  # that were told of
         self._bytes_before = 0  # what earlier readings of this run have read
         self._summary = WorkSummary(0, 0)
 
@@ -183,16 +187,29 @@ class Scrubber:
                 yield self._task(record)
 
     def _usable(self, records: Iterable[FileRecord]) -> list[FileRecord]:
-        """Leave out what the scan has answered for, and what can't be relied on."""
+        """Leave out what the scan has answered for, what is out of sight, and what can't be relied on."""
+        overmounts = find_overmounts(self._run)  # for each page anew: a scrub may take days
         usable: list[FileRecord] = []
         for record in records:
             if record.id in self._assessor.answered:
                 continue
-            if record.is_sealed:
+            overmount = next((point for point in overmounts if is_inside(record.path, point)), None)
+            if overmount is not None:
+                self._hidden(record, overmount)
+            elif record.is_sealed:
                 usable.append(record)
             else:
                 self._assessor.catalog_damaged(record)
         return usable
+
+    def _hidden(self, record: FileRecord, overmount: bytes) -> None:
+        """Count a file that a mount hides; the mount is told once, and is a failure if it hides what was named."""
+        run = self._run
+        self._assessor.count(record.id, Tally.SKIPPED)
+        run.is_incomplete |= is_inside(run.prefix, overmount)
+        if overmount not in self._overmounts:
+            self._overmounts.add(overmount)
+            run.note(NoteKind.SKIPPED, overmount, f"left out: {SkipReason.MOUNT.value}")
 
     def _in_disk_order(self, records: list[FileRecord]) -> list[FileRecord]:
         """Put a page into the order of a rotational disk; by inode it is already (R4)."""
