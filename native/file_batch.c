@@ -34,7 +34,7 @@ size_t file_batch_fill(file_batch_reader read_one, const void *context, const fi
             break;
         memset(record, 0, sizeof *record);
         outcome = read_one(context, path, limit_bytes, arena + used, arena_bytes - used, record);
-        if (outcome == FILE_BATCH_NO_ROOM && used != 0)
+        if (outcome == FILE_BATCH_LATER && used != 0)
             break;
         record->status = outcome == FILE_BATCH_TAKEN ? FILE_BATCH_READ : FILE_BATCH_NOT_MINE;
         record->offset = used;

@@ -38,9 +38,9 @@ typedef struct {
 } file_batch_paths;
 
 /* What a reader made of a file. */
-#define FILE_BATCH_TAKEN 0     /* it was read */
-#define FILE_BATCH_NO_ROOM 1   /* it needs more room than there is left */
-#define FILE_BATCH_LEAVE (-1)  /* it is the caller's */
+#define FILE_BATCH_TAKEN 0    /* it was read */
+#define FILE_BATCH_LATER 1    /* there is no room or time left for it in this batch */
+#define FILE_BATCH_LEAVE (-1) /* it is the caller's */
 
 /*
  * Read one file of at most ${limit_bytes} into ${to}, of which ${room_bytes} are left, and fill in its record, all zeros

@@ -28,7 +28,7 @@ static int load(const void *context, const char *path, uint64_t limit_bytes, uin
     if (record->size_bytes > limit_bytes)
         return FILE_BATCH_LEAVE;
     if (record->size_bytes >= room_bytes)
-        return FILE_BATCH_NO_ROOM;
+        return FILE_BATCH_LATER;
     fd = open(path, OPEN_FLAGS);
     if (fd < 0)
         return FILE_BATCH_LEAVE;

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Spelled out, because the headers of the machine that builds may be older than the kernel that runs. */
@@ -31,6 +32,7 @@
 #define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
 #define STAT_BLOCK_BYTES 512U
 #define WINDOW_PAGES 256U
+#define MOST_NS 1000000000 /* a disk that needs seconds for a file is left to a reader that can be interrupted */
 #define MOST_SECONDS 9223372035 /* about the year 2262: so many fit into 64 bits of nanoseconds, both ways */
 
 struct open_terms { /* struct open_how of openat2(2) */
@@ -193,7 +195,16 @@ static size_t find_direct_unit(int fd)
 struct terms {
     int root_fd;
     int from_disk;
+    int64_t until_ns; /* on the monotonic clock: when no more is begun */
 };
+
+static int64_t read_clock(void)
+{
+    struct timespec now = {0, 0};
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return in_ns(&now);
+}
 
 /*
  * One stat tells two things: the path still leads to the file that was read, and this has not changed. Should a folder
@@ -236,7 +247,7 @@ static int read_open(const struct terms *terms, int fd, const char *path, uint64
     if (write_back(fd, &pages) != 0 || fstat(fd, &before) != 0 || !is_plain(&before, limit_bytes))
         return FILE_BATCH_LEAVE;
     if (round_up((size_t)before.st_size, unit) > room_bytes)
-        return FILE_BATCH_NO_ROOM;
+        return FILE_BATCH_LATER;
     if (read_content(terms, fd, &before, &pages, unit, to) != 0 || !is_still(terms, path, &before))
         return FILE_BATCH_LEAVE;
     record->size_bytes = (uint64_t)before.st_size;
@@ -253,6 +264,8 @@ static int read_one(const void *context, const char *path, uint64_t limit_bytes,
     int result;
     int fd;
 
+    if (terms->from_disk && read_clock() > terms->until_ns)
+        return FILE_BATCH_LATER;
     /* The kernel would resolve ".." as long as it stays beneath the root; the reader refuses it, and says so. */
     if (strstr(path, "..") != NULL)
         return FILE_BATCH_LEAVE;
@@ -268,7 +281,7 @@ static int read_one(const void *context, const char *path, uint64_t limit_bytes,
 size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
                          size_t arena_bytes, file_batch_record *records)
 {
-    const struct terms terms = {root_fd, 0};
+    const struct terms terms = {root_fd, 0, 0};
 
     return file_batch_fill(read_one, &terms, paths, limit_bytes, FILE_BATCH_CACHE_LINE, arena, arena_bytes, records);
 }
@@ -276,7 +289,7 @@ size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t li
 size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
                               size_t arena_bytes, file_batch_record *records)
 {
-    const struct terms terms = {root_fd, 1};
+    const struct terms terms = {root_fd, 1, read_clock() + MOST_NS};
 
     return file_batch_fill(read_one, &terms, paths, limit_bytes, FILE_BATCH_PAGE, arena, arena_bytes, records);
 }

@@ -26,7 +26,8 @@ size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t li
  *
  * Instead of lying in memory a file must be one for which the kernel vouches that O_DIRECT is what it says
  * (STATX_DIOALIGN), and its folders may be looked up on the disk. What is in memory of it stays there, and is not looked
- * at. Whether there is a cache elsewhere, below the file system, is for the caller to know.
+ * at. Whether there is a cache elsewhere, below the file system, is for the caller to know. After a second no further
+ * file is begun, so that whoever is to stop need not wait for a slow disk.
  */
 size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
                               size_t arena_bytes, file_batch_record *records);

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from support.cli import Box, Completed
 from support.faultfs import FaultFS, Rule
+from support.flakydisk import FlakyDisk
 from support.planted import age, plant
 from support.results import kinds, tallies
 from support.running import Running
@@ -40,6 +42,26 @@ def interrupt(
             running.signal(number)
         faulty.clear(rule)
         return running.finish()
+
+
+def test_slow_disk_holds_up_nobody_who_wants_to_end(integrity: Box) -> None:
+    """Of a disk that takes long for each small file, only what is being read is waited for, not the whole batch."""
+    with FlakyDisk("ext4") as disk:
+        root = plant(disk.folder / "root", COUNT, size_bytes=3000)
+        age(*root.rglob("*.txt"))
+        integrity.run("scan", root, expect=0)
+        disk.add(Rule("read", delay_s=1.0))
+        with Running(integrity, "--json", "scrub", root) as running:
+            wait_until(lambda: len(disk.get_fired()) > 3, "some readings")
+            began = time.monotonic()
+            running.signal(signal.SIGTERM)
+            done = running.finish()
+            took_s = time.monotonic() - began
+    assert 130 == done.code
+    assert took_s < COUNT / 3
+    found = tallies(done)
+    assert 0 < found["verified"] < COUNT
+    assert COUNT == found["verified"] + found["not_due"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

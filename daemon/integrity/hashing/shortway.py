@@ -8,11 +8,27 @@ this module fails with ImportError where the extension cannot be loaded.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from integrity.files.batch import BatchFile, BatchReader
 from integrity.hashing.digests import digest_others, digest_probe, digest_whole
 from integrity.hashing.tasks import Done, Task
 from integrity.model import ReadHow, Reading
+
+
+class Answered(NamedTuple):
+    """
+    What came of some tasks, each list in their order.
+
+    Attributes:
+        done: the answers.
+        left: tasks for the long way.
+        rest: tasks that are still to be asked for, the last ones.
+    """
+
+    done: list[Done]
+    left: list[Task]
+    rest: Sequence[Task]
 
 
 class ShortWay:
@@ -27,36 +43,26 @@ class ShortWay:
         self._reader = reader
         self.waits_for_disk = reader.how is not ReadHow.CACHE_POSSIBLE
 
-    def answer(
-        self, tasks: Sequence[Task], arena: memoryview, all_read: Callable[[], None] = lambda: None
-    ) -> tuple[list[Done], list[Task]]:
+    def answer(self, tasks: Sequence[Task], arena: memoryview, all_read: Callable[[], None] = lambda: None) -> Answered:
         """
-        Answer what can be answered in this way.
+        Answer what can be answered in this way, until the arena is full or the disk has taken long.
 
         Args:
-            tasks: of files that are not large, as far as known.
+            tasks: of files that are not large, as far as known; at least one.
             arena: writable, begins with a page; used again and again.
             all_read: called once all of them are read, but perhaps not digested yet; not if some are left.
-
-        Returns:
-            The answers, and the tasks that are left for the long way; both in the order of the tasks.
         """
         limit_bytes = min(len(arena), min(task.block_size_bytes for task in tasks))
         paths = [task.path for task in tasks]
         wants_md5 = any(task.want.md5 for task in tasks)
         wants_crc = any(task.want.crc64nvme for task in tasks)
-        done: list[Done] = []
-        left: list[Task] = []
-        position = 0
-        while position < len(tasks):
-            files = self._reader.read(paths[position:], limit_bytes, arena, md5=wants_md5, crc64nvme=wants_crc)
-            read = list(zip(tasks[position:], files, strict=False))
-            position += len(files)
-            left += [task for task, file in read if file is None]
-            if position == len(tasks) and not left:
-                all_read()
-            done += [self._digest(task, file) for task, file in read if file is not None]
-        return done, left
+        files = self._reader.read(paths, limit_bytes, arena, md5=wants_md5, crc64nvme=wants_crc)
+        read = list(zip(tasks, files, strict=False))
+        left = [task for task, file in read if file is None]
+        rest = tasks[len(files) :]
+        if not left and not rest:
+            all_read()
+        return Answered([self._digest(task, file) for task, file in read if file is not None], left, rest)
 
     def _digest(self, task: Task, file: BatchFile) -> Done:
         """Digest a file of which some digests are known already."""

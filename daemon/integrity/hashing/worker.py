@@ -7,6 +7,7 @@ file that it met. Leaves to ``todo`` who takes what, and to the engine watching 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -93,16 +94,20 @@ class Worker:
     def _answer_by_the_batch(self, short_way: ShortWay, tasks: list[Task]) -> list[Task]:
         """Answer what can be answered the short way; return the rest."""
         first = tasks[0]  # a large one stands alone
-        is_large = first.size_bytes > min(first.block_size_bytes, BUFFER_BYTES)
-        if is_large or self._shared.find_obstacle(first) is not None:
+        if first.size_bytes > min(first.block_size_bytes, BUFFER_BYTES):
             return tasks
         arena = self._buffers.acquire()
         self._buffers.release()  # nothing in it is needed when the next file is read
-        with self.ledger.busy():
-            done, left = short_way.answer(tasks, arena, self._pass_on)
-        self.ledger.add_many(done, left)
-        self.ledger.bytes_done += sum(one.reading.bytes_read for one in done)
-        return left
+        left: list[Task] = []
+        rest: Sequence[Task] = tasks
+        while rest and self._shared.find_obstacle(rest[0]) is None:
+            with self.ledger.busy():
+                answered = short_way.answer(rest, arena, _go_on if left else self._pass_on)
+            left += answered.left
+            rest = answered.rest
+            self.ledger.add_many(answered.done, [*left, *rest])
+            self.ledger.bytes_done += sum(one.reading.bytes_read for one in answered.done)
+        return [*left, *rest]
 
     def _pass_on(self) -> None:
         """Let the next one read while this thread digests."""
@@ -179,6 +184,10 @@ class Worker:
         if native_status().is_native:
             return [pool.submit(hasher.feed, segment)]
         return [pool.submit(hasher.chain, segment), pool.submit(hasher.cut_blocks, segment)]
+
+
+def _go_on() -> None:
+    """Keep the turn: some files are still to be read."""
 
 
 def _await(futures: list[Future[None]]) -> None:
