@@ -27,6 +27,7 @@ from support.loopfs import LoopFS
 from support.planted import age, plant, plant_path
 from support.preload import Shims
 from support.privileges import let_in, run_as_nobody
+from support.rclonemount import mounted_by_rclone
 from support.results import get_number, notes
 from support.running import Running
 from support.shapes import put, put_sparse
@@ -347,6 +348,37 @@ def test_folder_without_permission(root: Path, copy: Path, nobodys_box: Box) -> 
     assert {"copy_unreadable": names(1) | in_d3} == said(done, root)
 
 
+@pytest.mark.root
+def test_copy_without_permission(root: Path, copy: Path, nobodys_box: Box) -> None:
+    """Another day nobody may enter it: nothing was mistyped; that is exit 3 and a finding, as for a disk that is gone."""
+    let_in(root)
+    let_in(copy)
+    assert 0 == run_as_nobody(nobodys_box, "compare", str(root), "--with", str(copy)).code
+    copy.chmod(0)
+    done = run_as_nobody(nobodys_box, "--json", "compare", str(root), "--with", str(copy))
+    copy.chmod(0o755)
+    assert 3 == done.code, done.stderr
+    assert {"copy_unreadable": {""}} == said(done, root)
+    assert "Permission denied" in str(done.findings[0]["message"])
+
+
+@pytest.mark.root
+def test_file_system_that_folds_names(root: Path, copy: Path, integrity: Box, tmp_path: Path) -> None:
+    """What is there under another spelling is not comparable, and why is said, whatever is asked for."""
+    for number in (1, 2):
+        plant_path(copy, number).rename(plant_path(copy, number).with_suffix(".TXT"))
+    (copy / "d3").rename(copy / "D3")
+    folding = tmp_path / "folding"
+    folding.mkdir()
+    with mounted_by_rclone(copy, folding, "--vfs-case-insensitive"):
+        in_d3 = [str(path.relative_to(root)) for path in (root / "d3").iterdir()]
+        done = compare(integrity, root, "--with", folding, expect=3)
+        assert {*names(1, 2), *in_d3} == said(done, root)["copy_not_comparable"] - {""}
+        assert "under another spelling" in done.stdout
+        for part in (plant_path(root, 1), root / "d3"):
+            assert {"skipped", "not_comparable"} == set(counts(compare(integrity, part, "--with", folding, expect=3)))
+
+
 @pytest.mark.parametrize("place", ["itself", "inside", "above", "link"])
 def test_copy_that_is_no_other_place(root: Path, integrity: Box, tmp_path: Path, place: str) -> None:
     """The root itself, a folder in it, one above it, or a link to it is refused: exit 2, nothing recorded."""
@@ -413,6 +445,31 @@ def test_leftovers_below_an_unmounted_disk(root: Path, integrity: Box) -> None:
         shutil.rmtree(disk.folder / "d1")
         disk.mount()
         assert {"verified": COUNT} == counts(compare(integrity, root, "--with", disk.folder, expect=0))
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("has_leftover", [False, True])
+def test_part_of_an_unmounted_copy(root: Path, integrity: Box, has_leftover: bool) -> None:
+    """A comparison of one file or folder does not take a mount point for the copy, and forgets nothing."""
+    with LoopFS("ext4") as disk:
+        copy = back_up(root, disk.folder / "copy")
+        put(plant_path(copy, 1), b"other")
+        compare(integrity, root, "--with", copy, expect=1)
+        disk.umount()
+        if has_leftover:
+            copy.mkdir()
+            put(copy / "note.txt", b"what is no copy")
+        for part in (plant_path(root, 1), plant_path(root, 2), root / "d3"):
+            done = compare(integrity, part, "--with", copy, expect=3)
+            assert {"copy_unreadable": {""}} == said(done, root)
+        kinds = sorted(str(one["kind"]) for one in integrity.json("findings", expect=1))
+        assert ["copy_differs", "copy_unreadable"] == kinds
+        assert "its bytes were last read back" in integrity.run("explain", plant_path(root, 2)).stdout
+        if has_leftover:
+            shutil.rmtree(copy)
+        disk.mount()
+        plant_path(copy, 2).unlink()
+        assert {"missing": 1} == counts(compare(integrity, plant_path(root, 2), "--with", copy, expect=1))
 
 
 @pytest.mark.root
@@ -547,6 +604,18 @@ def test_twenty_runs_of_five_percent_read_everything(root: Path, copy: Path, int
             ((read,),) = query(integrity, "SELECT count(read_at) FROM copy_file")
             assert turn * COUNT // 20 <= int(str(read)), turn
     assert COUNT == read
+
+
+def test_share_ends_no_finding_about_the_others(integrity: Box, tmp_path: Path) -> None:
+    """More files differ than have findings of their own: what counts the others stays until they are in order."""
+    root = plant(tmp_path / "root", 1100, size_bytes=100)
+    age(*root.rglob("*.txt"))
+    copy = back_up(root, tmp_path / "copy")
+    for number in range(1100):
+        plant_path(copy, number).write_bytes(b"%100d" % number)
+    compare(integrity, root, "--with", copy, expect=1)
+    compare(integrity, root, "--with", copy, "--read-percent", "5", expect=1)
+    assert "" in {str(one["path"])[len(str(root)) :] for one in integrity.json("findings", expect=1)}
 
 
 def test_missing_files_are_told_by_a_share_as_well(root: Path, copy: Path, integrity: Box) -> None:

@@ -124,6 +124,18 @@ def test_names_that_begin_elsewhere(root: Path, integrity: Box, tmp_path: Path, 
     assert {"verified": COUNT + 2} == counts(compare(integrity, root, "--with", manifest, expect=0))
 
 
+def test_names_that_are_all_refused_prove_nothing(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """Of a backup somewhere else, with absolute names: nothing is missing, whether the list was good before or not."""
+    manifest = tmp_path / "sums"
+    lines = {name: hashlib.md5((root / name).read_bytes()).hexdigest() for name in list_names(root)}
+    for _ in range(2):
+        manifest.write_text("".join(f"{digest}  /mnt/backup/{name}\n" for name, digest in lines.items()))
+        done = compare(integrity, root, "--with", manifest, expect=3)
+        assert set() == set(said(done, root)) - {"copy_unreadable"}
+        manifest.write_text("".join(f"{digest}  {name}\n" for name, digest in lines.items()))
+        compare(integrity, root, "--with", manifest, expect=0)
+
+
 def test_odd_names_as_md5sum_escapes_them(integrity: Box, tmp_path: Path) -> None:
     """Line feeds, backslashes and bytes that are no UTF-8 come back from the manifest as they were."""
     root = os.fsencode(tmp_path / "root")

@@ -12,6 +12,7 @@ import pytest
 
 from support import AnyPath
 from support.cli import Box, Completed
+from support.comparing import steps
 from support.machine import need_programs
 from support.planted import plant
 from support.repairs import damage
@@ -111,7 +112,16 @@ def test_encrypted_remote_is_compared_by_its_bytes_only(pair: Pair) -> None:
     assert {"skipped": 20} == tallies(done)
     assert "--read" in messages(done)
 
+    assert ["--read"] == [step.split()[-1] for step in steps(done, "copy_not_comparable")]
+    assert 3 == pair.integrity.run("findings").code  # never counted as good, by no command
+    assert 3 == pair.integrity.run("status").code
+
     assert {"verified": 20} == tallies(pair.compare("secret:", "--read", expect=0))
+    pair.integrity.run("findings", expect=0)
+    pair.compare("secret:", expect=3)  # which tells nothing, and takes nothing away of what is known
+    shown = pair.integrity.run("explain", sorted(pair.root.rglob("*.txt"))[0]).stdout
+    assert "is what is recorded" in shown
+    assert "its bytes were last read back" in shown
     (stored, *_) = (path for path in pair.copy.rglob("*") if path.is_file())
     data = bytearray(stored.read_bytes())
     data[500] ^= 1

@@ -366,6 +366,16 @@ def test_bit_that_flips_in_the_store_is_found_by_reading_only(integrity: Box, ve
     assert (0, 2) == (read.summary["files_published"], read.summary["files_read"])
     assert {"large", "small"} == {key.removeprefix("backup/") for key in versitygw.find_reads(pair.bucket)}
 
+    # What bytes told is asked of bytes again: of that file alone, until they are right.
+    again = pair.compare(expect=1)
+    assert {"large": "copy_differs"} == kinds_by_name(again)
+    assert (1, 1) == (again.summary["files_published"], again.summary["files_read"])
+    pair.put("large")
+    mended = pair.compare(expect=0)
+    assert (1, 1) == (mended.summary["files_published"], mended.summary["files_read"])
+    integrity.run("findings", expect=0)
+    assert 2 == pair.compare(expect=0).summary["files_published"]
+
 
 def test_some_percent_read_is_all_in_the_end(integrity: Box, versitygw: S3Box, tmp_path: Path) -> None:
     """What was not read for longest is read first; the others are compared by what is stated of them."""

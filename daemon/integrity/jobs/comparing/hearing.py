@@ -10,6 +10,7 @@ That the size is the same is no evidence; that it differs is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from integrity.catalog.copylist import CompareRow
@@ -108,6 +109,8 @@ class Hearing:
             self._take(row, self._hear_absence(self._listing.place(record.path)))
         elif listed.is_contradictory:
             self._take(row, cannot(messages.listed_twice()))
+        elif self._is_part_folded:
+            self._take(row, cannot(messages.spelling()))
         elif self._is_chosen(row):
             return not self._ask_remote(row)
         elif row.was_found_bad:
@@ -133,6 +136,15 @@ class Hearing:
             return row.listed is not None and row.listed.size_bytes not in (None, size)
         self._to_read_bytes -= size
         return True
+
+    @cached_property
+    def _is_part_folded(self) -> bool:
+        """Say whether the part that was listed was found under another spelling than its own."""
+        part = self._listing.part
+        try:
+            return self._spelling is not None and part != b"" and not self._spelling.is_exact(part)
+        except OSError:
+            return False  # it was listed a moment ago: reading its files tells what is the matter
 
     def _hear_absence(self, place: bytes) -> Voice:
         trouble = self._listing.find_trouble(place)

@@ -64,7 +64,7 @@ class CopyListing:
         run = self._run
         with run.catalog.transaction() as connection:
             kept = Listing(connection, run.root.id)
-        found = self._entries(self.place(run.prefix) if len(run.prefix) > len(self._base) else b"")
+        found = self._entries(self.part)
         for entries in _into_portions(found):
             if run.context.stop.is_set():
                 return
@@ -80,22 +80,21 @@ class CopyListing:
     def _refuse_strange(self) -> None:
         """Conclude nothing from what can't be the copy (R5)."""
         run = self._run
-        is_part = len(run.prefix) > len(self._base)
         with run.catalog.read() as connection:
             listed = count_listed(connection)
-            files = count_below(connection, run.root.id, run.prefix if is_part else self._base[:-1])
+            files = count_below(connection, run.root.id, run.prefix if self.part else self._base[:-1])
         if self._is_other and listed * 2 < files:
             raise CopyUnreachable(f"{self._copy.shown}: {messages.strange_and_short(listed, files)}")
         if files and not listed:
-            self._refuse_unknown(is_part=is_part)
-        if self.files and not files and not is_part:
+            self._refuse_unknown()
+        if self.files and not files and not self.part:
             run.is_incomplete = True
             run.note(NoteKind.WARNING, None, messages.nothing_recorded())
 
-    def _refuse_unknown(self, *, is_part: bool) -> None:
+    def _refuse_unknown(self) -> None:
         """Refuse a copy in which nothing has the name of a recorded file; of a part, the whole copy is asked."""
         run, files = self._run, self.files
-        if is_part:
+        if self.part:
             files = 0
             paths = (self._base + found.path for found in self._copy.list() if not isinstance(found, Trouble))
             while some := list(islice(paths, _AT_ONCE)):
@@ -104,6 +103,11 @@ class CopyListing:
                     if is_any_recorded(connection, run.root.id, some):
                         return
         raise CopyUnreachable(f"{self._copy.shown}: {messages.strange(files)}")
+
+    @property
+    def part(self) -> bytes:
+        """Name the part of the copy that is compared, by its path there; empty for all of it."""
+        return self.place(self._run.prefix)
 
     def place(self, path: bytes) -> bytes:
         """Make the path in the copy of a path in the root; empty for the copy's top."""
