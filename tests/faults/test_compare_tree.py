@@ -350,7 +350,7 @@ def test_folder_without_permission(root: Path, copy: Path, nobodys_box: Box) -> 
 
 @pytest.mark.root
 def test_copy_without_permission(root: Path, copy: Path, nobodys_box: Box) -> None:
-    """Another day nobody may enter it: nothing was mistyped; that is exit 3 and a finding, as for a disk that is gone."""
+    """Another day nobody may enter it: nothing was mistyped; it is exit 3 and a finding, as for a disk that is gone."""
     let_in(root)
     let_in(copy)
     assert 0 == run_as_nobody(nobodys_box, "compare", str(root), "--with", str(copy)).code

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from support import AnyPath
 from support.machine import need_programs
 from support.waiting import wait_until
 
@@ -16,7 +17,7 @@ from support.waiting import wait_until
 def mounted_by_rclone(source: Path, mount_point: Path, *options: str) -> Iterator[None]:
     """Mount ``source`` read-only as long as the block runs; needs root."""
     need_programs("rclone", "fusermount3")
-    command = ["rclone", "mount", "--config", os.devnull, "--read-only", *options, source, mount_point]
+    command: list[AnyPath] = ["rclone", "mount", "--config", os.devnull, "--read-only", *options, source, mount_point]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL) as rclone:
         try:
             wait_until(lambda: os.path.ismount(mount_point), "rclone's mount")
