@@ -21,10 +21,10 @@ import pytest
 
 from integrity.errors import ReadInterrupted, Unreadable, Vanished
 from integrity.files.buffers import Buffers
-from integrity.files.direct import direct_alignment
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import Reader, ReadMode
 from integrity.files.residency import drop_clean_pages, page_bytes, resident_bytes
+from integrity.files.statx import direct_alignment
 from integrity.hashing.digests import Want, recording
 from integrity.hashing.ledger import Delivery
 from integrity.hashing.shared import SIDE_BY_SIDE, Batch, Shared

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import Box
+from support.cli import Box, Completed
 from support.faultfs import FaultFS, Rule
 from support.planted import age
 from support.results import get_number, kinds, tallies
@@ -48,15 +48,15 @@ def write(path: Path) -> None:
     age(path)
 
 
-def stop_within(faulty: FaultFS, integrity: Box, root: Path, copy: Path, number: signal.Signals) -> int:
-    """Stop a comparison behind 130 MiB of the copy; return its exit code."""
+def stop_within(faulty: FaultFS, integrity: Box, root: Path, copy: Path, number: signal.Signals) -> Completed:
+    """Stop a comparison behind 130 MiB of the copy."""
     rule = faulty.add(Rule("read", path="/large.img", offset=130 * MIB, length=MIB, is_hung=True))
     seen = len(faulty.get_fired())
-    with Running(integrity, "compare", root, "--with", copy) as running:
+    with Running(integrity, "--json", "compare", root, "--with", copy) as running:
         wait_until(lambda: len(faulty.get_fired()) > seen, "the place to hang", timeout_s=30)
         running.signal(number)
         faulty.clear(rule)
-        return running.finish().code
+        return running.finish()
 
 
 @pytest.mark.root
@@ -65,7 +65,10 @@ def test_comparison_goes_on_where_it_stopped(
     faulty: FaultFS, integrity: Box, root: Path, copy: Path, number: signal.Signals
 ) -> None:
     """After Ctrl-C or a kill the next comparison reads the rest of the copy only, and nothing is left of the first."""
-    stop_within(faulty, integrity, root, copy, number)
+    stopped = stop_within(faulty, integrity, root, copy, number)
+    if number is signal.SIGINT:
+        assert 130 == stopped.code
+        assert 64 * MIB <= get_number(stopped.summary, "bytes_read") <= SIZE  # a part that was read counts
     result = integrity.run("--json", "compare", root, "--with", copy, expect=0)
     assert {"verified": 1} == tallies(result)
     assert 0 < get_number(result.summary, "bytes_read") <= SIZE - 64 * MIB

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from integrity.files.batch import BatchFile, BatchReader
-from integrity.files.direct import direct_alignment
 from integrity.files.read import Reader, ReadMode
 from integrity.files.residency import drop_clean_pages, page_bytes, resident_bytes
+from integrity.files.statx import direct_alignment
 from integrity.jobs.pacing.pace import Throttle
 from integrity.jobs.stop import Stop
 from integrity.model import Witness

@@ -1,14 +1,13 @@
 """
 Ask whether and how a file can be read past the page cache.
 
-STATX_DIOALIGN (Linux 6.1) vouches for O_DIRECT: with journalled data, encryption or inline data the file system says 0
+STATX_DIOALIGN (``statx``) vouches for O_DIRECT: with journalled data, encryption or inline data the file system says 0
 there, while opening with O_DIRECT succeeds all the same and reads through the cache. Where it says nothing (btrfs,
 older kernels), callers can't be sure and drop clean pages first.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
@@ -16,39 +15,12 @@ import struct
 
 USUAL_ALIGNMENT_BYTES = 4096  # where the kernel doesn't say: no less than any logical block in use
 
-_AT_EMPTY_PATH = 0x1000
-_STATX_DIOALIGN = 0x2000
-_STATX_WORDS = 64  # struct statx is 256 bytes
-_MASK_WORD = 0  # stx_mask
-_DIO_OFFSET_ALIGN_WORD = 39  # stx_dio_offset_align at byte 156; stx_dio_mem_align before it never exceeds a page
-
 _FS_IOC_FIEMAP = 0xC020660B
 _FIEMAP_HEADER = struct.Struct("=QQLLLL")
 _FIEMAP_EXTENT = struct.Struct("=QQQ16xL12x")
 _EXTENTS_AT_ONCE = 256
 _EXTENT_LAST = 0x1
 _EXTENT_ENCODED_OR_INLINE = 0x8 | 0x200
-
-_StatxBuffer = ctypes.c_uint32 * _STATX_WORDS
-_statx = ctypes.CDLL(None, use_errno=True).statx
-_statx.restype = ctypes.c_int
-_statx.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p)
-
-
-def direct_alignment(fd: int) -> int | None:
-    """
-    Return what offsets and lengths of O_DIRECT must be multiples of.
-
-    Returns:
-        Bytes; 0 when this file has no O_DIRECT; None when the kernel doesn't say.
-    """
-    buffer = _StatxBuffer()
-    if _statx(fd, b"", _AT_EMPTY_PATH, _STATX_DIOALIGN, buffer) < 0:
-        code = ctypes.get_errno()
-        if code in (errno.ENOSYS, errno.EPERM):  # container filters
-            return None
-        raise OSError(code, os.strerror(code))
-    return int(buffer[_DIO_OFFSET_ALIGN_WORD]) if buffer[_MASK_WORD] & _STATX_DIOALIGN else None
 
 
 def set_direct(fd: int, is_direct: bool) -> bool:

@@ -23,15 +23,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from integrity.files.badsectors import BAD_MEDIUM, add_range, cut, describe_failure
-from integrity.files.direct import (
-    USUAL_ALIGNMENT_BYTES,
-    direct_alignment,
-    has_encoded_extents,
-    sector_bytes,
-    set_direct,
-)
+from integrity.files.direct import USUAL_ALIGNMENT_BYTES, has_encoded_extents, sector_bytes, set_direct
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.residency import drop_clean_pages, find_absent, page_bytes, resident_bytes
+from integrity.files.statx import direct_alignment
 from integrity.model import ByteRange, Capability, ReadHow
 
 _PAGES_ARE_ALL = frozenset(

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import files, folders, history
 from integrity.catalog.files import FileRecord, NewFile
 from integrity.errors import show_path
-from integrity.files.birth import find_birth_ns
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
+from integrity.files.statx import find_birth_ns
 from integrity.files.walk import Seen
 from integrity.hashing.digests import recording
 from integrity.hashing.engine import Task

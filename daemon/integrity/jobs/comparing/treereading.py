@@ -27,7 +27,7 @@ from integrity.jobs.comparing.voices import Level, Take, Voice
 from integrity.jobs.contents import Difference, compare_blocks, compare_content
 from integrity.jobs.idset import IdSet
 from integrity.jobs.limit import Limit
-from integrity.model import Reading
+from integrity.model import FileId, Reading
 from integrity.verdict import CopyVote
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class TreeReading:
         self._hearing = hearing
         self._take = take
         self._bad: dict[bytes, list[int]] = {}  # of large files under way
-        self._parts_read = IdSet()
+        self._parts_read: dict[FileId, int] = {}  # bytes of large files under way, counted already
         self._unsound = IdSet()  # files of which what is recorded of a part is damaged
         device = find_device(copy.root_fd)
         self._engine = run.engine_of(copy.reader(run.pace), device, copy.budget, stop=limit)
@@ -111,6 +111,9 @@ class TreeReading:
     def _take_part(self, row: CompareRow, part: Partial) -> None:
         """Compare the next part of a large file, and remember at once how far it was read."""
         run, record, path = self._run, row.record, part.task.path
+        size = part.offset - part.first_block * part.task.block_size_bytes
+        run.counts.bytes_read += size
+        self._parts_read[record.id] = self._parts_read.get(record.id, 0) + size
         if part.first_block == 0:  # from the beginning: what was kept before is void
             self._bad[path] = []
         with run.catalog.read() as connection:
@@ -124,10 +127,11 @@ class TreeReading:
         with run.writing() as connection:
             reading = CopyReading(record.id, record.version, part.witness, part.offset, tuple(known))
             copyreadings.save_reading(connection, sealer, self._copy_id, reading)
-        self._parts_read.add(record.id)
 
     def _take_whole(self, row: CompareRow, done: Done) -> None:
         record = row.record
+        counted_bytes = self._parts_read.pop(record.id, 0)
+        self._run.counts.bytes_read -= counted_bytes  # whoever takes the whole counts all of it
         bad_before = tuple(self._bad.pop(done.task.path, ())) if done.first_block else ()
         with self._run.catalog.read() as connection:
             found = compare_content(connection, self._run.catalog.sealer, record, done.reading, done.first_block)
@@ -139,7 +143,7 @@ class TreeReading:
             self._run.counts.bytes_read += done.reading.bytes_read
             self._take(row, Voice(CopyVote.NOT_COMPARABLE, reason=messages.is_itself()))
             return
-        if done.task.resume is not None or record.id in self._parts_read:
+        if done.task.resume is not None or counted_bytes:
             with self._run.writing() as connection:
                 copyreadings.drop_reading(connection, self._copy_id, record.id)
         self._hearing.read_back.take_reading(row, done.reading, found)
