@@ -46,6 +46,7 @@ _PHRASES: dict[FindingKind, Phrase] = {
     Kind.COPY_MISSING: Phrase("file missing", "files missing"),
     Kind.COPY_STALE: Phrase("file out of date", "files out of date"),
     Kind.COPY_UNREADABLE: Phrase("file unreadable", "files unreadable"),
+    Kind.COPY_NOT_COMPARABLE: Phrase("file not comparable", "files not comparable"),
     Kind.OVERDUE: Phrase("verification overdue", "verifications overdue"),
     Kind.WATCH_BLIND: Phrase("watcher blind", "watchers blind"),
     Kind.UNSTABLE: Phrase("file never at rest", "files never at rest"),
@@ -55,6 +56,7 @@ _OTHER = Phrase("finding", "findings")
 _MORE = Phrase("more of them", "more of them")
 _OF_WHOLE_COPIES = {
     Kind.COPY_UNREADABLE: Phrase("can't be read", "can't be read"),
+    Kind.COPY_NOT_COMPARABLE: Phrase("files could not be compared", "files could not be compared"),
     Kind.OVERDUE: Phrase("comparison overdue", "comparisons overdue"),
     # So many files that only the first ones have findings of their own.
     Kind.COPY_DIFFERS: _MORE,
