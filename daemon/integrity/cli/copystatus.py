@@ -78,7 +78,8 @@ def _describe_comparisons(one: CopyStatus, output: Output) -> str:
         late = f"{waits.overdue:,} of {count(waits.files, 'file')} not{promise}"
         return f"{output.style('OVERDUE', 'yellow')}: {late}; {last}"
     if waits.compared < waits.files:
-        return f"{waits.compared:,} of {count(waits.files, 'file')}, the others not yet, or not since they changed; {last}"
+        some = f"{waits.compared:,} of {count(waits.files, 'file')}"
+        return f"{some}, the others not yet, or not since they changed; {last}"
     since = "" if waits.waits_since is None else f", the longest ago {local_time(waits.waits_since)}"
     return f"all of {count(waits.files, 'file')}{promise}{since}"
 
