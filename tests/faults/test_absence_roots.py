@@ -11,6 +11,7 @@ import pytest
 
 from support.bitrot import rot
 from support.cli import Box, Completed, JsonObject
+from support.comparing import back_up
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
 from support.mounts import bound, hidden, other_disk, shut_down, unmounted, vanish
@@ -101,6 +102,24 @@ def test_emptied_root_is_suspended_until_released(tmp_path: Path, integrity: Box
     assert {"missing": 20} == tallies(released, without="skipped")
     assert 0 == count_rows(integrity)
     integrity.run("scan", root, expect=0)
+
+
+def test_archive_whose_files_are_all_gone_comes_back_from_its_copy(tmp_path: Path, integrity: Box) -> None:
+    """Once a person said that it is empty, each file is missing, and the command that is told brings it back."""
+    root = plant(tmp_path / "root", 3)
+    copy = back_up(root, tmp_path / "copy")
+    integrity.configure(f'[[root]]\npath = "{root}"\npolicy = "archive"\n')
+    integrity.run("compare", root, "--with", copy, expect=0)
+    for entry in list(root.iterdir()):
+        shutil.rmtree(entry)
+    integrity.run("scan", root, expect=3)
+    integrity.run("root", "release", root, expect=0)
+    missing = integrity.run("--json", "scan", root, expect=1)
+    assert ["missing"] * 3 == kinds(missing)
+
+    for finding in missing.findings:
+        integrity.run("repair", str(finding["path"]), "--from", copy, "--apply", expect=0)
+    assert {"verified": 3} == tallies(integrity.run("--json", "scrub", root, expect=0))
 
 
 def test_configured_root_that_was_never_there_is_told(tmp_path: Path, integrity: Box) -> None:

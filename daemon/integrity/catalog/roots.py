@@ -15,10 +15,10 @@ from integrity.catalog.hot import Hot, snapshot
 from integrity.catalog.imports import drop_imports
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, require_rising, to_records
 from integrity.catalog.seal import SEAL_BYTES, Sealer, xor_seals
-from integrity.catalog.tables import file, folder, root
+from integrity.catalog.tables import file, finding, folder, root
 from integrity.catalog.words import read_word
 from integrity.errors import CatalogError
-from integrity.model import FileId, RootId, RootIdentity, RootState
+from integrity.model import FileId, FindingKind, RootId, RootIdentity, RootState
 
 UNSEEN = RootIdentity("never seen", 0, "", b"")
 """Of a root that is configured and was not there whenever it was looked for: it will be what is found then."""
@@ -44,6 +44,15 @@ _PAGE_OF_RECORDS = Hot(
     "limit",
 )
 
+_IS_MISSING = (
+    finding.c.root_id == root.c.id,
+    finding.c.kind == FindingKind.MISSING.value,
+    finding.c.state != sa.literal_column("'resolved'"),  # spelled as in the partial index, which it selects
+)
+_QUERY = sa.select(
+    root, sa.select(sa.func.count(finding.c.file_id)).where(*_IS_MISSING).scalar_subquery().label("missing_count")
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RootRecord:
@@ -57,6 +66,7 @@ class RootRecord:
     state_reason: str | None
     created_at: int
     file_count: int  # when this record was loaded
+    missing_count: int  # of them: known to be missing then
 
     @property
     def was_seen(self) -> bool:
@@ -103,7 +113,7 @@ def get_root(c: sa.Connection, root_id: RootId) -> RootRecord:
     Raises:
         CatalogError: there is none with this number.
     """
-    row = c.execute(sa.select(root).where(root.c.id == root_id)).one_or_none()
+    row = c.execute(_QUERY.where(root.c.id == root_id)).one_or_none()
     if row is None:
         raise CatalogError(f"root {root_id}: not in the catalog any more; `integrity root list` shows those that are")
     return _to_record(row)
@@ -130,7 +140,7 @@ def has_root(c: sa.Connection, root_id: RootId) -> bool:
 
 def find_roots(c: sa.Connection) -> list[RootRecord]:
     """List all roots, in the order of their paths."""
-    return [_to_record(row) for row in c.execute(sa.select(root).order_by(root.c.path))]
+    return [_to_record(row) for row in c.execute(_QUERY.order_by(root.c.path))]
 
 
 def set_root_state(c: sa.Connection, root_id: RootId, state: RootState, reason: str | None) -> None:
@@ -249,4 +259,5 @@ def _to_record(row: sa.Row[Any]) -> RootRecord:
         state_reason=row.state_reason,
         created_at=row.created_at,
         file_count=row.file_count,
+        missing_count=row.missing_count,
     )

@@ -2,8 +2,8 @@
 Is a root itself (R5)? And did more change in it than is to be believed?
 
 Absence is suspicious: a disk that is not mounted looks like an empty folder, without any error. So before a root's
-files are looked at, the root is recognised by its file system and folder; and before removals and changes are taken
-over, they are weighed together.
+files are looked at, the root is recognised by its file system and folder, and may be empty only if each of its files is
+known to be missing; and before removals and changes are taken over, they are weighed together.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _check(root: RootRecord, root_fd: int, out_of_place: Collection[bytes]) -> N
         )
     if seen.folder_inode != known.folder_inode:
         raise RootSuspended(f"{show_path(root.path)}: another folder is there than the one that was recorded")
-    if root.file_count and _is_empty(root_fd, root.path, out_of_place):
+    if root.file_count > root.missing_count and _is_empty(root_fd, root.path, out_of_place):
         raise RootSuspended(f"{show_path(root.path)}: is empty, where {root.file_count} files are recorded")
 
 
