@@ -20,6 +20,8 @@ from integrity.config import Config
 from integrity.config.definition import ConfiguredCopy, ConfiguredRoot
 from integrity.files.read import UNLIMITED
 from integrity.jobs.copypromise import check_copies
+from integrity.jobs.runner import scan
+from integrity.jobs.scan import ScanOptions
 from integrity.model import Finding
 from integrity.service.comparisons import Comparisons, schedule_name
 from integrity.service.copyset import KeptCopy, find_disks, find_kept_copies
@@ -234,6 +236,18 @@ def test_promise_runs_while_the_disk_is_away(parts: Parts) -> None:
         with open_context(parts.path, parts.config) as context:
             context.clock = parts.clock
             assert kinds == [one.kind.value for one in check_copies(context)]
+
+
+def test_first_comparison_believes_the_copy_that_it_finds(parts: Parts) -> None:
+    """Its promise was written down before it was ever seen: it is no other disk, and may have less than half."""
+    with open_context(parts.path, parts.config) as context:
+        scan(context, [os.fsencode(parts.root)], ScanOptions())
+        check_copies(context)
+    shutil.copytree(parts.root, parts.copy)
+    for path in sorted(parts.copy.rglob("*.txt"))[2:]:
+        path.unlink()
+    parts.want()
+    assert ["copy_missing"] * (COUNT - 2) == [one.kind.value for one in parts.findings()]
 
 
 @pytest.mark.root
