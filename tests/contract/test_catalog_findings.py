@@ -33,6 +33,15 @@ def get(box: CatalogBox, finding: Finding) -> Finding:
         return findings.get_finding(c, finding.id)
 
 
+def hush(box: CatalogBox, finding: Finding, *, is_muted: bool) -> None:
+    """Mute a finding, or acknowledge it."""
+    with box.catalog.transaction() as c:
+        if is_muted:
+            findings.mute(c, [finding.id], NOW + 99)
+        else:
+            findings.acknowledge(c, [finding.id])
+
+
 def test_finding_keeps_all_that_was_said(box: CatalogBox) -> None:
     """What a job found is what a person reads."""
     finding, is_new = say(box, b"d/\xff")
@@ -86,11 +95,7 @@ def test_finding_about_the_root_has_no_path(box: CatalogBox) -> None:
 def test_quiet_finding_speaks_again_when_the_damage_grows(box: CatalogBox, is_muted: bool) -> None:
     """Acknowledging covers what was seen, not what comes after it."""
     finding, _ = say(box)
-    with box.catalog.transaction() as c:
-        if is_muted:
-            findings.mute(c, [finding.id], NOW + 99)
-        else:
-            findings.acknowledge(c, [finding.id])
+    hush(box, finding, is_muted=is_muted)
     state = FindingState.MUTED if is_muted else FindingState.ACKNOWLEDGED
     assert say(box, now=NOW + 2)[0].state is state
     grown, _ = say(box, now=NOW + 3, blocks=(3, 9, 10))
@@ -102,11 +107,7 @@ def test_quiet_finding_speaks_again_when_the_damage_grows(box: CatalogBox, is_mu
 def test_asking_for_silence_is_no_judging(box: CatalogBox, is_muted: bool) -> None:
     """A repair leaves alone what was written after the judging; a person's word about reminders moves that time not."""
     finding, _ = say(box)
-    with box.catalog.transaction() as c:
-        if is_muted:
-            findings.mute(c, [finding.id], NOW + 99)
-        else:
-            findings.acknowledge(c, [finding.id])
+    hush(box, finding, is_muted=is_muted)
 
     assert NOW == get(box, finding).updated_at
 

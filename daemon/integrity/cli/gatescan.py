@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity.cli.console import ConsoleReport
@@ -15,8 +16,8 @@ from integrity.errors import CatalogError, CatalogLocked, show_path
 from integrity.jobs.report import Note, NoteKind, Summary
 from integrity.jobs.runner import make_context
 from integrity.jobs.scan import ScanOptions
-from integrity.model import Finding, Job, Outcome, RunCounts
-from integrity.service.requests import Request, run_request
+from integrity.model import Finding, Job, Outcome
+from integrity.service.requests import Request, interrupted, nothing_done, run_request
 
 if TYPE_CHECKING:
     from integrity.jobs.stop import Stop
@@ -102,23 +103,19 @@ def scan_first(
         CatalogLocked: another job was longer at it.
     """
     if not paths:
-        return _sum_up_nothing(Outcome.INCOMPLETE)
+        nothing = nothing_done(Job.SCAN, int(time.time()))
+        return replace(nothing, outcome=Outcome.INCOMPLETE, is_incomplete=True)
     waiting = _Waiting(session, patience_s)
     while True:
         try:
             return _scan(session, paths, report, stop, lambda: waiting.find_delay(paths))
         except CatalogLocked as error:
             if stop.is_set():
-                return _sum_up_nothing(Outcome.INTERRUPTED)
+                return interrupted(Job.SCAN, int(time.time()))
             if waiting.is_over:
                 raise
             waiting.tell(error)
         stop.wait(_BETWEEN_S)
-
-
-def _sum_up_nothing(outcome: Outcome) -> Summary:
-    now = int(time.time())
-    return Summary(Job.SCAN, now, now, outcome, RunCounts(), 0.0, has_integrity_problem=False, is_incomplete=True)
 
 
 def _scan(

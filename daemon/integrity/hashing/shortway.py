@@ -43,7 +43,7 @@ class ShortWay:
         self._reader = reader
         self.waits_for_disk = reader.how is not ReadHow.CACHE_POSSIBLE
 
-    def answer(self, tasks: Sequence[Task], arena: memoryview, all_read: Callable[[], None] = lambda: None) -> Answered:
+    def answer(self, tasks: Sequence[Task], arena: memoryview, all_read: Callable[[], None]) -> Answered:
         """
         Answer what can be answered in this way, until the arena is full or the disk has taken long.
 
