@@ -51,10 +51,11 @@ ffibuilder.cdef(
         uint8_t md5[16]; uint8_t crc64nvme[8];
     } file_batch_record;
     typedef struct { const char *text; size_t text_bytes; size_t count; } file_batch_paths;
-    size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
-                             size_t arena_bytes, file_batch_record *records);
-    size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
-                                  size_t arena_bytes, file_batch_record *records);
+    size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes,
+                             int64_t recent_since_ns, uint8_t *arena, size_t arena_bytes, file_batch_record *records);
+    size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes,
+                                  int64_t recent_since_ns, uint8_t *arena, size_t arena_bytes,
+                                  file_batch_record *records);
     size_t load_batch_read(const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena, size_t arena_bytes,
                            file_batch_record *records);
     int file_batch_digest(const uint8_t *arena, file_batch_record *records, size_t count);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -195,7 +196,8 @@ static size_t find_direct_unit(int fd)
 struct terms {
     int root_fd;
     int from_disk;
-    int64_t until_ns; /* on the monotonic clock: when no more is begun */
+    int64_t until_ns;        /* on the monotonic clock: when no more is begun */
+    int64_t recent_since_ns; /* on the clock of the stamps: a write that began then may still be under way */
 };
 
 static int64_t read_clock(void)
@@ -215,6 +217,24 @@ static int is_still(const struct terms *terms, const char *path, const struct st
     struct stat after;
 
     return fstatat(terms->root_fd, path, &after, AT_SYMLINK_NOFOLLOW) == 0 && is_same_version(before, &after);
+}
+
+/*
+ * Say whether no program has the file open, or mapped, for writing: only then the kernel grants a read lease, see
+ * F_SETLEASE in fcntl(2). Whoever opens it for writing in this moment waits until the lease is returned; the signal about
+ * that would end this process by default (SIGIO), so it is one that nobody hears.
+ */
+static int has_no_writer(int fd)
+{
+    if (fcntl(fd, F_SETSIG, SIGURG) != 0 || fcntl(fd, F_SETLEASE, F_RDLCK) != 0)
+        return 0;
+    fcntl(fd, F_SETLEASE, F_UNLCK);
+    return 1;
+}
+
+static int is_recent(const struct terms *terms, const struct stat *stat)
+{
+    return in_ns(&stat->st_mtim) >= terms->recent_since_ns || in_ns(&stat->st_ctim) >= terms->recent_since_ns;
 }
 
 static int read_content(const struct terms *terms, int fd, const struct stat *before, const struct pages *pages,
@@ -248,6 +268,8 @@ static int read_open(const struct terms *terms, int fd, const char *path, uint64
         return FILE_BATCH_LEAVE;
     if (round_up((size_t)before.st_size, unit) > room_bytes)
         return FILE_BATCH_LATER;
+    if (is_recent(terms, &before) && !has_no_writer(fd))
+        return FILE_BATCH_LEAVE;
     if (read_content(terms, fd, &before, &pages, unit, to) != 0 || !is_still(terms, path, &before))
         return FILE_BATCH_LEAVE;
     record->size_bytes = (uint64_t)before.st_size;
@@ -278,18 +300,18 @@ static int read_one(const void *context, const char *path, uint64_t limit_bytes,
     return result;
 }
 
-size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
-                         size_t arena_bytes, file_batch_record *records)
+size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, int64_t recent_since_ns,
+                         uint8_t *arena, size_t arena_bytes, file_batch_record *records)
 {
-    const struct terms terms = {root_fd, 0, 0};
+    const struct terms terms = {root_fd, 0, 0, recent_since_ns};
 
     return file_batch_fill(read_one, &terms, paths, limit_bytes, FILE_BATCH_CACHE_LINE, arena, arena_bytes, records);
 }
 
-size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
-                              size_t arena_bytes, file_batch_record *records)
+size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, int64_t recent_since_ns,
+                              uint8_t *arena, size_t arena_bytes, file_batch_record *records)
 {
-    const struct terms terms = {root_fd, 1, read_clock() + MOST_NS};
+    const struct terms terms = {root_fd, 1, read_clock() + MOST_NS, recent_since_ns};
 
     return file_batch_fill(read_one, &terms, paths, limit_bytes, FILE_BATCH_PAGE, arena, arena_bytes, records);
 }

@@ -16,10 +16,11 @@
  * A file is read if: it opens beneath the root without a symbolic link on the way and without its folders having to be
  * looked up on the disk; it is regular, without holes, and all of it is in memory; none of its size, mtime, ctime and
  * inode moves while it is read, neither on the descriptor nor at the path. What is dirty is written back before the
- * first stat; the atime does not move, as far as the system lets us.
+ * first stat; the atime does not move, as far as the system lets us. If its mtime or ctime is ${recent_since_ns} or later,
+ * no program may have it open for writing: a write stamps when it begins, and may be under way long after.
  */
-size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
-                         size_t arena_bytes, file_batch_record *records);
+size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, int64_t recent_since_ns,
+                         uint8_t *arena, size_t arena_bytes, file_batch_record *records);
 
 /*
  * Read files in the same way from the disk, past the page cache, into an arena that begins with a page.
@@ -29,7 +30,7 @@ size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t li
  * at. Whether there is a cache elsewhere, below the file system, is for the caller to know. After a second no further
  * file is begun, so that whoever is to stop need not wait for a slow disk.
  */
-size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena,
-                              size_t arena_bytes, file_batch_record *records);
+size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, int64_t recent_since_ns,
+                              uint8_t *arena, size_t arena_bytes, file_batch_record *records);
 
 #endif

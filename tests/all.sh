@@ -5,8 +5,12 @@ set -eu
 cd "$(dirname "$0")/.."
 exec </dev/null
 
-# What else the environment would bring into the build or the tests.
-unset PYTHONPATH PYTHONHOME VIRTUAL_ENV
+# What else the environment would bring into the build, or into pytest before tests/support/isolation.py clears the rest.
+for name in $(env | sed -n 's/^\(PYTHON[A-Z0-9_]*\|PYTEST_[A-Z0-9_]*\|LC_[A-Z]*\)=.*/\1/p') LANGUAGE VIRTUAL_ENV; do
+	unset "$name"
+done
+export LANG=C.UTF-8
+umask 022
 
 packages="python3-venv python3-dev gcc libc6-dev git util-linux util-linux-extra mount strace fuse3 systemd procps
 e2fsprogs xfsprogs btrfs-progs xxhash b3sum hashdeep openssl rclone openssh-server openssh-client
@@ -58,12 +62,13 @@ if [ -z "$python" ]; then
 fi
 
 # The native build has a folder of its own, so that the one of an editable install for work is left alone.
+# Not editable: the tests' other users may read what this umask wrote, whatever the umask was that the checkout got.
 rm -rf build/test-venv build/test-native
 "$python" -m venv build/test-venv
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 # --group needs pip 25.1
 build/test-venv/bin/python -m pip install --quiet --upgrade pip
-build/test-venv/bin/python -m pip install --quiet --group test --editable . \
+build/test-venv/bin/python -m pip install --quiet --group test . \
 	--config-settings build-dir=build/test-native --config-settings cmake.define.INTEGRITY_WERROR=ON
 
 # More at a time than there are cores: most of the time is spent waiting for the seconds between two readings.

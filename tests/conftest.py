@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from support.cli import Box
 from support.faultfs import FaultFS
 from support.flakydisk import FlakyDisk
+from support.isolation import isolate
 from support.loopfs import LoopFS
-from support.machine import is_privileged, need_programs, need_root
-from support.namespaces import enter_private_mounts
+from support.machine import need_programs, need_root
 from support.preload import Shims
 
 if TYPE_CHECKING:
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave no mounts behind, however the run ends; have the program see signals that nohup and a shell's & ignore."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
-    if is_privileged():
-        enter_private_mounts()
+    """Leave the machine's owner out of the run, and no mounts behind, however it ends."""
+    isolate()
+    settings.register_profile("any machine", deadline=None)  # how long an example takes depends on what else runs here
+    settings.load_profile("any machine")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -82,10 +82,24 @@ class _Lib:
     def crc64_features_in_use(self) -> int: ...
     FILE_BATCH_READ: int
     def stable_batch_read(
-        self, root_fd: int, paths: CData, limit_bytes: int, arena: CData, arena_bytes: int, records: CData
+        self,
+        root_fd: int,
+        paths: CData,
+        limit_bytes: int,
+        recent_since_ns: int,
+        arena: CData,
+        arena_bytes: int,
+        records: CData,
     ) -> int: ...
     def stable_batch_read_disk(
-        self, root_fd: int, paths: CData, limit_bytes: int, arena: CData, arena_bytes: int, records: CData
+        self,
+        root_fd: int,
+        paths: CData,
+        limit_bytes: int,
+        recent_since_ns: int,
+        arena: CData,
+        arena_bytes: int,
+        records: CData,
     ) -> int: ...
     def load_batch_read(
         self, paths: CData, limit_bytes: int, arena: CData, arena_bytes: int, records: CData

@@ -10,6 +10,7 @@ Every message names the path, the operation and the remedy: the command line pri
     │   ├── CatalogMissing
     │   ├── CatalogLocked       another job works on the root
     │   ├── CatalogCorrupt      SQLite or a seal says that the file is damaged
+    │   ├── RecordSuperseded    a file is not recorded as it was judged any more
     │   └── SchemaMismatch      the catalog is of another version
     ├── ReadError               one file could not be read as one stable version
     │   ├── Unreadable          the device or a permission refused
@@ -50,6 +51,10 @@ class CatalogLocked(CatalogError):
 
 class CatalogCorrupt(CatalogError):
     """Say that the catalog's file is damaged."""
+
+
+class RecordSuperseded(CatalogError):
+    """A file's record is not the one that it was judged against any more; the file is to be judged anew."""
 
 
 class SchemaMismatch(CatalogError):

@@ -8,7 +8,7 @@ seconds UTC (``*_at``). Digests are raw bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, NewType
 
@@ -52,7 +52,7 @@ class FindingKind(StrEnum):
     TRANSIENT = "transient"
     CATALOG_DAMAGED = "catalog_damaged"
     CHANGED = "changed"  # in an archive
-    MISSING = "missing"  # from an archive
+    MISSING = "missing"  # from an archive, or from where a root was moved to
     SHRUNK = "shrunk"  # in a growing root: what was there is not there any more
     ROLLED_BACK = "rolled_back"
     MASS_CHANGE = "mass_change"
@@ -123,7 +123,9 @@ class Certainty(StrEnum):
     """How sure a verdict of rot is."""
 
     PROVEN = "proven"  # no write can have happened
-    AFTER_CRASH = "after_crash"  # the machine went down uncleanly since: new content may stand under old times
+    AFTER_CRASH = "after_crash"  # machine or disk may have crashed since: new content may stand under old times
+    INODE_MOVED = "inode_moved"  # another file stands here under the same times, so a rename can't be excluded
+    NO_INODE = "no_inode"  # inode numbers can't be trusted, so a rename can't be excluded
     NO_CTIME = "no_ctime"  # the file system's ctime can't be trusted, so a write can't be excluded
     CTIME_MOVED = "ctime_moved"  # somebody touched the inode since, so a write can't be excluded
 
@@ -179,6 +181,8 @@ class BaselineReason(StrEnum):
     ACCEPTED = "accepted"
     REPAIRED = "repaired"
     MOVED = "moved"
+    INHERITED = "inherited"  # of a known file: a new name of its inode, or a copy of its known damage
+    RESTORED = "restored"  # of a deleted file, under whose name other content came back
     DELETED = "deleted"
     FORGOTTEN = "forgotten"
 
@@ -273,10 +277,11 @@ class Capability:
 class RootIdentity:
     """What a root is recognised by (R5): never a device number, which changes from boot to boot."""
 
-    fs_id: str  # "uuid:..." of the file system, or "type:source" where it has none
+    fs_id: str  # the surest name of the file system; see files/identity.py
     folder_inode: int
     fs_type: str
     mount_point: bytes
+    names: tuple[str, ...] = field(default=(), compare=False)  # all that can be seen now; empty for a recorded one
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,18 @@ Invariants, each proved over the full cross product of evidence:
 
 I1  The same content is intact, whatever else moved.
 I2  Rot is never said of a racy baseline, nor of a file whose mtime and ctime both moved.
-I3  Without a trusted ctime rot is at most ``no_ctime``; after an unclean shutdown at most ``after_crash``.
-I4  A new baseline is taken only for a verdict that somebody's write explains.
-I5  The inode alone never decides; where inodes are not stable it is not even looked at.
+I3  Without a trusted ctime rot is at most ``no_ctime``; after what may have been a crash at most
+    ``after_crash``; under another inode at most ``inode_moved``; where inodes are not stable at most ``no_inode``.
+I4  A new baseline is taken only for a verdict that somebody's write or rename explains.
+I5  The inode alone never excuses; where inodes are not stable it is not even looked at.
 I6  A repair is proposed only from a copy that is what the catalog says, or whose blocks are where the file's are not,
     for a file whose own content is not accounted for by a write that was anybody's right.
 I7  A backup is proposed only of a file that is what the catalog says, or whose new content a write explains.
 I8  What could not be compared is never in order, and neither is a copy that was not found to be good; but for files
     that were deleted on purpose, of which no copy is owed.
+I9  Content that is recorded of another file excuses a mismatch only where a rename can have brought it: under another
+    inode, or, where inodes are not stable, if that other name has it no longer. Under the recorded inode the disk wrote
+    a block to the wrong place.
 """
 
 from __future__ import annotations
@@ -42,6 +46,14 @@ class Shift(StrEnum):
     EQUAL = "equal"
     OLDER = "older"
     NEWER = "newer"
+
+
+class Elsewhere(StrEnum):
+    """Whether the content found in a file is recorded of another file of the root: damage never looks like that."""
+
+    NOWHERE = "nowhere"  # or the content is what a disk without data gives, as zeros
+    RECORDED = "recorded"  # it was moved or copied here, or the disk confused two places
+    LEFT = "left"  # recorded under a name that is gone or has other content by now: it was moved
 
 
 class Verdict(StrEnum):
@@ -87,9 +99,11 @@ class Circumstances:
         policy: of the root.
         is_baseline_racy: the recorded witness was (R1).
         rewrites_in_place: the path matches a pattern of programs that rewrite without touching the mtime.
-        was_unclean: the machine went down uncleanly since the file was last found intact.
+        was_unclean: the machine or the file system may have crashed since the file was last found intact.
         keeps_prefix: in growing roots: the old content is the beginning of the new one.
         was_rotated: in growing roots: the old content stands under another name, this is a new file.
+        is_unverified: what is recorded was never verified by reading the file from the disk, for certain.
+        elsewhere: whether the new content is recorded of another file.
     """
 
     policy: Policy
@@ -98,6 +112,8 @@ class Circumstances:
     was_unclean: bool = False
     keeps_prefix: bool = False
     was_rotated: bool = False
+    is_unverified: bool = False
+    elsewhere: Elsewhere = Elsewhere.NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +127,7 @@ class Judgement:
         because: why the new content becomes the baseline; None when it does not.
         is_structural: size moved though nobody wrote.
         is_odd: the witness contradicts itself (mtime moved under an unmoved ctime, another inode with the same times).
+        may_be_misrecorded: the file may be right and the record wrong from the beginning, taken from bad memory.
     """
 
     verdict: Verdict
@@ -118,6 +135,7 @@ class Judgement:
     because: BaselineReason | None = None
     is_structural: bool = False
     is_odd: bool = False
+    may_be_misrecorded: bool = False
 
 
 def compare_witness(capability: Capability, recorded: Witness, seen: Witness) -> WitnessShift:
@@ -184,19 +202,38 @@ def _judge_without_write(capability: Capability, shift: WitnessShift, circumstan
     excludes_write = shows_writes and shift.is_ctime_equal
     if circumstances.rewrites_in_place and not excludes_write:
         return Judgement(Verdict.CHANGED, because=None if is_archive else BaselineReason.REWRITTEN_IN_PLACE)
+    if _was_moved_here(capability, shift, circumstances.elsewhere):
+        return Judgement(Verdict.CHANGED, because=None if is_archive else BaselineReason.MOVED)
     if not shift.is_ctime_equal:
-        return Judgement(Verdict.SILENT_REWRITE, Certainty.CTIME_MOVED, is_odd=not shift.is_inode_equal)
+        return Judgement(
+            Verdict.SILENT_REWRITE,
+            Certainty.CTIME_MOVED,
+            is_odd=not shift.is_inode_equal,
+            may_be_misrecorded=circumstances.is_unverified,
+        )
     certainty = Certainty.PROVEN
     if not shows_writes:
         certainty = Certainty.NO_CTIME
     elif circumstances.was_unclean:
         certainty = Certainty.AFTER_CRASH
+    elif not capability.has_stable_inodes:
+        certainty = Certainty.NO_INODE
+    elif not shift.is_inode_equal:
+        certainty = Certainty.INODE_MOVED
     return Judgement(
         Verdict.ROT,
         certainty,
         is_structural=not shift.is_size_equal,
         is_odd=shift.mtime is not Shift.EQUAL or not shift.is_inode_equal,
+        may_be_misrecorded=circumstances.is_unverified,
     )
+
+
+def _was_moved_here(capability: Capability, shift: WitnessShift, elsewhere: Elsewhere) -> bool:
+    """Say whether a rename, or a copy that was renamed, explains content that another file is recorded with (I9)."""
+    if capability.has_stable_inodes:
+        return elsewhere is not Elsewhere.NOWHERE and not shift.is_inode_equal
+    return elsewhere is Elsewhere.LEFT
 
 
 _FINDINGS = {
@@ -220,8 +257,10 @@ class Confirmation(StrEnum):
     """What re-reading a mismatch showed (R3)."""
 
     PERSISTENT = "persistent"  # every reading gave the same wrong bytes: they are on the disk
+    ONE_COPY = "one_copy"  # a reading gave the right bytes, another copy of the mirror holds wrong ones
     TRANSIENT = "transient"  # a reading gave the right bytes: memory, cable or controller
     UNSTEADY = "unsteady"  # no two readings agree
+    UNSTABLE = "unstable"  # readings disagree where writes leave no trace: somebody may be writing
     CATALOG_DAMAGED = "catalog_damaged"  # one digest is right and the other wrong: the catalog was
 
 
@@ -233,30 +272,59 @@ class Pair:
     md5: bytes | None
 
 
-def confirm(baseline: Pair, first: Pair, rereads: Sequence[Pair]) -> Confirmation:
+def confirm(
+    baseline: Pair,
+    first: Pair,
+    rereads: Sequence[Pair],
+    *,
+    copies: int = 1,
+    each_copy: Sequence[Pair] = (),
+    shows_writes: bool = True,
+) -> Confirmation:
     """
     Decide what a mismatch was, from readings of the same bytes at different moments.
+
+    A mirror answers each reading from one of its copies. So where there are several, different readings are no sign of
+    failing memory or cables, and a right one does not show that the others are; only reading each copy by itself does.
 
     Args:
         baseline: as recorded; a digest that is None there is not compared. Without any, as when only the size differs,
             no reading can be right.
         first: the reading that did not match.
         rereads: at least one later reading, each with every digest that the baseline has.
+        copies: how many of the data the storage keeps.
+        each_copy: what each of them holds; empty where they could not be read one by one.
+        shows_writes: a write between two readings would have moved a time.
     """
-    for pair in rereads:
-        matches = [
-            recorded == read
-            for recorded, read in ((baseline.xxh3_128, pair.xxh3_128), (baseline.md5, pair.md5))
-            if recorded is not None and read is not None
-        ]
-        if matches and all(matches):
-            return Confirmation.TRANSIENT
-        if any(matches):
-            return Confirmation.CATALOG_DAMAGED
+    found = _confirm(baseline, first, rereads, copies, each_copy)
+    if not shows_writes and found in (Confirmation.TRANSIENT, Confirmation.UNSTEADY):
+        return Confirmation.UNSTABLE
+    return found
+
+
+def _confirm(
+    baseline: Pair, first: Pair, rereads: Sequence[Pair], copies: int, each_copy: Sequence[Pair]
+) -> Confirmation:
+    if any(is_match(baseline, pair) for pair in (*rereads, *each_copy)):
+        is_each_right = bool(each_copy) and all(is_match(baseline, pair) for pair in each_copy)
+        return Confirmation.TRANSIENT if copies == 1 or is_each_right else Confirmation.ONE_COPY
+    if any(any(_match(baseline, pair)) for pair in rereads):
+        return Confirmation.CATALOG_DAMAGED
     readings = {pair.xxh3_128 for pair in (first, *rereads) if pair.xxh3_128 is not None}
     readings_md5 = {pair.md5 for pair in (first, *rereads) if pair.md5 is not None}
-    is_steady = len(readings) <= 1 and len(readings_md5) <= 1
+    is_steady = len(readings) <= copies and len(readings_md5) <= copies
     return Confirmation.PERSISTENT if is_steady else Confirmation.UNSTEADY
+
+
+def is_match(baseline: Pair, read: Pair) -> bool:
+    """Say whether a reading has all that was recorded; with nothing to compare it has not."""
+    found = _match(baseline, read)
+    return bool(found) and all(found)
+
+
+def _match(baseline: Pair, read: Pair) -> list[bool]:
+    pairs = (baseline.xxh3_128, read.xxh3_128), (baseline.md5, read.md5)
+    return [recorded == seen for recorded, seen in pairs if recorded is not None and seen is not None]
 
 
 class CopyVote(StrEnum):
@@ -264,6 +332,7 @@ class CopyVote(StrEnum):
 
     SAME = "same"  # as the catalog
     OLDER = "older"  # as an older baseline that history knows
+    RENAMED = "renamed"  # as the catalog, but under another name, which is not recorded
     DIFFERS = "differs"  # as nothing that was ever recorded
     MISSING = "missing"  # the copy was listed whole, and the file is not there
     UNREADABLE = "unreadable"
@@ -274,7 +343,9 @@ class Outcome(StrEnum):
     """Who is right."""
 
     IN_ORDER = "in_order"
+    RENAMED = "renamed"  # the file is good, and was renamed since the backup
     REPAIRABLE = "repairable"  # the file is bad, the copy is what was recorded
+    RESTORABLE = "restorable"  # the same, but the copy has it under another name, where no program would look
     BOTH_DAMAGED = "both_damaged"  # at different places: what is bad in the file is good in the copy
     COPY_DIFFERS = "copy_differs"  # the copy is bad
     COPY_STALE = "copy_stale"  # the copy is an older version
@@ -364,6 +435,8 @@ def _find_outcome(stand: Stand, vote: CopyVote, *, are_equal: bool, has_good_blo
         return _BESIDE_GOOD[vote]
     if vote is CopyVote.SAME:
         return Outcome.COPY_STALE if stand is Stand.WRITTEN else Outcome.REPAIRABLE
+    if vote is CopyVote.RENAMED:
+        return Outcome.COPY_STALE if stand is Stand.WRITTEN else Outcome.RESTORABLE
     is_same_change = are_equal and stand is not Stand.LOST
     if vote is CopyVote.OLDER:
         return Outcome.MISSED_CHANGE if is_same_change else Outcome.COPY_STALE
@@ -384,6 +457,7 @@ _SILENT = {
 _BESIDE_GOOD = {
     CopyVote.SAME: Outcome.IN_ORDER,
     CopyVote.OLDER: Outcome.COPY_STALE,
+    CopyVote.RENAMED: Outcome.RENAMED,
     CopyVote.DIFFERS: Outcome.COPY_DIFFERS,
 }
 _COPY_FINDINGS = {
@@ -402,6 +476,11 @@ COMPARE = "integrity compare {path} --with {copy}"
 _FROM_OTHER = "integrity repair {path} --from OTHER"
 _STEPS = {
     Outcome.IN_ORDER: ("", None),
+    Outcome.RENAMED: ("", None),
+    Outcome.RESTORABLE: (
+        "the copy has it whole under another name, which `compare` lists: put it back from there, then have it read",
+        "integrity scrub {path}",
+    ),
     Outcome.REPAIRABLE: ("put the good bytes back from the copy", REPAIR_FROM_COPY),
     Outcome.BOTH_DAMAGED: (
         "what is damaged here is good there: put these blocks back, then back the file up again",

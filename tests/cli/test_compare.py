@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from support.bitrot import rot
 from support.cli import Box
 from support.comparing import back_up, compare, counts, said
+from support.loopfs import LoopFS
 from support.planted import plant, plant_path
 from support.shapes import put
 
@@ -79,6 +82,77 @@ def test_what_objects_have(root: Path, copy: Path, integrity: Box) -> None:
     assert str(copy) == finding["copy"]
     command = f"integrity compare {plant_path(root, 2)} --with {copy}"
     assert [{"words": "run the backup again, then compare", "command": command}] == finding["next_steps"]
+
+
+def test_one_place_is_one_copy(root: Path, copy: Path, integrity: Box, tmp_path: Path) -> None:
+    """A configured copy that is named by its path, a link to it or with a slash is that copy: one finding a file."""
+    integrity.run("compare", root, "--with", copy, expect=0)
+    plant_path(copy, 2).unlink()
+    compare(integrity, root, "--with", copy, expect=1)
+    (tmp_path / "link").symlink_to(copy)
+    integrity.configure(f'[[copy]]\nname = "nightly"\nof = "{root}"\nurl = "{tmp_path}/link/"\n')
+    for spelled in ("nightly", copy, f"{copy}/", tmp_path / "link"):
+        (finding,) = compare(integrity, root, "--with", spelled, expect=1).findings
+        assert ("nightly", "copy_missing") == (finding["copy"], finding["kind"])
+
+    (finding,) = integrity.findings("findings", expect=1)
+    assert "nightly" == finding["copy"]
+    copies = integrity.run("--json", "status").of_type("copy")
+    assert ["nightly"] == [one["name"] for one in copies]
+    shutil.copy2(plant_path(root, 2), plant_path(copy, 2))
+    integrity.run("compare", "--with", copy, expect=0)
+    integrity.run("findings", expect=0)
+
+
+def test_files_renamed_since_the_backup_are_in_it(root: Path, copy: Path, integrity: Box) -> None:
+    """A folder that was renamed after the backup is no list of missing files: each is found by its content."""
+    integrity.run("scan", root, expect=0)
+    folder = plant_path(root, 3).parent
+    names = [path.name for path in folder.iterdir() if path.is_file()]
+    folder.rename(root / "renamed")
+
+    done = compare(integrity, root, "--with", copy)
+
+    found = counts(done)
+    assert len(names) == found["renamed"]
+    notes = [one for one in done.of_type("note") if one["kind"] == "moved" and "has it as" in str(one["message"])]
+    assert {str(root / "renamed" / name) for name in names} == {one["path"] for one in notes}
+    assert all("copy_missing" != one["kind"] or str(root / "renamed") not in str(one["path"]) for one in done.findings)
+
+
+def test_damaged_file_that_was_renamed_is_restored_by_hand(ext4: LoopFS, integrity: Box, tmp_path: Path) -> None:
+    """The copy's good content under the old name is named as the way out, and no repair that could not find it."""
+    root = plant(ext4.folder / "root", COUNT, size_bytes=3000)
+    copy = back_up(root, tmp_path / "copy")
+    integrity.run("scan", root, expect=0)
+    damaged = plant_path(root, 2).rename(root / "new name")
+    rot(os.fsencode(damaged))
+    integrity.run("scrub", root, expect=1)
+    done = compare(integrity, root, "--with", copy, expect=1)
+
+    assert 1 == counts(done)["damaged"]
+    (finding,) = [one for one in integrity.findings("findings") if one["kind"] in ("rot", "silent_rewrite")]
+    assert "under another name" in finding["next_steps"][0]["words"]
+
+
+def test_backup_may_be_behind(root: Path, copy: Path, integrity: Box) -> None:
+    """What changed or came since the last backup can't be in it; what is older and not there is a finding."""
+    copy_only = f'[[copy]]\nname = "nightly"\nof = "{root}"\nurl = "{copy}"\n'
+    toml = f'{copy_only}behind = "1d"\n'
+    integrity.configure(toml)
+    integrity.run("scan", root, expect=0)
+    put(plant_path(root, 1), b"edited")
+    put(root / "new", b"new")
+
+    done = compare(integrity, "--with", "nightly", expect=0)
+
+    assert {"verified": COUNT - 1, "not_due": 2, "behind": 2} == counts(done)
+    integrity.configure(copy_only)
+    done = compare(integrity, "--with", "nightly", expect=1)
+    assert {"copy_stale": 1, "copy_missing": 1} == dict(Counter(str(one["kind"]) for one in done.findings))
+    integrity.configure(toml)
+    compare(integrity, "--with", "nightly", expect=0)
+    integrity.run("findings", expect=0)
 
 
 def test_copy_with_a_name(root: Path, copy: Path, integrity: Box) -> None:

@@ -253,8 +253,39 @@ def test_a_wave_of_findings_is_cut_off_and_counted(capsys: pytest.CaptureFixture
     report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
     out = capsys.readouterr().out
 
-    assert "and 800 more; list them all with: integrity findings" in out
+    assert "800 more, not shown here; list them all with: integrity findings" in out
     assert "moved: and 990 more (all of them with -v)" in out
+
+
+def test_gravest_finding_is_last_whatever_came_before(capsys: pytest.CaptureFixture[str]) -> None:
+    """Damage that is found among thousands of files that the copy lacks stays, right above the summary."""
+    report = ConsoleReport(PLAIN, NoProgress())
+    report.finding(make_finding(number=1))
+    for number in range(2, 20_000):
+        missing = make_finding(FindingKind.COPY_MISSING, number, b"d/%d" % number, f"says {number}")
+        report.finding(replace(missing, blocks=(), ranges=(), copy="nightly"))
+    report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
+    out = capsys.readouterr().out
+
+    assert out.rindex("copy_missing") < out.index("rot (proven)") < out.index("scrub: PROBLEMS FOUND")
+    assert "19,799 more, not shown here" in out
+
+
+def test_findings_that_say_the_same_of_a_copy_are_one_entry(capsys: pytest.CaptureFixture[str]) -> None:
+    """A backup that did not run is one paragraph with its folders, not a screen for each file."""
+    report = ConsoleReport(PLAIN, NoProgress())
+    for number in range(1, 41):
+        path = b"italy/%d.jpg" % number if number <= 30 else b"%d.jpg" % number
+        missing = make_finding(FindingKind.COPY_MISSING, number, path, "does not have it")
+        command = f"integrity compare /data/{path.decode()} --with nightly"
+        report.finding(replace(missing, blocks=(), ranges=(), copy="nightly", step="back up", command=command))
+    report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
+    out = capsys.readouterr().out
+
+    assert "40 findings copy_missing in the copy nightly  /data  [findings 1 to 40]" in out
+    assert "in italy (30), . (10)" in out
+    assert "    - integrity compare /data --with nightly\n" in out
+    assert 3 == out.count("such as ")
 
 
 def test_json_report_prints_objects_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:

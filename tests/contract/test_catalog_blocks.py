@@ -31,7 +31,7 @@ def build(parts: list[tuple[bytes, int]], *, has_crc: bool = True) -> Blocks:
     return Blocks(MIB, xxh3_128, xxh3_128[::-1], crc64nvme if has_crc else b"")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(pieces, st.booleans())
 def test_packed_runs_hold_every_block(parts: list[tuple[bytes, int]], has_crc: bool) -> None:
     """Whatever is packed comes out as it was, run by run, each found in exactly one row."""
@@ -51,7 +51,7 @@ def test_packed_runs_hold_every_block(parts: list[tuple[bytes, int]], has_crc: b
     assert sum(row.block_count for row in rows) == len(original)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(pieces, st.lists(st.integers(1, 3000), max_size=6))
 def test_appended_windows_are_what_one_reading_would_be(parts: list[tuple[bytes, int]], cuts: list[int]) -> None:
     """A file read in windows of any length has the digests of one that was read at once (R7)."""

@@ -20,7 +20,7 @@ def stage(
     box: CatalogBox, file_id: FileId, reading: Reading = NEW, state: CandidateState = CandidateState.STAGED
 ) -> CandidateRecord:
     with box.catalog.transaction() as c:
-        candidates.stage_change(c, file_id, reading, "changed", box.run_id, state, BaselineReason.EDITED)
+        candidates.stage_change(c, box.get(file_id), reading, "changed", box.run_id, state, BaselineReason.EDITED)
         found = candidates.get_candidate(c, file_id)
     assert found is not None
     return found
@@ -75,7 +75,7 @@ def test_newer_content_replaces_the_candidate(box: CatalogBox) -> None:
     assert newer.digests == make_digests("newer")
     with box.catalog.transaction() as c:
         assert blocks.load_run(c, box.sealer, file_id, 0, 0) is None
-        candidates.stage_removal(c, file_id, box.run_id)
+        candidates.stage_removal(c, box.get(file_id), box.run_id)
         gone = candidates.get_candidate(c, file_id)
     assert gone is not None
     assert (gone.kind, gone.witness, gone.digests) == (CandidateKind.REMOVAL, None, Digests())
@@ -119,7 +119,7 @@ def test_promoted_removal_takes_the_file_out(box: CatalogBox) -> None:
     """The file is history, and found again by its content."""
     file_id = box.record(b"a")
     with box.catalog.transaction() as c:
-        candidates.stage_removal(c, file_id, box.run_id)
+        candidates.stage_removal(c, box.get(file_id), box.run_id)
     assert promote(box, file_id, BaselineReason.DELETED)
 
     assert box.find(b"a") is None
@@ -199,7 +199,7 @@ def test_mass_change_holds_what_is_staged(box: CatalogBox) -> None:
     stage(box, ids[1], state=CandidateState.FROZEN)
     with box.catalog.transaction() as c:
         for file_id in ids[2:]:
-            candidates.stage_removal(c, file_id, box.run_id)
+            candidates.stage_removal(c, box.get(file_id), box.run_id)
         assert candidates.count_staged(c, box.root.id) == (1, 2)
         candidates.hold(c, box.root.id)
         assert candidates.count_staged(c, box.root.id) == (0, 0)

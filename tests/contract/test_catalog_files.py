@@ -8,8 +8,10 @@ import pytest
 
 from integrity.catalog import blocks, files, findings, folders
 from integrity.catalog.candidates import get_candidate, stage_change
-from integrity.catalog.files import KnownFile, Verified
+from integrity.catalog.files import KnownFile, MovedFile, Verified
 from integrity.catalog.findings import NewFinding
+from integrity.catalog.history import FormerFile, find_by_former_content
+from integrity.catalog.rows import FileContent
 from integrity.errors import CatalogCorrupt, CatalogError
 from integrity.model import BaselineReason, Digests, FileId, FindingKind, FindingState, ReadHow, Reading, Witness
 from support.catalogs import DAY_S, MIB, NOW, CatalogBox, digest, make_blocks, make_digests, make_reading
@@ -178,7 +180,7 @@ def test_verification_keeps_the_row_and_its_seal(box: CatalogBox) -> None:
     assert box.get(file_id).is_suspect
     before = box.get(file_id)
     with box.catalog.transaction() as c:
-        rows = [Verified(file_id, None, ReadHow.DROPPED)]
+        rows = [Verified(file_id, box.get(file_id).seal, None, ReadHow.DROPPED)]
         files.mark_verified(c, box.sealer, box.root, rows, now=NOW + DAY_S, boot_id=box.boot_id)
 
     expected = replace(before, verified_at=NOW + DAY_S, read_how=ReadHow.DROPPED, is_suspect=False)
@@ -191,7 +193,7 @@ def test_verification_with_a_moved_witness_is_sealed_anew(box: CatalogBox) -> No
     file_id = box.record(b"a")
     witness = box.get(file_id).witness._replace(ctime_ns=7, inode=8)
     with box.catalog.transaction() as c:
-        rows = [Verified(file_id, witness, ReadHow.DIRECT)]
+        rows = [Verified(file_id, box.get(file_id).seal, witness, ReadHow.DIRECT)]
         files.mark_verified(c, box.sealer, box.root, rows, now=NOW + 5, boot_id=box.boot_id)
     record = box.get(file_id)
 
@@ -266,7 +268,7 @@ def test_new_baseline_makes_an_end_of_the_candidate(box: CatalogBox) -> None:
     file_id = box.record(b"a")
     reading = make_reading("new", blocks=make_blocks("new", 3))
     with box.catalog.transaction() as c:
-        stage_change(c, file_id, reading, "changed", box.run_id, "staged")
+        stage_change(c, box.get(file_id), reading, "changed", box.run_id, "staged")
     replace_with(box, file_id, make_reading("newer"), BaselineReason.EDITED)
     with box.catalog.read() as c:
         assert get_candidate(c, file_id) is None
@@ -287,10 +289,12 @@ def test_removed_files_are_remembered_with_their_digests(box: CatalogBox) -> Non
         assert (found.path, found.file_id, found.digests) == (b"d/a", file_id, reading.digests)
         assert files.find_deleted(c, box.root.id, 1, reading.digests.md5) == []
         assert findings.get_finding(c, finding.id).resolution == "the file was deleted"
-        assert blocks.load_run(c, box.sealer, file_id, 1, 0) is None
+        assert files.find_deleted_of_time(c, box.root.id, 2 * MIB, (NOW * 10**9, NOW * 10**9)) == [found]
+        assert files.load_content(c, box.sealer, found, reading.witness) == replace(reading, bytes_read=0)
         assert files.purge_deleted(c, NOW + 90 * DAY_S) == 0
         assert files.purge_deleted(c, NOW + 91 * DAY_S) == 1
         assert files.find_deleted(c, box.root.id, 2 * MIB, reading.digests.md5) == []
+        assert blocks.load_run(c, box.sealer, file_id, 1, 0) is None
     assert box.find(b"d/a") is None
     assert box.get(other).is_sealed
     assert box.check_tally().is_right
@@ -303,7 +307,7 @@ def test_moved_file_keeps_its_number_history_and_findings(box: CatalogBox) -> No
     finding = open_finding(box, file_id)
     with box.catalog.transaction() as c:
         folder_id = folders.ensure_folder(c, box.root.id, b"new")
-        files.move_file(c, box.sealer, box.root, file_id, folder_id, b"new", b"b", now=NOW + 9)
+        files.move_files(c, box.sealer, box.root, [MovedFile(file_id, folder_id, b"new/b")], now=NOW + 9)
     record = box.get(file_id)
 
     assert (record.path, record.version, record.is_frozen, record.is_sealed) == (b"new/b", 2, True, True)
@@ -314,6 +318,64 @@ def test_moved_file_keeps_its_number_history_and_findings(box: CatalogBox) -> No
     assert box.check_tally().is_right
 
 
+def test_files_that_change_places_keep_what_is_known_of_each(box: CatalogBox) -> None:
+    """Three records go round; numbers, histories and findings of one kind go with them, none is lost on the way."""
+    paths = [b"a/f", b"b/f", b"f"]
+    ids = [box.record(path, make_reading(path)) for path in paths]
+    found = [open_finding(box, file_id) for file_id in ids[:2]]
+    with box.catalog.transaction() as c:
+        folder_ids = [folders.ensure_folder(c, box.root.id, name) for name in (b"a", b"b", b"")]
+        targets = zip(ids, folder_ids[1:] + folder_ids[:1], paths[1:] + paths[:1], strict=True)
+        files.move_files(c, box.sealer, box.root, [MovedFile(*target) for target in targets], now=NOW + 9)
+    records = [box.get(file_id) for file_id in ids]
+
+    assert [b"b/f", b"f", b"a/f"] == [record.path for record in records]
+    assert [make_digests(path) for path in paths] == [record.digests for record in records]
+    assert [True, True, False] == [record.is_frozen for record in records]
+    assert all(record.is_sealed for record in records)
+    with box.catalog.read() as c:
+        now = [findings.get_finding(c, one.id) for one in found]
+    assert [(b"b/f", FindingState.OPEN), (b"f", FindingState.OPEN)] == [(one.path, one.state) for one in now]
+    assert box.check_tally().is_right
+
+
+def test_content_is_found_by_any_digest_and_by_its_blocks(box: CatalogBox) -> None:
+    """What tells one file from all others is its size with MD5, XXH3 or all of its blocks."""
+    small = box.record(b"small", make_reading("small"))
+    twin = box.record(b"twin", make_reading("small"))
+    blocks_of = make_blocks("large", 3)
+    large_bytes = 3 * MIB
+    large = box.record(b"large", make_reading("large", size_bytes=large_bytes, blocks=blocks_of))
+    box.record(b"other", make_reading("other", size_bytes=large_bytes, blocks=make_blocks("other", 3)))
+    digests, none = make_digests("small"), Digests()
+    wanted = [
+        FileContent(5000, Digests(md5=digests.md5), None),
+        FileContent(5000, Digests(xxh3_128=digests.xxh3_128), None),
+        FileContent(5001, digests, None),
+        FileContent(large_bytes, none, replace(blocks_of, md5=b"", crc64nvme=b"")),
+        FileContent(large_bytes, none, make_blocks("none", 3)),
+        FileContent(large_bytes, make_digests("large"), blocks_of),
+    ]
+    with box.catalog.read() as c:
+        found = files.find_by_content(c, box.sealer, box.root.id, wanted)
+
+    assert [[small, twin], [small, twin], [], [large], [], [large]] == [[one.id for one in each] for each in found]
+
+
+def test_former_content_is_found_by_digest_or_if_need_be_by_size(box: CatalogBox) -> None:
+    """History keeps no blocks of a file with other digests: then its size says that it may have been the one."""
+    replaced = box.record(b"replaced", make_reading("old"))
+    deleted = box.record(b"deleted", make_reading("gone"))
+    replace_with(box, replaced, make_reading("new"), BaselineReason.EDITED)
+    with box.catalog.transaction() as c:
+        files.remove_files(c, box.sealer, box.root, [deleted], because=BaselineReason.DELETED, now=NOW)
+        wanted = [FileContent(5000, make_digests(seed), None) for seed in ("old", "gone", "new")]
+        found = find_by_former_content(c, box.root.id, [*wanted, FileContent(5000, Digests(), make_blocks("x", 3))])
+
+    old, gone = FormerFile(replaced, b"replaced"), FormerFile(deleted, b"deleted")
+    assert [{old}, {gone}, set(), {old, gone}] == found
+
+
 def test_finding_at_the_target_of_a_move_gives_way(box: CatalogBox) -> None:
     """Two findings of one kind can't stand on one path: the one about what was there before is over."""
     file_id = box.record(b"a")
@@ -322,7 +384,7 @@ def test_finding_at_the_target_of_a_move_gives_way(box: CatalogBox) -> None:
         new = NewFinding(FindingKind.ROT, box.root.id, None, b"b", "message")
         standing, _ = findings.open_finding(c, new, now=NOW, run_id=None)
         folder_id = folders.ensure_folder(c, box.root.id, b"")
-        files.move_file(c, box.sealer, box.root, file_id, folder_id, b"", b"b", now=NOW + 9)
+        files.move_files(c, box.sealer, box.root, [MovedFile(file_id, folder_id, b"b")], now=NOW + 9)
         assert findings.get_finding(c, standing.id).state is FindingState.RESOLVED
         moved = findings.get_finding(c, moving.id)
 
@@ -330,16 +392,21 @@ def test_finding_at_the_target_of_a_move_gives_way(box: CatalogBox) -> None:
 
 
 def test_missing_and_new_file_with_one_content_become_one(box: CatalogBox) -> None:
-    """A file that was moved by a copy keeps its baseline, under its new name and witness."""
+    """A file that was moved by a copy keeps its baseline; of its new bytes only the recording is known."""
     old_id = box.record(b"old/a", make_reading("same", blocks=make_blocks("same", 2), size_bytes=2 * MIB))
     open_finding(box, old_id, FindingKind.MISSING)
+    with box.catalog.transaction() as c:
+        verified = [Verified(old_id, box.get(old_id).seal, None, ReadHow.DIRECT)]
+        files.mark_verified(c, box.sealer, box.root, verified, now=NOW + 1, boot_id=box.boot_id)
     reading = make_reading("same", blocks=make_blocks("same", 2), size_bytes=2 * MIB, inode=9, ctime_ns=9)
     new_id = box.record(b"new/a", reading, now=NOW + 5)
     with box.catalog.transaction() as c:
-        files.merge_moved(c, box.sealer, box.root, old_id, new_id, NOW + 6)
+        files.merge_moved(c, box.sealer, box.root, box.get(old_id), box.get(new_id), NOW + 6)
     record = box.get(old_id)
 
-    assert (record.path, record.witness, record.recorded_at) == (b"new/a", reading.witness, NOW)
+    assert (record.path, record.witness) == (b"new/a", reading.witness)
+    assert (NOW + 5, None, reading.how) == (record.recorded_at, record.verified_at, record.read_how)
+    assert record.is_suspect
     assert record.is_sealed
     assert box.find(b"old/a") is None
     with box.catalog.read() as c:
@@ -353,7 +420,7 @@ def test_files_with_other_contents_are_not_made_one(box: CatalogBox) -> None:
     """A mistake of the caller can't give a file another's baseline."""
     old_id, new_id = box.record(b"a"), box.record(b"b")
     with pytest.raises(ValueError, match="different contents"), box.catalog.transaction() as c:
-        files.merge_moved(c, box.sealer, box.root, old_id, new_id, NOW)
+        files.merge_moved(c, box.sealer, box.root, box.get(old_id), box.get(new_id), NOW)
 
 
 def test_damaged_row_is_neither_deleted_nor_sealed_anew_by_jobs(box: CatalogBox) -> None:
@@ -367,9 +434,16 @@ def test_damaged_row_is_neither_deleted_nor_sealed_anew_by_jobs(box: CatalogBox)
     witness = Witness(1, 2, 3, 4)
     for change in (
         lambda c: files.mark_verified(
-            c, box.sealer, box.root, [Verified(damaged, witness, ReadHow.DIRECT)], now=NOW, boot_id=None
+            c,
+            box.sealer,
+            box.root,
+            [Verified(damaged, box.get(damaged).seal, witness, ReadHow.DIRECT)],
+            now=NOW,
+            boot_id=None,
         ),
-        lambda c: files.move_file(c, box.sealer, box.root, damaged, box.get(damaged).folder_id, b"", b"c", now=NOW),
+        lambda c: files.move_files(
+            c, box.sealer, box.root, [MovedFile(damaged, box.get(damaged).folder_id, b"c")], now=NOW
+        ),
     ):
         with pytest.raises(CatalogCorrupt), box.catalog.transaction() as c:
             change(c)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import candidates, gates
+from integrity.catalog import candidates, gates, runs
 from integrity.catalog.candidates import CandidateState
 from integrity.catalog.files import NewFile, record_files
 from integrity.catalog.gates import Passed
@@ -16,10 +16,10 @@ from integrity.catalog.recording import replace_baseline
 from integrity.catalog.removing import remove_files
 from integrity.catalog.roots import add_root, remove_root
 from integrity.catalog.rows import FileRecord
-from integrity.jobs.gating.changes import Changes, find_changes
+from integrity.jobs.gating.changes import Changes, find_changes, find_changes_after
 from integrity.jobs.targets import Target
-from integrity.model import BaselineReason, FileId
-from support.catalogs import NOW, CatalogBox, make_reading
+from integrity.model import BaselineReason, FileId, Job, Outcome, RunCounts
+from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
 
 PATHS = (b"a/1", b"a/2", b"a/b/3", b"ab/4", b"5")
 
@@ -186,8 +186,8 @@ def test_what_a_mass_change_holds_back_counts(box: CatalogBox) -> None:
     """It is on the disk, though not in the records."""
     gone, other = find(box, b"a/1").id, find(box, b"ab/4").id
     with box.catalog.transaction() as c:
-        candidates.stage_removal(c, gone, box.run_id)
-        candidates.stage_change(c, other, make_reading("x"), "changed", box.run_id, CandidateState.STAGED)
+        candidates.stage_removal(c, box.get(gone), box.run_id)
+        candidates.stage_change(c, box.get(other), make_reading("x"), "changed", box.run_id, CandidateState.STAGED)
         candidates.hold(c, box.root.id)
 
     assert (1, 1, 0, 5) == counts(changes(box))
@@ -238,6 +238,31 @@ def test_clock_that_was_ahead_is_not_believed(box: CatalogBox) -> None:
     pass_gate(box)
 
     assert (0, 0, 0, 5) == counts(changes(box))
+
+
+def test_first_run_is_where_changes_begin(box: CatalogBox) -> None:
+    """Its files are not new, whatever is recorded later in the same second is; another day begins at its last run."""
+
+    def find_new(at: int) -> list[bytes]:
+        with box.catalog.read() as c:
+            return [one.path for one in find_changes_after(c, box.root, at).new]
+
+    assert [] == find_new(NOW - DAY_S)
+    finish_run(box, NOW)
+    box.record(b"second")
+    assert [b"second"] == find_new(NOW - DAY_S)
+    finish_run(box, NOW)
+    box.record(b"third")
+
+    assert [b"third", b"second"] == find_new(NOW - DAY_S)
+    assert [b"third"] == find_new(NOW + 1)
+
+
+def finish_run(box: CatalogBox, now: int) -> None:
+    """End the run of the box, and begin another."""
+    with box.catalog.transaction() as c:
+        runs.finish_run(c, box.run_id, Outcome.CLEAN, RunCounts(), now=now, duration_s=1)
+        box.run_id = runs.start_run(c, box.root.id, Job.SCAN, now=now, boot_id=box.boot_id, pid=1)
 
 
 def test_forgotten_root_takes_its_gate_along(box: CatalogBox) -> None:

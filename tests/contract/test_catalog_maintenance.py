@@ -120,7 +120,7 @@ def test_resealing_changes_the_key(tmp_path: Path) -> None:
         assert large is not None
         with box.catalog.transaction() as c:
             reading = make_reading("new", blocks=make_blocks("new", 3), size_bytes=3 * MIB)
-            candidates.stage_change(c, large.id, reading, "changed", box.run_id, "held")
+            candidates.stage_change(c, large, reading, "changed", box.run_id, "held")
     with Catalog.open(box.path, writes=True, seal_key=b"new", any_key=True) as catalog:
         with pytest.raises(CatalogError, match="one root"):
             reseal(catalog, box.root, NOW)

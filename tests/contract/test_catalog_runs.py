@@ -69,22 +69,96 @@ def test_crash_is_known_from_the_missing_mark(box: CatalogBox) -> None:
         for number in range(3):
             boots.mark_clean_stop(c, "first-boot" if number == 0 else f"boot-{number}", NOW)
             ids.append(boots.ensure_boot(c, f"boot-{number + 1}", NOW))
-        assert not boots.was_unclean_since(c, ids[0], ids[3])
-        assert not boots.was_unclean_since(c, ids[3], ids[3])
-        after_crash = boots.ensure_boot(c, "after-crash", NOW)
-        assert boots.was_unclean_since(c, ids[0], after_crash)
-        assert boots.was_unclean_since(c, ids[3], after_crash)
-        assert not boots.was_unclean_since(c, after_crash, after_crash)
-        assert boots.was_unclean_since(c, None, after_crash)
+        assert boots.find_interruption(c, ids[0], "") is None
+        assert boots.find_interruption(c, ids[3], "") is None
+        after_crash = boots.ensure_boot(c, "after-crash", NOW + 7)
+        crash = boots.Interruption(is_of_machine=True, seen_at=NOW + 7)
+        assert crash == boots.find_interruption(c, ids[0], "")
+        assert crash == boots.find_interruption(c, ids[3], "")
+        assert boots.find_interruption(c, after_crash, "") is None
+        assert boots.find_interruption(c, None, "") is not None
 
 
 def test_mark_is_taken_back_when_the_boot_goes_on(box: CatalogBox) -> None:
     """A service that was stopped while the machine went on says nothing about the end of the boot."""
     with box.catalog.transaction() as c:
-        boots.mark_clean_stop(c, "first-boot", NOW)
-        boots.ensure_boot(c, "first-boot", NOW)
-        second = boots.ensure_boot(c, "second", NOW)
-        assert boots.was_unclean_since(c, box.boot_id, second)
+        first = boots.ensure_mounts(c, "first-boot", [boots.MountSeen("uuid:A", "m1", None)], NOW)
+        boots.mark_clean_stop(c, "first-boot", NOW, boots.find_last_mounts(c, "first-boot"))
+        boots.ensure_mounts(c, "first-boot", [boots.MountSeen("uuid:A", "m1", None)], NOW)
+        boots.ensure_boot(c, "second", NOW)
+        assert boots.find_interruption(c, first, "uuid:A") is not None
+
+
+def see(c: sa.Connection, boot: str, **mounts: str | tuple[str, int]) -> int:
+    """Begin a run in a boot, on mounts of file systems, with their mount counts if they have one."""
+    seen = [(name, one) if isinstance(one, tuple) else (name, (one, None)) for name, one in mounts.items()]
+    return boots.ensure_mounts(c, boot, [boots.MountSeen(name, *one) for name, one in seen], NOW)
+
+
+def stop(c: sa.Connection, boot: str, *gone: str) -> None:
+    """Mark that a boot ends in order, with all mounts but those that are gone."""
+    there = [number for number, mount in boots.find_last_mounts(c, boot).items() if mount not in gone]
+    boots.mark_clean_stop(c, boot, NOW, there)
+
+
+def test_remount_within_a_boot_is_of_its_file_system_alone(box: CatalogBox) -> None:
+    """What was mounted again may have crashed; what was verified since, or lies elsewhere, is as sure as before."""
+    with box.catalog.transaction() as c:
+        before = see(c, "first-boot", A="m1", B="m2")
+        assert before == see(c, "first-boot", A="m1", B="m2")
+        after = see(c, "first-boot", A="m3", B="m2")
+
+        assert boots.Interruption(is_of_machine=False, seen_at=NOW) == boots.find_interruption(c, before, "A")
+        assert boots.find_interruption(c, before, "B") is None
+        assert boots.find_interruption(c, after, "A") is None
+        assert boots.find_interruption(c, box.boot_id, "A") is not None
+        boots.rename_file_system(c, "A", "uuid:A")
+        assert boots.find_interruption(c, before, "uuid:A") is not None
+
+
+def test_boots_that_are_seen_in_turn(box: CatalogBox) -> None:
+    """Two programs that see different boots of one machine share a catalog: each finds its own rows again."""
+    with box.catalog.transaction() as c:
+        see(c, "first-boot", A="m1")
+        newest = see(c, "second", A="m1")
+        assert newest == see(c, "first-boot", A="m1")
+        assert newest == see(c, "second", A="m1")
+
+
+def test_mount_that_can_not_be_told_is_the_one_before(box: CatalogBox) -> None:
+    """Where sysfs is hidden, only the boots count; the row that stands is kept."""
+    with box.catalog.transaction() as c:
+        before = see(c, "first-boot", A="m1")
+        assert before == see(c, "first-boot", A="")
+        assert boots.find_interruption(c, before, "A") is None
+
+
+@pytest.mark.parametrize(
+    ("gone", "count", "is_clean"),
+    [((), 8, True), ((), 7, True), ((), 9, False), ((), 1, False), (("m1",), 8, False)],
+)
+def test_clean_stop_counts_for_what_was_mounted_then(
+    box: CatalogBox, gone: tuple[str, ...], count: int, *, is_clean: bool
+) -> None:
+    """Unmounted before the stop, or mounted by somebody else before the next run: its end is not known."""
+    with box.catalog.transaction() as c:
+        before = see(c, "first-boot", A=("m1", 7), B="m2")
+        stop(c, "first-boot", *gone)
+        see(c, "second", A=("m1", count), B="m2")
+
+        assert is_clean is (boots.find_interruption(c, before, "A") is None)
+        assert boots.find_interruption(c, before, "B") is None
+
+
+def test_count_that_moves_within_a_mount_is_kept(box: CatalogBox) -> None:
+    """Made read-only and writable again, the same mount counts once more; the next boot is counted from there."""
+    with box.catalog.transaction() as c:
+        before = see(c, "first-boot", A=("m1", 7))
+        see(c, "first-boot", A=("m1", 8))
+        see(c, "first-boot", A="m1")
+        stop(c, "first-boot")
+        see(c, "second", A=("m1", 9))
+        assert boots.find_interruption(c, before, "A") is None
 
 
 def test_root_comes_back_as_it_was_added(box: CatalogBox) -> None:
@@ -133,7 +207,9 @@ def test_forgotten_root_leaves_nothing(box: CatalogBox) -> None:
         findings.open_finding(c, new, now=NOW, run_id=None)
     file_id = box.record(b"d/a", make_reading("a", blocks=make_blocks("a", 3), size_bytes=3 * MIB))
     with box.catalog.transaction() as c:
-        candidates.stage_change(c, file_id, make_reading("b", blocks=make_blocks("b", 2)), "x", box.run_id, "held")
+        candidates.stage_change(
+            c, box.get(file_id), make_reading("b", blocks=make_blocks("b", 2)), "x", box.run_id, "held"
+        )
         new = NewFinding(FindingKind.ROT, box.root.id, file_id, b"d/a", "message")
         findings.open_finding(c, new, now=NOW, run_id=box.run_id)
         number = checkpoints.save_checkpoint(

@@ -63,7 +63,8 @@ class Walk:
 
     def verify(self, c: sa.Connection) -> None:
         witness = self.rng.choice([None, Witness(5, self.count, 2, 3)])
-        rows = [Verified(self.one(), witness, ReadHow.DIRECT)]
+        record = self.box.get(self.one())
+        rows = [Verified(record.id, record.seal, witness, ReadHow.DIRECT)]
         files.mark_verified(c, self.box.sealer, self.box.root, rows, now=NOW, boot_id=self.box.boot_id)
 
     def remove(self, c: sa.Connection) -> None:
@@ -75,19 +76,20 @@ class Walk:
     def move(self, c: sa.Connection) -> None:
         folder_path, name = self.place()
         folder_id = folders.ensure_folder(c, self.box.root.id, folder_path)
-        files.move_file(c, self.box.sealer, self.box.root, self.one(), folder_id, folder_path, name, now=NOW)
+        moved = files.MovedFile(self.one(), folder_id, join_path(folder_path, name))
+        files.move_files(c, self.box.sealer, self.box.root, [moved], now=NOW)
 
     def merge(self, c: sa.Connection) -> None:
         old = files.get_file(c, self.box.sealer, self.one())
         for twin in [one for one in files.find_files(c, self.box.sealer, self.ids) if is_new_twin(one, old)][:1]:
-            files.merge_moved(c, self.box.sealer, self.box.root, old.id, twin.id, NOW)
+            files.merge_moved(c, self.box.sealer, self.box.root, old, twin, NOW)
             self.ids.remove(twin.id)
 
     def stage(self, c: sa.Connection) -> None:
         if self.rng.random() < 0.3:
-            candidates.stage_removal(c, self.one(), self.box.run_id)
+            candidates.stage_removal(c, self.box.get(self.one()), self.box.run_id)
         else:
-            candidates.stage_change(c, self.one(), self.reading(), "changed", self.box.run_id, "staged")
+            candidates.stage_change(c, self.box.get(self.one()), self.reading(), "changed", self.box.run_id, "staged")
 
     def promote(self, c: sa.Connection) -> None:
         box = self.box

@@ -217,6 +217,19 @@ def test_both_ways_agree_on_what_is_racy(tmp_path: Path, mode: ReadMode) -> None
         assert long == short
 
 
+def test_both_ways_agree_on_what_is_open_for_writing(tmp_path: Path, mode: ReadMode) -> None:
+    """Just after it was written, and when any write must have ended."""
+    (tmp_path / "f").write_bytes(b"x")
+    written_ns = os.stat(tmp_path / "f").st_ctime_ns
+    with open(tmp_path / "f", "ab"):
+        for after_s in (1, 60, 3600):
+            long, short = both(tmp_path, mode, make_tasks([b"f"]), written_ns + after_s * 10**9)
+            assert long == short
+            (done,) = short.values()
+            assert isinstance(done, Done)
+            assert (after_s < 900) == done.reading.witness.is_racy
+
+
 def test_both_ways_agree_on_what_may_not_be_read(tmp_path: Path, mode: ReadMode) -> None:
     """Nobody in particular gets the same errors, and the same files."""
     tmp_path.chmod(0o755)

@@ -2,26 +2,50 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
-from collections.abc import Callable
+import subprocess
+import uuid
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from support.bitrot import rot
-from support.cli import Box, Completed, JsonObject
+from support.cli import Box, Completed, JsonObject, complete, make_command
 from support.comparing import back_up
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
 from support.mounts import bound, hidden, other_disk, shut_down, unmounted, vanish
+from support.namespaces import with_own_devices
 from support.planted import plant
 from support.programs import sh
 from support.results import kinds, met, notes, tallies
 from support.running import Running
+from support.seccomp import without_syscall
 from support.shapes import put
-from support.stored import baselines, count_rows
+from support.stored import baselines, count_rows, query, tamper
 from support.waiting import wait_until
+
+IOCTL = 16  # on x86-64
+UUID = str(uuid.uuid4())  # btrfs takes no second one with the UUID of one that is mounted
+WITH_UUID = {"ext4": ("-U", UUID), "xfs": ("-m", f"uuid={UUID}"), "btrfs": ("-U", UUID)}
+
+
+def run_blind(box: Box, scratch: Path, links: Mapping[str, bytes], *args: str | Path) -> Completed:
+    """Run the program where the kernel tells no UUIDs, and udev only those of ``links``."""
+    scratch.mkdir(exist_ok=True)
+    refused = without_syscall(IOCTL, errno.ENOTTY, *make_command("--json", *args))
+    done = subprocess.run(
+        with_own_devices(scratch, links, *refused), env=box.environment, capture_output=True, check=False
+    )
+    return complete(done.returncode, done.stdout, done.stderr, is_json=True)
+
+
+def get_fs_id(box: Box) -> str:
+    """Return what the catalog has the only root recognised by."""
+    return str(the(box.run("--json", "root", "list").of_type("root"))["fs_id"])
 
 
 def the(objects: list[JsonObject]) -> JsonObject:
@@ -456,3 +480,84 @@ def test_named_part_below_a_mount_is_hidden_and_not_gone(
         assert [str(data / "mnt")] == notes(whole, "skipped")
     assert {"damaged": 1, "not_due": 2} == tallies(integrity.run("--json", "scan", expect=0))
     assert [("rot", str(data / "mnt" / "sub" / "u1"))] == met(integrity.run("--json", "scrub", expect=1))
+
+
+@pytest.mark.root
+def test_root_recorded_where_its_uuid_could_not_be_seen(integrity: Box, tmp_path: Path) -> None:
+    """An ext4 without udev and ioctls, then with them, then without: the same root each time, under its best name."""
+    with LoopFS("ext4", mkfs=WITH_UUID["ext4"]) as fs:
+        root = plant(fs.folder, 5)
+        assert 0 == run_blind(integrity, tmp_path / "dev", {}, "scan", root).code
+        blind = get_fs_id(integrity)
+        seeing = integrity.run("--json", "scan", root, expect=0)
+        assert blind.startswith("fsid:")
+        assert (f"uuid:{UUID}", []) == (get_fs_id(integrity), notes(seeing, "resolved"))
+
+        again = run_blind(integrity, tmp_path / "dev", {}, "scrub", root)
+
+        assert (0, {"verified": 5}) == (again.code, tallies(again, without="skipped"))
+        assert f"uuid:{UUID}" == get_fs_id(integrity)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("fs_type", ["ext4", "xfs", "btrfs"])
+def test_root_recorded_by_its_device(fs_type: str, integrity: Box) -> None:
+    """What an older version recorded by type and device takes over the UUID; on another device it is not believed."""
+    with LoopFS(fs_type, mkfs=WITH_UUID[fs_type]) as fs:
+        root = plant(fs.folder, 5)
+        integrity.run("scan", root, expect=0)
+        right = get_fs_id(integrity)
+        device = os.fsdecode(fs.device)
+        for wrong in (f"{fs_type}:{device}x", "fsid:0123456789abcdef", "uuid:12345678-9a2b-4b35-a8a5-9d8c6a1f2b3c"):
+            tamper(integrity, "UPDATE root SET fs_id = ?", (wrong,))
+            refused = integrity.run("--json", "scan", root, expect=3)
+            assert ["root_suspended"] == kinds(refused)
+            assert wrong in str(the(refused.findings)["message"])
+            assert wrong == get_fs_id(integrity)
+        tamper(integrity, "UPDATE root SET fs_id = ?", (f"{fs_type}:{device}",))
+        integrity.run("scan", root, expect=0)
+
+    assert right.startswith(f"uuid:{UUID}")
+    assert right == get_fs_id(integrity)
+
+
+@pytest.mark.root
+def test_uuid_that_only_udev_knows(integrity: Box, tmp_path: Path) -> None:
+    """Recorded by udev's link, and seen without it: what can't be proved is said so; with either it is the root."""
+    with LoopFS("xfs", mkfs=WITH_UUID["xfs"]) as fs:
+        root = plant(fs.folder, 5)
+        links = {UUID: fs.device}
+        assert 0 == run_blind(integrity, tmp_path / "dev", links, "scan", root).code
+        assert f"uuid:{UUID}" == get_fs_id(integrity)
+
+        refused = run_blind(integrity, tmp_path / "dev", {}, "scan", root)
+
+        assert (3, ["root_suspended"]) == (refused.code, kinds(refused))
+        assert "UUID can't be seen now" in str(the(refused.findings)["message"])
+        assert 0 == run_blind(integrity, tmp_path / "dev", links, "scan", root).code
+        integrity.run("scan", root, expect=0)
+
+
+@pytest.mark.root
+def test_nested_mount_and_copy_recorded_by_their_devices(integrity: Box, tmp_path: Path) -> None:
+    """What is mounted in a root, and a copy, are recognised like roots; what was said of the copy stays."""
+    with LoopFS("ext4") as inner, LoopFS("ext4") as backup:
+        root = plant(tmp_path / "root", 5)
+        (root / "usb").mkdir()
+        integrity.configure(f'[[root]]\npath = "{root}"\ncross_mounts = true\n')
+        with bound(inner.mnt, root / "usb"):
+            plant(root / "usb" / "data", 5)
+            integrity.run("scan", root, expect=0)
+            copy = back_up(root, backup.folder / "copy")
+            integrity.run("compare", root, "--with", copy, expect=0)
+            disks = {"nested_mount": inner, "copy": backup}
+            stored = {table: str(query(integrity, f"SELECT identity FROM {table}")[0][0]) for table in disks}
+            for table, disk in disks.items():
+                by_device = f"ext4:{os.fsdecode(disk.device)} {stored[table].split(' ')[1]}"
+                assert 1 == tamper(integrity, f"UPDATE {table} SET identity = ?", (by_device,))
+
+            scanned = integrity.run("--json", "scan", root, expect=0)
+            compared = integrity.run("--json", "compare", root, "--with", copy, expect=0)
+
+    assert [] == [note for done in (scanned, compared) for note in done.of_type("note") if "disk" in str(note)]
+    assert stored == {table: query(integrity, f"SELECT identity FROM {table}")[0][0] for table in disks}

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
+from functools import partial
 from pathlib import Path
 
+import pytest
+
+from integrity.catalog.findings import find_findings
+from integrity.config import Config
+from integrity.config.definition import MassChange, RootSettings
+from integrity.jobs.runner import scan
+from integrity.jobs.scan import ScanOptions
 from support.cli import Box
+from support.documents import encrypt, make_content
+from support.jobs import open_context
 from support.planted import plant, plant_path
 from support.results import kinds, messages, tallies
 from support.shapes import put
 from support.stored import baselines, count_rows, query, tamper
 
 COUNT = 1000
+NOON = 1_800_014_400  # 12:00 UTC on some day
 
 
 def edit(path: Path) -> None:
@@ -33,6 +45,170 @@ def lose_six(root: Path, integrity: Box) -> Path:
     for number in range(6):
         plant_path(root, number).unlink()
     return root
+
+
+def make(path: Path, data: bytes) -> Path:
+    """Write a file, in a folder that may be new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    put(path, data)
+    return path
+
+
+def put_mails(root: Path, count: int = 2000) -> None:
+    """Make a maildir, whose files have no types."""
+    for number in range(count):
+        make(
+            root / "mail" / "cur" / f"{1_700_000_000 + number}.M{number}P1.nas:2,S", b"From: me\nSubject: %d\n" % number
+        )
+
+
+def put_documents(folder: Path, kind: str, numbers: range, size: int | None = None) -> list[Path]:
+    """Make files of a type; with a size, only so much of each."""
+    source, paths = random.Random(7), [folder / f"{number}.{kind}" for number in numbers]
+    for number, path in zip(numbers, paths, strict=True):
+        make(path, make_content(kind, number, source)[:size])
+    return paths
+
+
+def test_renames_under_a_suffix_that_nobody_knows_are_held(tmp_path: Path, integrity: Box) -> None:
+    """A few files beside a large maildir, all too small to be looked into: what they are called now is enough."""
+    root = tmp_path / "root"
+    put_mails(root)
+    small = put_documents(root / "photos", "jpg", range(150), size=500)
+    integrity.run("gate", root, expect=0)
+    for mail in sorted((root / "mail" / "cur").iterdir())[:300]:
+        mail.unlink()  # expunged on the same day
+    encrypt(small, suffix=".locked")
+
+    result = integrity.run("--json", "scan", root, expect=1)
+
+    assert ["mass_change"] == kinds(result)
+    assert "this looks like ransomware" in messages(result)
+    assert "150 files are gone and came back with names that end in .locked" in messages(result)
+    assert 450 == held(integrity)
+    integrity.run("gate", root, expect=1)
+    assert "ransomware" in messages(integrity.run("--json", "scan", root, expect=1))
+    for path in small:  # what was encrypted is thrown away, and restored: nothing of that is to be accepted
+        path.with_name(path.name + ".locked").unlink()
+    put_documents(root / "photos", "jpg", range(150), size=500)
+    result = integrity.run("--json", "scan", root, expect=1)
+    assert "0 files changed and 300 are gone" in messages(result)
+    integrity.run("accept", root, "--deletions", "--reason", "old mails", "--yes", expect=0)
+    integrity.run("scan", root, expect=0)
+    assert 1850 == count_rows(integrity)
+
+
+def test_few_encrypted_files_among_many_small_ones_are_held(tmp_path: Path, integrity: Box) -> None:
+    """Names and folders as before; most are too small to be judged, so more are looked into until enough were."""
+    root = tmp_path / "root"
+    put_mails(root)
+    small = put_documents(root / "photos", "jpg", range(200), size=500)
+    large = put_documents(root / "photos", "jpg", range(200, 212))
+    integrity.run("scan", root, expect=0)
+    encrypt(small + large)
+
+    result = integrity.run("--json", "scan", root, expect=1)
+
+    assert ["mass_change"] == kinds(result)
+    assert "12 of 12 files that were looked into are not jpg any more" in messages(result)
+
+
+def test_encryption_in_small_steps_is_held(tmp_path: Path, integrity: Box) -> None:
+    """What one scan sees of it is no pattern, what the day brought is."""
+    root = tmp_path / "root"
+    put_mails(root, 100)
+    photos = put_documents(root / "photos", "jpg", range(48), size=500)
+    integrity.run("scan", root, expect=0)
+    for first, expected in ((0, 0), (12, 1)):
+        encrypt(photos[first : first + 12], suffix=".x7Gh2")
+        result = integrity.run("--json", "scan", root, expect=expected)
+
+    assert "24 files are gone and came back with names that end in .x7gh2" in messages(result)
+    assert 12 == held(integrity)
+
+
+@pytest.mark.parametrize("is_type", [False, True])
+def test_loss_of_most_of_a_group_is_held(tmp_path: Path, integrity: Box, is_type: bool) -> None:
+    """The photos of a folder, or all of a type wherever they are, are gone, and are few beside the mails."""
+    root = tmp_path / "root"
+    put_mails(root)
+    photos = [
+        path
+        for folder in range(3)
+        for path in put_documents(
+            root / (f"p{folder}" if is_type else "photos/2019"), "jpg", range(folder * 20, folder * 20 + 20)
+        )
+    ]
+    for folder in range(3):
+        put_documents(
+            root / (f"p{folder}" if is_type else "photos/2020"), "pdf", range(100 + folder * 20, 120 + folder * 20)
+        )
+    put_documents(root / "other", "pdf" if is_type else "jpg", range(200, 300))
+    integrity.configure(f'[[root]]\npath = "{root}"\nmass_change = {{ files = 50, percent = 20 }}\n')
+    integrity.run("scan", expect=0)
+    for _ in range(2):  # the same files twice are not twice as many
+        for path in photos[:50]:
+            put(path, make_content("jpg", 1, random.Random()))
+        integrity.run("scan", expect=0)
+    photos[50].unlink()
+
+    result = integrity.run("--json", "scan", expect=1)
+
+    assert ["mass_change"] == kinds(result)
+    what = ".jpg files" if is_type else "pictures, films, music, documents and archives below photos/2019"
+    assert f"51 of 60 {what} changed or are gone" in messages(result)
+
+
+def test_ordinary_life_is_not_held(tmp_path: Path, integrity: Box) -> None:
+    """What people and their programs do to many files in a day, each of it and all together."""
+    root = tmp_path / "root"
+    put_mails(root)
+    sources = [make(root / "app" / "src" / f"{number}.js", b"let x = %d;\n" % number * 30) for number in range(40)]
+    library = [make(root / "lib" / f"lib{number}.so.5.15.2", os.urandom(300)) for number in range(30)]
+    songs = [make(root / "music" / "album" / f"{number}.mp3", b"ID3" + os.urandom(9000)) for number in range(20)]
+    waves = [make(root / "music" / "cd" / f"{number}.wav", b"RIFF" + os.urandom(9000)) for number in range(30)]
+    logs = [make(root / "log" / f"{number}.log", b"line\n" * 900) for number in range(25)]
+    loose = [make(root / "app" / ".git" / "objects" / f"{number:02x}" / "38", os.urandom(200)) for number in range(60)]
+    put_documents(root / "old-project", "pdf", range(100))
+    put_documents(root / "old-project", "txt", range(100, 200))
+    integrity.run("gate", root, expect=0)
+
+    def rename(paths: list[Path], old: str, new: str, content: bytes) -> None:
+        for path in paths:
+            path.unlink()
+            make(path.with_name(path.name.replace(old, new)), content + os.urandom(3000 if content != b"let" else 0))
+
+    def convert() -> None:
+        rename(waves, ".wav", ".flac", b"fLaC")
+
+    def tag() -> None:
+        for song in songs:
+            put(song, b"ID3" + os.urandom(9000))
+
+    def translate() -> None:
+        for source in sources:
+            make(source.with_suffix(".ts"), source.read_bytes() + b"// typed\n")
+            source.unlink()
+
+    def collect() -> None:
+        for path in loose:
+            path.unlink()
+        make(root / "app" / ".git" / "objects" / "pack" / "pack-1.pack", b"PACK" + os.urandom(9000))
+
+    days_work = (
+        convert,
+        tag,
+        translate,
+        collect,
+        lambda: rename(library, ".15.2", ".15.8", b"\x7fELF"),
+        lambda: rename(logs, ".log", ".log.gz", b"\x1f\x8b\x08"),
+        lambda: put_documents(root / "import", "jpg", range(1000, 1200)) and None,
+        lambda: shutil.rmtree(root / "old-project"),
+    )
+    for work in days_work:
+        work()
+        assert [] == integrity.run("--json", "scan", root, expect=0).findings
+    integrity.run("gate", root, expect=0)
 
 
 def test_mass_deletion_is_held(tmp_path: Path, integrity: Box) -> None:
@@ -305,3 +481,23 @@ def test_preview_asks_before_it_accepts(tmp_path: Path, integrity: Box) -> None:
     assert 30 == count_rows(integrity)
     refused = integrity.run("accept", root, "--reason", "x", expect=2)
     assert "--deletions" in refused.stderr
+
+
+def test_wave_is_weighed_against_what_was_recorded_before(tmp_path: Path) -> None:
+    """Files that come back under another name are not counted twice, neither by the limits nor in the finding."""
+    root = plant(tmp_path / "root", 30)
+    settings = RootSettings(mass_change=MassChange(files=5, percent=30))
+    said = []
+    with open_context(tmp_path / "catalog.db", Config(defaults=settings)) as context:
+        for day in range(3):
+            context.clock = partial(float, NOON + day * 86_400)
+            if day == 1:
+                for number in range(10):
+                    plant_path(root, number).unlink()
+                    put(root / f"{number}.locked", os.urandom(50))
+            scan(context, [os.fsencode(root)], ScanOptions())
+            with context.catalog.read() as connection:
+                said.append([one.message for one in find_findings(connection)])
+
+    assert [] == said[0]
+    assert [True, True] == ["10 are gone, of 30:" in text for (text,) in said[1:]]

@@ -371,3 +371,20 @@ def test_good_manifest_verifies_the_file_as_well(root: Path, copy: Path, integri
     done: Completed = compare(integrity, root, "--with", manifest, "--no-scan", expect=0)
     assert 5 * MIB + 5000 == done.summary["bytes_read"]
     assert {"not_due": 2} == tallies(integrity.run("--json", "scrub", root, "--new", expect=0), without="skipped")
+
+
+def test_advice_about_the_copy_after_a_repair(root: Path, copy: Path, integrity: Box) -> None:
+    """Once the file is whole again, its damaged backup is to be made anew, and nobody is told to repair from it."""
+    with open(copy / NAME, "r+b") as file:
+        file.seek(3 * MIB)
+        file.write(b"damage in the copy")
+    rot(root / NAME, 5_000)
+    integrity.run("scrub", root, expect=1)
+    compare(integrity, root, "--with", copy, expect=1)
+    integrity.run("repair", root / NAME, "--from", copy, "--apply", expect=0)
+
+    (finding,) = integrity.findings("findings", expect=1)
+
+    assert "copy_differs" == finding["kind"]
+    assert "integrity compare" in str(finding["next_steps"])
+    assert "integrity repair" not in str(finding["next_steps"])

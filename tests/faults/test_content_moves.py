@@ -13,6 +13,7 @@ from support.cli import Box
 from support.loopfs import LoopFS
 from support.results import kinds, met, notes, tallies
 from support.shapes import put
+from support.stored import query
 
 
 def recorded_md5(box: Box, path: Path) -> object:
@@ -66,7 +67,7 @@ def test_names_passed_on_from_file_to_file(root: Path, integrity: Box) -> None:
 
 
 def test_two_files_that_swap_names(root: Path, integrity: Box) -> None:
-    """Swapped names are two changes of content: nothing is said of the records but what is true."""
+    """Swapped names are no changes of content: the records follow the files, which need not be read."""
     put(root / "a", b"first")
     put(root / "b", b"second one")
     os.utime(root / "a", ns=(1, 10**18))
@@ -75,8 +76,29 @@ def test_two_files_that_swap_names(root: Path, integrity: Box) -> None:
     os.rename(root / "b", root / "a")
     os.rename(root / "t", root / "b")
 
-    assert {"changed": 2} == tallies(integrity.run("--json", "scan", root, expect=0))
+    done = integrity.run("--json", "scan", root, expect=0)
+
+    assert ({"not_due": 2, "moved": 2}, 0) == (tallies(done), done.summary["bytes_read"])
     assert_records_are_right(integrity, root)
+
+
+def test_finding_stays_with_its_file_when_names_are_swapped(root: Path, integrity: Box) -> None:
+    """A damaged file that changes places with a good one takes its finding along, and the good one stays good."""
+    for name in "ab":
+        put(root / name, b"good " + name.encode())
+        os.utime(root / name, ns=(10**18, 10**18))
+    integrity.run("scan", root, expect=0)
+    put(root / "a", b"evil a")
+    os.utime(root / "a", ns=(10**18, 10**18))
+    assert [("silent_rewrite", str(root / "a"))] == met(integrity.run("--json", "scrub", root, expect=1))
+    os.rename(root / "a", root / "t")
+    os.rename(root / "b", root / "a")
+    os.rename(root / "t", root / "b")
+
+    done = integrity.run("--json", "scrub", root, expect=1)
+
+    assert {"damaged": 1, "verified": 1, "moved": 2} == tallies(done)
+    assert [("silent_rewrite", str(root / "b"))] == met(done)
 
 
 def test_renamed_file_keeps_its_history(root: Path, integrity: Box) -> None:
@@ -107,9 +129,37 @@ def test_file_copied_and_deleted_is_a_move(root: Path, integrity: Box) -> None:
     done = integrity.run("--json", "scan", root, expect=0)
 
     assert ({"new": 1, "moved": 1}, [str(root / "there" / "uno")]) == (tallies(done), notes(done, "moved"))
-    (file,) = integrity.json("explain", root / "there" / "uno")
-    assert file["verified_at"] is not None
+    assert (None, True) == verification(integrity, root / "there" / "uno")
+    done = integrity.run("--json", "scrub", "--new", root, expect=0)
+    assert {"verified": 1} == tallies(done)
     assert_records_are_right(integrity, root)
+
+
+def verification(box: Box, path: Path) -> tuple[object, bool]:
+    """Tell when a file was verified, and whether scrubs are to read it early."""
+    (file,) = [one for one in box.json("explain", path) if one["type"] == "file"]
+    ((is_suspect,),) = query(box, "SELECT is_suspect FROM file WHERE name = ?", [os.fsencode(path.name)])
+    return file["verified_at"], bool(is_suspect)
+
+
+@pytest.mark.parametrize("is_renamed", [True, False])
+def test_bytes_that_were_written_anew_are_not_verified(root: Path, integrity: Box, is_renamed: bool) -> None:
+    """The same content saved once more may lie elsewhere on the disk, where nobody has read it."""
+    data = os.urandom(5000)
+    put(root / "file", data)
+    integrity.run("scrub", root, expect=0)
+    assert (None, False) != verification(integrity, root / "file")
+    put(root / "saved" if is_renamed else root / "file", data)
+    if is_renamed:
+        os.rename(root / "saved", root / "file")
+    os.utime(root / "file", ns=(10**18, 10**18))
+
+    assert {"verified": 1} == tallies(integrity.run("--json", "scan", root, expect=0))
+    assert (None, True) == verification(integrity, root / "file")
+    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", "--new", root, expect=0))
+    verified_at, is_suspect = verification(integrity, root / "file")
+    assert verified_at is not None
+    assert not is_suspect
 
 
 def test_ambiguous_copies_are_no_move(root: Path, integrity: Box) -> None:

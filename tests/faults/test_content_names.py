@@ -173,3 +173,19 @@ def test_rot_in_a_sparse_file(data: Path, integrity: Box) -> None:
     (one,) = integrity.run("--json", "scrub", data, expect=1).findings
 
     assert ("rot", [2, 5], [[2 * MIB, MIB], [5 * MIB, 4321]]) == (one["kind"], one["blocks"], one["ranges"])
+
+
+@pytest.mark.root
+def test_accepting_one_name_accepts_the_file(data: Path, integrity: Box) -> None:
+    """Rot is found under each name of a file; its content is accepted once, and no name is left open."""
+    put(data / "a", os.urandom(9_000))
+    os.link(data / "a", data / "b")
+    put(data / "c", os.urandom(9_000))
+    integrity.run("scrub", data, expect=0)
+    rot(data / "a", 5_000)
+    assert 2 == len(integrity.run("--json", "scrub", data, expect=1).findings)
+
+    (done,) = integrity.json("accept", data / "a", "--reason", "seen", expect=0)
+
+    assert (2, [str(data / "b")]) == (done["findings_resolved"], done["other_names"])
+    assert {"verified": 3} == tallies(integrity.run("--json", "scrub", data, expect=0))

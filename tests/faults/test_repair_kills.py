@@ -32,6 +32,9 @@ from support.repairs import (
 from support.stored import query
 
 GOOD = blocks(2)
+each_step = pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.campaign)])
+"""Kill a repair before every third of its steps; before each of them in a campaign."""
+
 STEPS_WITHOUT = [call for call in STEPS if call != "renameat2"]
 
 
@@ -94,11 +97,11 @@ def make_scene(box: Box, folder: Path, size: int, *, links: int = 1, gone: str =
     return scene
 
 
-def kill_at_each_step(scene: Scene, calls: Sequence[str], *options: str, has_exchange: bool = True) -> None:
-    """Repair file after file, killed at each step once; let a scan recover, and repair it again."""
+def kill_at_steps(scene: Scene, calls: Sequence[str], *options: str, stride: int, has_exchange: bool = True) -> None:
+    """Repair file after file, killed once at every ``stride``-th step; let a scan recover, and repair it again."""
     files = iter(enumerate(scene.names))
     for call in calls:
-        for nth in count(1):
+        for nth in count(1, stride):
             scene.used, names = next(files)
             ended = kill_before(
                 *(scene.box, call, nth, "repair", names[0], "--from", scene.copy, "--apply", *options),
@@ -149,20 +152,22 @@ def check_end(scene: Scene) -> None:
 
 @pytest.mark.root("strace")
 @pytest.mark.timeout(900)
-def test_repair_that_is_killed_before_any_write(integrity: Box, tmp_path: Path) -> None:
+@each_step
+def test_repair_that_is_killed_before_any_write(integrity: Box, tmp_path: Path, stride: int) -> None:
     """Each system call that writes, renames, syncs: before it, and so between any two of them."""
-    scene = make_scene(integrity, tmp_path, 160)
-    kill_at_each_step(scene, WRITES)
-    assert scene.points > 60
+    scene = make_scene(integrity, tmp_path, 160 // stride + 30)
+    kill_at_steps(scene, WRITES, stride=stride)
+    assert scene.points > 60 // stride
 
 
 @pytest.mark.root("strace")
 @pytest.mark.timeout(900)
-def test_repair_without_exchange_that_is_killed_at_any_step(integrity: Box, tmp_path: Path) -> None:
+@each_step
+def test_repair_without_exchange_that_is_killed_at_any_step(integrity: Box, tmp_path: Path, stride: int) -> None:
     """Where names can't be exchanged, the damaged file is out of the way for a moment; a scan does not miss it."""
-    scene = make_scene(integrity, tmp_path, 90)
-    kill_at_each_step(scene, STEPS_WITHOUT, has_exchange=False)
-    assert scene.points > 15
+    scene = make_scene(integrity, tmp_path, 90 // stride + 30)
+    kill_at_steps(scene, STEPS_WITHOUT, stride=stride, has_exchange=False)
+    assert scene.points > 15 // stride
 
 
 @pytest.mark.root("strace")
@@ -191,22 +196,26 @@ def test_only_file_of_a_root_that_is_out_of_its_place(integrity: Box, tmp_path: 
 
 @pytest.mark.root("strace")
 @pytest.mark.timeout(900)
+@each_step
 @pytest.mark.parametrize("has_exchange", [True, False])
 def test_repair_of_a_file_with_names_that_is_killed_at_any_step(
-    integrity: Box, tmp_path: Path, has_exchange: bool
+    integrity: Box, tmp_path: Path, has_exchange: bool, stride: int
 ) -> None:
     """All names lead to the same file, before and after; the damaged one is removed in the end, as was asked for."""
-    scene = make_scene(integrity, tmp_path, 90, links=3)
+    scene = make_scene(integrity, tmp_path, 90 // stride + 30, links=3)
     calls = STEPS if has_exchange else STEPS_WITHOUT
-    kill_at_each_step(scene, calls, "--discard", has_exchange=has_exchange)
-    assert scene.points > 20
+    kill_at_steps(scene, calls, "--discard", stride=stride, has_exchange=has_exchange)
+    assert scene.points > 20 // stride
 
 
 @pytest.mark.root("strace")
 @pytest.mark.timeout(900)
+@each_step
 @pytest.mark.parametrize("gone", ["file", "folder"])
-def test_repair_of_a_file_that_is_gone_that_is_killed_at_any_step(integrity: Box, tmp_path: Path, gone: str) -> None:
+def test_repair_of_a_file_that_is_gone_that_is_killed_at_any_step(
+    integrity: Box, tmp_path: Path, gone: str, stride: int
+) -> None:
     """It is there, whole, or not there; nothing is left of an attempt but, perhaps, its empty folder."""
-    scene = make_scene(integrity, tmp_path, 80, gone=gone)
-    kill_at_each_step(scene, STEPS)
-    assert scene.points > 12
+    scene = make_scene(integrity, tmp_path, 80 // stride + 30, gone=gone)
+    kill_at_steps(scene, STEPS, stride=stride)
+    assert scene.points > 12 // stride

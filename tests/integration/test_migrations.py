@@ -114,9 +114,21 @@ def test_upgrade_from_every_revision_keeps_the_rows(tmp_path: Path, revision: st
         values = (1, bytes(16), b"/srv", "uuid", 1, "ext4", "active", None, 1, 1, bytes(16))
         db.execute(f"INSERT INTO root VALUES ({', '.join('?' * len(values))})", values)
         db.execute("INSERT INTO folder (id, root_id, path) VALUES (1, 1, x'64')")
+        boot = {"id": 7, "uuid": "u", "fs_id": "", "mount": "", "first_seen_at": 1, "stopped_cleanly_at": 2}
+        known = {name: boot[name] for _, name, *_ in db.execute("PRAGMA table_info(boot)") if name in boot}
+        db.execute(f"INSERT INTO boot ({', '.join(known)}) VALUES ({', '.join('?' * len(known))})", [*known.values()])
+        ran = {name: 1 for _, name, _, needed, *_ in db.execute("PRAGMA table_info(run)") if needed and name != "id"}
+        ran |= {"job": "scan", "boot_id": 7}
+        for values in ({**ran, "finished_at": 1}, ran):
+            db.execute(
+                f"INSERT INTO run ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})", [*values.values()]
+            )
         run_migrations(db, to=tables.SCHEMA_REVISION)
 
+        ended, working = db.execute("SELECT last_file_id FROM run ORDER BY id").fetchall()
+        assert (ended, working) == ((None if revision == tables.SCHEMA_REVISION else 0,), (None,))
         assert db.execute("SELECT id, root_id, path FROM folder").fetchall() == [(1, 1, b"d")]
+        assert db.execute(f"SELECT {', '.join(boot)} FROM boot").fetchall() == [tuple(boot.values())]
         assert db.execute("PRAGMA foreign_key_check").fetchall() == []
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert db.execute("PRAGMA foreign_keys").fetchone() == (1,)

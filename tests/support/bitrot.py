@@ -192,9 +192,18 @@ def allow_damage(image: AnyPath) -> None:
     _images_of_tests.add(os.path.realpath(os.fsencode(image)))
 
 
-def flip_at(position: Position, bit: int = 0) -> None:
+def read_at(position: Position, size: int = 1) -> bytes:
+    """Read bytes of an image."""
+    fd = os.open(position.image, os.O_RDONLY)
+    try:
+        return os.pread(fd, size, position.offset)
+    finally:
+        os.close(fd)
+
+
+def overwrite_at(position: Position, data: bytes) -> None:
     """
-    Flip one bit of an image; the file system in it need not be mounted.
+    Overwrite bytes of an image; the file system in it need not be mounted.
 
     Raises:
         NotOursError: no test has made this image, or it is a device.
@@ -208,11 +217,15 @@ def flip_at(position: Position, bit: int = 0) -> None:
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise NotOursError(f"{os.fsdecode(position.image)!r} is a device, not an image: nothing was written")
-        old = os.pread(fd, 1, position.offset)[0]
-        os.pwrite(fd, bytes([old ^ (1 << bit)]), position.offset)
+        os.pwrite(fd, data, position.offset)
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def flip_at(position: Position, bit: int = 0) -> None:
+    """Flip one bit of an image; see ``overwrite_at``."""
+    overwrite_at(position, bytes([read_at(position)[0] ^ (1 << bit)]))
 
 
 def flip_bit(path: AnyPath, offset: int = 0, bit: int = 0, *, mirrors: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The program under test, run as a user runs it: ``python -m integrity`` in a process and an environment of its own."""
+"""The program under test, run as a user runs it: in a process and an environment of its own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support import AnyPath
+from support.warmstart import get_warm_start
 
 JsonObject = dict[str, object]
 """One line of ``--json`` output."""
@@ -104,13 +105,19 @@ def run_integrity(
         args: its arguments; paths may be any bytes.
         home: the folder of its isolated environment.
         catalog: another than ``home/catalog.db``.
-        env: on top of the isolated environment.
+        env: on top of the isolated environment; an interpreter of its own is then started for the run.
         cwd: its working folder.
         timeout: in seconds; then it is killed and the test fails with what it printed.
     """
     environment = make_environment(home) | dict(env or {})
     if catalog is not None:
         environment["INTEGRITY_CATALOG"] = os.fsdecode(catalog)
+    if not env and os.geteuid() == os.getuid():
+        try:
+            code, out, err = get_warm_start().run(list(args), environment, cwd, timeout)
+        except TimeoutError as error:
+            raise AssertionError(f"{args!r} took more than {timeout} s; it printed: {error}") from None
+        return complete(code, out, err, is_json="--json" in args)
     process = subprocess.Popen(
         make_command(*args),
         env=environment,

@@ -38,3 +38,25 @@ def with_binds(binds: Mapping[AnyPath, AnyPath], *command: AnyPath) -> list[AnyP
         for target, shown in binds.items()
     )
     return ["unshare", "--mount", "--propagation", "private", "sh", "-c", f'{mounts}exec "$@"', "sh", *command]
+
+
+def with_own_devices(folder: AnyPath, links: Mapping[str, AnyPath], *command: AnyPath) -> list[AnyPath]:
+    """
+    Return an argv that runs ``command`` with an own /dev, as PrivateDevices= makes it, and an empty /run; root only.
+
+    Args:
+        folder: an empty one, on which that /dev is prepared.
+        links: names in /dev/disk/by-uuid, each with the device that it leads to; the only disks that are there.
+        command: found through PATH; keeps its exit code and standard streams.
+    """
+    dev = shlex.quote(os.fsdecode(folder))
+    disks = "".join(
+        f" && cp -a {shlex.quote(os.fsdecode(disk))} {dev}/ && mkdir -p {dev}/disk/by-uuid"
+        f" && ln -s {shlex.quote(os.fsdecode(disk))} {dev}/disk/by-uuid/{shlex.quote(name)}"
+        for name, disk in links.items()
+    )
+    script = (
+        f"mount -t tmpfs tmpfs {dev} && cp -a /dev/null /dev/zero /dev/random /dev/urandom {dev}/{disks}"
+        f' && mount --move {dev} /dev && mount -t tmpfs tmpfs /run && exec "$@"'
+    )
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *command]

@@ -49,8 +49,8 @@ DEBIAN_PACKAGES = {
 }
 """Where the programs that the tests call come from, on Debian."""
 
-# Debian keeps what only root needs where an ordinary user's PATH, and cron's, does not look.
-_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Debian keeps what only root needs where an ordinary user's PATH, and cron's, does not look."""
 
 
 class ProgramError(AssertionError):
@@ -76,5 +76,5 @@ def find_missing(*programs: str) -> list[str]:
     return [
         f"{program} (Debian package {DEBIAN_PACKAGES.get(program, program)})"
         for program in programs
-        if shutil.which(program, path=_SEARCH_PATH) is None
+        if shutil.which(program, path=SEARCH_PATH) is None
     ]

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from support import AnyPath
+
 _TESTS = Path(__file__).parents[1]
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_SECCOMP = 22
@@ -40,6 +42,15 @@ def refuse_syscall(number: int, errno: int) -> None:
             raise OSError(ctypes.get_errno(), f"prctl: {os.strerror(ctypes.get_errno())}")
 
 
+def without_syscall(number: int, errno: int, *command: AnyPath) -> list[AnyPath]:
+    """Return an argv that runs ``command`` (an absolute path, arguments), for which a system call fails."""
+    script = (
+        f"import os, sys; sys.path.insert(0, {str(_TESTS)!r}); from support.seccomp import refuse_syscall;"
+        f"refuse_syscall({number}, {errno}); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    return [sys.executable, "-c", script, *command]
+
+
 def pass_without(number: int, errno: int, *args: str) -> None:
     """
     Run tests once more, in a process in which a system call fails with ``errno``; they must pass there, too.
@@ -51,7 +62,7 @@ def pass_without(number: int, errno: int, *args: str) -> None:
         errno: what it fails with.
         args: for pytest: modules below ``tests``, options.
     """
-    if "SECCOMP" in os.environ:
+    if "INTEGRITY_TEST_SECCOMP" in os.environ:
         pytest.skip("this is the run without the call")
     script = (
         "import sys, pytest; from support.seccomp import refuse_syscall;"
@@ -61,7 +72,7 @@ def pass_without(number: int, errno: int, *args: str) -> None:
     run = subprocess.run(
         [sys.executable, "-c", script],
         cwd=_TESTS,
-        env={**os.environ, "SECCOMP": "1", "PYTHONPATH": os.pathsep.join([str(_TESTS), *sys.path])},
+        env={**os.environ, "INTEGRITY_TEST_SECCOMP": "1", "PYTHONPATH": os.pathsep.join([str(_TESTS), *sys.path])},
         capture_output=True,
         text=True,
         check=False,

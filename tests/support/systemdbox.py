@@ -69,7 +69,16 @@ _FILES = {
     "etc/systemd/system.conf": "[Manager]\nDefaultTimeoutStartSec=30\nDefaultTimeoutStopSec=10\n",
     "etc/fstab": "",
     "etc/hostname": "box\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
+    "etc/ssh/ssh_config": "",
+    "etc/ssh/sshd_config": "Subsystem sftp internal-sftp\n",
 }
+# What the machine's owner has set, started from init scripts, or keeps where the tests keep theirs.
+_REMOVED = (
+    *("etc/systemd", "etc/tmpfiles.d", "etc/sysusers.d", "etc/init.d", "etc/ssh", "etc/integrity", "srv"),
+    *(f"var/{kind}/integrity" for kind in ("lib", "cache")),
+    *(f"etc/rc{level}.d" for level in "0123456S"),
+)
 
 # Run as PID 1 of the box, with its root in $1; what it binds follows in threes. What is mounted here nobody else sees.
 _INIT = r"""
@@ -216,9 +225,10 @@ class SystemdBox:
             (self._home / name).mkdir()
         layers = f"lowerdir=/,upperdir={self._home}/upper,workdir={self._home}/work"
         sh("mount", "-t", "overlay", "-o", layers, "systemdbox", self.root)
+        sh("rm", "-rf", *(self.root / name for name in _REMOVED))
         units = self.root / "etc/systemd/system"
-        units.mkdir(parents=True, exist_ok=True)
-        sh("find", units, "-mindepth", "1", "-delete")
+        for folder in (units, self.root / "srv"):
+            folder.mkdir(parents=True)
         for name in _MASKED:
             (units / name).symlink_to("/dev/null")
         for name, text in {**_FILES, "etc/machine-id": os.urandom(16).hex() + "\n"}.items():
@@ -284,14 +294,14 @@ class SystemdBox:
 
 
 def _find_own_places() -> list[str]:
-    """Name the folders that the program under test needs and an overlay of the root file system may not have."""
-    places = {str(Path(__file__).parents[2]), sys.prefix, sys.base_prefix}
+    """Name the folders that the box needs and an overlay of the root file system may not have."""
+    places = {str(Path(__file__).parents[2]), sys.prefix, sys.base_prefix, "/usr"}
     return [place for place in sorted(places) if os.stat(place).st_dev != os.stat("/").st_dev or _is_hidden(place)]
 
 
 def _is_hidden(place: str) -> bool:
     """Tell whether the box has something of its own there."""
-    return place.startswith(("/tmp/", "/run/", "/dev/"))
+    return place.startswith(("/tmp/", "/run/", "/dev/", "/srv/"))
 
 
 def _make_cgroup() -> Path:

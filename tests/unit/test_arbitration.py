@@ -58,6 +58,11 @@ TABLE = {
     (GOOD, CopyVote.SAME): (Outcome.IN_ORDER, Outcome.IN_ORDER),
     (GOOD, CopyVote.OLDER): (Outcome.COPY_STALE, Outcome.COPY_STALE),
     (GOOD, CopyVote.DIFFERS): (Outcome.COPY_DIFFERS, Outcome.COPY_DIFFERS),
+    (GOOD, CopyVote.RENAMED): (Outcome.RENAMED, Outcome.RENAMED),
+    (EDITED, CopyVote.RENAMED): (Outcome.COPY_STALE, Outcome.COPY_STALE),
+    (ROT, CopyVote.RENAMED): (Outcome.RESTORABLE, Outcome.RESTORABLE),
+    (MISSING, CopyVote.RENAMED): (Outcome.RESTORABLE, Outcome.RESTORABLE),
+    (SHRUNK, CopyVote.RENAMED): (Outcome.RESTORABLE, Outcome.RESTORABLE),
     (EDITED, CopyVote.SAME): (Outcome.COPY_STALE, Outcome.COPY_STALE),
     (EDITED, CopyVote.OLDER): (Outcome.COPY_STALE, Outcome.MISSED_CHANGE),
     (EDITED, CopyVote.DIFFERS): (Outcome.ALL_DIFFER, Outcome.MISSED_CHANGE),
@@ -120,6 +125,8 @@ def test_nothing_is_in_order_but_what_was_found_to_be():
         if arbitration.outcome is Outcome.IN_ORDER:
             assert judgement.verdict is Verdict.DELETED or (GOOD, CopyVote.SAME) == (judgement, vote)
             assert Arbitration(Outcome.IN_ORDER, None) == arbitration
+        elif arbitration.outcome is Outcome.RENAMED:
+            assert (GOOD, CopyVote.RENAMED, None) == (judgement, vote, arbitration.finding)
         else:
             assert arbitration.words
             assert arbitration.command is not None

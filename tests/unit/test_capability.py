@@ -142,3 +142,24 @@ def test_root_that_can_not_be_looked_at_is_suspended(ext4: LoopFS) -> None:
 
     with pytest.raises(RootSuspended, match="check"):
         find_capability(fd, ext4.mnt)
+
+
+@pytest.mark.root
+def test_times_of_a_fuse_server_are_looked_at(faulty: FaultFS, tmp_path: Path) -> None:
+    """One that passes fractions of a second on, as mergerfs does, has the granule of the file system below it."""
+    assert look_at(faulty.mnt).granularity_ns == 2 * SECOND_NS  # empty: nothing shows it
+    (tmp_path / "source" / "file").touch()
+
+    capability = look_at(faulty.mnt)
+
+    assert (20_000_000, False, False) == (capability.granularity_ns, capability.has_ctime, capability.has_stable_inodes)
+
+
+@pytest.mark.root
+def test_fuse_server_above_whole_seconds_stays_coarse(tmp_path: Path) -> None:
+    """An ext4 with small inodes below it, or such a one among several, shows no fractions."""
+    with LoopFS("ext4", mkfs=("-I", "128")) as fs, FaultFS(fs.folder) as fuse:
+        for number in range(5):
+            (fs.folder / str(number)).touch()
+
+        assert look_at(fuse.mnt).granularity_ns == 2 * SECOND_NS

@@ -306,7 +306,7 @@ class TestStopping:
         )
 
     def test_a_racy_witness_does_not_void_a_resume_point(self, tmp_path: Path) -> None:
-        """Whether a witness was racy says something of then, not of the file."""
+        """The reading goes on, and what was read then keeps the whole racy: it may have been written to since."""
         make_files(tmp_path, [9 * MIB])
         stat = os.stat(tmp_path / "f0000")
         with reading(tmp_path) as reader:
@@ -315,7 +315,12 @@ class TestStopping:
             resume = Resume(4 * MIB, None, witness)
             done = one_done(Engine(reader, jobs=1).run([Task(b"f0000", 9 * MIB, WANT, MIB, resume=resume)]))
 
-        assert (4, stat.st_ino) == (done.first_block, done.reading.witness.inode)
+        assert not whole.reading.witness.is_racy
+        assert (4, stat.st_ino, True) == (
+            done.first_block,
+            done.reading.witness.inode,
+            done.reading.witness.is_racy,
+        )
 
     def test_after_a_stop_no_more_tasks_are_taken(self, tmp_path: Path) -> None:
         """What was taken is answered, and that is all."""

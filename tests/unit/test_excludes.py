@@ -81,7 +81,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(patterns=st.lists(PATTERNS, min_size=1, max_size=4))
 def test_any_patterns_leave_out_what_git_leaves_out(tree: Path, patterns: list[str]) -> None:
     """Whatever the patterns, the files of a tree that remain are those that git lists."""

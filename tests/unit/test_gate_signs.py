@@ -24,6 +24,7 @@ from integrity.jobs.gating.signs import (
     LEAST_RENAMED,
     Arrival,
     SignKind,
+    are_enough,
     find_arrivals,
     find_returned,
     find_signs,
@@ -301,13 +302,68 @@ def test_any_name_and_content_can_be_looked_at(name: bytes, head: bytes, middle:
     find_signs(changes, [[]], [], most_files=500, most_percent=20)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "is_found", "is_enough"),
+    [
+        ("{}.jpg", "{}.jpg.locked", True, True),
+        ("{}.docx", "{}.x7gh2", True, True),
+        ("{}.wav", "{}.flac", True, False),
+        ("{}.log", "{}.log.gz", True, False),
+        ("{}.pdf", "{}.pdf.gpg", True, False),
+        ("lib{}.so.5.15.2", "lib{}.so.5.15.8", True, False),
+        ("{}.jpg", "{}_new.locked", False, False),
+    ],
+)
+def test_suffix_that_nobody_knows_is_enough(old: str, new: str, is_found: bool, is_enough: bool) -> None:
+    """Conversions, packing, encryption by the owner and new versions end in suffixes that mean something."""
+    numbers = range(LEAST_RENAMED)
+    changes = make_changes(
+        removed=[f"d/{old.format(number)}".encode() for number in numbers],
+        new=[f"d/{new.format(number)}".encode() for number in numbers],
+    )
+
+    found = find_signs(changes, [], [], most_files=500, most_percent=20)
+
+    assert (is_found, is_enough) == (bool(found), are_enough(found))
+
+
+@pytest.mark.parametrize(("sound", "bad", "is_enough"), [(8, 0, False), (7, 0, True), (8, 8, True), (9, 8, False)])
+def test_renamed_files_that_are_sound_are_not_enough(sound: int, bad: int, is_enough: bool) -> None:
+    """Sources that were renamed to another language's suffix are still text: looked into, most of them speak for it."""
+    changes = make_changes(
+        removed=[b"d/%d.js" % number for number in range(LEAST_RENAMED)],
+        new=[b"d/%d.quux" % number for number in range(LEAST_RENAMED)],
+    )
+    looks = [look(b"quux", is_typed=False)] * sound + [look(b"quux", is_typed=False, is_random=True)] * bad
+
+    assert is_enough == are_enough(find_signs(changes, [[], looks], [], most_files=500, most_percent=20))
+
+
+def test_files_that_go_elsewhere_do_not_hide_renamed_ones() -> None:
+    """Thousands of mails are expunged on the day on which the photos beside them are encrypted."""
+    photos = [b"photos/%d.jpg" % number for number in range(LEAST_RENAMED)]
+    changes = make_changes(
+        removed=[*photos, *(b"mail/%d" % number for number in range(3000))], new=[path + b".locked" for path in photos]
+    )
+
+    assert SignKind.RENAMED in kinds(changes)
+
+
+def test_short_text_is_no_doubt() -> None:
+    """Of a type that is not known, too: what can be read is not encrypted."""
+    assert look_at(Sample(b"a.ts", TEXT[:256])) == Look(b"ts", is_typed=False, is_lost=False, is_random=False)
+    assert look_at(Sample(b"a.ts", TEXT[:255])) is None
+    assert look_at(Sample(b"a.ts", random.Random(3).randbytes(2000))) is None
+
+
 @given(st.lists(st.binary(min_size=1, max_size=8), unique=True, max_size=300), st.integers(1, 40))
 def test_samples_are_spread_over_all(paths: list[bytes], most: int) -> None:
-    """As many as there are up to the limit, none twice, the first among them, with even steps."""
-    chosen = spread(paths, most)
+    """As many as there are up to the limit, none twice, the first of all first, with even steps."""
+    chosen = list(spread(paths, most))
 
     assert min(len(paths), most) == len(set(chosen)) == len(chosen)
-    places = [sorted(paths).index(path) for path in chosen]
+    assert not paths or min(paths) == chosen[0]
+    places = [sorted(paths).index(path) for path in sorted(chosen)]
     steps = {after - before for before, after in pairwise(places)}
     assert not places or places[0] == 0
     assert not steps or max(steps) - min(steps) <= 1

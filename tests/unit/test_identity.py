@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from integrity.errors import RootSuspended
-from integrity.files.identity import identify
+from integrity.files.identity import identify, recognise
 from integrity.model import RootIdentity
 from support.faultfs import FaultFS
 from support.loopfs import LoopFS
@@ -106,6 +106,41 @@ def test_file_system_without_a_uuid_is_recognised_by_type_and_source(faulty: Fau
 
     assert identity.fs_id.startswith(identity.fs_type + ":")
     assert identity.fs_type.startswith("fuse")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "names", "kept"),
+    [
+        ("uuid:A", ("uuid:A", "ext4:/dev/sda1"), "uuid:A"),
+        ("uuid:A", ("uuid:B", "ext4:/dev/sda1"), None),
+        ("uuid:A", ("ext4:/dev/sda1",), None),
+        ("ext4:/dev/sda1", ("uuid:A", "fsid:0123456789abcdef", "ext4:/dev/sda1"), "uuid:A"),
+        ("ext4:/dev/sda1", ("uuid:A", "ext4:/dev/sdb1"), None),
+        ("fsid:0123456789abcdef", ("uuid:A", "fsid:0123456789abcdef", "ext4:/dev/sda1"), "uuid:A"),
+        ("fsid:0123456789abcdef", ("uuid:A", "fsid:0123456789abcde0", "ext4:/dev/sda1"), None),
+        ("ext4:/dev/sda1", ("fsid:0123456789abcdef", "ext4:/dev/sda1"), "fsid:0123456789abcdef"),
+        ("uuid:1234-ABCD", ("vfat:/dev/sdb1",), None),
+        # the XOR of its halves, low byte first: as a live ext4 answered
+        (
+            "uuid:a8acf70c-7d6a-4e65-abc4-a651c4bbae99",
+            ("fsid:fce0d1b95d516803", "ext4:/dev/vda"),
+            "uuid:a8acf70c-7d6a-4e65-abc4-a651c4bbae99",
+        ),
+        ("uuid:a8acf70c-7d6a-4e65-abc4-a651c4bbae98", ("fsid:fce0d1b95d516803", "ext4:/dev/vda"), None),
+    ],
+)
+def test_file_system_is_recognised_under_another_name(recorded: str, names: tuple[str, ...], kept: str | None) -> None:
+    """A surer name is taken over, a weaker one proves what follows from it, and nothing else is the same."""
+    assert kept == recognise(recorded, names)
+
+
+@pytest.mark.root
+def test_fsid_of_ext4_follows_from_its_uuid(ext4: LoopFS) -> None:
+    """What statfs answers and what is computed from the UUID are the same name."""
+    names = get_identity(ext4.mnt).names
+
+    assert ["uuid:", "fsid:", "ext4:"] == [name[:5] for name in names]
+    assert names[0] == recognise(names[0], names[1:])
 
 
 @pytest.mark.root

@@ -196,7 +196,7 @@ def test_noatime_refused_by_the_kernel_is_eperm(root: int) -> None:
     assert (caught.value.errno, caught.value.filename) == (errno.EPERM, b"x")
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     lengths=st.lists(st.integers(1, 255), min_size=1, max_size=60), mark=st.integers(1, 255).filter(lambda b: b != 47)
 )

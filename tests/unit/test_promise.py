@@ -204,7 +204,7 @@ def test_promise_shorter_than_the_time_between_windows_takes_everything() -> Non
     assert options.at_least_bytes >= GIB // 28 * 28
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.integers(0, 29), st.integers(1, 100)), min_size=1, max_size=12),
     st.integers(4, 40),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -11,6 +12,7 @@ from integrity.verdict import (
     Circumstances,
     Confirmation,
     Content,
+    Elsewhere,
     Judgement,
     Pair,
     Shift,
@@ -25,20 +27,21 @@ from integrity.verdict import (
 TRUSTED = Capability("ext4", True, True, 20_000_000, True, False)
 FUSE = Capability("fuse", False, False, 1_000_000_000, False, True)
 VFAT = Capability("vfat", False, True, 2_000_000_000, False, False)
+OVERLAY = Capability("overlay", True, False, 20_000_000, True, False)
 TMPFS = Capability("tmpfs", True, True, 20_000_000, False, False, shows_mapped_writes=False)
 BOOLEANS = (False, True)
 
 
 def every_case():
     for capability, content, size, mtime, ctime, inode in product(
-        (TRUSTED, FUSE, VFAT, TMPFS), Content, BOOLEANS, Shift, BOOLEANS, BOOLEANS
+        (TRUSTED, FUSE, VFAT, OVERLAY, TMPFS), Content, BOOLEANS, Shift, BOOLEANS, BOOLEANS
     ):
         if not capability.has_ctime and not ctime:
             continue  # compare_witness never says so
         if not capability.has_stable_inodes and not inode:
             continue
-        for policy, racy, rewrites, unclean, prefix, rotated in product(Policy, *[BOOLEANS] * 5):
-            circumstances = Circumstances(policy, racy, rewrites, unclean, prefix, rotated)
+        for policy, elsewhere, *facts in product(Policy, Elsewhere, *[BOOLEANS] * 6):
+            circumstances = Circumstances(policy, *facts, elsewhere=elsewhere)
             yield capability, content, WitnessShift(size, mtime, ctime, inode), circumstances
 
 
@@ -67,13 +70,15 @@ def test_rot_needs_a_sound_baseline_and_no_write():
 
 
 def test_certainty_is_never_overstated():
-    """I3: proven rot needs a trusted ctime and no unclean shutdown."""
+    """I3: proven rot needs a trusted ctime, the recorded inode, trusted too, and no unclean shutdown."""
     for capability, content, shift, circumstances in CASES:
         judgement = judge(capability, content, shift, circumstances)
         if judgement.certainty is Certainty.PROVEN:
             assert capability.has_ctime
             assert capability.shows_mapped_writes
             assert not circumstances.was_unclean
+            assert capability.has_stable_inodes
+            assert shift.is_inode_equal
         if judgement.verdict is Verdict.ROT and not (capability.has_ctime and capability.shows_mapped_writes):
             assert judgement.certainty is Certainty.NO_CTIME
         assert (judgement.certainty is None) == (judgement.verdict not in (Verdict.ROT, Verdict.SILENT_REWRITE))
@@ -89,14 +94,63 @@ def test_new_baseline_only_for_what_a_write_explains():
             assert judgement.verdict in (Verdict.CHANGED, Verdict.ROLLED_BACK)
 
 
-def test_inode_alone_never_changes_the_verdict():
-    """I5: the same evidence with another inode gives the same verdict."""
+def test_inode_alone_never_excuses():
+    """I5: the same evidence with another inode gives the same verdict, if a less certain one."""
     for capability, content, shift, circumstances in CASES:
-        if not shift.is_inode_equal:
+        if not shift.is_inode_equal and circumstances.elsewhere is Elsewhere.NOWHERE:
             same_inode = WitnessShift(shift.is_size_equal, shift.mtime, shift.is_ctime_equal, True)
             moved = judge(capability, content, shift, circumstances)
             unmoved = judge(capability, content, same_inode, circumstances)
-            assert (unmoved.verdict, unmoved.certainty) == (moved.verdict, moved.certainty)
+            assert unmoved.verdict is moved.verdict
+            if unmoved.certainty is not moved.certainty:
+                assert (Certainty.PROVEN, Certainty.INODE_MOVED) == (unmoved.certainty, moved.certainty)
+
+
+def test_content_recorded_elsewhere_excuses_only_what_a_rename_can_have_brought():
+    """I9: not under the recorded inode; where inodes tell nothing, only content that the other name has lost."""
+    for capability, content, shift, circumstances in CASES:
+        if circumstances.elsewhere is Elsewhere.NOWHERE:
+            continue
+        judgement = judge(capability, content, shift, circumstances)
+        before = judge(capability, content, shift, replace(circumstances, elsewhere=Elsewhere.NOWHERE))
+        if judgement == before:
+            continue
+        assert before.verdict in (Verdict.ROT, Verdict.SILENT_REWRITE)
+        assert judgement.verdict is Verdict.CHANGED
+        assert judgement.because in (BaselineReason.MOVED, None)
+        if capability.has_stable_inodes:
+            assert not shift.is_inode_equal
+        else:
+            assert circumstances.elsewhere is Elsewhere.LEFT
+
+
+@pytest.mark.parametrize(
+    ("capability", "inode", "elsewhere", "expected"),
+    [
+        (TRUSTED, True, Elsewhere.LEFT, Verdict.ROT),  # the recorded inode: a misdirected write
+        (TRUSTED, False, Elsewhere.NOWHERE, Verdict.ROT),
+        (TRUSTED, False, Elsewhere.RECORDED, Verdict.CHANGED),
+        (TRUSTED, False, Elsewhere.LEFT, Verdict.CHANGED),
+        (OVERLAY, True, Elsewhere.RECORDED, Verdict.ROT),  # the other name still has it: no rename
+        (OVERLAY, True, Elsewhere.LEFT, Verdict.CHANGED),
+        (FUSE, True, Elsewhere.RECORDED, Verdict.ROT),
+        (FUSE, True, Elsewhere.LEFT, Verdict.CHANGED),
+        (VFAT, True, Elsewhere.LEFT, Verdict.ROT),
+    ],
+)
+def test_file_with_the_content_of_another(capability, inode, elsewhere, expected):
+    """Under unmoved times, by what the inode can tell."""
+    assert expected is row(capability, True, Shift.EQUAL, True, inode, elsewhere=elsewhere).verdict
+
+
+def test_record_that_was_never_verified_may_be_wrong_itself():
+    """It is said of what nobody wrote, of nothing else, and changes no verdict."""
+    for capability, content, shift, circumstances in CASES:
+        judgement = judge(capability, content, shift, circumstances)
+        is_accused = judgement.verdict in (Verdict.ROT, Verdict.SILENT_REWRITE)
+        assert judgement.may_be_misrecorded == (is_accused and circumstances.is_unverified)
+        verified = judge(capability, content, shift, replace(circumstances, is_unverified=False))
+        assert replace(judgement, may_be_misrecorded=False) == verified
 
 
 @pytest.mark.parametrize(
@@ -104,9 +158,9 @@ def test_inode_alone_never_changes_the_verdict():
     [
         (True, Shift.EQUAL, True, True, Judgement(Verdict.ROT, Certainty.PROVEN)),
         (False, Shift.EQUAL, True, True, Judgement(Verdict.ROT, Certainty.PROVEN, is_structural=True)),
-        (True, Shift.EQUAL, True, False, Judgement(Verdict.ROT, Certainty.PROVEN, is_odd=True)),
+        (True, Shift.EQUAL, True, False, Judgement(Verdict.ROT, Certainty.INODE_MOVED, is_odd=True)),
         (True, Shift.NEWER, True, True, Judgement(Verdict.ROT, Certainty.PROVEN, is_odd=True)),
-        (True, Shift.OLDER, True, False, Judgement(Verdict.ROT, Certainty.PROVEN, is_odd=True)),
+        (True, Shift.OLDER, True, False, Judgement(Verdict.ROT, Certainty.INODE_MOVED, is_odd=True)),
         (True, Shift.EQUAL, False, True, Judgement(Verdict.SILENT_REWRITE, Certainty.CTIME_MOVED)),
         (False, Shift.EQUAL, False, True, Judgement(Verdict.SILENT_REWRITE, Certainty.CTIME_MOVED)),
         (True, Shift.EQUAL, False, False, Judgement(Verdict.SILENT_REWRITE, Certainty.CTIME_MOVED, is_odd=True)),
@@ -122,6 +176,11 @@ def test_each_row_of_the_table(size, mtime, ctime, inode, expected):
 def test_flipped_bit_without_trusted_ctime_says_no_ctime():
     """On FUSE or vfat the same times do not exclude a write."""
     assert Judgement(Verdict.ROT, Certainty.NO_CTIME) == row(FUSE, True, Shift.EQUAL, True)
+
+
+def test_flipped_bit_without_trusted_inodes_says_no_inode():
+    """On an overlay another file with the same times may have been moved here."""
+    assert Judgement(Verdict.ROT, Certainty.NO_INODE) == row(OVERLAY, True, Shift.EQUAL, True)
 
 
 def test_change_in_memory_under_the_same_times_says_no_ctime():
@@ -209,6 +268,38 @@ RIGHT, WRONG, OTHER = Pair(b"x", b"m"), Pair(b"y", b"n"), Pair(b"z", b"o")
 def test_confirmation_tells_disk_from_machine_from_catalog(first, rereads, expected):
     """Equal wrong readings are on the disk; a right one clears it; one right digest of two convicts the catalog."""
     assert expected == confirm(RIGHT, first, rereads)
+
+
+@pytest.mark.parametrize(
+    ("first", "rereads", "each_copy", "expected"),
+    [
+        (WRONG, [RIGHT, WRONG], [], Confirmation.ONE_COPY),  # not transient: nobody looked at the other copy
+        (WRONG, [RIGHT, RIGHT], [RIGHT, WRONG], Confirmation.ONE_COPY),
+        (WRONG, [WRONG, WRONG], [RIGHT, WRONG], Confirmation.ONE_COPY),
+        (WRONG, [RIGHT, RIGHT], [RIGHT, RIGHT], Confirmation.TRANSIENT),  # neither copy is bad: it was the way to them
+        (WRONG, [OTHER, WRONG], [], Confirmation.PERSISTENT),  # two copies, each with damage of its own
+        (WRONG, [OTHER, Pair(b"q", b"r")], [], Confirmation.UNSTEADY),  # more readings than copies
+        (WRONG, [WRONG, WRONG], [WRONG, OTHER], Confirmation.PERSISTENT),
+        (Pair(b"y", None), [Pair(b"y", b"m")], [], Confirmation.CATALOG_DAMAGED),
+    ],
+)
+def test_confirmation_on_a_mirror_trusts_no_single_reading(first, rereads, each_copy, expected):
+    """A mirror answers from either copy: other readings are no unsteady machine, a right one is no proof of health."""
+    assert expected == confirm(RIGHT, first, rereads, copies=2, each_copy=each_copy)
+
+
+@pytest.mark.parametrize(
+    ("rereads", "expected"),
+    [
+        ([WRONG, RIGHT], Confirmation.UNSTABLE),
+        ([OTHER, Pair(b"q", b"r")], Confirmation.UNSTABLE),
+        ([WRONG, WRONG], Confirmation.PERSISTENT),
+        ([Pair(b"x", b"n"), WRONG], Confirmation.CATALOG_DAMAGED),
+    ],
+)
+def test_readings_that_disagree_where_writes_leave_no_trace_blame_nothing(rereads, expected):
+    """On a tmpfs a program may write between any two readings: neither memory nor a cable is to blame."""
+    assert expected == confirm(Pair(b"x", b"m"), WRONG, rereads, shows_writes=False)
 
 
 def test_confirmation_works_with_one_digest():

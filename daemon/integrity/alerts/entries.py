@@ -6,22 +6,26 @@ A backup that did not run leaves thousands of findings that say the same: they a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.alerts.wording import damage, next_step, one_line, place, title, utc_time
-from integrity.catalog.outbox import ChannelState
-from integrity.catalog.told import News
 from integrity.errors import show_path
 from integrity.model import Finding, FindingKind
 from integrity.paths import absolute, shell_path
+
+if TYPE_CHECKING:
+    from integrity.catalog.outbox import ChannelState
+    from integrity.catalog.told import News
 
 MOST_ENTRIES = 200
 _MOST_SINGLE = 5
 """So many findings of one kind about one copy are told one by one."""
 
 _EXAMPLES = 3
+_FOLDERS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,8 @@ class Section:
     more: int = 0  # findings that there is no room for anyway
 
 
-class _Same(NamedTuple):
-    """What findings have in common that are told as one."""
+class Same(NamedTuple):
+    """What findings have in common that are reported as one."""
 
     root: bytes
     copy: str
@@ -53,6 +57,13 @@ class _Same(NamedTuple):
     text: str  # the message, or the resolution
     step: str
     command: str
+
+
+class Group(NamedTuple):
+    """Findings that say the same of one copy."""
+
+    same: Same
+    findings: tuple[Finding, ...]
 
 
 def list_findings(
@@ -67,8 +78,8 @@ def list_findings(
         describe: makes the entry of one that is told by itself.
         are_over: they are resolved: how is told, and nothing is left to do.
     """
-    items = list(_gather(findings, are_over=are_over))
-    entries = [describe(one) if isinstance(one, Finding) else _describe_many(*one) for one in items[:MOST_ENTRIES]]
+    items = list(gather(findings, are_over=are_over))
+    entries = [describe(one) if isinstance(one, Finding) else describe_group(one) for one in items[:MOST_ENTRIES]]
     return Section(title, tuple(entries), len(findings) - sum(entry.count for entry in entries))
 
 
@@ -108,9 +119,9 @@ def _head(finding: Finding) -> str:
     return f"{title(finding)}  [finding {finding.id}]{where}"
 
 
-def _gather(findings: Sequence[Finding], *, are_over: bool) -> Iterator[Finding | tuple[_Same, list[Finding]]]:
-    """Put those together that say the same of one copy, where the first of them stands."""
-    groups: dict[_Same, list[Finding]] = {}
+def gather(findings: Sequence[Finding], *, are_over: bool = False) -> Iterator[Finding | Group]:
+    """Group findings that say the same of one copy, where the first of them stands; pass the others through."""
+    groups: dict[Same, list[Finding]] = {}
     keys = [_key_of(finding, is_over=are_over) for finding in findings]
     for finding, key in zip(findings, keys, strict=True):
         if key is not None:
@@ -119,22 +130,33 @@ def _gather(findings: Sequence[Finding], *, are_over: bool) -> Iterator[Finding 
         if key is None or len(groups[key]) <= _MOST_SINGLE:
             yield finding
         elif groups[key][0] is finding:
-            yield key, groups[key]
+            yield Group(key, tuple(groups[key]))
 
 
-def _key_of(finding: Finding, *, is_over: bool) -> _Same | None:
+def _key_of(finding: Finding, *, is_over: bool) -> Same | None:
     if finding.copy is None or finding.path is None:
         return None
     if is_over:
-        return _Same(finding.root, finding.copy, finding.kind, finding.resolution or "", "", "")
+        return Same(finding.root, finding.copy, finding.kind, finding.resolution or "", "", "")
     file, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
     command = finding.command or "integrity findings"
     command = command.replace(file, root if command.startswith("integrity compare ") else "FILE")
-    return _Same(finding.root, finding.copy, finding.kind, finding.message, finding.step or "", command)
+    return Same(finding.root, finding.copy, finding.kind, finding.message, finding.step or "", command)
 
 
-def _describe_many(same: _Same, findings: Sequence[Finding]) -> Entry:
-    details = [one_line(same.text), *(f"such as {place(finding)}" for finding in findings[:_EXAMPLES])]
+def describe_group(group: Group) -> Entry:
+    """Describe many findings at once: how many, in which folders, a few of them, what to do."""
+    same, findings = group
+    details = [one_line(same.text), f"in {_list_folders(findings)}"]
+    details += [f"such as {place(finding)}" for finding in findings[:_EXAMPLES]]
     details += [one_line(same.step)] if same.step else []
     head = f"{len(findings):,} findings {same.kind.value} in the copy {one_line(same.copy)}"
     return Entry(head, show_path(same.root), tuple(details), one_line(same.command), len(findings))
+
+
+def _list_folders(findings: Sequence[Finding]) -> str:
+    """Name the folders with the most of these findings: "2019/italy (40), 2020 (12) and 9 more folders"."""
+    counts = Counter((finding.path or b"").rpartition(b"/")[0] for finding in findings)
+    shown = [f"{show_path(folder) or '.'} ({count:,})" for folder, count in counts.most_common(_FOLDERS)]
+    more = len(counts) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more folder{'s' if more > 1 else ''}" if more else "")

@@ -16,17 +16,20 @@ from typing import Any
 import sqlalchemy as sa
 
 from integrity.catalog.ahead import unless_ahead
-from integrity.catalog.blocks import CANDIDATE_VERSION, move_runs, save_runs
+from integrity.catalog.blocks import CANDIDATE_VERSION, load_blocks, move_runs, save_runs
 from integrity.catalog.history import count_replaced
 from integrity.catalog.recording import PERSONS_WORD, drop_candidate, put_baseline, require_record
 from integrity.catalog.removing import remove_files
 from integrity.catalog.roots import RootRecord
-from integrity.catalog.rows import chunked, inside, join_path, require_rising
+from integrity.catalog.rows import FileRecord, chunked, inside, join_path, require_current, require_rising
 from integrity.catalog.seal import Sealer, sealer_of
 from integrity.catalog.tables import candidate, file, folder, run
 from integrity.catalog.words import read_optional_word, read_word
 from integrity.errors import CatalogError
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, RootId, RunId, Witness
+from integrity.verdict import Verdict
+
+_DAMAGE = (Verdict.ROT.value, Verdict.SILENT_REWRITE.value)
 
 
 class CandidateKind(StrEnum):
@@ -62,7 +65,13 @@ class CandidateRecord:
     read_how: ReadHow | None
     seen_at: int
     run_id: RunId
+    boot_id: int  # in which it was seen
     is_sealed: bool  # False: the row is damaged; promoting drops it
+
+    @property
+    def is_damage(self) -> bool:
+        """Say whether this is the damage that the open finding tells of, not something that was written since."""
+        return self.verdict in _DAMAGE
 
     def holds(self, reading: Reading) -> bool:
         """Say whether a reading has this content, as far as whole-file digests tell."""
@@ -75,16 +84,17 @@ class CandidateRecord:
 
 
 _QUERY = (
-    sa.select(candidate, folder.c.root_id, folder.c.path.label("folder_path"), file.c.name)
+    sa.select(candidate, folder.c.root_id, folder.c.path.label("folder_path"), file.c.name, run.c.boot_id)
     .select_from(candidate)
     .join(file, candidate.c.file_id == file.c.id)
     .join(folder, file.c.folder_id == folder.c.id)
+    .join(run, candidate.c.run_id == run.c.id)
 )
 
 
 def stage_change(
     c: sa.Connection,
-    file_id: FileId,
+    record: FileRecord,
     reading: Reading,
     verdict: str,
     run_id: RunId,
@@ -92,23 +102,25 @@ def stage_change(
     because: BaselineReason | None = None,
 ) -> None:
     """
-    Keep a reading as the candidate of a file, in place of an older one; of one that was forgotten meanwhile, nothing.
+    Keep a reading as the candidate of a file, in place of an older one.
 
     Args:
         c: in a transaction.
-        file_id: the file.
+        record: that it was judged against.
         reading: of its present content.
         verdict: what judging said of it.
         run_id: the run that read it.
         state: what it waits for.
         because: with which reason it may become the baseline, if judging gave one.
+
+    Raises:
+        RecordSuperseded: the file is not recorded like that any more.
     """
-    drop_candidate(c, file_id)
-    if not _is_recorded(c, file_id):
-        return
+    require_current(c, record)
+    drop_candidate(c, record.id)
     digests, blocks = reading.digests, reading.blocks
     values = {
-        "file_id": file_id,
+        "file_id": record.id,
         "kind": CandidateKind.CHANGE.value,
         **reading.witness._asdict(),
         "is_racy": int(reading.witness.is_racy),
@@ -124,21 +136,38 @@ def stage_change(
     }
     _insert(c, values, run_id, CandidateState(state))
     if blocks is not None:
-        save_runs(c, sealer_of(c), file_id, CANDIDATE_VERSION, blocks)
+        save_runs(c, sealer_of(c), record.id, CANDIDATE_VERSION, blocks)
 
 
-def stage_removal(c: sa.Connection, file_id: FileId, run_id: RunId) -> None:
-    """Note that a file is gone, in place of an older candidate; its run decides at its end."""
-    drop_candidate(c, file_id)
-    if not _is_recorded(c, file_id):
-        return
+def load_candidate(c: sa.Connection, found: CandidateRecord) -> Reading | None:
+    """Load the content of a candidate as it was read; None for removals and damaged rows."""
+    if found.witness is None or not found.is_sealed:
+        return None
+    blocks, block_size = None, found.block_size_bytes
+    if block_size is not None:
+        blocks = load_blocks(c, sealer_of(c), found.file_id, found.version, block_size)
+        if blocks is None:
+            return None
+    return Reading(found.witness, found.digests, blocks, found.read_how or ReadHow.CACHE_POSSIBLE, 0)
+
+
+def stage_removal(c: sa.Connection, record: FileRecord, run_id: RunId) -> None:
+    """
+    Note that a file is gone, in place of an older candidate; its run decides at its end.
+
+    Raises:
+        RecordSuperseded: the file is not recorded like that any more.
+    """
+    require_current(c, record)
+    drop_candidate(c, record.id)
     values: dict[str, Any] = dict.fromkeys(column.name for column in candidate.c)
-    values |= {"file_id": file_id, "kind": CandidateKind.REMOVAL.value, "version": CANDIDATE_VERSION, "verdict": "gone"}
+    values |= {
+        "file_id": record.id,
+        "kind": CandidateKind.REMOVAL.value,
+        "version": CANDIDATE_VERSION,
+        "verdict": "gone",
+    }
     _insert(c, values, run_id, CandidateState.STAGED)
-
-
-def _is_recorded(c: sa.Connection, file_id: FileId) -> bool:
-    return c.execute(sa.select(file.c.id).where(file.c.id == file_id)).first() is not None
 
 
 def _insert(c: sa.Connection, values: dict[str, Any], run_id: RunId, state: CandidateState) -> None:
@@ -203,6 +232,15 @@ def find_candidates(
     return [_to_record(sealer, row) for row in rows]
 
 
+def find_in_question(c: sa.Connection) -> list[CandidateRecord]:
+    """List the contents, of files of all roots, about which a finding is open."""
+    is_open = candidate.c.state == CandidateState.FROZEN.value, file.c.is_frozen == 1
+    is_change = candidate.c.kind == CandidateKind.CHANGE.value
+    rows = c.execute(_QUERY.where(*is_open, is_change).order_by(candidate.c.file_id)).mappings().all()
+    sealer = sealer_of(c)
+    return [_to_record(sealer, row) for row in rows]
+
+
 def find_held_removals(c: sa.Connection, root_id: RootId) -> list[FileId]:
     """List the files of a root whose removal waits for a person."""
     is_held = candidate.c.state == CandidateState.HELD.value, candidate.c.kind == CandidateKind.REMOVAL.value
@@ -240,8 +278,15 @@ def discard_refuted(c: sa.Connection, root_id: RootId, now: int) -> int:
 
 
 def count_staged(c: sa.Connection, root_id: RootId) -> tuple[int, int]:
-    """Count the changes and the removals that wait for their run's decision."""
-    return count_candidates(c, root_id, CandidateState.STAGED)
+    """
+    Count the changes and the removals that wait for their run's decision.
+
+    A file that was moved here is no change in a wave: what it holds was recorded before.
+    """
+    changed, removed = count_candidates(c, root_id, CandidateState.STAGED)
+    is_moved = candidate.c.state == CandidateState.STAGED.value, candidate.c.because == BaselineReason.MOVED.value
+    moved = c.execute(sa.select(sa.func.count()).where(*is_moved, _in_root(root_id))).scalar_one()
+    return changed - int(moved), removed
 
 
 def count_candidates(c: sa.Connection, root_id: RootId, state: CandidateState) -> tuple[int, int]:
@@ -306,6 +351,17 @@ def promote(
     return True
 
 
+def set_witness(c: sa.Connection, known: CandidateRecord, witness: Witness) -> None:
+    """Store a new witness of a candidate whose content was found again; if another took its place, do nothing."""
+    this = candidate.c.file_id == known.file_id, candidate.c.run_id == known.run_id
+    row = c.execute(sa.select(candidate).where(*this)).mappings().one_or_none()
+    if row is None or _witness(row) != known.witness:
+        return
+    values = {**witness._asdict(), "is_racy": int(witness.is_racy)}
+    seal = _seal(sealer_of(c), {**row, **values})
+    c.execute(sa.update(candidate).where(*this).values(seal=seal, **values))
+
+
 def discard(c: sa.Connection, file_id: FileId) -> None:
     """Forget the candidate of a file, if it has one."""
     drop_candidate(c, file_id)
@@ -318,10 +374,31 @@ def discard_staged(c: sa.Connection, root_id: RootId) -> None:
         drop_candidate(c, file_id)
 
 
-def hold(c: sa.Connection, root_id: RootId) -> None:
-    """Have all that is staged in a root wait for a person (mass change)."""
-    staged = candidate.c.state == CandidateState.STAGED.value
-    c.execute(sa.update(candidate).where(staged, _in_root(root_id)).values(state=CandidateState.HELD.value))
+def hold(c: sa.Connection, root_id: RootId, opened_at: int | None = None) -> None:
+    """
+    Have all that is staged in a root wait for a person (mass change).
+
+    Args:
+        c: a connection.
+        root_id: the root.
+        opened_at: when the mass change was found that waits already. The removal of what came with it, in the run that
+            found it or later, stays staged: who cleans up and restores loses nothing by it.
+    """
+    staged = [candidate.c.state == CandidateState.STAGED.value, _in_root(root_id)]
+    last_file_id = None if opened_at is None else _get_last_file_before(c, root_id, opened_at)
+    if last_file_id is not None:
+        came_since = file.c.version == 1, file.c.id > last_file_id
+        has_come = sa.exists().where(file.c.id == candidate.c.file_id, *came_since)
+        staged.append(sa.or_(candidate.c.kind != CandidateKind.REMOVAL.value, ~has_come))
+    c.execute(sa.update(candidate).where(*staged).values(state=CandidateState.HELD.value))
+
+
+def _get_last_file_before(c: sa.Connection, root_id: RootId, opened_at: int) -> int | None:
+    """Return the highest number of a file before the run that opened a finding; None: no run was earlier."""
+    is_around = run.c.started_at <= opened_at, run.c.finished_at >= opened_at
+    opened_by = c.execute(sa.select(sa.func.min(run.c.id)).where(run.c.root_id == root_id, *is_around)).scalar() or 0
+    earlier = sa.select(sa.func.max(run.c.last_file_id)).where(run.c.root_id == root_id, run.c.id < opened_by)
+    return c.execute(earlier).scalar()
 
 
 def reseal_candidates(c: sa.Connection, sealer: Sealer, root_id: RootId) -> None:
@@ -359,6 +436,7 @@ def _to_record(sealer: Sealer, row: Any) -> CandidateRecord:
         read_how=read_optional_word(ReadHow, how),
         seen_at=row["seen_at"],
         run_id=row["run_id"],
+        boot_id=row["boot_id"],
         is_sealed=is_sealed,
     )
 

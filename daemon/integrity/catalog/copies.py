@@ -73,19 +73,35 @@ def ensure_copy(
     *,
     now: int,
     has_bytes: bool = True,
+    is_other: bool = False,
 ) -> CopyRecord:
-    """Find a copy, or write a new one down; what was said by another place or disk of that name is forgotten."""
+    """
+    Find a copy, or write a new one down; what was said by another place or disk of that name is forgotten.
+
+    ``is_other``: another disk or folder is there than the one that was recorded.
+    """
     mine = copy.c.root_id == root_id, copy.c.prefix == prefix, copy.c.name == name
     stored = _store_url(url)
     row = c.execute(sa.select(copy).where(*mine)).one_or_none()
     if row is None:
         values = {"root_id": root_id, "prefix": prefix, "name": name, "url": stored, "identity": identity}
         c.execute(sa.insert(copy).values(**values, has_bytes=int(has_bytes), created_at=now))
-    elif (row.url, row.identity, row.has_bytes) != (stored, identity, has_bytes):
+    elif is_other or (row.url, row.has_bytes) != (stored, has_bytes):
         _drop_said(c, row.id)
         values = {"url": stored, "identity": identity, "has_bytes": int(has_bytes), "listed_at": None}
         c.execute(sa.update(copy).where(copy.c.id == row.id).values(values))
+    elif row.identity != identity:  # a surer name of the same disk
+        c.execute(sa.update(copy).where(copy.c.id == row.id).values(identity=identity))
     return _to_record(c.execute(sa.select(copy).where(*mine)).one())
+
+
+def rename_copy(c: sa.Connection, record: CopyRecord, name: str) -> None:
+    """Let a copy go on under another name with all that it said; where that name has one already, that one stays."""
+    taken = copy.c.root_id == record.root_id, copy.c.prefix == record.prefix, copy.c.name == name
+    if c.execute(sa.select(copy.c.id).where(*taken)).first() is None:
+        c.execute(sa.update(copy).where(copy.c.id == record.id).values(name=name))
+    else:
+        remove_copy(c, record.id)
 
 
 def find_copies(c: sa.Connection, root_id: RootId | None = None) -> list[CopyRecord]:

@@ -2,7 +2,8 @@
 What a copy listed, beside what is recorded, and the order in which both are held against each other.
 
 Two tables that live with the connection, in temporary files: a listing of any length takes no memory, nothing of it is
-in the catalog, and no conclusion is drawn before it is whole. Names that are not recorded are not kept.
+in the catalog, and no conclusion is drawn before it is whole. A third one has what is not recorded: a file that was
+renamed since the backup is found there by its size.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from xxhash import xxh3_128_digest
 
 from integrity.catalog.folders import get_folder_id
-from integrity.catalog.hot import Hot
+from integrity.catalog.hot import Hot, HotInsert
 from integrity.catalog.ordering import make_anew, make_order, make_temporary, sum_up
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, to_record
 from integrity.catalog.seal import Sealer
@@ -33,6 +34,18 @@ _listed = make_temporary(
     sa.Column("size_bytes", sa.Integer),
     sa.Column("published", sa.Text, nullable=False),
     sa.Column("is_contradictory", sa.Integer, nullable=False),
+)
+_extra = make_temporary(
+    "extra",
+    sa.Column("size_bytes", sa.Integer, primary_key=True),
+    sa.Column("path", sa.LargeBinary, primary_key=True),
+    sa.Column("published", sa.Text, nullable=False),
+)
+_ADD_EXTRA = HotInsert(
+    sa.insert(_extra)
+    .prefix_with("OR IGNORE")
+    .values({name: sa.bindparam(name) for name in ("size_bytes", "path", "published")}),
+    *("size_bytes", "path", "published"),
 )
 _order = make_order("compare_order")
 
@@ -79,6 +92,7 @@ class Listing:
     def __init__(self, c: sa.Connection, root_id: RootId) -> None:
         self._names = _Names(root_id)
         make_anew(c, _listed)
+        make_anew(c, _extra)
 
     def add(self, c: sa.Connection, entries: Sequence[tuple[bytes, ListedFile]]) -> list[bytes]:
         """
@@ -95,10 +109,12 @@ class Listing:
         for path, listed in entries:
             file_id = self._names.find(c, path)
             if file_id is None:
-                unknown.append(path)
+                unknown.append((path, listed))
             else:
                 _ADD.run(c, file_id, listed.size_bytes, _pack(listed))
-        return unknown
+        extra = [(one.size_bytes, path, _pack(one)) for path, one in unknown if one.size_bytes]
+        _ADD_EXTRA.run_many(c, extra)
+        return [path for path, _ in unknown]
 
 
 class _Names:
@@ -116,6 +132,13 @@ class _Names:
         folder_id = self._folder[1]
         found = None if folder_id is None else _FIND.run(c, folder_id, name).fetchone()
         return None if found is None else FileId(found[0])
+
+
+def find_extra(c: sa.Connection, size_bytes: int, limit: int) -> list[tuple[bytes, ListedFile]]:
+    """List files of one size that the copy has and that are not recorded: paths in the root, and what is stated."""
+    query = sa.select(_extra.c.path, _extra.c.published).where(_extra.c.size_bytes == size_bytes)
+    rows = c.execute(query.order_by(_extra.c.path).limit(limit))
+    return [(row.path, listed) for row in rows if (listed := _unpack(size_bytes, row.published, 0)) is not None]
 
 
 def is_any_recorded(c: sa.Connection, root_id: RootId, paths: Iterable[bytes]) -> bool:

@@ -1,5 +1,5 @@
 """
-Files: what is recorded of each, found by name, number, path, inode or page.
+Files: what is recorded of each, found by name, number, path, inode, content or page.
 
 This module holds the lookups; what changes rows is in ``recording`` and ``removing``, and is offered from here, too:
 callers need one name for the subject.
@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from integrity.catalog.blocks import load_blocks, load_run
 from integrity.catalog.folders import get_folder_id
 from integrity.catalog.history import (
     HistoryRecord,
     find_deleted,
+    find_deleted_of_time,
     history_of,
     purge_deleted,
 )
@@ -25,16 +27,19 @@ from integrity.catalog.hot import Hot
 from integrity.catalog.recording import (
     NewFile,
     Verified,
+    inherit_baseline,
+    load_content,
     mark_suspects,
     mark_verified,
     record_files,
     replace_baseline,
     require_record,
 )
-from integrity.catalog.removing import merge_moved, move_file, remove_files
+from integrity.catalog.removing import MovedFile, merge_moved, move_files, move_to_copy, remove_files
 from integrity.catalog.rows import (
     FILE_JOIN,
     RECORD_COLUMNS,
+    FileContent,
     FileRecord,
     chunked,
     in_list,
@@ -48,8 +53,8 @@ from integrity.catalog.rows import (
     to_records,
 )
 from integrity.catalog.seal import Sealer
-from integrity.catalog.tables import file, folder
-from integrity.model import FileId, FolderId, RootId
+from integrity.catalog.tables import file, folder, root
+from integrity.model import Blocks, FileId, FolderId, RootId
 
 _SMALL_SUBTREE = 50_000
 
@@ -109,6 +114,14 @@ _BY_INODE = Hot(
     .order_by(file.c.id),
     "inode",
     "root_id",
+)
+_BY_INODE_OF_FILE_SYSTEM = Hot(
+    sa.select(*RECORD_COLUMNS)
+    .select_from(FILE_JOIN)
+    .where(file.c.inode == sa.bindparam("inode"), root.c.fs_id == sa.bindparam("fs_id"))
+    .order_by(file.c.id),
+    "inode",
+    "fs_id",
 )
 
 
@@ -184,6 +197,59 @@ def find_by_inode(c: sa.Connection, sealer: Sealer, root_id: RootId, inode: int)
     return to_records(sealer, _BY_INODE.run(c, inode, root_id).fetchall())
 
 
+def find_by_inode_of_file_system(c: sa.Connection, sealer: Sealer, fs_id: str, inode: int) -> list[FileRecord]:
+    """List the names, in all roots of a file system, that had this inode number when last looked at."""
+    return to_records(sealer, _BY_INODE_OF_FILE_SYSTEM.run(c, inode, fs_id).fetchall())
+
+
+def find_by_content(
+    c: sa.Connection, sealer: Sealer, root_id: RootId | None, contents: Sequence[FileContent]
+) -> list[list[FileRecord]]:
+    """
+    List, for each content, the files of a root (None: of all) that are recorded with it.
+
+    One pass over all files, for digests have no index: 0.5 s for a million, so ask for many contents at once.
+    """
+    found: list[list[FileRecord]] = [[] for _ in contents]
+    by_digest: dict[tuple[int, bytes], list[int]] = {}
+    by_blocks: dict[int, list[int]] = {}
+    for number, content in enumerate(contents):
+        for digest in content.whole_digests:
+            by_digest.setdefault((content.size_bytes, digest), []).append(number)
+        if not content.whole_digests and content.blocks is not None:
+            by_blocks.setdefault(content.size_bytes, []).append(number)
+    digests = [digest for _, digest in by_digest]
+    size, is_large = file.c.size_bytes, file.c.block_size_bytes.is_not(None)
+    is_same = sa.or_(
+        size.in_({size for size, _ in by_digest}) & (file.c.xxh3_128.in_(digests) | file.c.md5.in_(digests)),
+        size.in_(by_blocks) & is_large,
+    )
+    query = sa.select(*RECORD_COLUMNS).select_from(FILE_JOIN).where(is_same)
+    if root_id is not None:
+        query = query.where(inside(root_id, b"", is_hidden=True))
+    for record in to_records(sealer, c.execute(query.order_by(file.c.id)).all()):
+        if not record.is_sealed:
+            continue
+        size_bytes, digests_of = record.witness.size_bytes, (record.digests.md5, record.digests.xxh3_128)
+        same = {number for one in digests_of if one for number in by_digest.get((size_bytes, one), ())}
+        large = by_blocks.get(size_bytes, ())
+        same |= {number for number in large if _has_blocks(c, sealer, record, contents[number].blocks)}
+        for number in same:
+            found[number].append(record)
+    return found
+
+
+def _has_blocks(c: sa.Connection, sealer: Sealer, record: FileRecord, blocks: Blocks | None) -> bool:
+    """Say whether a file is recorded with these blocks; the first of them tell most others apart."""
+    if blocks is None or record.block_size_bytes != blocks.block_size_bytes:
+        return False
+    first = load_run(c, sealer, record.id, record.version, 0)
+    if first is None or not blocks.xxh3_128.startswith(first.xxh3_128):
+        return False
+    known = load_blocks(c, sealer, record.id, record.version, blocks.block_size_bytes)
+    return known is not None and known.xxh3_128 == blocks.xxh3_128
+
+
 def page_files(
     c: sa.Connection, root_id: RootId, *, prefix: bytes = b"", after: int = 0, limit: int = 2000
 ) -> list[tuple[FileId, bytes, int]]:
@@ -220,11 +286,15 @@ __all__ = [
     "FileRecord",
     "HistoryRecord",
     "KnownFile",
+    "MovedFile",
     "NewFile",
     "PlainRow",
     "Verified",
+    "find_by_content",
     "find_by_inode",
+    "find_by_inode_of_file_system",
     "find_deleted",
+    "find_deleted_of_time",
     "find_file",
     "find_files",
     "find_known",
@@ -233,10 +303,13 @@ __all__ = [
     "find_plain_names",
     "get_file",
     "history_of",
+    "inherit_baseline",
+    "load_content",
     "mark_suspects",
     "mark_verified",
     "merge_moved",
-    "move_file",
+    "move_files",
+    "move_to_copy",
     "page_files",
     "purge_deleted",
     "record_files",

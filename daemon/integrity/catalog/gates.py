@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from integrity.catalog.rows import below, inside, join_path, require_rising
-from integrity.catalog.tables import file, folder, gate, history, meta
+from integrity.catalog.tables import file, folder, gate, history, meta, run
 from integrity.model import BaselineReason, RootId
 
 _PAGE = 2000
-_ABOVE_ALL = (1 << 63) - 1
+ABOVE_ALL = (1 << 63) - 1
+"""No file has a higher number."""
 
 _OF_PERSONS = (BaselineReason.ACCEPTED.value, BaselineReason.REPAIRED.value)
 _OF_WRITERS = (
@@ -81,6 +82,23 @@ def get_present(c: sa.Connection, now: int) -> Passed:
     return Passed(now, last_history_id, int(next_file_id) - 1)
 
 
+def get_past(c: sa.Connection, root_id: RootId, at: int) -> Passed:
+    """
+    Return where a gate of a root would have stood at a time.
+
+    New is what was recorded since the last run that ended before that time. If none did, the root's first run is where
+    all changes begin: what it recorded is not new. While the first run works, nothing is.
+    """
+    earlier = sa.select(sa.func.max(history.c.id)).where(history.c.root_id == root_id, history.c.replaced_at < at)
+    ended = sa.select(run.c.last_file_id).where(run.c.root_id == root_id, run.c.last_file_id.is_not(None))
+    last_before = ended.where(run.c.finished_at < at).order_by(run.c.id.desc()).limit(1)
+    first = ended.order_by(run.c.id).limit(1)
+    last_file_id = c.execute(last_before).scalar()
+    if last_file_id is None:
+        last_file_id = c.execute(first).scalar()
+    return Passed(at, c.execute(earlier).scalar() or 0, ABOVE_ALL if last_file_id is None else last_file_id)
+
+
 def set_passed(c: sa.Connection, root_id: RootId, prefix: bytes, passed: Passed) -> None:
     """Write down that a part of a root was let through, or that its present state was taken as seen."""
     values = {"passed_at": passed.at, "last_history_id": passed.last_history_id, "last_file_id": passed.last_file_id}
@@ -104,6 +122,13 @@ def count_files(c: sa.Connection, root_id: RootId, prefix: bytes) -> int:
     """Count the recorded files below a path, or the one file there."""
     query = sa.select(sa.func.count()).select_from(file.join(folder, file.c.folder_id == folder.c.id))
     return int(c.execute(query.where(inside(root_id, prefix))).scalar_one())
+
+
+def find_paths(c: sa.Connection, root_id: RootId) -> Iterator[bytes]:
+    """Go through the paths of all recorded files of a root, in no order."""
+    query = sa.select(folder.c.path, file.c.name).join(folder, file.c.folder_id == folder.c.id)
+    for row in c.execute(query.where(folder.c.root_id == root_id)):
+        yield join_path(row.path, row.name)
 
 
 def find_rewritten(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[Rewritten]:
@@ -159,7 +184,7 @@ def find_new(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed | N
     columns = file.c.id, folder.c.root_id, folder.c.path, file.c.name, *_content(file)
     is_new = file.c.id > (0 if since is None else since.last_file_id)
     query = sa.select(*columns).join(folder, file.c.folder_id == folder.c.id).where(is_new).order_by(file.c.id.desc())
-    last = _ABOVE_ALL
+    last = ABOVE_ALL
     while rows := c.execute(query.where(file.c.id < last).limit(_PAGE)).all():
         require_rising((-row.id for row in rows), -last)
         for row in rows:

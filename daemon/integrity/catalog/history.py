@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from integrity.catalog.gates import follow_history
 from integrity.catalog.hot import Hot
-from integrity.catalog.rows import FileRecord, chunked
+from integrity.catalog.rows import FileContent, FileRecord, chunked
 from integrity.catalog.tables import block_run, candidate, file, history
 from integrity.catalog.words import read_word
 from integrity.model import BaselineReason, Digests, FileId, RootId
@@ -27,9 +28,23 @@ _BY_ITSELF = (
     BaselineReason.DELETED,
 )
 _NAMES = ("root_id", "file_id", "path", "size_bytes", "mtime_ns", "md5", "xxh3_128", "blake3", "version")
-_WHEN = ("recorded_at", "reason", "replaced_at", "replaced_because", "note", "crc64nvme")
+_WHEN = ("recorded_at", "reason", "replaced_at", "replaced_because", "note", "crc64nvme", "block_size_bytes", "is_racy")
 _INSERT = Hot(sa.insert(history).values({name: sa.bindparam(name) for name in _NAMES + _WHEN}), *_NAMES, *_WHEN)
 _IS_DELETED = history.c.replaced_because == sa.literal_column("'deleted'")  # spelled as in the partial index
+_IS_BACK = sa.exists().where(file.c.id == history.c.file_id)
+_DELETED = (
+    sa.select(*history.c)
+    .where(
+        history.c.root_id == sa.bindparam("root_id"),
+        history.c.size_bytes == sa.bindparam("size_bytes"),
+        _IS_DELETED,
+        ~_IS_BACK,
+    )
+    .order_by(history.c.replaced_at.desc(), history.c.id.desc())
+)
+_DELETED_OF_CONTENT = Hot(_DELETED.where(history.c.md5 == sa.bindparam("md5")), "root_id", "size_bytes", "md5")
+_IN_TIME = history.c.mtime_ns >= sa.bindparam("first_mtime_ns"), history.c.mtime_ns <= sa.bindparam("last_mtime_ns")
+_DELETED_OF_TIME = Hot(_DELETED.where(*_IN_TIME), "root_id", "size_bytes", "first_mtime_ns", "last_mtime_ns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +64,8 @@ class HistoryRecord:
     replaced_at: int
     because: BaselineReason  # why it was replaced
     note: str | None
+    block_size_bytes: int | None  # None: it fitted one block, or is older than version 0004 of the catalog
+    is_racy: bool
 
 
 def add_history(
@@ -62,6 +79,7 @@ def add_history(
                 *(one.root_id, one.id, one.path, one.witness.size_bytes, one.witness.mtime_ns),
                 *(one.digests.md5, one.digests.xxh3_128, one.digests.blake3, one.version),
                 *(one.recorded_at, one.reason.value, now, because.value, note, one.digests.crc64nvme),
+                *(one.block_size_bytes, int(one.witness.is_racy)),
             )
             for one in records
         ),
@@ -77,10 +95,46 @@ def history_of(c: sa.Connection, root_id: RootId, key: bytes | FileId) -> list[H
 
 def find_deleted(c: sa.Connection, root_id: RootId, size_bytes: int, md5: bytes) -> list[HistoryRecord]:
     """List the deleted files that had this content, the last deleted first; none that has come back since."""
-    is_back = sa.exists().where(file.c.id == history.c.file_id)
-    same = history.c.root_id == root_id, history.c.size_bytes == size_bytes, history.c.md5 == md5, ~is_back
-    query = sa.select(history).where(*same, _IS_DELETED).order_by(history.c.replaced_at.desc(), history.c.id.desc())
-    return [_to_record(row) for row in c.execute(query)]
+    return _to_records(_DELETED_OF_CONTENT.run(c, root_id, size_bytes, md5))
+
+
+def find_deleted_of_time(
+    c: sa.Connection, root_id: RootId, size_bytes: int, mtimes_ns: tuple[int, int]
+) -> list[HistoryRecord]:
+    """List the deleted files of this size and a mtime between these two, as ``find_deleted`` does."""
+    return _to_records(_DELETED_OF_TIME.run(c, root_id, size_bytes, *mtimes_ns))
+
+
+class FormerFile(NamedTuple):
+    """A file that had some content before; it may be gone. The path is the last one that is known."""
+
+    file_id: FileId | None
+    path: bytes
+
+
+def find_by_former_content(c: sa.Connection, root_id: RootId, contents: Sequence[FileContent]) -> list[set[FormerFile]]:
+    """
+    Name, for each content, the files of a root that had it before, deleted ones included.
+
+    History keeps no blocks of most files: of content that is told by its blocks alone the size has to do, so what is
+    named for it may have had other content.
+    """
+    sizes = {content.size_bytes for content in contents}
+    kept = history.c.size_bytes, history.c.md5, history.c.xxh3_128, history.c.file_id, history.c.path
+    rows = c.execute(sa.select(*kept).where(history.c.root_id == root_id, history.c.size_bytes.in_(sizes))).all()
+    by_size: dict[int, set[FormerFile]] = {}
+    by_digest: dict[tuple[int, bytes], set[FormerFile]] = {}
+    for size_bytes, md5, xxh3_128, *who in rows:
+        former = FormerFile(*who)
+        by_size.setdefault(size_bytes, set()).add(former)
+        for digest in filter(None, (md5, xxh3_128)):
+            by_digest.setdefault((size_bytes, digest), set()).add(former)
+    found: list[set[FormerFile]] = []
+    for size_bytes, digests, blocks in contents:
+        whole = FileContent(size_bytes, digests, blocks).whole_digests
+        same = [by_digest.get((size_bytes, digest), set()) for digest in whole] or [by_size.get(size_bytes, set())]
+        found.append(set().union(*same))
+    return found
 
 
 def has_deleted(c: sa.Connection, root_id: RootId) -> bool:
@@ -92,8 +146,9 @@ def has_deleted(c: sa.Connection, root_id: RootId) -> bool:
 
 
 def adopt_history(c: sa.Connection, from_id: FileId, to_id: FileId) -> None:
-    """Let the history of a deleted file go on as that of another, which has its content (R2)."""
+    """Let the history of a deleted file go on as that of another, which has its content (R2), or should have."""
     c.execute(sa.update(history).where(history.c.file_id == from_id).values(file_id=to_id))
+    c.execute(sa.delete(block_run).where(block_run.c.file_id == from_id))
 
 
 def count_replaced(c: sa.Connection, root_id: RootId, since: int, until: int) -> tuple[int, int]:
@@ -135,7 +190,13 @@ def purge_deleted(c: sa.Connection, now: int) -> int:
     return len(gone)
 
 
-def _to_record(row: sa.Row[Any]) -> HistoryRecord:
+def _to_records(rows: Iterable[Sequence[Any]]) -> list[HistoryRecord]:
+    """Make records of rows with all columns."""
+    names = tuple(column.name for column in history.c)
+    return [_to_record(SimpleNamespace(**dict(zip(names, row, strict=True)))) for row in rows]
+
+
+def _to_record(row: Any) -> HistoryRecord:
     return HistoryRecord(
         id=row.id,
         root_id=row.root_id,
@@ -150,4 +211,6 @@ def _to_record(row: sa.Row[Any]) -> HistoryRecord:
         replaced_at=row.replaced_at,
         because=read_word(BaselineReason, row.replaced_because),
         note=row.note,
+        block_size_bytes=row.block_size_bytes,
+        is_racy=bool(row.is_racy),
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateTable, DropTable
 
 
-def make_temporary(name: str, *columns: sa.Column[int] | sa.Column[str]) -> sa.Table:
+def make_temporary(name: str, *columns: sa.Column[Any]) -> sa.Table:
     """Describe a table that lives with the connection, in a temporary file; nothing of it is in the catalog."""
     return sa.Table(name, sa.MetaData(), *columns, prefixes=["TEMPORARY"], schema="temp")
 

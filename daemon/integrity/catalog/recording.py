@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.catalog.blocks import CANDIDATE_VERSION, drop_runs, save_runs
+from integrity.catalog.blocks import CANDIDATE_VERSION, drop_runs, load_blocks, save_runs
+from integrity.catalog.checkpoints import Purpose, drop_checkpoint
 from integrity.catalog.folders import ensure_folders
-from integrity.catalog.history import add_history
+from integrity.catalog.history import HistoryRecord, add_history
 from integrity.catalog.hot import Hot, HotInsert
 from integrity.catalog.roots import RootRecord, adjust_tally
 from integrity.catalog.rows import FileRecord, load_record, load_records, split_path
@@ -39,10 +40,21 @@ _INSERT = HotInsert(
 )
 _AT_ID = file.c.id == sa.bindparam("at_id")
 _VERIFY_VALUES: dict[str, Any] = {name: sa.bindparam(name) for name in ("verified_at", "read_how", "boot_id")}
+_AT_SEAL = file.c.seal == sa.bindparam("at_seal")
 _VERIFY = Hot(
-    sa.update(file).where(_AT_ID).values(**_VERIFY_VALUES, is_suspect=sa.literal_column("0")),
+    sa.update(file).where(_AT_ID, _AT_SEAL).values(**_VERIFY_VALUES, is_suspect=sa.literal_column("0")),
     *_VERIFY_VALUES,
     "at_id",
+    "at_seal",
+)
+_WRITTEN_ANEW = Hot(
+    sa.update(file)
+    .where(_AT_ID)
+    .values(
+        {name: sa.bindparam(name) for name in ("recorded_at", "read_how", "boot_id")}
+        | {"verified_at": sa.literal_column("NULL"), "is_suspect": sa.literal_column("1")}
+    ),
+    *("recorded_at", "read_how", "boot_id", "at_id"),
 )
 _WITNESS_NAMES = ("size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "seal")
 _SET_WITNESS = Hot(
@@ -62,11 +74,20 @@ class NewFile(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """A file whose content was found equal to its baseline."""
+    """A file whose content was found equal to its baseline, from the disk or not."""
 
     file_id: FileId
+    seal: bytes  # of the record that it was held against
     witness: Witness | None  # None: as recorded
     how: ReadHow
+
+
+class NewWitness(NamedTuple):
+    """What stat says now of a file whose content is its baseline's."""
+
+    file_id: FileId
+    seal: bytes  # of the record that it was held against
+    witness: Witness
 
 
 def record_files(
@@ -121,6 +142,62 @@ def _allocate_ids(c: sa.Connection, count: int) -> list[FileId]:
     first = max(int(row[0]) if str(row[0]).isdigit() else 1, (row[1] or 0) + 1)
     c.execute(sa.update(meta).where(meta.c.key == "next_file_id").values(value=str(first + count)))
     return [FileId(file_id) for file_id in range(first, first + count)]
+
+
+def inherit_baseline(
+    c: sa.Connection,
+    sealer: Sealer,
+    root: RootRecord,
+    path: bytes,
+    witness: Witness,
+    source: FileRecord | HistoryRecord,
+    *,
+    recorded_at: int,
+    boot_id: int | None,
+    because: BaselineReason,
+) -> FileId | None:
+    """
+    Record a new name with the baseline of a known file, for scrubs to verify early.
+
+    Args:
+        c: in a transaction.
+        sealer: of the catalog.
+        root: that the name is in; ``source`` may be another's.
+        path: not recorded yet.
+        witness: to hold the name's next witness against; its size is the source's.
+        source: whose baseline it is.
+        recorded_at: when the content was last known to be right.
+        boot_id: in which it was.
+        because: why the name gets this baseline.
+
+    Returns:
+        The number of the new file; None, and nothing is recorded, if the source's blocks are lost or damaged.
+    """
+    content = load_content(c, sealer, source, witness)
+    if content is None:
+        return None
+    rows = [NewFile(path, content)]
+    [file_id] = record_files(c, sealer, root, rows, now=recorded_at, boot_id=boot_id, because=because)
+    mark_suspects(c, [file_id])
+    return file_id
+
+
+def load_content(
+    c: sa.Connection, sealer: Sealer, source: FileRecord | HistoryRecord, witness: Witness
+) -> Reading | None:
+    """Load a baseline, present or former, as if it had been read now; None if its blocks are lost or damaged."""
+    if isinstance(source, FileRecord):
+        file_id, size, how = source.id, source.witness.size_bytes, source.read_how
+    elif source.file_id is not None:
+        file_id, size, how = source.file_id, source.size_bytes, None
+    else:
+        return None
+    blocks, block_size = None, source.block_size_bytes
+    if block_size is not None:
+        blocks = load_blocks(c, sealer, file_id, source.version, block_size)
+        if blocks is None or len(blocks) != -(-size // block_size):
+            return None
+    return Reading(witness._replace(size_bytes=size), source.digests, blocks, how or ReadHow.CACHE_POSSIBLE, 0)
 
 
 def replace_baseline(
@@ -200,6 +277,8 @@ def put_baseline(
     add_history(c, [old], because=because, now=now, note=note)
     if has_whole_digests(old):
         drop_runs(c, old.id, old.version)
+    if old.block_size_bytes is not None:  # what of it was compared was compared with the old blocks
+        drop_checkpoint(c, root.id, old.path, Purpose.VERIFY)
     version = old.version + 1
     seal = sealer.seal_file(root.token, old.path, witness, digests, block_size_bytes, version)
     values = (*witness, digests.md5, digests.xxh3_128, digests.blake3, block_size_bytes)
@@ -239,23 +318,68 @@ def mark_verified(
     """
     Write down that files were found intact, and their new witness where one is given.
 
+    A file whose record was replaced or forgotten meanwhile stays as it is: it was verified first, and then that.
+
     Raises:
         CatalogCorrupt: a row that gets a new witness is damaged; sealing it anew would hide that.
     """
-    _VERIFY.run_many(c, [(now, row.how.value, boot_id, row.file_id) for row in rows])
-    moved = {row.file_id: row.witness for row in rows if row.witness is not None}
+    _VERIFY.run_many(c, [(now, row.how.value, boot_id, row.file_id, row.seal) for row in rows])
+    moved = [NewWitness(row.file_id, row.seal, row.witness) for row in rows if row.witness is not None]
     if moved:
         set_witnesses(c, sealer, root, moved)
 
 
-def set_witnesses(c: sa.Connection, sealer: Sealer, root: RootRecord, witnesses: dict[FileId, Witness]) -> None:
-    """Store new witnesses of files whose baselines stay, or raise CatalogCorrupt for a damaged row."""
+def refresh_witnesses(
+    c: sa.Connection,
+    sealer: Sealer,
+    root: RootRecord,
+    rows: Sequence[Verified],
+    *,
+    has_stable_inodes: bool,
+    now: int,
+    boot_id: int | None,
+) -> None:
+    """
+    Store the new witnesses of files that were found equal to their baselines, if not by reading the disk.
+
+    Another inode or another time of modification tells of bytes that were written since and that nobody has read from
+    the disk: such a file is verified no longer, as if it were recorded now, and a suspect.
+
+    Raises:
+        CatalogCorrupt: a row is damaged; sealing it anew would hide that.
+    """
+    found = {row.file_id: row for row in rows}
+    moved = [NewWitness(row.file_id, row.seal, row.witness) for row in rows if row.witness is not None]
+    witnesses = {one.file_id: one.witness for one in moved}
+    anew = [
+        (now, found[old.id].how.value, boot_id, old.id)
+        for old in load_records(c, sealer, witnesses)
+        if old.seal == found[old.id].seal
+        and (
+            witnesses[old.id].mtime_ns != old.witness.mtime_ns
+            or (has_stable_inodes and witnesses[old.id].inode != old.witness.inode)
+        )
+    ]
+    _WRITTEN_ANEW.run_many(c, anew)
+    set_witnesses(c, sealer, root, moved)
+
+
+def set_witnesses(c: sa.Connection, sealer: Sealer, root: RootRecord, rows: Iterable[NewWitness]) -> None:
+    """
+    Store new witnesses of files whose baselines stay; a file that is recorded anew by now keeps what it has.
+
+    Raises:
+        CatalogCorrupt: a row is damaged; sealing it anew would hide that.
+    """
     values: list[tuple[object, ...]] = []
     seals: list[bytes] = []
-    for record in load_records(c, sealer, witnesses):
+    found = {row.file_id: row for row in rows}
+    for record in load_records(c, sealer, found):
+        if record.seal != found[record.id].seal:
+            continue
         if not record.is_sealed:
             raise damaged_row(root, record)
-        witness = witnesses[record.id]
+        witness = found[record.id].witness
         seal = sealer.seal_file(
             root.token, record.path, witness, record.digests, record.block_size_bytes, record.version
         )

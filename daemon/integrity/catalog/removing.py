@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from integrity.catalog.blocks import drop_runs
-from integrity.catalog.findings import move_findings, resolve_of_files
+from integrity.catalog.checkpoints import Purpose, drop_checkpoint
+from integrity.catalog.findings import move_findings, put_findings_aside, resolve_of_files
+from integrity.catalog.folders import ensure_folder
 from integrity.catalog.history import add_history
 from integrity.catalog.hot import Hot
 from integrity.catalog.recording import damaged_row, drop_candidate, has_whole_digests, require_record
 from integrity.catalog.roots import RootRecord, adjust_tally
-from integrity.catalog.rows import FileRecord, join_path, load_records
+from integrity.catalog.rows import FileRecord, load_records, require_current, split_path
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import file, history
-from integrity.model import BaselineReason, FileId, FolderId
+from integrity.model import BaselineReason, FileId, FolderId, Witness
 
 _RESOLUTIONS = {
     BaselineReason.DELETED: "the file was deleted",
@@ -23,6 +27,9 @@ _RESOLUTIONS = {
     BaselineReason.ACCEPTED: "the loss of the file was accepted",
 }
 
+_PUT_ASIDE = Hot(
+    sa.update(file).where(file.c.id == sa.bindparam("at_id")).values(name=sa.bindparam("name")), "name", "at_id"
+)
 _DELETE = Hot(sa.delete(file).where(file.c.id == sa.bindparam("id")), "id")
 
 
@@ -49,35 +56,101 @@ def remove_files(
     add_history(c, gone, because=because, now=now)
     resolution = _RESOLUTIONS.get(because, f"the file was removed: {because.value}")
     resolve_of_files(c, [one.id for one in gone], resolution, now)
-    _drop_rows(c, gone)
+    _drop_rows(c, root, gone, keep_blocks=because is BaselineReason.DELETED)
     adjust_tally(c, root.id, -len(gone), (one.seal for one in gone))
     return kept
 
 
-def _drop_rows(c: sa.Connection, records: Iterable[FileRecord]) -> None:
-    """Delete the rows of files, but for the blocks that history needs: those of baselines without other digests."""
+def _drop_rows(c: sa.Connection, root: RootRecord, records: Iterable[FileRecord], *, keep_blocks: bool) -> None:
+    """
+    Delete the rows of files, but for the blocks that history needs.
+
+    Those are the blocks of baselines without other digests, and of files that may come back: if other content does,
+    they tell where it differs, and mend it.
+    """
     for record in records:
-        if has_whole_digests(record):
+        if record.block_size_bytes is not None:
+            drop_checkpoint(c, root.id, record.path, Purpose.VERIFY)
+        if has_whole_digests(record) and not keep_blocks:
             drop_runs(c, record.id, record.version)
         drop_candidate(c, record.id)
         _DELETE.run(c, record.id)
 
 
-def move_file(
-    c: sa.Connection,
-    sealer: Sealer,
-    root: RootRecord,
-    file_id: FileId,
-    to_folder_id: FolderId,
-    to_folder_path: bytes,
-    to_name: bytes,
-    *,
-    now: int,
+class MovedFile(NamedTuple):
+    """A file and where it stands now."""
+
+    file_id: FileId
+    folder_id: FolderId
+    path: bytes  # relative to the root
+
+
+def move_files(c: sa.Connection, sealer: Sealer, root: RootRecord, moved: Sequence[MovedFile], *, now: int) -> None:
+    """
+    Record that files have other paths now; their numbers, baselines, histories and findings go with them.
+
+    Nothing else may be recorded under the new paths; the files may have changed places with each other.
+
+    Raises:
+        CatalogCorrupt: a row is damaged; sealing it anew would hide that.
+        CatalogError: a file is not recorded any more.
+    """
+    records = [require_record(c, sealer, one.file_id) for one in moved]
+    targets = {one.path for one in moved}
+    for record in records:
+        if not record.is_sealed:
+            raise damaged_row(root, record)
+        if record.path in targets:  # it makes room for another of these files
+            aside = b"/%d" % record.id  # no file is called that
+            _PUT_ASIDE.run(c, aside, record.id)
+            put_findings_aside(c, record.id, aside)
+    for record, one in zip(records, moved, strict=True):
+        _place(c, sealer, root, record, one.folder_id, one.path, record, now)
+
+
+def merge_moved(c: sa.Connection, sealer: Sealer, root: RootRecord, old: FileRecord, new: FileRecord, now: int) -> None:
+    """
+    Make one of a missing file and a newly recorded one with the same content: it was moved.
+
+    The old row takes the new one's place, path and witness; the new row goes. What was verified is the old one's bytes:
+    the file is as well verified as the new one is, and a suspect until that is from the disk.
+
+    Raises:
+        ValueError: their contents differ.
+        CatalogCorrupt: one of the rows is damaged.
+        RecordSuperseded: one of them is not recorded like that any more.
+    """
+    for record in (old, new):
+        if not record.is_sealed:
+            raise damaged_row(root, record)
+        require_current(c, record)
+    if old.digests.md5 != new.digests.md5 or old.witness.size_bytes != new.witness.size_bytes:
+        raise ValueError(f"files {old.id} and {new.id} have different contents")
+    resolve_of_files(c, [new.id], "the file was moved here", now)
+    drop_runs(c, new.id, new.version)
+    drop_candidate(c, new.id)
+    _DELETE.run(c, new.id)
+    adjust_tally(c, root.id, -1, (new.seal,))
+    found = replace(new, is_suspect=new.verified_at is None)
+    _place(c, sealer, root, old, new.folder_id, new.path, found, now)
+
+
+def move_to_copy(
+    c: sa.Connection, sealer: Sealer, root: RootRecord, file_id: FileId, path: bytes, witness: Witness, now: int
 ) -> None:
     """
-    Record that a file has another path now; its number, baseline, history and findings go with it.
+    Record that a file with an open finding is where its damaged content was copied to; it is gone from where it was.
 
-    Nothing may be recorded under the new path.
+    Its number, baseline, history and findings go with it.
+
+    Args:
+        c: in a transaction.
+        sealer: of the catalog.
+        root: of both names.
+        file_id: the file.
+        path: of the copy; nothing is recorded there.
+        witness: of the copy.
+        now: the time.
 
     Raises:
         CatalogCorrupt: the row is damaged; sealing it anew would hide that.
@@ -85,31 +158,9 @@ def move_file(
     old = require_record(c, sealer, file_id)
     if not old.is_sealed:
         raise damaged_row(root, old)
-    _place(c, sealer, root, old, to_folder_id, join_path(to_folder_path, to_name), old, now)
-
-
-def merge_moved(c: sa.Connection, sealer: Sealer, root: RootRecord, old_id: FileId, new_id: FileId, now: int) -> None:
-    """
-    Make one of a missing file and a newly recorded one with the same content: it was moved.
-
-    The old row takes the new one's place, path and witness; the new row goes.
-
-    Raises:
-        ValueError: their contents differ.
-        CatalogCorrupt: one of the rows is damaged.
-    """
-    old, new = require_record(c, sealer, old_id), require_record(c, sealer, new_id)
-    for record in (old, new):
-        if not record.is_sealed:
-            raise damaged_row(root, record)
-    if old.digests.md5 != new.digests.md5 or old.witness.size_bytes != new.witness.size_bytes:
-        raise ValueError(f"files {old_id} and {new_id} have different contents")
-    resolve_of_files(c, [new_id], "the file was moved here", now)
-    drop_runs(c, new_id, new.version)
-    drop_candidate(c, new_id)
-    _DELETE.run(c, new_id)
-    adjust_tally(c, root.id, -1, (new.seal,))
-    _place(c, sealer, root, old, new.folder_id, new.path, new, now)
+    as_recorded = witness._replace(size_bytes=old.witness.size_bytes)
+    found = replace(old, witness=as_recorded, verified_at=None, is_suspect=True)
+    _place(c, sealer, root, old, ensure_folder(c, root.id, split_path(path)[0]), path, found, now)
 
 
 def _place(
@@ -122,7 +173,7 @@ def _place(
     found: FileRecord,
     now: int,
 ) -> None:
-    """Put a row under another path, with the witness and the boot of ``found``."""
+    """Put a row under another path, with the witness of ``found`` and with what is known of those bytes."""
     witness = found.witness
     seal = sealer.seal_file(root.token, path, witness, old.digests, old.block_size_bytes, old.version)
     c.execute(
@@ -132,6 +183,9 @@ def _place(
             **witness._asdict(),
             folder_id=folder_id,
             name=path.rpartition(b"/")[2],
+            recorded_at=found.recorded_at,
+            verified_at=found.verified_at,
+            read_how=None if found.read_how is None else found.read_how.value,
             boot_id=found.boot_id,
             is_suspect=found.is_suspect,
             seal=seal,

@@ -12,15 +12,15 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
 from integrity.catalog.hot import Hot
-from integrity.catalog.seal import Sealer
+from integrity.catalog.seal import Sealer, sealer_of
 from integrity.catalog.tables import file, folder, root
-from integrity.errors import CatalogCorrupt
-from integrity.model import BaselineReason, Digests, FileId, FolderId, ReadHow, RootId, Witness
+from integrity.errors import CatalogCorrupt, RecordSuperseded, show_path
+from integrity.model import BaselineReason, Blocks, Digests, FileId, FolderId, ReadHow, RootId, Witness
 
 IDS_AT_ONCE = 256
 """Parameters of one IN list; shorter lists are filled up, so that one compiled statement serves all."""
@@ -52,6 +52,19 @@ class FileRecord:
     is_frozen: bool
     is_sealed: bool  # False: the row is damaged, nothing in it may be relied on
     seal: bytes  # as stored
+
+
+class FileContent(NamedTuple):
+    """What tells the content of a file from others: its size, and digests of the whole or of all blocks."""
+
+    size_bytes: int
+    digests: Digests
+    blocks: Blocks | None
+
+    @property
+    def whole_digests(self) -> tuple[bytes, ...]:
+        """Name the digests of the whole file that records are looked up by."""
+        return tuple(one for one in (self.digests.md5, self.digests.xxh3_128) if one is not None)
 
 
 RECORD_COLUMNS: tuple[sa.ColumnElement[Any], ...] = (
@@ -155,6 +168,28 @@ def load_record(c: sa.Connection, sealer: Sealer, file_id: FileId) -> FileRecord
     """Load one record; None if there is no such file."""
     row = _BY_ID.run(c, file_id).fetchone()
     return None if row is None else to_record(sealer, row)
+
+
+def is_current(c: sa.Connection, record: FileRecord) -> bool:
+    """
+    Say whether a file is recorded now as it was when ``record`` was loaded.
+
+    The seal covers all that a verdict rests on (path, witness, digests, version), so that it shows what accept, forget,
+    repair and reseal did meanwhile: a person's word takes no lock.
+    """
+    now = load_record(c, sealer_of(c), record.id)
+    return now is not None and (now.seal, now.is_sealed) == (record.seal, record.is_sealed)
+
+
+def require_current(c: sa.Connection, record: FileRecord) -> None:
+    """
+    Refuse to write a conclusion about a file whose record is not the one that it was judged against.
+
+    Raises:
+        RecordSuperseded: the file is to be judged anew.
+    """
+    if not is_current(c, record):
+        raise RecordSuperseded(f"{show_path(record.path)}: its record was replaced or forgotten meanwhile")
 
 
 def load_records(c: sa.Connection, sealer: Sealer, ids: Iterable[FileId]) -> Iterator[FileRecord]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.tables import run
+from integrity.catalog.tables import file, run
 from integrity.catalog.words import read_optional_word, read_word
 from integrity.model import Job, Outcome, RootId, RunCounts, RunId
 
@@ -51,9 +51,10 @@ def finish_run(
     duration_s: float,
     error: str | None = None,
 ) -> None:
-    """Write down how a run ended."""
+    """Write down how a run ended, and the last number of a file by then: a file with a higher one came later."""
     values = {"finished_at": now, "outcome": outcome.value, "duration_s": float(duration_s), "error": error}
-    c.execute(sa.update(run).where(run.c.id == run_id).values(**values, **asdict(counts)))
+    last_file_id = sa.select(sa.func.coalesce(sa.func.max(file.c.id), 0)).scalar_subquery()
+    c.execute(sa.update(run).where(run.c.id == run_id).values(**values, **asdict(counts), last_file_id=last_file_id))
 
 
 def find_runs(c: sa.Connection, root_id: RootId | None, limit: int) -> list[RunRecord]:
@@ -62,6 +63,13 @@ def find_runs(c: sa.Connection, root_id: RootId | None, limit: int) -> list[RunR
     if root_id is not None:
         query = query.where(run.c.root_id == root_id)
     return [_to_record(row) for row in c.execute(query)]
+
+
+def find_start(c: sa.Connection, root_id: RootId, at: int) -> int:
+    """Say when the run began that was under way on a root at a time, or the last one before; ``at`` if none did."""
+    query = sa.select(sa.func.max(run.c.started_at)).where(run.c.root_id == root_id, run.c.started_at <= at)
+    found = c.execute(query).scalar()
+    return at if found is None else int(found)
 
 
 def close_dead_runs(c: sa.Connection, root_id: RootId, now: int) -> list[RunId]:

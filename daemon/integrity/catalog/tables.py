@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_REVISION = "0003"
+SCHEMA_REVISION = "0004"
 """The newest migration; what this program reads and writes."""
 
 APPLICATION_ID = 0x696E7467
@@ -141,11 +141,14 @@ configured_root = sa.Table(
 boot = sa.Table(
     "boot",
     metadata,
-    _id("id", "number of the boot, in the order they were seen"),
+    _id("id", "number of the boot or mount, in the order they were seen"),
     _text("uuid", "boot_id of the kernel"),
+    _text("fs_id", "name of the file system that was mounted, as of a root; empty: the boot as a whole"),
+    _text("mount", "which mount of it in this boot, see mountstate.py; empty: not known, or the boot as a whole"),
+    _int("mount_count", "how often it had been mounted for writing by then; null: not known", null=True),
     _int("first_seen_at", "when a program of ours first ran in it"),
     _int("stopped_cleanly_at", "when its clean end was marked; null: it may have crashed", null=True),
-    sa.UniqueConstraint("uuid"),
+    sa.UniqueConstraint("uuid", "fs_id", "mount"),
     sqlite_strict=True,
 )
 
@@ -173,7 +176,9 @@ file = sa.Table(
     _text("reason", "BaselineReason: why it was taken"),
     _int("verified_at", "when its content was last found equal to the baseline; null: never re-read", null=True),
     _text("read_how", "ReadHow of the last verification, or of the recording", null=True),
-    _int("boot_id", "boot in which it was last found intact or recorded", sa.ForeignKey("boot.id"), null=True),
+    _int(
+        "boot_id", "newest boot or mount when it was last found intact or recorded", sa.ForeignKey("boot.id"), null=True
+    ),
     _int("is_suspect", "1: ctime or inode moved since; scrubs read it early (R2)"),
     _int("is_frozen", "1: a finding on its content is open; the baseline stays (R6)"),
     _blob("seal", "see seal.py (I1)", length=16),
@@ -227,6 +232,7 @@ run = sa.Table(
     sa.Column("duration_s", sa.REAL, nullable=True, comment="how long it worked, by the monotonic clock"),
     _text("error", "why it failed, for people", null=True),
     _text("copy", "name of the copy that was compared; null for other jobs", null=True),
+    _int("last_file_id", "highest number of a file when it ended; null: it works, or died", null=True),
     sqlite_strict=True,
 )
 sa.Index("run_root", run.c.root_id)
@@ -269,6 +275,8 @@ history = sa.Table(
     _text("replaced_because", "BaselineReason: why it was replaced or removed"),
     _text("note", "what a person said", null=True),
     _crc64nvme(),
+    _int("block_size_bytes", "size of its blocks; null: it fitted one block, or is older than this column", null=True),
+    _int("is_racy", "is_racy of the old baseline; null: older than this column", null=True),
     sqlite_strict=True,
 )
 sa.Index("history_path", history.c.root_id, history.c.path)
@@ -279,6 +287,13 @@ sa.Index(
     history.c.root_id,
     history.c.size_bytes,
     history.c.md5,
+    sqlite_where=history.c.replaced_because == sa.literal_column("'deleted'"),
+)
+sa.Index(
+    "history_deleted_time",
+    history.c.root_id,
+    history.c.size_bytes,
+    history.c.mtime_ns,
     sqlite_where=history.c.replaced_because == sa.literal_column("'deleted'"),
 )
 

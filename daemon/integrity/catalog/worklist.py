@@ -6,6 +6,9 @@ then suspects (R2), which take turns with the others by bytes, so that they get 
 files by the day of their last verification, never verified ones first, and inside a day by inode, which is roughly
 their order on the disk. When more than 5 % of a root are suspects (a ``chown -R``), they have no priority: the promise
 may not starve. Large files can be had apart from the others, so that each kind gets its share of a window.
+
+On a sick disk: after a run that had to leave the device alone, what it did not come to is first. Files that are known
+to be unreadable come last, for each costs failing reads and is no news.
 """
 
 from __future__ import annotations
@@ -19,13 +22,20 @@ from integrity.catalog.ahead import looked_at, unless_ahead
 from integrity.catalog.ordering import make_anew, make_order, sum_up
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, to_record
 from integrity.catalog.seal import Sealer
-from integrity.catalog.tables import file, folder
-from integrity.model import RootId
+from integrity.catalog.tables import file, finding, folder, run
+from integrity.model import FindingKind, RootId
 
 _DAY_S = 86400
 _WAVE_PERCENT = 5
 
 _worklist = make_order("worklist")
+
+_DEVICE_KINDS = (FindingKind.DEVICE_FAILING.value, FindingKind.DEVICE_STALLED.value)
+_UNRESOLVED = finding.c.state != sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
+_IS_UNREADABLE = sa.and_(
+    file.c.is_frozen == 1,  # as each of them is: so the findings of the others are not looked for
+    sa.exists().where(finding.c.file_id == file.c.id, finding.c.kind == FindingKind.UNREADABLE.value, _UNRESOLVED),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +67,19 @@ def create_worklist(c: sa.Connection, order: WorkOrder) -> WorkSummary:
     It lives with the connection, in a temporary file; nothing of it is in the catalog.
     """
     make_anew(c, _worklist)
-    size, keys = _order_keys(order, has_priority=_has_priority(c, order))
+    size, keys = _order_keys(c, order, has_priority=_has_priority(c, order))
     ordered = sa.select(file.c.id, size).join(folder, file.c.folder_id == folder.c.id).where(*_conditions(order))
     c.execute(sa.insert(_worklist).from_select(["file_id", "size_bytes"], ordered.order_by(*keys)))
     if order.percent is not None:
         _cut(c, _count_bytes(c, order) * order.percent / 100)
     if order.at_least_bytes is not None:
-        _cut(c, order.at_least_bytes, most_of_one=-(-order.at_least_bytes // 2), kept=_count_due(c, order))
+        _cut(
+            c,
+            order.at_least_bytes,
+            most_of_one=-(-order.at_least_bytes // 2),
+            kept=_count_due(c, order),
+            kept_ids=_due_unreadable(order),
+        )
     return WorkSummary(*sum_up(c, _worklist))
 
 
@@ -131,13 +147,13 @@ def _has_priority(c: sa.Connection, order: WorkOrder) -> bool:
     return 0 < row[0] <= row[1] * _WAVE_PERCENT / 100
 
 
-def _order_keys(order: WorkOrder, *, has_priority: bool) -> tuple[sa.ColumnElement[int], list[Any]]:
+def _order_keys(c: sa.Connection, order: WorkOrder, *, has_priority: bool) -> tuple[sa.ColumnElement[int], list[Any]]:
     """Make the size of a file and what the list is ordered by."""
     day = sa.func.coalesce(_verified_at(order) // _DAY_S, -1)
     by_disk = [day, file.c.inode, file.c.id]
-    keys: list[Any] = []
-    if order.due_before_at is not None:
-        keys.append(sa.case((_last_looked_at(order) < order.due_before_at, 0), else_=1))
+    keys: list[Any] = [sa.case((_IS_UNREADABLE, 1), else_=0)]
+    moments = (_left_alone_at(c, order.root_id), order.due_before_at)
+    keys += [sa.case((_last_looked_at(order) < at, 0), else_=1) for at in moments if at is not None]
     if has_priority:
         # Bytes before each file among its own kind: ordered by them, suspects and others take turns, suspects first.
         kind = [*keys, file.c.is_suspect]
@@ -157,10 +173,33 @@ def _count_due(c: sa.Connection, order: WorkOrder) -> int:
     if order.due_before_at is None:
         return 0
     query = sa.select(sa.func.count()).select_from(file.join(folder, file.c.folder_id == folder.c.id))
-    return int(c.execute(query.where(*_conditions(order), _last_looked_at(order) < order.due_before_at)).scalar_one())
+    is_due = _last_looked_at(order) < order.due_before_at
+    return int(c.execute(query.where(*_conditions(order), is_due, ~_IS_UNREADABLE)).scalar_one())
 
 
-def _cut(c: sa.Connection, wanted_bytes: float, *, most_of_one: int | None = None, kept: int = 0) -> None:
+def _due_unreadable(order: WorkOrder) -> sa.Select[tuple[int]] | None:
+    """Select the unreadable files that are due: they stand at the end of the list, and are not to be cut off there."""
+    if order.due_before_at is None:
+        return None
+    joined = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id)
+    return joined.where(*_conditions(order), _last_looked_at(order) < order.due_before_at, _IS_UNREADABLE)
+
+
+def _left_alone_at(c: sa.Connection, root_id: RootId) -> int | None:
+    """Say when the last run began that had to leave the device alone; None if it was read to the end since."""
+    query = sa.select(sa.func.max(run.c.started_at)).join(finding, finding.c.run_id == run.c.id)
+    is_device = finding.c.root_id == root_id, finding.c.kind.in_(_DEVICE_KINDS), _UNRESOLVED
+    return c.execute(query.where(*is_device)).scalar()
+
+
+def _cut(
+    c: sa.Connection,
+    wanted_bytes: float,
+    *,
+    most_of_one: int | None = None,
+    kept: int = 0,
+    kept_ids: sa.Select[tuple[int]] | None = None,
+) -> None:
     """
     Keep as many files from the start of the list as reach so many bytes.
 
@@ -169,6 +208,7 @@ def _cut(c: sa.Connection, wanted_bytes: float, *, most_of_one: int | None = Non
         wanted_bytes: how many.
         most_of_one: count no file as more: one that takes several windows would keep all others out of each.
         kept: keep so many files in any case.
+        kept_ids: keep these as well.
     """
     size: sa.ColumnElement[int] = _worklist.c.size_bytes
     if most_of_one is not None:
@@ -177,4 +217,6 @@ def _cut(c: sa.Connection, wanted_bytes: float, *, most_of_one: int | None = Non
     sums = sa.select(_worklist.c.seq, total).subquery()
     last = c.execute(sa.select(sa.func.min(sums.c.seq)).where(sums.c.total >= wanted_bytes)).scalar()
     if last is not None:
-        c.execute(sa.delete(_worklist).where(_worklist.c.seq > max(last if wanted_bytes else 0, kept)))
+        is_behind = _worklist.c.seq > max(last if wanted_bytes else 0, kept)
+        is_kept = sa.false() if kept_ids is None else _worklist.c.file_id.in_(kept_ids)
+        c.execute(sa.delete(_worklist).where(is_behind, ~is_kept))

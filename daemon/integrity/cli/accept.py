@@ -66,8 +66,16 @@ def _tell_file(output: Output, done: Accepted, *, is_failed: bool) -> None:
     else:
         what = "what it holds now is right" if done.outcome == "content" else "it is gone, and so is its record"
         resolved = f"; {count(done.findings_resolved, 'finding')} resolved" if done.findings_resolved else ""
-        output.say(f"{show_path(done.path)}: accepted: {what}{resolved}")
-    fields = {"outcome": done.outcome.value, "message": done.message, "findings_resolved": done.findings_resolved}
+        names = (
+            f"; also under its other names {', '.join(map(show_path, done.other_names))}" if done.other_names else ""
+        )
+        output.say(f"{show_path(done.path)}: accepted: {what}{names}{resolved}")
+    fields: dict[str, object] = {
+        "outcome": done.outcome.value,
+        "message": done.message,
+        "findings_resolved": done.findings_resolved,
+        "other_names": [show_path(name) for name in done.other_names],
+    }
     output.give("accepted", path_fields("path", done.path) | fields)
 
 

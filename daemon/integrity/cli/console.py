@@ -2,7 +2,7 @@
 What a job tells, as it becomes output.
 
 With ``--json`` each finding and note is printed when it comes. For people they are kept: notes first, problems last,
-right above the summary, so that they are what stays on the screen.
+right above the summary, the gravest at the end, so that they are what stays on the screen.
 """
 
 from __future__ import annotations
@@ -10,20 +10,23 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from integrity.alerts.entries import Group, gather
+from integrity.alerts.wording import sort_by_gravity
 from integrity.cli.exitcodes import ExitCode, code_for_summary
 from integrity.cli.objects import finding_object, note_object, summary_object
 from integrity.cli.output import Output, printable
 from integrity.cli.paths import absolute
 from integrity.cli.progress import ProgressLine
-from integrity.cli.words import describe_finding, describe_summary
+from integrity.cli.words import describe_finding, describe_findings, describe_summary
 from integrity.errors import show_path
 from integrity.model import Finding, FindingId
 
 if TYPE_CHECKING:
     from integrity.jobs.report import Note, NoteKind, Progress, Summary
 
-# A wave of damage must not fill the memory or scroll its own beginning away; `findings` lists them all.
-_FINDINGS_SHOWN = 200
+# A wave of findings must not fill the memory or the screen; the gravest stay, and `findings` lists them all.
+_FINDINGS_KEPT = 5000
+_ENTRIES_SHOWN = 200
 _NOTES_SHOWN = 10
 _LONGEST = 20_000  # a path of 4,096 bytes fits, each of them escaped
 
@@ -48,8 +51,10 @@ class ConsoleReport:
         """Print or keep a finding; if it is told again, as more is known of it by now, that holds."""
         self._output.give("finding", finding_object(finding))
         self._found.add(finding.id)
-        if finding.id in self._findings or len(self._findings) < _FINDINGS_SHOWN:
-            self._findings[finding.id] = finding
+        self._findings[finding.id] = finding
+        if len(self._findings) >= 2 * _FINDINGS_KEPT:
+            gravest = sort_by_gravity(self._findings.values())[:_FINDINGS_KEPT]
+            self._findings = {one.id: one for one in gravest}
 
     def note(self, note: Note) -> None:
         """Print or keep a note."""
@@ -74,13 +79,16 @@ class ConsoleReport:
         output = self._output
         self._progress.close()
         self._print_notes()
-        for finding in self._findings.values():
-            for line in describe_finding(finding, output):
-                output.tell(line)
-            output.tell()
-        more = len(self._found) - len(self._findings)
+        entries = list(gather(sort_by_gravity(self._findings.values())))[:_ENTRIES_SHOWN]
+        shown = sum(len(one.findings) if isinstance(one, Group) else 1 for one in entries)
+        more = len(self._found) - shown
         if more:
-            output.tell(f"and {more:,} more; list them all with: integrity findings")
+            output.tell(f"{more:,} more, not shown here; list them all with: integrity findings")
+            output.tell()
+        for entry in reversed(entries):
+            lines = describe_findings(entry, output) if isinstance(entry, Group) else describe_finding(entry, output)
+            for line in lines:
+                output.tell(line)
             output.tell()
 
     def _print_notes(self) -> None:

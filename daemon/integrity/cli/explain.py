@@ -86,6 +86,7 @@ def _describe(story: FileStory, output: Output) -> Iterator[str]:
 _VOTES = {
     CopyVote.SAME: "is what is recorded",
     CopyVote.OLDER: "is an older version",
+    CopyVote.RENAMED: "is what is recorded, under another name",
     CopyVote.DIFFERS: "is not what is recorded",
     CopyVote.MISSING: "does not have it",
     CopyVote.UNREADABLE: "could not be read",
@@ -144,7 +145,7 @@ def _describe_record(record: FileRecord) -> Iterator[str]:
     if record.read_how is not None:
         yield f"  last read   {_READ_HOW[record.read_how.value]}"
     if record.witness.is_racy:
-        yield "  note        it was written at the moment it was recorded, so it will be recorded again"
+        yield "  note        a program may have been writing to it when it was recorded, so it will be read again"
     if record.is_suspect:
         yield "  note        its inode was touched since, so it will be re-read early"
     if record.is_frozen:

@@ -101,6 +101,8 @@ def _compared_fields(compared: Compared) -> JsonObject:
         "files_extra": compared.extra,
         "files_differing": compared.differing,
         "files_stale": compared.stale,
+        "files_renamed": compared.renamed,
+        "files_behind": compared.behind,
         "files_repairable": compared.repairable,
         "files_not_comparable": compared.not_comparable,
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -10,10 +12,13 @@ from integrity.cli.exitcodes import ExitCode
 from integrity.cli.objects import iso_time
 from integrity.cli.output import printable
 from integrity.cli.params import PATH
-from integrity.cli.paths import path_fields, shell_path
+from integrity.cli.paths import absolute, path_fields, shell_path
 from integrity.cli.running import real_path, run_job
 from integrity.cli.session import Session
 from integrity.errors import show_path
+
+_FILES_SHOWN = 10
+_FOLDERS_SHOWN = 20
 
 
 @click.group()
@@ -94,28 +99,49 @@ def rebind(session: Session, old: bytes, new: bytes, no_scrub: bool) -> int:
     Go on with a root at another path, or on another disk.
 
     OLD is where it was, NEW is where its files are now; both may be the same path when only the disk is another. All of
-    it is then re-read and held against the old baselines, which is how damage done by copying is found.
+    it is then re-read and held against the old baselines, which is how damage done by copying is found. Recorded files
+    that are not at NEW are listed and stay findings until they are there, or you accept that they are gone.
     """
     target = real_path(new)
     with session.open_catalog(writes=True) as catalog:
         from integrity.jobs.rootcare import rebind as rebind_root
 
-        rebind_root(catalog, real_path(old), target, now=int(time.time()))
+        rebound = rebind_root(catalog, real_path(old), target, now=int(time.time()))
+    shown = shell_path(target)
+    words = "re-reading all of it against the old baselines"
     if no_scrub:
-        _tell(
-            session,
-            target,
-            "rebound",
-            f"rebound; now re-read all of it:  integrity scrub --no-scan {shell_path(target)}",
-        )
-        return ExitCode.OK
-    _tell(session, target, "rebound", "rebound; re-reading all of it against the old baselines")
+        words = f"now re-read all of it:  integrity scrub --no-scan {shown}"
+    _tell(session, target, "rebound", f"rebound; {words}", files_missing=len(rebound.missing))
+    if rebound.missing:
+        for line in _describe_missing(target, rebound.missing, rebound.root.file_count):
+            session.output.tell(line)
+    if no_scrub:
+        return ExitCode.PROBLEM if rebound.missing else ExitCode.OK
     from integrity.jobs.runner import scrub
     from integrity.jobs.scrub import ScrubOptions
 
     # Nothing is scanned first: a scan would take a copy's newer times for changes and never look at the bytes.
-    options = ScrubOptions(scan_first=False)
+    options = ScrubOptions(scan_first=False, scan_missing=False)
     return run_job(session, [target], lambda context: scrub(context, [target], options))
+
+
+def _describe_missing(root: bytes, missing: Sequence[bytes], recorded: int) -> Iterator[str]:
+    """Say what was not copied: the first files by name, then how many of each folder, and what to do."""
+    from integrity.cli.words import count
+
+    verb = "is" if len(missing) == 1 else "are"
+    yield f"{len(missing):,} of {count(recorded, 'recorded file')} {verb} not there:"
+    for path in missing[:_FILES_SHOWN]:
+        yield f"  {show_path(absolute(root, path))}"
+    if len(missing) > _FILES_SHOWN:
+        folders = Counter(path.rpartition(b"/")[0] for path in missing).most_common()
+        yield "by folder:"
+        for folder, number in folders[:_FOLDERS_SHOWN]:
+            yield f"  {count(number, 'file')} in {show_path(absolute(root, folder or None))}"
+        if len(folders) > _FOLDERS_SHOWN:
+            yield f"  and {count(len(folders) - _FOLDERS_SHOWN, 'more folder')}"
+    yield f"copy them there, then have them noticed:  integrity scan {shell_path(root)}"
+    yield f"or agree that they are gone:  integrity accept {shell_path(root)} --deletions --reason WHY"
 
 
 def _set_paused(session: Session, path: bytes, *, is_paused: bool) -> int:
@@ -128,6 +154,6 @@ def _set_paused(session: Session, path: bytes, *, is_paused: bool) -> int:
     return ExitCode.OK
 
 
-def _tell(session: Session, path: bytes, state: str, words: str) -> None:
+def _tell(session: Session, path: bytes, state: str, words: str, **fields: int) -> None:
     session.output.say(f"{show_path(path)}: {words}")
-    session.output.give("root", path_fields("path", path) | {"state": state})
+    session.output.give("root", path_fields("path", path) | {"state": state, **fields})

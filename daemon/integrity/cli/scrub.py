@@ -21,7 +21,9 @@ from integrity.cli.session import Session
 @click.option("--rate", type=SIZE, help="Read at most this much a second, as in 50M.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use N threads, whatever kind of disk it is.")
 @click.option("--deep", is_flag=True, help="Compute MD5 as well as XXH3.")
-@click.option("--no-scan", is_flag=True, help="Leave alone what is not recorded yet.")
+@click.option(
+    "--no-scan", is_flag=True, help="Record no new files, and look for no missing ones: if any is, exit with 3."
+)
 @click.option("--no-wait", is_flag=True, help="Only put it into the queue of the running daemon.")
 @click.pass_obj
 def scrub(
@@ -65,6 +67,7 @@ def scrub(
         rate=rate,
         deep=deep,
         scan_first=not no_scan,
+        scan_missing=not no_scan,
     )
     wanted = tuple(real_path(path) for path in paths)
     return do_request(session, Request(Job.SCRUB, wanted, scrub=options, jobs=jobs), waits=not no_wait)

@@ -163,7 +163,9 @@ def _describe_gaps(one: RootStatus) -> Iterator[str]:
         yield f"{size} may have been read from memory, not from the disk"
     if covered.suspects:
         yield f"{count(covered.suspects, 'file')} had their inode touched and will be re-read early"
-    if scan is not None and scan.counts.skipped:
+    if scan is not None and covered.files and scan.counts.known == scan.counts.skipped:
+        yield "the last scan could look at none of its files: its disk or folder was not there"
+    elif scan is not None and scan.counts.skipped:
         names = count(scan.counts.skipped, "name")
         yield f"the last scan skipped {names}: links, special files, other mounts and what is left out"
     if scan is not None and scan.counts.unstable:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from integrity.alerts.entries import Group, describe_group
 from integrity.alerts.wording import damage, title
 from integrity.cli.advice import next_steps
 from integrity.cli.output import Output, printable
@@ -24,6 +25,7 @@ _OUTCOMES = {
     Outcome.INTERRUPTED: ("interrupted; what was done is kept", "yellow"),
     Outcome.FAILED: ("failed", "red"),
 }
+_STILL_OPEN = ("nothing new, but what was found before is still open", "yellow")
 
 
 def local_time(seconds: int) -> str:
@@ -61,6 +63,17 @@ def describe_finding(finding: Finding, output: Output) -> Iterator[str]:
         yield f"    - {step.words}" + (f":  {step.command}" if step.command else "")
 
 
+def describe_findings(group: Group, output: Output) -> Iterator[str]:
+    """Write many findings that say the same of one copy: how many, where, a few of them, what to do."""
+    entry = describe_group(group)
+    color = "red" if group.same.kind in INTEGRITY_PROBLEMS else "yellow"
+    numbers = [finding.id for finding in group.findings]
+    yield f"{output.style(entry.head, color)}  {entry.path}  [findings {min(numbers)} to {max(numbers)}]"
+    for line in entry.details:
+        yield f"    {line}"
+    yield f"    - {entry.command}"
+
+
 def line_of_finding(finding: Finding) -> str:
     """Write a finding on one line."""
     place = damage(finding)
@@ -89,11 +102,20 @@ def describe_outcome(outcome: Outcome, output: Output) -> str:
     return output.style(words, color)
 
 
+def _describe_end(summary: Summary, output: Output) -> str:
+    """Write how a run ended; a scan does not answer for what was found before (exit 0), and does not call it well."""
+    counts = summary.counts
+    is_well = not (counts.damaged or counts.unreadable or counts.unstable or counts.findings_open)
+    if summary.outcome is Outcome.CLEAN and not is_well:
+        words, color = _STILL_OPEN
+        return output.style(words, color)
+    return describe_outcome(summary.outcome, output)
+
+
 def describe_summary(summary: Summary, output: Output) -> Iterator[str]:
     """Write a run's end: how it ended, what became of each name, what was read, what is open."""
     counts, compared = summary.counts, summary.compared
-    outcome = describe_outcome(summary.outcome, output)
-    yield f"{summary.job.value}: {outcome}, after {format_duration(summary.duration_s)}"
+    yield f"{summary.job.value}: {_describe_end(summary, output)}, after {format_duration(summary.duration_s)}"
     tallies = _tallies(counts) if compared is None else _compared_tallies(counts, compared)
     yield f"  {count(counts.known, 'file')}{tallies}"
     if compared is not None:
@@ -120,8 +142,10 @@ def _describe_compared(compared: Compared) -> Iterator[str]:
 
 def _compared_tallies(counts: RunCounts, compared: Compared) -> str:
     named = (
-        (counts.verified, "the same"),
-        (counts.not_due, "not looked at"),
+        (counts.verified - compared.renamed, "the same"),
+        (compared.renamed, "the same under another name"),
+        (compared.behind, "newer than the last backup has to be"),
+        (counts.not_due - compared.behind, "not looked at"),
         (counts.skipped - compared.not_comparable, "left out"),
         (counts.unstable, "changing"),
         (compared.not_comparable, "not comparable"),

@@ -74,7 +74,13 @@ def about(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MassChange:
-    """The limits beyond which changes and removals wait for a person (R5); both must be exceeded."""
+    """
+    The limits beyond which changes and removals wait for a person (R5); both must be exceeded.
+
+    500 files, for a project that is deleted has hundreds; a fifth, for a large root loses more than 500 in its ordinary
+    life. What that leaves open is closed by groups (``jobs.gating.groups``), of which more than half must be hit, and
+    by the signs of ransomware (``jobs.gating.signs``), for which 20 files are enough.
+    """
 
     files: CountOrNone = field(default=500, metadata=about("more than this many files"))
     percent: Percent = field(default=20, metadata=about("and more than this share of what was looked at"))
@@ -110,7 +116,9 @@ class RootSettings:
     settle_s: Pause = field(
         default=120, metadata=about("daemon only: quiet time after a write before a file is hashed", key="settle")
     )
-    mass_change: MassChange = field(default=MassChange(), metadata=about("both must be exceeded"))
+    mass_change: MassChange = field(
+        default=MassChange(), metadata=about("both must be exceeded; also of each folder and type")
+    )
 
     @property
     def mass_change_files(self) -> int:
@@ -150,6 +158,10 @@ class ConfiguredCopy:
     )
     verify_every_s: Duration = field(
         default=90 * 86400, metadata=about("how often it is compared as a whole", key="verify_every")
+    )
+    behind_s: Pause = field(
+        default=0,
+        metadata=about("what changed or came within this time may be older or missing there", key="behind"),
     )
     read_percent: Percent = field(
         default=0, metadata=about("of its bytes each scheduled comparison reads back; 0 = all of a folder, else none")

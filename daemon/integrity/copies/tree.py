@@ -20,6 +20,7 @@ from integrity.copies.treefile import TreeFile
 from integrity.errors import CopyUnreachable, RootSuspended, show_path
 from integrity.files.badsectors import describe_failure
 from integrity.files.capability import find_capability
+from integrity.files.errorcounters import find_counters
 from integrity.files.excludes import Excludes
 from integrity.files.identity import identify
 from integrity.files.opening import open_noatime, open_root, stat_beneath
@@ -64,6 +65,7 @@ class TreeCopy:
             ) from error
         try:
             self._capability = find_capability(self._root_fd, self._path)
+            self._budget = ErrorBudget(counters=find_counters(self._root_fd, self._capability.fs_type))
             self._refuse_empty()
         except RootSuspended as error:
             self._close()

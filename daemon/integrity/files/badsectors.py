@@ -12,16 +12,25 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+from collections.abc import Sequence
 
 from integrity.errors import Unreadable, show_path
 from integrity.model import ByteRange
 
-BAD_MEDIUM = frozenset({errno.EIO, errno.ENODATA, errno.EREMOTEIO, errno.EBADMSG, errno.EILSEQ})
+REFUSED = frozenset({errno.EBADMSG, errno.EUCLEAN})
+"""The file system's own records of a place are damaged (ext4, xfs: EFSBADCRC, EFSCORRUPTED); the disk has answered."""
+
+BAD_MEDIUM = REFUSED | {errno.EIO, errno.ENODATA, errno.EREMOTEIO, errno.EILSEQ}
 """Errors of a place on the disk: what stands beside it may still be readable."""
 
 _PARTS_BYTES = (1 << 19, 1 << 15, 1 << 12, 1 << 9)
 
 _DISK_REMEDY = "look at the disk's health and its cable, and get the file from a copy"
+_CHECK_REMEDY = "unmount the file system and check it (fsck), and get the file from a copy"
+_CHECKSUM_REMEDY = (
+    "the file system's checksum does not match, so the data was damaged on the disk or on the way to it; get the file"
+    " from a copy"
+)
 _REMEDIES = {
     errno.EACCES: "run as a user that may read it",
     errno.EPERM: "run as a user that may read it",
@@ -29,6 +38,7 @@ _REMEDIES = {
     errno.EMFILE: "raise the limit of open files",
     errno.ENFILE: "raise the limit of open files",
     **dict.fromkeys(BAD_MEDIUM, _DISK_REMEDY),
+    **dict.fromkeys(REFUSED, _CHECK_REMEDY),
 }
 
 
@@ -59,7 +69,24 @@ def cut(start: int, end: int, unit: int) -> list[ByteRange]:
     return list(itertools.pairwise(borders))[::-1]
 
 
-def describe_failure(path: bytes, doing: str, error: OSError, ranges: tuple[ByteRange, ...] = ()) -> Unreadable:
+def describe_bad(path: bytes, ranges: Sequence[ByteRange], *, is_refused: bool) -> Unreadable:
+    """
+    Say that some ranges of a file can't be read.
+
+    Args:
+        path: of the file, relative to its root.
+        ranges: at least one.
+        is_refused: the disk delivered them, and the file system's checksums did not match.
+    """
+    total = sum(length for _, length in ranges)
+    error = OSError(errno.EIO, os.strerror(errno.EIO))
+    doing = f"read {total} bytes in {len(ranges)} place(s), the first at {ranges[0][0]}, of"
+    return describe_failure(path, doing, error, tuple(ranges), remedy=_CHECKSUM_REMEDY if is_refused else None)
+
+
+def describe_failure(
+    path: bytes, doing: str, error: OSError, ranges: tuple[ByteRange, ...] = (), *, remedy: str | None = None
+) -> Unreadable:
     """
     Put what the system said into the words of the domain.
 
@@ -68,8 +95,9 @@ def describe_failure(path: bytes, doing: str, error: OSError, ranges: tuple[Byte
         doing: what was tried, as in "cannot ...".
         error: what the system said.
         ranges: what is known to be unreadable.
+        remedy: what to do, in the place of what the error's number tells.
     """
     code = error.errno or errno.EIO
-    remedy = _REMEDIES.get(code, "")
+    remedy = _REMEDIES.get(code, "") if remedy is None else remedy
     message = f"cannot {doing} {show_path(path)}: {os.strerror(code)}{remedy and '; '}{remedy}"
     return Unreadable(message, errno=code, ranges=ranges)

@@ -79,7 +79,9 @@ class BatchReader:
             return [None] * len(paths)
         window = self._begin_window()
         to = ffi.from_buffer(arena)
-        done = self._read(self._root_fd, packed.paths, limit_bytes, to, len(arena), packed.records)
+        done = self._read(
+            self._root_fd, packed.paths, limit_bytes, window.recent_since_ns, to, len(arena), packed.records
+        )
         in_doubt = window.end()
         if md5:
             digest(to, packed, done)

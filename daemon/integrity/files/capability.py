@@ -47,7 +47,7 @@ def _foreign(
 _REMOTE = Capability("", False, False, 2 * _SECOND_NS, has_direct_io=True, is_remote=True)
 
 # FUSE servers answer what they like: mergerfs may show another branch's file tomorrow, sshfs makes up inode numbers,
-# and O_DIRECT goes past our cache to a server that reads through its own.
+# and O_DIRECT goes past our cache to a server that reads through its own. How fine their times are: see _is_fine.
 _FUSE = Capability("", False, False, 2 * _SECOND_NS, has_direct_io=False, is_remote=False)
 
 # There is nothing behind the cache; newer kernels take O_DIRECT and ignore it. Pages are never written back, so they
@@ -118,6 +118,8 @@ def find_capability(root_fd: int, path: bytes) -> Capability:
         capability = replace(get_capability(fs_type), fs_type=fs_type)
         if fs_type in _WITH_SMALL_INODES and _is_coarse(root_fd):
             capability = replace(capability, granularity_ns=_SECOND_NS)
+        if fs_type.startswith("fuse") and not capability.is_remote and _is_fine(root_fd):
+            capability = replace(capability, granularity_ns=_TICK_NS)
         if capability.has_direct_io and _is_direct_io_refused(root_fd):
             capability = replace(capability, has_direct_io=False)
     except OSError as error:
@@ -147,6 +149,17 @@ def _is_coarse(root_fd: int) -> bool:
     if os.fstat(root_fd).st_ctime_ns % _SECOND_NS:
         return False
     return all(status.st_ctime_ns % _SECOND_NS == 0 for _, status in _sample(root_fd))
+
+
+def _is_fine(root_fd: int) -> bool:
+    """
+    Tell whether a FUSE server keeps fractions of a second: each name looked at has one in its ctime.
+
+    A file system below it that keeps whole seconds shows none. A server may join several (mergerfs), so that one name
+    without a fraction is enough for doubt, as is an empty root.
+    """
+    times = [status.st_ctime_ns for _, status in _sample(root_fd)]
+    return bool(times) and all(time_ns % _SECOND_NS for time_ns in times)
 
 
 def _is_direct_io_refused(root_fd: int) -> bool:

@@ -25,17 +25,21 @@ def clone(new_fd: int, old_fd: int) -> bool:
     return True
 
 
-def is_open_for_writing(fd: int) -> bool:
+def is_open_for_writing(fd: int) -> bool | None:
     """
-    Say whether a program has a file open, or mapped, for writing; False where it can't be told.
+    Say whether a program has a file open, or mapped, for writing; None where it can't be told.
 
-    A lease for reading is given only while nobody has; it is given back at once.
+    A lease for reading is given only while nobody has; it is given back at once. Leases are for the file's owner and
+    CAP_LEASE. Network file systems have none, or none that knows what other machines do.
+
+    Args:
+        fd: open for reading only.
     """
     try:
         # Whoever opens the file in this moment has us told by a signal: one that is ignored unless somebody wants it.
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
-        return error.errno == errno.EAGAIN
+        return True if error.errno == errno.EAGAIN else None
     fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return False

@@ -8,26 +8,17 @@ told by the physical disks behind them: behind partitions, LVM, RAID, loop devic
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from integrity.files.extents import iterate_extents
 from integrity.files.identity import get_fs_id
 from integrity.files.mounts import Mount, find_uuid, get_block_device, get_mount
 
 _SYS_BLOCK = "/sys/dev/block"
 
-# linux/fiemap.h
-_FS_IOC_FIEMAP = 0xC020660B
-_HEAD = struct.Struct("=QQLLLL")  # start, length, flags, mapped extents, extent count, reserved
-_EXTENT_BYTES = 56
-_NOWHERE = 0x2 | 0x4 | 0x200  # FIEMAP_EXTENT_UNKNOWN, _DELALLOC, _DATA_INLINE
 _NO_FIEMAP = frozenset({errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS, errno.EPERM})
-
-# A question about one extent, and room for the answer.
-_QUESTION = _HEAD.pack(0, 0xFFFF_FFFF_FFFF_FFFF, 0, 0, 1, 0) + bytes(_EXTENT_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +41,7 @@ def find_device(root_fd: int) -> Device:
         OSError: the root can't be looked at.
     """
     mount = get_mount(root_fd)
-    nodes = set(_find_nodes(root_fd, mount))
+    nodes = set(find_nodes(root_fd, mount))
     disks = set().union(*(_find_disks(node) for node in nodes))
     if not disks:
         return Device(False, mount.source, f"fs:{get_fs_id(root_fd, mount)}")
@@ -68,20 +59,16 @@ def physical_position(fd: int) -> int | None:
     Returns:
         None where the file system does not tell, or the file has no bytes of its own on the device (yet).
     """
-    buffer = bytearray(_QUESTION)
     try:
-        fcntl.ioctl(fd, _FS_IOC_FIEMAP, buffer)
+        first = next(iterate_extents(fd, at_once=1), None)
     except OSError as error:
         if error.errno in _NO_FIEMAP:
             return None
         raise
-    if not _HEAD.unpack_from(buffer)[3]:
-        return None
-    _, physical, _, _, _, flags = struct.unpack_from("=QQQQQL", buffer, _HEAD.size)
-    return None if flags & _NOWHERE else int(physical)
+    return None if first is None or first.is_nowhere else first.position
 
 
-def _find_nodes(root_fd: int, mount: Mount) -> Iterator[str]:
+def find_nodes(root_fd: int, mount: Mount) -> Iterator[str]:
     """Yield the folders in sysfs of the block devices that a file system lies on."""
     if mount.fs_type == "btrfs":
         folder = f"/sys/fs/btrfs/{find_uuid(root_fd, mount)}/devices"
@@ -104,8 +91,8 @@ def _find_disks(node: str) -> set[str]:
     """Find the physical disks behind a block device in sysfs."""
     if os.path.exists(f"{node}/partition"):
         return _find_disks(os.path.dirname(node))
-    below = [os.path.realpath(f"{node}/slaves/{name}") for name in _list(f"{node}/slaves")]
-    backing = _read(f"{node}/loop/backing_file")
+    below = [os.path.realpath(f"{node}/slaves/{name}") for name in list_attributes(f"{node}/slaves")]
+    backing = read_attribute(f"{node}/loop/backing_file")
     if backing is not None:
         try:
             lower = _get_node(os.stat(backing).st_dev)
@@ -118,19 +105,21 @@ def _find_disks(node: str) -> set[str]:
 
 
 def _is_rotational(node: str) -> bool:
-    return _read(f"{node}/queue/rotational") == "1"
+    return read_attribute(f"{node}/queue/rotational") == "1"
 
 
-def _list(folder: str) -> list[str]:
+def list_attributes(folder: str) -> list[str]:
+    """List a folder of sysfs; one that is not there is empty."""
     try:
         return os.listdir(folder)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 
-def _read(path: str) -> str | None:
+def read_attribute(path: str) -> str | None:
+    """Read an attribute in sysfs, without the line feed; None if it is not there."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read().strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None

@@ -11,16 +11,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import struct
+
+from integrity.files.extents import iterate_extents
 
 USUAL_ALIGNMENT_BYTES = 4096  # where the kernel doesn't say: no less than any logical block in use
-
-_FS_IOC_FIEMAP = 0xC020660B
-_FIEMAP_HEADER = struct.Struct("=QQLLLL")
-_FIEMAP_EXTENT = struct.Struct("=QQQ16xL12x")
-_EXTENTS_AT_ONCE = 256
-_EXTENT_LAST = 0x1
-_EXTENT_ENCODED_OR_INLINE = 0x8 | 0x200
 
 
 def set_direct(fd: int, is_direct: bool) -> bool:
@@ -44,22 +38,7 @@ def set_direct(fd: int, is_direct: bool) -> bool:
 
 def has_encoded_extents(fd: int) -> bool:
     """Say whether some of the file is compressed, encrypted or stored inside metadata: not read past any cache."""
-    start = 0
-    while True:
-        request = bytearray(_FIEMAP_HEADER.size + _EXTENTS_AT_ONCE * _FIEMAP_EXTENT.size)
-        _FIEMAP_HEADER.pack_into(request, 0, start, (1 << 64) - 1 - start, 0, 0, _EXTENTS_AT_ONCE, 0)
-        fcntl.ioctl(fd, _FS_IOC_FIEMAP, request)
-        count = _FIEMAP_HEADER.unpack_from(request)[3]
-        if count == 0:
-            return False
-        for index in range(count):
-            position = _FIEMAP_HEADER.size + index * _FIEMAP_EXTENT.size
-            logical, _, length, flags = _FIEMAP_EXTENT.unpack_from(request, position)
-            if flags & _EXTENT_ENCODED_OR_INLINE:
-                return True
-            if flags & _EXTENT_LAST:
-                return False
-            start = logical + length
+    return any(extent.is_encoded for extent in iterate_extents(fd))
 
 
 def sector_bytes(device: int) -> int:

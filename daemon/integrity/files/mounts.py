@@ -13,6 +13,7 @@ import fcntl
 import os
 import re
 import stat
+import struct
 import uuid
 from typing import NamedTuple
 
@@ -24,11 +25,20 @@ _BTRFS_FSID_AT = 16
 _BTRFS_IOC_GET_SUBVOL_INFO = 0x81F8943C  # struct btrfs_ioctl_get_subvol_info_args; unprivileged since Linux 4.18
 _BTRFS_SUBVOL_INFO_BYTES = 504
 _BTRFS_SUBVOL_UUID_AT = 296
+_EXT4_IOC_GETFSUUID = 0x8008662C  # fs/ext4/ext4.h: struct fsuuid, length and flags before the value; Linux 5.19
+_EXT4_FSUUID = struct.Struct("=II16s")
+_XFS_IOC_FSGEOMETRY_V1 = 0x8070587C  # xfs_fs.h: struct xfs_fsop_geom_v1, which every version of the driver answers
+_XFS_GEOMETRY_BYTES = 112
+_XFS_UUID_AT = 64
 
 # What a file system says to an ioctl that it does not have.
 _NOT_THERE = frozenset({errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EACCES})
 
 _BY_UUID = b"/dev/disk/by-uuid"
+_UDEV_DATA = "/run/udev/data"
+
+EXT_TYPES = frozenset({"ext2", "ext3", "ext4"})
+"""File systems with the superblock of ext2."""
 
 
 class Mount(NamedTuple):
@@ -100,7 +110,8 @@ def find_uuid(fd: int, mount: Mount) -> str | None:
     """
     Find the UUID of the file system of an open file.
 
-    The file system itself is asked first; then the links that udev made for its device. Both write it the same way.
+    The file system itself is asked first: its answer needs no rights, no udev and no device nodes, so that every
+    process gets the same one. What udev knows is the fallback. All of them are spelled the same way.
 
     Args:
         fd: anything on it that can be read.
@@ -109,15 +120,11 @@ def find_uuid(fd: int, mount: Mount) -> str | None:
     Returns:
         As blkid(8) prints it; None where there is none.
     """
-    # A FUSE server would be handed the question, and may answer anything.
-    value = None if mount.fs_type.startswith("fuse") else _ask(fd, _FS_IOC_GETFSUUID, _FSUUID2_BYTES)
-    if value is not None and value[0] and any(value[1 : 1 + value[0]]):
-        return _spell(value[1 : 1 + value[0]])
-    if mount.fs_type == "btrfs":
-        info = _ask(fd, _BTRFS_IOC_FS_INFO, _BTRFS_FS_INFO_BYTES)
-        if info is not None:
-            return _spell(info[_BTRFS_FSID_AT : _BTRFS_FSID_AT + 16])
-    return _find_link(mount)
+    if not mount.fs_type.startswith("fuse"):  # its server would be handed the question, and may answer anything
+        value = _ask_uuid(fd, mount.fs_type)
+        if any(value):
+            return _spell(value)
+    return _find_in_udev(mount) or _find_link(mount)
 
 
 def get_block_device(mount: Mount) -> int | None:
@@ -160,8 +167,31 @@ def _unescape(field: bytes) -> bytes:
     return re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), field)
 
 
-def _ask(fd: int, request: int, size_bytes: int) -> bytes | None:
-    buffer = bytearray(size_bytes)
+def _ask_uuid(fd: int, fs_type: str) -> bytes:
+    """
+    Ask a file system for its UUID; empty or zeros where it does not tell.
+
+    By the type's own request first: what FS_IOC_GETFSUUID answers on ext4 is as of the mount, and zeros if the UUID was
+    given to it later.
+    """
+    if fs_type in EXT_TYPES:
+        info = _ask(fd, _EXT4_IOC_GETFSUUID, _EXT4_FSUUID.size, _EXT4_FSUUID.pack(16, 0, b""))
+        if info is not None:
+            return bytes(_EXT4_FSUUID.unpack(info)[2])
+    elif fs_type == "xfs":
+        info = _ask(fd, _XFS_IOC_FSGEOMETRY_V1, _XFS_GEOMETRY_BYTES)
+        if info is not None:
+            return info[_XFS_UUID_AT : _XFS_UUID_AT + 16]
+    elif fs_type == "btrfs":
+        info = _ask(fd, _BTRFS_IOC_FS_INFO, _BTRFS_FS_INFO_BYTES)
+        if info is not None:
+            return info[_BTRFS_FSID_AT : _BTRFS_FSID_AT + 16]
+    value = _ask(fd, _FS_IOC_GETFSUUID, _FSUUID2_BYTES)
+    return b"" if value is None else value[1 : 1 + value[0]]
+
+
+def _ask(fd: int, request: int, size_bytes: int, question: bytes = b"") -> bytes | None:
+    buffer = bytearray(question.ljust(size_bytes, b"\0"))
     try:
         fcntl.ioctl(fd, request, buffer)
     except OSError as error:
@@ -177,6 +207,24 @@ def _spell(value: bytes) -> str:
         return str(uuid.UUID(bytes=value))
     digits = value[::-1].hex().upper()
     return f"{digits[:4]}-{digits[4:]}" if len(value) == 4 else digits
+
+
+def _find_in_udev(mount: Mount) -> str | None:
+    """Look a device up in udev's database, which a sandbox without device nodes (PrivateDevices=) shows, too."""
+    for device in (get_block_device(mount), mount.device):
+        if not device:
+            continue
+        try:
+            with open(
+                f"{_UDEV_DATA}/b{os.major(device)}:{os.minor(device)}", encoding="utf-8", errors="replace"
+            ) as file:
+                lines = file.read().splitlines()
+        except (FileNotFoundError, PermissionError):
+            continue
+        for line in lines:
+            if line.startswith("E:ID_FS_UUID="):
+                return line.partition("=")[2]
+    return None
 
 
 def _find_link(mount: Mount) -> str | None:

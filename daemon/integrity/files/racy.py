@@ -1,9 +1,16 @@
 """
-Tell witnesses that prove nothing, because they were taken too close to a write (R1).
+Decide which witnesses prove nothing, because what they announce may not have ended when the file was read (R1).
 
-A file system stamps with a clock that ticks coarsely: a write in the same tick as the reading leaves mtime and ctime as
-they were. Only stamps around the moment of the reading are in doubt. Those that lie further ahead (a camera's wrong
-date, a clock that was set back) can't be met by the next write, so they are as good as old ones.
+Two things can change a file after its last stamp.
+
+A write in the same tick: a file system stamps with a clock that ticks coarsely, so a write in the tick of the reading
+leaves mtime and ctime as they were. Only stamps around the moment of the reading are in doubt. Those further ahead (a
+camera's wrong date, a clock that was set back) can't be met by the next write, so they are as good as old ones.
+
+A write under way: the kernel stamps when a write(2) begins and copies afterwards, for as long as its source, a memory
+limit and the disk make it wait. So a recent stamp is in doubt unless nobody had the file open for writing once it was
+there: what is written after that has a stamp of its own. A stamp that is older than any write takes is not in doubt:
+else the image of a virtual machine, which is open for writing all day, could never be proven to rot.
 """
 
 from __future__ import annotations
@@ -13,15 +20,22 @@ from collections.abc import Callable
 _LEAST_GRANULE_NS = 20_000_000  # two ticks of the slowest kernel clock (HZ=100), whatever the file system stores
 _SKEW_NS = 3600 * 10**9  # a server stamps with its own clock, which may be ahead of ours
 
+_LONGEST_WRITE_NS = 900 * 10**9
+"""Linux writes less than 2 GiB in one call (write(2), NOTES); a slow USB stick at 3 MB/s needs 12 minutes."""
+
+_NEVER_NS = 2**63 - 1
+
 
 class RacyWindow:
     """The stamps that are in doubt after one reading, or several: from a granule before it began to one after now."""
 
-    __slots__ = ("_ahead_ns", "_clock_ns", "_since_ns")
+    __slots__ = ("_ahead_ns", "_clock_ns", "_since_ns", "recent_since_ns")
 
     def __init__(self, clock_ns: Callable[[], int], granule_ns: int, *, is_remote: bool) -> None:
         """
-        Begin; to be done before the first stat.
+        Begin; to be done before pages are written back and before the first stat.
+
+        A page that is stored to after it was written back is stamped after this moment, so its stamp is in doubt.
 
         Args:
             clock_ns: the wall clock, in which the file system stamps.
@@ -31,13 +45,25 @@ class RacyWindow:
         granule_ns = max(granule_ns, _LEAST_GRANULE_NS)
         self._clock_ns = clock_ns
         self._ahead_ns = granule_ns + (_SKEW_NS if is_remote else 0)
-        self._since_ns = clock_ns() - granule_ns
+        now_ns = clock_ns()
+        self._since_ns = now_ns - granule_ns
+        # A server stamps each request, of a MiB or so; whether another machine has the file open can't be asked.
+        self.recent_since_ns = _NEVER_NS if is_remote else now_ns - _LONGEST_WRITE_NS
 
     def end(self) -> tuple[int, int]:
         """Give the first and the last stamp in doubt; to be done after the last reading."""
         return self._since_ns, self._clock_ns() + self._ahead_ns
 
-    def covers(self, mtime_ns: int, ctime_ns: int) -> bool:
-        """Say whether a file that was just read may be written to without a trace in its stamps."""
+    def covers(self, mtime_ns: int, ctime_ns: int, *, has_writer: bool = False) -> bool:
+        """
+        Say whether a file that was just read may be written to without a trace in its stamps.
+
+        Args:
+            mtime_ns: by the stat before the reading.
+            ctime_ns: of the same.
+            has_writer: after that stat a program had the file open for writing, or may have had.
+        """
         since_ns, until_ns = self.end()
+        if has_writer:
+            since_ns = self.recent_since_ns
         return since_ns <= mtime_ns <= until_ns or since_ns <= ctime_ns <= until_ns

@@ -18,8 +18,9 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.errors import ReadError, Unstable, Vanished, show_path
-from integrity.files.badsectors import describe_failure
+from integrity.files.badsectors import describe_bad, describe_failure
 from integrity.files.buffers import Buffers
+from integrity.files.cloning import is_open_for_writing
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.holes import find_data
 from integrity.files.opening import open_beneath, stat_beneath
@@ -85,12 +86,14 @@ class Reader:
         self._begin_window = partial(RacyWindow, clock_ns, capability.granularity_ns, is_remote=capability.is_remote)
         self._use_holes = use_holes and capability.fs_type not in _LYING_HOLES
 
-    def open(self, path: bytes) -> OpenFile:
+    def open(self, path: bytes, known_bad: tuple[ByteRange, ...] = ()) -> OpenFile:
         """
         Open a file, bring its dirty pages to the disk, and take its first stat.
 
         Args:
             path: relative to the root.
+            known_bad: ranges that could not be read before: where the disk fails again in one of them, that ends the
+                reading, as looking closer would only cost a sick disk what it has cost already.
 
         Returns:
             The file, to be closed by the caller.
@@ -105,15 +108,33 @@ class Reader:
         except OSError as error:
             raise self._explain_open(path, error) from error
         try:
-            write_back(fd)
             window = self._begin_window()
+            write_back(fd)
             stat = _stat_regular(fd, path)
-            return OpenFile(fd, self._root_fd, path, stat, self._terms, window, self._use_holes)
+            return OpenFile(fd, self._root_fd, path, stat, self._terms, window, self._use_holes, known_bad)
         except BaseException as error:
             _close(fd)
             if isinstance(error, OSError):
                 raise _explain(path, "bring to the disk", error) from error
             raise
+
+    def is_being_written(self, path: bytes) -> bool:
+        """
+        Say whether a reading of a file that begins now would have a racy witness, however long the granule is over.
+
+        False for one that can't be looked at: opening it for good will say why.
+        """
+        try:
+            fd = _open_quietly(self._root_fd, path)
+        except OSError:
+            return False
+        try:
+            window, stat = self._begin_window(), os.fstat(fd)
+            return _may_be_written(fd, stat, window) and window.covers(
+                stat.st_mtime_ns, stat.st_ctime_ns, has_writer=True
+            )
+        finally:
+            os.close(fd)
 
     @property
     def reads_memory(self) -> bool:
@@ -181,7 +202,7 @@ class OpenFile:
         stat: the first stat.
     """
 
-    __slots__ = ("_fd", "_path", "_root_fd", "_spans", "_use_holes", "_window", "size_bytes", "stat")
+    __slots__ = ("_fd", "_has_writer", "_path", "_root_fd", "_spans", "_use_holes", "_window", "size_bytes", "stat")
 
     def __init__(
         self,
@@ -192,15 +213,17 @@ class OpenFile:
         terms: Terms,
         window: RacyWindow,
         use_holes: bool,
+        known_bad: tuple[ByteRange, ...],
     ) -> None:
         self._fd = fd
         self._root_fd = root_fd
         self._path = path
         self._window = window
+        self._has_writer = _may_be_written(fd, stat, window)
         self._use_holes = use_holes
         self.stat = stat
         self.size_bytes = stat.st_size
-        self._spans = SpanReader(fd, path, stat.st_size, terms)
+        self._spans = SpanReader(fd, path, stat.st_size, terms, known_bad)
 
     @property
     def how(self) -> ReadHow:
@@ -216,6 +239,13 @@ class OpenFile:
     def bytes_read(self) -> int:
         """What was read so far; holes and bad ranges are not counted."""
         return self._spans.bytes_read
+
+    @property
+    def witness(self) -> Witness:
+        """What the first stat said, and whether it is racy for what was read until now; ``finish`` checks it."""
+        witness = witness_of(self.stat)
+        is_racy = self._window.covers(witness.mtime_ns, witness.ctime_ns, has_writer=self._has_writer)
+        return witness._replace(is_racy=True) if is_racy else witness
 
     def segments(self, buffers: Buffers, start: int = 0) -> Iterator[Segment]:
         """
@@ -257,17 +287,15 @@ class OpenFile:
             raise _explain(self._path, "stat", error) from error
         if not S_ISREG(there.st_mode):
             raise _say_vanished(self._path)
-        witness = witness_of(self.stat)
-        if witness_of(after) != witness or witness_of(there) != witness:
+        seen = witness_of(self.stat)
+        if witness_of(after) != seen or witness_of(there) != seen:
             raise Unstable(f"{show_path(self._path)} changed while it was read; try again when nobody writes to it")
         if self._spans.has_ended:
             raise Unstable(f"{show_path(self._path)} ended before its size; try again")
         if self.bad_ranges:
-            cause = OSError(errno.EIO, os.strerror(errno.EIO))
-            raise describe_failure(self._path, f"read {self._describe_bad()} of", cause, tuple(self.bad_ranges))
+            raise describe_bad(self._path, self.bad_ranges, is_refused=self._spans.is_refused)
         self._spans.give_back()
-        is_racy = self._window.covers(witness.mtime_ns, witness.ctime_ns)
-        return witness._replace(is_racy=True) if is_racy else witness
+        return self.witness
 
     def close(self) -> None:
         """Give the cache back and close the descriptor; may be called twice."""
@@ -321,10 +349,6 @@ class OpenFile:
             buffers.release()
         return [Segment(offset, length, view[offset - start : offset - start + length]) for offset, length in good]
 
-    def _describe_bad(self) -> str:
-        total = sum(length for _, length in self.bad_ranges)
-        return f"{total} bytes in {len(self.bad_ranges)} place(s), the first at {self.bad_ranges[0][0]},"
-
 
 def _open_quietly(root_fd: int, path: bytes) -> int:
     """Open for reading without moving the atime, as far as the system lets us."""
@@ -352,6 +376,12 @@ def _stat_regular(fd: int, path: bytes) -> os.stat_result:
     if not S_ISREG(stat.st_mode):
         raise _say_vanished(path)
     return stat
+
+
+def _may_be_written(fd: int, stat: os.stat_result, window: RacyWindow) -> bool:
+    """Say whether a program may have the file open for writing; asked only if its stamps are recent."""
+    is_recent = max(stat.st_mtime_ns, stat.st_ctime_ns) >= window.recent_since_ns
+    return is_recent and is_open_for_writing(fd) is not False
 
 
 def _say_vanished(path: bytes) -> Vanished:

@@ -22,7 +22,7 @@ from collections import deque
 from enum import StrEnum
 from typing import NamedTuple
 
-from integrity.files.badsectors import BAD_MEDIUM, add_range, cut, describe_failure
+from integrity.files.badsectors import BAD_MEDIUM, REFUSED, add_range, cut, describe_bad, describe_failure
 from integrity.files.direct import USUAL_ALIGNMENT_BYTES, has_encoded_extents, sector_bytes, set_direct
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.residency import drop_clean_pages, find_absent, page_bytes, resident_bytes
@@ -43,6 +43,10 @@ _PAGES_ELSEWHERE = frozenset({"overlay", "zfs"})
 """File systems that keep data in caches of their own or of a layer below: "nothing resident" means nothing there."""
 
 _ANY_SIZE = 1 << 62
+
+_MOST_REFUSALS = 1000
+"""So many reads of one file that the file system refused are looked at closely; then what fails is bad as a whole. They
+cost a disk nothing, but a file of terabytes that is damaged all over would be asked for page by page."""
 
 _MOST_PIECES = 4096  # into how many pieces the map of what is in memory may cut a file at most
 
@@ -118,6 +122,7 @@ class SpanReader:
         bad_ranges: what could not be read so far, merged.
         bytes_read: what could be read so far.
         has_ended: a read found the end of the file before its expected size.
+        is_refused: all that could not be read was delivered by the disk and refused by the file system.
     """
 
     __slots__ = (
@@ -126,8 +131,10 @@ class SpanReader:
         "_is_direct",
         "_is_large",
         "_is_probing",
+        "_known_bad",
         "_ours",
         "_path",
+        "_refusals",
         "_size_bytes",
         "_terms",
         "_unit",
@@ -135,9 +142,12 @@ class SpanReader:
         "bytes_read",
         "has_ended",
         "how",
+        "is_refused",
     )
 
-    def __init__(self, fd: int, path: bytes, size_bytes: int, terms: Terms) -> None:
+    def __init__(
+        self, fd: int, path: bytes, size_bytes: int, terms: Terms, known_bad: tuple[ByteRange, ...] = ()
+    ) -> None:
         self._fd = fd
         self._path = path
         self._size_bytes = size_bytes
@@ -147,11 +157,14 @@ class SpanReader:
         self._is_large = False  # more than one span
         self._is_probing = False  # all of it may be in memory: ask for it without waiting first
         self._ours: deque[ByteRange] = deque()  # what was not in memory and is not to be left there
+        self._known_bad = known_bad
+        self._refusals = 0
         self._unit = 0  # what the disk can read alone; 0: not needed yet
         self.how = ReadHow.CACHE_POSSIBLE
         self.bad_ranges: list[ByteRange] = []
         self.bytes_read = 0
         self.has_ended = False
+        self.is_refused = True
 
     def begin(self, buffer_bytes: int) -> None:
         """
@@ -319,11 +332,19 @@ class SpanReader:
         if error.errno not in BAD_MEDIUM:
             raise describe_failure(self._path, "read", error, tuple(self.bad_ranges)) from error
         budget = self._terms.budget
-        budget.charge(duration_s)
+        if error.errno in REFUSED or budget.is_refusal():
+            self._refusals += 1
+        else:
+            self.is_refused = False
+            budget.charge(duration_s)
+            if any(offset < end and start < offset + length for offset, length in self._known_bad):
+                self.bad_ranges[:] = self._known_bad
+                raise describe_bad(self._path, self._known_bad, is_refused=False) from error
         if not self._unit:
             disk_unit = min(sector_bytes(os.fstat(self._fd).st_dev), USUAL_ALIGNMENT_BYTES)
             self._unit = max(self._alignment, disk_unit) if self._is_direct else USUAL_ALIGNMENT_BYTES
-        parts = [] if budget.is_spent else cut(start, end, self._unit)
+        is_enough = budget.is_spent or self._refusals > _MOST_REFUSALS
+        parts = [] if is_enough else cut(start, end, self._unit)
         if not parts:
             add_range(self.bad_ranges, start, end - start)
         if budget.is_spent:

@@ -62,7 +62,7 @@ class SideBySide:
         if obstacle is not None:
             raise obstacle.error
         with self._ledger.busy():
-            opened = self._shared.reader.open(task.path)
+            opened = self._shared.reader.open(task.path, task.known_bad)
         with opened as file:
             return (yield from read_large(self._shared, self._ledger, task, file, buffers, _is_fed))
 

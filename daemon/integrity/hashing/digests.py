@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from blake3 import blake3
 from xxhash import xxh3_128, xxh3_128_digest
@@ -26,7 +27,7 @@ from integrity.hashing import crc64
 from integrity.hashing.algorithms import Hasher
 from integrity.hashing.cutter import BlockCutter, Md5Work, pieces
 from integrity.hashing.md5 import Md5, digest_many, native_status
-from integrity.model import Blocks, ByteRange, Digests
+from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests
 
 SPARSE_HOLES_BYTES = 1 << 30
 """Files with more holes than this, and than data, get no whole-file digests: 1 TiB of zeros takes MD5 20 minutes."""
@@ -118,6 +119,20 @@ def combine_crc64nvme(blocks: Blocks, size_bytes: int) -> bytes | None:
     if not count or len(blocks.crc64nvme) != count * crc64.VALUE_BYTES:
         return None
     return crc64.pack(crc64.combine_blocks(blocks.crc64nvme, blocks.block_size_bytes, size_bytes))
+
+
+def is_blank(size_bytes: int, digests: Digests, blocks: Blocks | None) -> bool:
+    """Say whether content is empty or one of what a disk gives for data that it lost: all zeros, or all ones."""
+    if blocks is None:
+        return digests.xxh3_128 in _blank_digests(size_bytes)
+    first = blocks.xxh3_128[:XXH3_128_BYTES]
+    whole = blocks.xxh3_128[: size_bytes // blocks.block_size_bytes * XXH3_128_BYTES]
+    return whole == first * (len(whole) // XXH3_128_BYTES) and first in _blank_digests(blocks.block_size_bytes)
+
+
+@lru_cache(maxsize=16)
+def _blank_digests(size_bytes: int) -> tuple[bytes, ...]:
+    return tuple(xxh3_128_digest(byte * size_bytes) for byte in (b"\0", b"\xff"))
 
 
 def digest_probe(probe: ByteRange, data: memoryview) -> bytes | None:

@@ -18,7 +18,7 @@ from integrity.hashing.digests import FileHasher, is_very_sparse, without_chain
 from integrity.hashing.ledger import Ledger
 from integrity.hashing.shared import Shared
 from integrity.hashing.tasks import Done, Partial, Task
-from integrity.model import Reading
+from integrity.model import Reading, Witness
 
 PARTIAL_BLOCKS = 1024
 PARTIAL_INTERVAL_S = 5.0
@@ -51,6 +51,7 @@ def read_large(
         ReadInterrupted: the run ends; what was read so far was added to the ledger if it can be kept.
     """
     hasher, start = _make_hasher(task, file)
+    was_racy = start > 0 and task.resume is not None and task.resume.witness.is_racy
     saved_at = shared.monotonic()
     segments = file.segments(buffers, start)
     while (segment := _read(segments, ledger)) is not None:
@@ -59,7 +60,7 @@ def read_large(
         is_due = hasher.blocks_done >= PARTIAL_BLOCKS or shared.monotonic() - saved_at > PARTIAL_INTERVAL_S
         if (is_over or is_due) and _can_be_kept(task, file, hasher, segment.offset):
             saved_at = shared.monotonic()
-            ledger.add(_make_partial(task, file, hasher, segment.offset))
+            ledger.add(_make_partial(task, _or_racy(file.witness, was_racy), hasher, segment.offset))
         if is_over:
             raise ReadInterrupted("interrupted; what was read is kept")
         ledger.bytes_done += segment.length
@@ -70,7 +71,7 @@ def read_large(
         witness = file.finish()
     digests = hasher.digests()
     first, blocks = hasher.take_blocks()
-    reading = Reading(witness, digests, blocks, file.how, file.bytes_read, hasher.others())
+    reading = Reading(_or_racy(witness, was_racy), digests, blocks, file.how, file.bytes_read, hasher.others())
     return Done(task, reading, first, hasher.probe())
 
 
@@ -83,10 +84,15 @@ def _can_be_kept(task: Task, file: OpenFile, hasher: FileHasher, offset: int) ->
     return bool(hasher.blocks_done) and offset % task.block_size_bytes == 0 and not file.bad_ranges
 
 
-def _make_partial(task: Task, file: OpenFile, hasher: FileHasher, offset: int) -> Partial:
+def _make_partial(task: Task, witness: Witness, hasher: FileHasher, offset: int) -> Partial:
     first, blocks = hasher.take_blocks()
     assert blocks is not None
-    return Partial(task, offset, first, blocks, hasher.md5_state(), witness_of(file.stat))
+    return Partial(task, offset, first, blocks, hasher.md5_state(), witness)
+
+
+def _or_racy(witness: Witness, was_racy: bool) -> Witness:
+    """Carry over that a part was read with a racy witness: it may have been written to since, without a stamp."""
+    return witness._replace(is_racy=True) if was_racy else witness
 
 
 def _make_hasher(task: Task, file: OpenFile) -> tuple[FileHasher, int]:

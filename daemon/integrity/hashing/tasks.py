@@ -42,6 +42,7 @@ class Task:
         block_size_bytes: of its blocks.
         tag: the consumer's own; handed back untouched.
         resume: where to go on.
+        known_bad: ranges that an earlier run could not read.
         probe: a range whose XXH3-128 is wanted besides, to see whether a file still begins with its old content.
     """
 
@@ -52,6 +53,7 @@ class Task:
     tag: object = None
     resume: Resume | None = None
     probe: ByteRange | None = None
+    known_bad: tuple[ByteRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

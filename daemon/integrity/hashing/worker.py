@@ -149,7 +149,7 @@ class Worker:
 
     def _read(self, task: Task) -> Done | _Small:
         with self.ledger.busy():
-            opened = self._shared.reader.open(task.path)
+            opened = self._shared.reader.open(task.path, task.known_bad)
         with opened as file:
             if file.size_bytes > min(BUFFER_BYTES, task.block_size_bytes):
                 return self._read_large(task, file)

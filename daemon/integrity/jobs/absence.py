@@ -41,6 +41,14 @@ def is_gone(root_fd: int, path: bytes, *, stay_on_mount: bool) -> bool:
         raise
 
 
+def may_be_there(root_fd: int, path: bytes) -> bool:
+    """Say whether a file may still be there: one that can't be looked at is not known to be gone."""
+    try:
+        return not is_gone(root_fd, path, stay_on_mount=True)
+    except OSError:
+        return True
+
+
 def describe_instead(root_fd: int, path: bytes) -> str:
     """Say, for the end of a sentence, what stands in the place of a file that is gone; empty if nothing does."""
     try:

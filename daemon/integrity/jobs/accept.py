@@ -3,7 +3,8 @@ Take what is there now as right, because a person says so (R6).
 
 Two forms. Files by name: each is read anew, from the disk, and that becomes its baseline; a file that is gone is taken
 out. Folders: the changes or removals that scans found and that wait for a decision are taken over as they were found;
-files with damage are left out, for nobody looks at each of five hundred. The former baselines stay in history.
+of files with damage only what was seen before it, and its findings stay open, for nobody looks at each of five hundred.
+The former baselines stay in history.
 
 I1  Nothing is taken over from a root that is not itself: an unmounted disk would make everything "gone" (R5).
 I2  Old and new baseline, its findings and its candidate change in one transaction.
@@ -19,8 +20,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings
-from integrity.catalog.boots import ensure_boot
-from integrity.catalog.candidates import CandidateKind
+from integrity.catalog.boots import ensure_mounts
+from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.catalog.recording import replace_baseline
 from integrity.catalog.removing import remove_files
 from integrity.catalog.roots import RootRecord
@@ -28,12 +29,15 @@ from integrity.catalog.rows import FileRecord
 from integrity.errors import ConfigError, ReadError, Vanished, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.capability import find_capability
+from integrity.files.opening import stat_beneath
 from integrity.files.read import Reader, ReadMode
+from integrity.files.stamps import witness_of
 from integrity.hashing.digests import FileHasher, is_very_sparse, recording, without_chain
-from integrity.jobs.absence import is_gone
+from integrity.jobs.absence import may_be_there
 from integrity.jobs.guard import open_guarded
 from integrity.jobs.targets import Target, find_target
-from integrity.model import BaselineReason, FileId, FindingId, FindingKind, Reading, RootId
+from integrity.model import BaselineReason, FileId, FindingId, FindingKind, Reading, RootId, Witness
+from integrity.paths import absolute
 
 if TYPE_CHECKING:
     from integrity.catalog.candidates import CandidateRecord
@@ -50,6 +54,9 @@ _DAMAGE = frozenset(
         FindingKind.CATALOG_DAMAGED,
     }
 )
+
+_STAYS = _DAMAGE - {FindingKind.CATALOG_DAMAGED}
+"""What is not over when newer content is taken over as it was seen: the bytes may be damaged since."""
 
 
 class Change(StrEnum):
@@ -75,6 +82,7 @@ class Accepted:
     outcome: AcceptedAs
     message: str = ""
     findings_resolved: int = 0
+    other_names: tuple[bytes, ...] = ()  # of the same file, absolute: accepted with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +133,23 @@ def accept_file(context: Context, target: Target, reason: str) -> Accepted:
     """
     Read a file from the disk and take its content, or its absence, as its baseline.
 
+    Content is that of all names of the file in the root; that a name is gone says nothing of the others.
+
     Raises:
         RootSuspended: its root is not itself (I1).
     """
     path = target.root.path.rstrip(b"/") + b"/" + target.prefix
+    reading: Reading | None = None
+    other_ids: list[FileId] = []
     with _open_root(target.root) as root_fd:
         try:
-            reading: Reading | None = _read(context.config, target, root_fd)
+            reading = _read(context.config, target, root_fd)
+            other_ids = _find_other_names(context.catalog, target, root_fd, reading.witness)
         except Vanished:
-            reading = None
+            pass  # its absence is accepted
         except ReadError as error:
             return Accepted(path, AcceptedAs.FAILED, str(error))
-    catalog = context.catalog
+    catalog, resolved = context.catalog, 0
     with catalog.transaction() as connection:
         record = files.find_file(connection, catalog.sealer, target.root.id, target.prefix)
         if record is None:
@@ -144,8 +157,11 @@ def accept_file(context: Context, target: Target, reason: str) -> Accepted:
         if reading is None:
             resolved = _take_out(context, connection, target.root, [record.id], reason)
             return Accepted(path, AcceptedAs.REMOVAL, findings_resolved=resolved)
-        resolved = _take_reading(context, connection, target.root, record, reading, reason)
-        return Accepted(path, AcceptedAs.CONTENT, findings_resolved=resolved)
+        others = files.find_files(connection, catalog.sealer, other_ids)
+        for one in (record, *others):
+            resolved += _take_reading(context, connection, target.root, one, reading, reason)
+        names = tuple(absolute(target.root.path, one.path) for one in others)
+        return Accepted(path, AcceptedAs.CONTENT, findings_resolved=resolved, other_names=names)
 
 
 def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[Change]) -> FolderPlan:
@@ -162,6 +178,8 @@ def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[Change]) -> Fol
         changes: dict[FileId, bytes] = {}
         deletions: dict[FileId, bytes] = {}
         for candidate in _find_candidates(connection, target):
+            if candidate.state is CandidateState.HELD and candidate.kind is CandidateKind.CHANGE:
+                damaged.discard(candidate.path)  # it was seen before, and is what was found damaged
             found = deletions if candidate.kind is CandidateKind.REMOVAL else changes
             found[candidate.file_id] = candidate.path
         for one in open_findings:  # in archives a missing file is a finding and no candidate
@@ -200,7 +218,7 @@ def accept_folder(context: Context, plan: FolderPlan, reason: str) -> tuple[int,
         for page in _pages(plan.deletions):
             with context.catalog.transaction() as connection:
                 records = files.find_files(connection, context.catalog.sealer, page)
-                gone = [record.id for record in records if not _is_there(root_fd, record.path)]
+                gone = [record.id for record in records if not may_be_there(root_fd, record.path)]
                 _take_out(context, connection, plan.target.root, gone, reason)
                 removed += len(gone)
     with context.catalog.transaction() as connection:
@@ -210,7 +228,7 @@ def accept_folder(context: Context, plan: FolderPlan, reason: str) -> tuple[int,
 
 @contextmanager
 def _open_root(root: RootRecord) -> Iterator[int]:
-    root_fd = open_guarded(root)
+    root_fd = open_guarded(root).fd
     try:
         yield root_fd
     finally:
@@ -236,6 +254,22 @@ def _read(config: Config, target: Target, root_fd: int) -> Reading:
         return Reading(witness, digests, blocks, file.how, file.bytes_read)
 
 
+def _find_other_names(catalog: Catalog, target: Target, root_fd: int, seen: Witness) -> list[FileId]:
+    """Find the recorded names that lead to the file that was read; where inodes mean nothing, none."""
+    if not find_capability(root_fd, target.root.path).has_stable_inodes:
+        return []
+    with catalog.read() as connection:
+        found = files.find_by_inode(connection, catalog.sealer, target.root.id, seen.inode)
+    return [one.id for one in found if one.path != target.prefix and _leads_to(root_fd, one.path, seen)]
+
+
+def _leads_to(root_fd: int, path: bytes, seen: Witness) -> bool:
+    try:
+        return witness_of(stat_beneath(root_fd, path))[:4] == seen[:4]
+    except OSError:
+        return False
+
+
 def _take_reading(
     context: Context, connection: Connection, root: RootRecord, record: FileRecord, reading: Reading, reason: str
 ) -> int:
@@ -248,7 +282,7 @@ def _take_reading(
         reading,
         because=BaselineReason.ACCEPTED,
         now=now,
-        boot_id=ensure_boot(connection, context.boot_uuid, now),
+        boot_id=ensure_mounts(connection, context.boot_uuid, (), now),
         note=reason,
     )
     return _resolve(connection, root.id, record.path, reason, now)
@@ -263,29 +297,44 @@ def _take_out(context: Context, connection: Connection, root: RootRecord, ids: S
 
 
 def _take_candidate(context: Context, connection: Connection, root: RootRecord, file_id: FileId, reason: str) -> bool:
-    """Promote a candidate; say False if it is gone, decided by somebody else meanwhile."""
+    """
+    Promote a candidate; say False if it is gone, decided by somebody else meanwhile, or damaged itself.
+
+    Damage that was found after it was held back is damage of it, and stays open: nobody has looked at each file.
+    """
     candidate = candidates.get_candidate(connection, file_id)
     if candidate is None:
         return False
     now = context.now()
-    candidates.promote(
+    is_promoted = candidates.promote(
         connection,
         context.catalog.sealer,
         root,
         file_id,
         because=BaselineReason.ACCEPTED,
         now=now,
-        boot_id=ensure_boot(connection, context.boot_uuid, now),
+        boot_id=ensure_mounts(connection, context.boot_uuid, (), now),
         note=reason,
     )
-    _resolve(connection, root.id, candidate.path, reason, now)
-    return True
+    if is_promoted:
+        stays = _STAYS if candidate.state is CandidateState.HELD else frozenset[FindingKind]()
+        _resolve(connection, root.id, candidate.path, reason, now, without=stays)
+    return is_promoted
 
 
-def _resolve(connection: Connection, root_id: RootId, path: bytes, reason: str, now: int) -> int:
-    """Resolve all findings on one path; what copies have of it was not looked at."""
+def _resolve(
+    connection: Connection,
+    root_id: RootId,
+    path: bytes,
+    reason: str,
+    now: int,
+    without: frozenset[FindingKind] = frozenset(),
+) -> int:
+    """Resolve all findings on one path, but for some kinds; what copies have of it was not looked at."""
     found = findings.find_findings(connection, root_id=root_id, prefix=path, copy="")
-    ids: list[FindingId] = [one.id for one in found if one.path == path]
+    here = [one for one in found if one.path == path]
+    ids: list[FindingId] = [one.id for one in here if one.kind not in without]
+    findings.set_step(connection, [one.id for one in here if one.kind in without], None, None)
     return len(findings.resolve_ids(connection, ids, resolution=f"accepted: {reason}", now=now))
 
 
@@ -312,11 +361,3 @@ def _find_candidates(connection: Connection, target: Target) -> Iterator[Candida
 def _pages(ids: Sequence[FileId]) -> Iterator[Sequence[FileId]]:
     for start in range(0, len(ids), 500):
         yield ids[start : start + 500]
-
-
-def _is_there(root_fd: int, path: bytes) -> bool:
-    """Say whether a file is there; one that can't be looked at is not known to be gone."""
-    try:
-        return not is_gone(root_fd, path, stay_on_mount=True)
-    except OSError:
-        return True

@@ -5,18 +5,24 @@ A moved file keeps its record and its history. It is recognised by inode, size a
 inode is as old as the record; by content (digest and size) when the walk is over and a recorded file is gone, and only
 if there is no doubt which (R5).
 Hard links are hashed once and recorded under each name.
+
+I1  No name gets a baseline of its own before it was held against what is known: of its inode, of damage that has its
+    content, and of a deleted file that had its name, size and time of modification (see ``inheritance.py``).
 """
 
 from __future__ import annotations
 
 import errno
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import files, folders, history
-from integrity.catalog.files import FileRecord, NewFile
+from integrity.catalog import candidates, files, folders, history, roots
+from integrity.catalog.candidates import CandidateRecord
+from integrity.catalog.files import FileRecord, HistoryRecord, NewFile
+from integrity.catalog.roots import RootRecord
+from integrity.catalog.rows import FileContent, is_current
 from integrity.errors import show_path
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
@@ -24,6 +30,9 @@ from integrity.files.statx import find_birth_ns
 from integrity.files.walk import Seen
 from integrity.hashing.digests import recording
 from integrity.hashing.engine import Task
+from integrity.jobs import inheritance
+from integrity.jobs.absence import is_gone
+from integrity.jobs.contents import is_candidate
 from integrity.jobs.idset import IdSet
 from integrity.jobs.report import NoteKind
 from integrity.model import FileId, Reading, Tally, Witness
@@ -39,6 +48,9 @@ _NEW_KEPT = 200_000
 """New files remembered by content, to recognise moves; beyond it a move is recorded as new and deleted."""
 
 _SECOND_NS = 1_000_000_000
+
+_RESTORED_UNITS_NS = (_SECOND_NS, 1_000, 100)
+"""What tools keep of an mtime: tar seconds, older programs microseconds, SMB and zip 100 ns; others all of it."""
 
 
 class Place(NamedTuple):
@@ -62,7 +74,9 @@ class Arrival:
 
 
 @dataclass(slots=True)
-class _Move:
+class Move:
+    """A recorded file that stands under another name now, or under one more."""
+
     record: FileRecord
     place: Place
 
@@ -82,29 +96,48 @@ class Arrivals:
         self._is_prelude = is_prelude
         self._seen = seen
         self._staying = IdSet()
-        self._can_move = run.root.file_count > 0
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._links: OrderedDict[Witness, Arrival | Reading] = OrderedDict()
         self._ready: list[NewFile] = []
-        self._moves: list[_Move] = []
+        self._moves: list[Move] = []
+        self._new_links: list[Move] = []
+        self._damage: dict[int, list[CandidateRecord]] = {}
         with run.catalog.read() as connection:
             self._has_deleted = history.has_deleted(connection, run.root.id)
+            is_alone = not any(one.id != run.root.id for one in self._find_neighbours(connection))
+            for candidate in candidates.find_in_question(connection):
+                assert candidate.witness is not None
+                self._damage.setdefault(candidate.witness.size_bytes, []).append(candidate)
+        self._fs_id = None if is_alone else run.root.identity.fs_id
+        self._can_move = run.root.file_count > 0
+        self._knows_inodes = run.capability.has_stable_inodes and (self._can_move or not is_alone)
         self._new_by_content: dict[tuple[int, bytes], FileId | None] = {}
+        self._new_by_name: dict[tuple[int, int, bytes], FileId | None] = {}
         self.racy: list[bytes] = []
+        self.new_count = 0  # of the names in ``seen``: recorded by this run
+        self._superseded: list[Move] = []
+        self.doubtful: list[bytes] = []
+
+    def _find_neighbours(self, connection: Connection) -> list[RootRecord]:
+        """Find the roots with files in which an inode number means the same as in this one."""
+        fs_id = self._run.root.identity.fs_id
+        if not fs_id.startswith("uuid:"):  # "tmpfs:tmpfs" may be another one
+            return []
+        return [one for one in roots.find_roots(connection) if one.identity.fs_id == fs_id and one.file_count]
 
     def meet(self, connection: Connection, folder: bytes, names: Iterable[Seen]) -> list[Task]:
         """Take unknown names of a folder; give the tasks of reading those whose content is not known already."""
         prefix = folder + b"/" if folder else b""
         want, block_size = self._want, self._run.settings.block_size_bytes
-        knows_inodes = self._run.capability.has_stable_inodes
+        has_stable_inodes, knows_inodes = self._run.capability.has_stable_inodes, self._knows_inodes
         tasks = []
         for seen in names:
             name, size, mtime_ns, ctime_ns, inode, links = seen
             path = prefix + name
             arrival = None
-            if knows_inodes and (self._can_move or links > 1):
+            if knows_inodes or (has_stable_inodes and links > 1):
                 witness = Witness(size, mtime_ns, ctime_ns, inode)
-                if self._can_move and self._recognise_move(connection, Place(folder, name), witness):
+                if knows_inodes and self._recognise_inode(connection, Place(folder, name), witness):
                     continue
                 if links > 1:
                     arrival = self._meet_link(path, witness)
@@ -125,28 +158,45 @@ class Arrivals:
         arrival = self._links[witness] = Arrival([path], witness)
         return arrival
 
-    def _recognise_move(self, connection: Connection, place: Place, witness: Witness) -> bool:
+    def _recognise_inode(self, connection: Connection, place: Place, witness: Witness) -> bool:
         """
-        Recognise a recorded file under another name: same inode, size and mtime, and gone from its old one.
+        Recognise a recorded file under a new name: same inode, size and mtime.
 
-        What may be another file that got the inode of a deleted one is read, and its content decides.
+        If it is gone from its old name it was moved here; else this is one more name of it. What may be another file
+        that got the inode of a deleted one is read, and its content decides.
         """
-        found = files.find_by_inode(connection, self._run.catalog.sealer, self._run.root.id, witness.inode)
-        moving = {move.record.id for move in self._moves}
-        gone = [
+        found = [
             record
-            for record in found
-            if (record.witness.size_bytes, record.witness.mtime_ns) == witness[:2]
-            and record.is_sealed
-            and record.id not in moving
-            and record.id not in self._staying
-            and not self._stands(record)
+            for record in self._find_by_inode(connection, witness.inode)
+            if (record.witness.size_bytes, record.witness.mtime_ns) == witness[:2] and record.is_sealed
         ]
-        if len(gone) != 1 or not is_same_inode(self._run.root_fd, place.path, gone[0]):
+        if not found:
             return False
-        self._moves.append(_Move(gone[0], place))
-        self._seen.add(gone[0].id)
-        return True
+        moving = {move.record.id for move in self._moves}
+        links: list[FileRecord] = []
+        gone: list[FileRecord] = []
+        for record in found:
+            stands = record.root_id == self._run.root.id and record.id not in moving and self._stands(record)
+            if is_same_inode(self._run.root_fd, place.path, record, stands=stands):
+                is_here = stands or record.id in moving or record.id in self._staying
+                (links if is_here or record.root_id != self._run.root.id else gone).append(record)
+        if gone:
+            record = min(gone, key=lambda one: (not one.path.endswith(b"/" + place.name), one.id))
+            self._moves.append(Move(record, place))
+            self._seen.add(record.id)
+        elif links:  # the oldest baseline: a younger one may have been taken when damage was there already
+            self._new_links.append(Move(min(links, key=lambda one: one.recorded_at), place))
+        return bool(gone or links)
+
+    def _find_by_inode(self, connection: Connection, inode: int) -> list[FileRecord]:
+        sealer = self._run.catalog.sealer
+        if self._fs_id is None:
+            return files.find_by_inode(connection, sealer, self._run.root.id, inode)
+        return files.find_by_inode_of_file_system(connection, sealer, self._fs_id, inode)
+
+    def swap(self, cycle: Iterable[Move]) -> None:
+        """Take recorded files that changed places with each other; all of them are written together."""
+        self._moves += cycle
 
     def stays(self, file_id: FileId) -> None:
         """Let a record stay where it is: its name is being judged, so it can't be somewhere else."""
@@ -182,28 +232,118 @@ class Arrivals:
     @property
     def waiting(self) -> int:
         """Count the rows that wait for ``flush``."""
-        return len(self._ready) + len(self._moves)
+        return len(self._ready) + len(self._moves) + len(self._new_links)
 
     def flush(self, connection: Connection) -> None:
         """Write what arrived: moves first, as a new file may stand where a moved one stood."""
-        for move in self._moves:
-            self._write_move(connection, move)
+        self._write_moves(connection)
+        for link in self._new_links:
+            self._write_link(connection, link)
         rows = self._ready
+        if self._damage:
+            rows = [row for row in rows if not self._recognise_damage(connection, *row)]
+        if self._has_deleted:
+            rows = self._take_restored(connection, rows)
         if rows:
             run = self._run
             ids = files.record_files(connection, run.catalog.sealer, run.root, rows, now=run.now(), boot_id=run.boot_id)
             self._note_new(rows, ids)
             self._adopt_histories(connection, rows, ids)
-        self._ready, self._moves = [], []
+        self._ready, self._moves, self._new_links = [], [], []
+
+    def _recognise_damage(self, connection: Connection, path: bytes, reading: Reading) -> bool:
+        """Take a file that was read if its content is known damage; say whether it is."""
+        for damage in self._damage.get(reading.witness.size_bytes, ()):
+            if is_candidate(connection, self._run.catalog.sealer, damage, reading, 0):
+                return self._take_damage(connection, path, reading, damage)
+        return False
+
+    def _take_restored(self, connection: Connection, rows: list[NewFile]) -> list[NewFile]:
+        """
+        Take files whose names history knows with other content; give back the others.
+
+        Damage yields bytes that nobody has seen before: what is recorded elsewhere in the root is another file's. And
+        if what the name had is recorded elsewhere, that file was moved, and its name is used again.
+        """
+        run, sealer = self._run, self._run.catalog.sealer
+        formers = {row.path: self._find_former(connection, *row) for row in rows}
+        back = [(row, former) for row in rows if (former := formers[row.path]) is not None]
+        if not back:
+            return rows
+        present = [FileContent(one.witness.size_bytes, one.digests, one.blocks) for (_, one), _ in back]
+        past = [FileContent(former.size_bytes, former.digests, None) for _, former in back]
+        found = files.find_by_content(connection, sealer, run.root.id, present + past)
+        seen_elsewhere = {
+            row.path
+            for (row, _), others, moved in zip(back, found[: len(back)], found[len(back) :], strict=True)
+            if others or moved
+        }
+        left: list[NewFile] = []
+        for row in rows:
+            former, file_id = formers[row.path], None
+            if former is not None and row.path not in seen_elsewhere:
+                file_id = inheritance.record_restored(run, connection, row.path, row.reading, former)
+            if file_id is None:
+                left.append(row)
+                continue
+            self._seen.add(file_id)
+            self.new_count += 1
+            self.doubtful.append(row.path)
+        return left
+
+    def _take_damage(self, connection: Connection, path: bytes, reading: Reading, damage: CandidateRecord) -> bool:
+        """Record a new file whose content is the known damage of another: that was moved here, or copied."""
+        run = self._run
+        original = next(iter(files.find_files(connection, run.catalog.sealer, [damage.file_id])), None)
+        if original is None or not original.is_frozen or not original.is_sealed:
+            return False
+        if original.root_id == run.root.id and original.id not in self._seen and self._is_gone(original):
+            inheritance.move_to_copy(run, connection, path, reading, damage)
+            self._seen.add(original.id)
+            self._tell_moved(connection, original, path)
+            self._count(Tally.DAMAGED, 1)
+            return True
+        if not damage.is_damage:  # newer content of a damaged file, which may be meant
+            return False
+        return self._take_inherited(inheritance.record_copy(run, connection, path, reading, damage), is_damaged=True)
+
+    def _is_gone(self, record: FileRecord) -> bool:
+        try:
+            return is_gone(self._run.root_fd, record.path, stay_on_mount=not self._run.settings.cross_mounts)
+        except OSError:
+            return False
+
+    def _find_former(self, connection: Connection, path: bytes, reading: Reading) -> HistoryRecord | None:
+        """
+        Find the deleted file that a new one should be: of its name, size and mtime, but with other content.
+
+        None if that is the content of any such file, or an older version of it.
+        """
+        run, witness, md5 = self._run, reading.witness, reading.digests.md5
+        if md5 is None or not witness.size_bytes:
+            return None
+        found = history.find_deleted_of_time(connection, run.root.id, witness.size_bytes, as_restored(witness.mtime_ns))
+        name = _name_key(path, witness)
+        here = [one for one in found if one.path == path]
+        elsewhere = [one for one in found if name is not None and one.path.rpartition(b"/")[2] == name[2]]
+        formers = here[:1] or (elsewhere if len(elsewhere) == 1 else [])
+        if not formers or any(one.digests.md5 in (md5, None) for one in found):
+            return None
+        versions = history.history_of(connection, run.root.id, formers[0].path)
+        return None if any(one.digests.md5 == md5 for one in versions) else formers[0]
 
     def _note_new(self, rows: list[NewFile], ids: list[FileId]) -> None:
         self._count(Tally.NEW, len(rows))
+        self.new_count += len(rows)
         self._seen.update(ids)
         self.racy += [path for path, reading in rows if reading.witness.is_racy]
-        for (_, reading), file_id in zip(rows, ids, strict=True) if self._can_move else ():
+        for (path, reading), file_id in zip(rows, ids, strict=True) if self._can_move else ():
             if reading.digests.md5 is not None and len(self._new_by_content) < _NEW_KEPT:
                 key = (reading.witness.size_bytes, reading.digests.md5)
                 self._new_by_content[key] = None if key in self._new_by_content else file_id
+                name = _name_key(path, reading.witness)
+                if name is not None:
+                    self._new_by_name[name] = None if name in self._new_by_name else file_id
 
     def _adopt_histories(self, connection: Connection, rows: list[NewFile], ids: list[FileId]) -> None:
         """Let new files that an earlier run saw deleted elsewhere go on with that history: moved or restored since."""
@@ -218,19 +358,67 @@ class Arrivals:
                     NoteKind.MOVED, path, f"was deleted as {show_path(gone[0].path)}; its history goes on here"
                 )
 
-    def _write_move(self, connection: Connection, move: _Move) -> None:
+    def _write_moves(self, connection: Connection) -> None:
         run = self._run
-        folder_id = folders.ensure_folder(connection, run.root.id, move.place.folder)
-        files.move_file(connection, run.catalog.sealer, run.root, move.record.id, folder_id, *move.place, now=run.now())
-        files.mark_suspects(connection, [move.record.id])
-        run.resolve_missing(connection, move.record.id, move.place.path)
-        run.counts.moved += 1
-        self._count(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE, 1)
-        run.note(NoteKind.MOVED, move.place.path, f"moved here from {show_path(move.record.path)}")
+        moves = self._find_current(connection)
+        folder_ids = folders.ensure_folders(connection, run.root.id, dict.fromkeys(move.place.folder for move in moves))
+        moved = [files.MovedFile(move.record.id, folder_ids[move.place.folder], move.place.path) for move in moves]
+        files.move_files(connection, run.catalog.sealer, run.root, moved, now=run.now())
+        files.mark_suspects(connection, [move.record.id for move in moves])
+        for move in moves:
+            self._tell_moved(connection, move.record, move.place.path)
+            self._count(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE, 1)
+
+    def _tell_moved(self, connection: Connection, record: FileRecord, path: bytes) -> None:
+        self._run.resolve_missing(connection, record.id, path)
+        self._run.counts.moved += 1
+        self._run.note(NoteKind.MOVED, path, f"moved here from {show_path(record.path)}")
+
+    def _write_link(self, connection: Connection, link: Move) -> None:
+        """Record a new name of a recorded inode, unless its record changed meanwhile: then the name is read."""
+        record = next(iter(files.find_files(connection, self._run.catalog.sealer, [link.record.id])), None)
+        path, file_id = link.place.path, None
+        if record is not None and record.is_sealed and record.version == link.record.version:
+            file_id = inheritance.record_link(self._run, connection, path, record)
+            if self._take_inherited(file_id, is_damaged=record.is_frozen) and not record.witness.is_racy:
+                return
+        self.racy.append(path)
+
+    def _take_inherited(self, file_id: FileId | None, *, is_damaged: bool) -> bool:
+        if file_id is None:
+            return False
+        self._seen.add(file_id)
+        self.new_count += 1
+        self._count(Tally.DAMAGED if is_damaged else Tally.NEW, 1)
+        return True
+
+    def _find_current(self, connection: Connection) -> list[Move]:
+        """
+        Find the moves of files that are still recorded as they were; the others are put aside.
+
+        So are those to a name that is not made free for that.
+        """
+        moves: list[Move] = []
+        left: list[Move] = []
+        for move in self._moves:
+            (moves if is_current(connection, move.record) else left).append(move)
+        while left:
+            self._superseded += left
+            kept = {move.record.path for move in left}
+            left = [move for move in moves if move.place.path in kept]
+            moves = [move for move in moves if move.place.path not in kept]
+        return moves
 
     def _count(self, tally: Tally, count: int) -> None:
         if not self._is_prelude:
             self._run.counts.add(tally, count)
+
+    def take_superseded(self) -> list[bytes]:
+        """Hand over the names to which a file moved whose record was replaced or forgotten before that was written."""
+        moves, self._superseded = self._superseded, []
+        for move in moves:
+            self._seen.discard(move.record.id)
+        return [move.place.path for move in moves]
 
     def find_twin(self, record: FileRecord) -> FileId | None:
         """Find the one new file of this run with the content of a file that is gone; None if none or several."""
@@ -238,22 +426,61 @@ class Arrivals:
             return None
         return self._new_by_content.get((record.witness.size_bytes, record.digests.md5))
 
-    def merge(self, connection: Connection, record: FileRecord, twin: FileId, path: bytes) -> None:
+    def find_successor(self, record: FileRecord) -> FileId | None:
+        """Find the one new file of this run with the name, size and exact mtime of a file that is gone."""
+        key = _name_key(record.path, record.witness)
+        return None if key is None else self._new_by_name.get(key)
+
+    def hold_successors(self, connection: Connection, pairs: Sequence[tuple[FileRecord, FileId]]) -> None:
+        """
+        Hold new files against those that are gone and whose names, sizes and mtimes they have, but not their content.
+
+        They were copied, and got damaged on the way or before. FileContent that is recorded elsewhere is no damage.
+        """
+        run, sealer = self._run, self._run.catalog.sealer
+        copies = files.find_files(connection, sealer, [file_id for _, file_id in pairs])
+        contents = [FileContent(one.witness.size_bytes, one.digests, None) for one in copies]
+        gone = {file_id: record for record, file_id in pairs}
+        found = files.find_by_content(connection, sealer, run.root.id, contents)
+        for copy, same in zip(copies, found, strict=True):
+            is_known = any(one.id != copy.id for one in same) or not copy.digests.md5
+            if not is_known and inheritance.replace_successor(run, connection, copy, gone[copy.id]):
+                self._count(Tally.NEW, -1)
+                self.doubtful.append(copy.path)
+
+    def merge(self, connection: Connection, record: FileRecord, twin: FileRecord) -> None:
         """Let a file that is gone go on as the new file with its content."""
         run = self._run
-        files.merge_moved(connection, run.catalog.sealer, run.root, record.id, twin, run.now())
-        run.resolve_missing(connection, record.id, path)
-        run.counts.moved += 1
-        run.note(NoteKind.MOVED, path, f"moved here from {show_path(record.path)}")
+        files.merge_moved(connection, run.catalog.sealer, run.root, record, twin, run.now())
+        self._tell_moved(connection, record, twin.path)
 
 
-def is_same_inode(root_fd: int, path: bytes, record: FileRecord) -> bool:
+def _name_key(path: bytes, witness: Witness) -> tuple[int, int, bytes] | None:
+    """Tell a file by its name, size and mtime; None if that of many is a whole second, or it has no content."""
+    if not witness.size_bytes or witness.mtime_ns % _SECOND_NS == 0:
+        return None
+    return witness.size_bytes, witness.mtime_ns, path.rpartition(b"/")[2]
+
+
+def as_restored(mtime_ns: int) -> tuple[int, int]:
+    """Give the first and the last mtime that a restore may have brought back as this one: some tools cut it off."""
+    unit = next((unit for unit in _RESTORED_UNITS_NS if mtime_ns % unit == 0), 1)
+    return mtime_ns, mtime_ns + unit - 1
+
+
+def is_same_inode(root_fd: int, path: bytes, record: FileRecord, *, stands: bool = False) -> bool:
     """
     Say whether the inode under a name is a recorded one of the same number, size and mtime, not another that got them.
 
     An inode that was made after the recorded change of the recorded one is another. Where no time of birth is kept, a
     file is told by its mtime, unless that is a whole second: archives are unpacked with such, and the files of a
     reproducible build share one. A record with an open finding then goes along: its content would not tell (R6).
+
+    Args:
+        root_fd: the root.
+        path: the name.
+        record: the recorded file.
+        stands: the inode is still found under the record's own name, where it is held against the record in any case.
     """
     try:
         birth_ns = find_birth_ns(root_fd, path)
@@ -261,5 +488,5 @@ def is_same_inode(root_fd: int, path: bytes, record: FileRecord) -> bool:
         return False  # it can't be looked at any more: the one who reads it says why
     witness = record.witness
     if birth_ns is None:
-        return record.is_frozen or witness.mtime_ns % _SECOND_NS != 0
+        return stands or record.is_frozen or witness.mtime_ns % _SECOND_NS != 0
     return birth_ns < witness.ctime_ns or (birth_ns == witness.ctime_ns and not witness.is_racy)

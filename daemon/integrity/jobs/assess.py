@@ -7,6 +7,8 @@ candidates while a finding is open (R6).
 
 I1  Each file is counted once, whatever is done with it (R8).
 I2  Rot and silent rewrites are told only after the confirming re-reads (R3).
+I3  Nothing is concluded of a file whose record was replaced or forgotten since it was judged, for a person's word
+    takes no lock: the file is judged anew.
 """
 
 from __future__ import annotations
@@ -16,17 +18,32 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings, recording
 from integrity.catalog.ahead import when_looked_at
-from integrity.catalog.candidates import CandidateState
+from integrity.catalog.blocks import CANDIDATE_VERSION
+from integrity.catalog.candidates import CandidateRecord, CandidateState
 from integrity.catalog.files import FileRecord, Verified
+from integrity.catalog.rows import FileContent, is_current, require_current
 from integrity.catalog.seal import Sealer
-from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unreadable, Unstable, Vanished
+from integrity.errors import (
+    DeviceFailing,
+    DeviceStalled,
+    ReadError,
+    ReadInterrupted,
+    RecordSuperseded,
+    Unreadable,
+    Unstable,
+    Vanished,
+)
 from integrity.files.span import can_vouch
 from integrity.hashing.engine import Done
-from integrity.jobs import messages
+from integrity.jobs import inheritance, messages
+from integrity.jobs.absence import describe_instead
+from integrity.jobs.arrivals import is_same_inode
 from integrity.jobs.confirm import Outcome, Rereader, Suspicion
 from integrity.jobs.contents import Difference, as_record, block_ranges, compare_content, is_candidate
+from integrity.jobs.elsewhere import find_elsewhere
 from integrity.jobs.evidence import Evidence
 from integrity.jobs.idset import IdSet
+from integrity.jobs.mirrored import find_doubtful_blocks
 from integrity.jobs.replaced import Replaced
 from integrity.jobs.report import NoteKind
 from integrity.model import (
@@ -42,6 +59,7 @@ from integrity.model import (
 )
 from integrity.verdict import (
     Confirmation,
+    Elsewhere,
     Judgement,
     Verdict,
     finding_of,
@@ -53,6 +71,8 @@ if TYPE_CHECKING:
 
 CONFIRM_AT_ONCE = 500
 """So many mismatches share one round of waiting; more would keep the first ones waiting for long."""
+
+_DAMAGE = frozenset({Verdict.ROT, Verdict.SILENT_REWRITE})
 
 _ENDED_BY_GOOD_CONTENT = frozenset(
     {
@@ -78,22 +98,29 @@ class Assessor:
         run: the run they belong to.
         from_disk: the readings are from the disk: they verify (scrub), and can end findings. Else they only compare.
         replaced: the names under which the run met another file than was recorded.
+        follows_names: a walk came before, and records have followed the files that were renamed. Else a name may show
+            the file of another record, of which nothing is concluded here.
     """
 
-    def __init__(self, run: RootRun, *, from_disk: bool, replaced: Replaced) -> None:
+    def __init__(self, run: RootRun, *, from_disk: bool, replaced: Replaced, follows_names: bool = True) -> None:
         self._run = run
         self._from_disk = from_disk
+        self._follows_names = follows_names
         self._evidence = Evidence(run, replaced)
         self._rereader = Rereader(run)
         self._suspicions: list[Suspicion] = []
         self._verified: list[Verified] = []
-        self._refreshed: dict[FileId, Witness] = {}
+        self._refreshed: list[Verified] = []  # by readings that are not from the disk
         self.answered = IdSet()
         self._incomplete: list[FileRecord] = []
+        self._intact_ids = IdSet()  # counted as verified
+        self._confirmed_blocks: dict[FileId, tuple[int, ...]] = {}  # of files of which only a part was read
+        self._damaged: list[tuple[FileRecord, FileContent]] = []  # and what is in them now
         with run.catalog.read() as connection:
             found = findings.find_findings(connection, root_id=run.root.id, copy="")
         self.open_paths = {finding.path for finding in found if finding.path is not None}
         self.missing_paths = {one.path for one in found if one.path is not None and one.kind is FindingKind.MISSING}
+        self.known_bad = {one.path: one.ranges for one in found if one.kind is FindingKind.UNREADABLE}
 
     def count(self, file_id: FileId, tally: Tally) -> None:
         """Count a file, unless it was counted before (I1)."""
@@ -102,10 +129,9 @@ class Assessor:
 
     def take(self, record: FileRecord, done: Done, bad_before: tuple[int, ...] = ()) -> None:
         """
-        Take a reading of a recorded file.
+        Take a reading of a recorded file, and judge it against its baseline and its candidate (R6).
 
-        A file with a candidate is held against both: the same as its baseline is intact, the same as its candidate is
-        nothing new, and anything else is judged as what became of the candidate, for that is what was last there (R6).
+        The same as its baseline is intact, the same as its candidate is nothing new.
 
         Args:
             record: as it was when the reading was ordered.
@@ -114,26 +140,66 @@ class Assessor:
         """
         with self._run.catalog.read() as connection:
             difference = self._compare(connection, record, done, bad_before)
-            latest = record
-            if not difference.is_same and not difference.is_catalog_damaged:
-                known = candidates.get_candidate(connection, record.id)
-                if done.first_block and (known is not None or self._run.settings.policy is Policy.GROWING):
-                    self._incomplete.append(record)  # what was compared before tells nothing of the other content
-                    return
-                if known is not None and is_candidate(connection, self._sealer, known, done.reading, done.first_block):
-                    self._still_open(record, Tally.CHANGED)
-                    return
-                if known is not None and record.is_frozen:
-                    latest = as_record(record, known)
-                    if latest is not record:
-                        difference = self._compare(connection, latest, done, ())
-                judgement = self._evidence.judge(connection, latest, done)
-        if difference.is_catalog_damaged:
-            self.catalog_damaged(record)
-        elif difference.is_same:
-            self._intact(record, done.reading)
-        else:
-            self._differs(latest, done, judgement, difference)
+        try:
+            if difference.is_catalog_damaged:
+                self.catalog_damaged(record)
+            elif difference.is_same:
+                self._intact(record, done.reading)
+            else:
+                self._take_other(record, done, difference)
+        except RecordSuperseded:
+            self._incomplete.append(record)
+
+    def _take_other(self, record: FileRecord, done: Done, difference: Difference) -> None:
+        """Take a reading that is not the baseline's content."""
+        with self._run.catalog.read() as connection:
+            known = self._find_candidate(connection, record)
+            if done.first_block and (known is not None or self._run.settings.policy is Policy.GROWING):
+                self._incomplete.append(record)  # what was compared before tells nothing of the other content
+                return
+            is_known = known is not None and is_candidate(
+                connection, self._sealer, known, done.reading, done.first_block
+            )
+            judged = None if is_known else self._judge(connection, record, known, done, difference)
+        if judged is not None:
+            self._differs(judged[0], done, *judged[1:])
+        elif known is not None:
+            self._is_candidate(record, known, done.reading)
+
+    def _judge(
+        self,
+        connection: Connection,
+        record: FileRecord,
+        known: CandidateRecord | None,
+        done: Done,
+        difference: Difference,
+    ) -> tuple[FileRecord, Judgement, Difference]:
+        """
+        Judge other content against the candidate, which was last there, and against the baseline, which may be back.
+
+        Damage of either is damage; else it is a change of the baseline, which is what it may come to replace. Where the
+        candidate is damage that is known, it is judged by what moved since, and differs from the baseline as a whole.
+
+        Returns:
+            What it was judged against (a candidate as if it were the record), the judgement and the difference.
+        """
+        against = [(record, difference)]
+        latest = record if known is None else as_record(record, known)
+        if known is not None and known.is_damage:
+            return record, self._evidence.judge(connection, latest, done), difference
+        if latest is not record:
+            newer = self._compare(connection, latest, done, ())
+            if not newer.is_catalog_damaged:  # else it judges nobody, and this reading takes its place
+                against.insert(0, (latest, newer))
+        judged = [(one, self._evidence.judge(connection, one, done), found) for one, found in against]
+        return next((one for one in judged if one[1].verdict in _DAMAGE), judged[-1])
+
+    def _is_candidate(self, record: FileRecord, known: CandidateRecord, reading: Reading) -> None:
+        """Count a file with the content of its candidate, whose witness is kept up to date like a baseline's."""
+        if known.witness is not None and _is_news(known.witness, reading.witness):
+            with self._run.writing() as connection:
+                candidates.set_witness(connection, known, reading.witness)
+        self._still_open(record, Tally.DAMAGED if known.is_damage else Tally.CHANGED)
 
     @property
     def _sealer(self) -> Sealer:
@@ -147,17 +213,29 @@ class Assessor:
             return difference
         return replace(difference, is_same=False, bad_blocks=bad_before + difference.bad_blocks)
 
+    def _find_candidate(self, connection: Connection, record: FileRecord) -> CandidateRecord | None:
+        """Find the newer content of a file, unless the finding that it waited for ended in another way."""
+        known = candidates.get_candidate(connection, record.id)
+        is_left = known is not None and known.state is CandidateState.FROZEN and not record.is_frozen
+        return None if is_left else known
+
     def _intact(self, record: FileRecord, reading: Reading) -> None:
-        moved = reading.witness != record.witness
+        moved = _is_news(record.witness, reading.witness)
         if self._from_disk:
-            self._verified.append(Verified(record.id, reading.witness if moved else None, reading.how))
+            self._verified.append(Verified(record.id, record.seal, reading.witness if moved else None, reading.how))
         elif moved:
-            self._refreshed[record.id] = reading.witness
+            self._refreshed.append(Verified(record.id, record.seal, reading.witness, reading.how))
+        self._confirmed_blocks.pop(record.id, None)
         if record.path not in self.open_paths:
+            self._intact_ids.add(record.id)
             self.count(record.id, Tally.VERIFIED)
             return
         is_sure = reading.how is not ReadHow.CACHE_POSSIBLE or moved or not can_vouch(self._run.capability)
         if not (self._from_disk and is_sure):
+            self._still_open(record, Tally.VERIFIED)
+            return
+        if self._run.mirror is not None and find_doubtful_blocks(self._run, record, reading.witness):
+            self._run.note(NoteKind.WARNING, record.path, messages.one_good_copy(self._run.mirror))
             self._still_open(record, Tally.VERIFIED)
             return
         self._resolve(record, "its content is what was recorded, read from the disk")
@@ -165,6 +243,7 @@ class Assessor:
 
     def _resolve(self, record: FileRecord, resolution: str) -> None:
         with self._run.writing() as connection:
+            require_current(connection, record)
             ended = findings.resolve_findings(
                 connection,
                 file_id=record.id,
@@ -194,26 +273,35 @@ class Assessor:
 
     def _differs(self, record: FileRecord, done: Done, judgement: Judgement, difference: Difference) -> None:
         reading = done.reading
-        if judgement.verdict in (Verdict.ROT, Verdict.SILENT_REWRITE):
-            suspicion = Suspicion(record, reading, judgement, difference.bad_blocks, self._run.context.monotonic())
+        if judgement.verdict in _DAMAGE:
+            is_complete = _is_complete(reading, done.first_block)
+            if is_complete and self._confirmed_blocks.pop(record.id, None) == difference.bad_blocks:
+                self._keep_damage(record, reading, judgement.verdict)
+                return
+            suspicion = Suspicion(record, done, judgement, difference.bad_blocks, self._run.context.monotonic())
             self._suspicions.append(suspicion)
             if len(self._suspicions) >= CONFIRM_AT_ONCE:
                 self.confirm()
             return
+        with self._run.catalog.read() as connection:
+            another = self._evidence.find_another(connection, record, reading.witness)
+        if another is not None and not self._follows_names:
+            self.count(record.id, Tally.CHANGED)  # the next scan has that file's own record follow it here
+            return
         if not _is_complete(reading, done.first_block):
             self._incomplete.append(record)
+            return
+        if another is not None and self._take_damaged_elsewhere(record, another, done, judgement):
             return
         kind = finding_of(judgement.verdict, self._run.settings.policy)
         with self._run.writing() as connection:
             is_in_question = kind is not None or record.is_frozen
             state = CandidateState.FROZEN if is_in_question else CandidateState.STAGED
             candidates.stage_change(
-                connection, record.id, reading, judgement.verdict.value, self._run.run_id, state, judgement.because
+                connection, record, reading, judgement.verdict.value, self._run.run_id, state, judgement.because
             )
             if kind is not None:
-                self._run.open_finding(
-                    connection, kind, messages.describe(judgement, kind), path=record.path, file_id=record.id
-                )
+                self._run.open_finding(connection, kind, messages.describe(judgement, kind), record=record)
                 self.open_paths.add(record.path)
         if kind is not None:
             self.count(record.id, Tally.DAMAGED)
@@ -222,15 +310,59 @@ class Assessor:
         else:
             self._changed(record, judgement)
 
+    def _take_damaged_elsewhere(
+        self, record: FileRecord, another: FileRecord, done: Done, judgement: Judgement
+    ) -> bool:
+        """
+        Hold a file that was renamed over a recorded one against its own record, under which it may be damaged.
+
+        Then what it should have becomes the candidate of the name, and waits to be confirmed as damaged.
+
+        Args:
+            record: of the name.
+            another: of the file that stands there now.
+            done: its reading, complete.
+            judgement: of the name's content, which is another file's now.
+
+        Returns:
+            Whether it is damaged. If not, it is a change of the name like any other.
+        """
+        run = self._run
+        if not is_same_inode(run.root_fd, record.path, another) or record.version == CANDIDATE_VERSION:
+            return False
+        with run.catalog.read() as connection:
+            difference = self._compare(connection, another, done, ())
+            if not another.is_sealed or difference.is_same or difference.is_catalog_damaged:
+                return False
+            moved = self._evidence.judge(connection, another, done)
+            right = recording.load_content(connection, self._sealer, another, another.witness)
+        if moved.verdict not in _DAMAGE or right is None:
+            return False
+        is_in_question = record.is_frozen or finding_of(judgement.verdict, run.settings.policy) is not None
+        state = CandidateState.FROZEN if is_in_question else CandidateState.STAGED
+        with run.writing() as connection:
+            candidates.stage_change(
+                connection, record, right, judgement.verdict.value, run.run_id, state, judgement.because
+            )
+            known = candidates.get_candidate(connection, record.id)
+        assert known is not None
+        latest = as_record(record, known)
+        self._suspicions.append(Suspicion(latest, done, moved, difference.bad_blocks, run.context.monotonic()))
+        return True
+
     def _changed(self, record: FileRecord, judgement: Judgement) -> None:
         self.count(record.id, Tally.CHANGED)
         if judgement.because is BaselineReason.ROLLED_BACK:
             self._run.note(NoteKind.ROLLED_BACK, record.path, "an older version was put here")
+        elif judgement.because is BaselineReason.MOVED:
+            self._run.note(NoteKind.MOVED, record.path, "another recorded file was moved or copied here")
 
     def confirm(self) -> None:
         """Read the mismatches that wait again, and say what they were (R3). A stop request leaves them unsaid."""
         suspicions, self._suspicions = self._suspicions, []
+        suspicions = self._leave_out_moved(suspicions)
         if not suspicions:
+            self._find_copies()
             return
         answers = self._rereader.confirm_all(suspicions)
         if answers is None:
@@ -238,53 +370,175 @@ class Assessor:
                 self.count(suspicion.record.id, Tally.NOT_DUE)
             return
         for suspicion, answer in answers:
-            if isinstance(answer, Unstable | Vanished):
+            if isinstance(answer, Unstable | Vanished | RecordSuperseded):
                 self._incomplete.append(suspicion.record)  # it is another file by now: to be judged anew
             elif isinstance(answer, ReadError):
                 self.failed(suspicion.record, answer)
             else:
                 self._confirmed(suspicion, answer)
+        self._find_copies()
+
+    def _leave_out_moved(self, suspicions: list[Suspicion]) -> list[Suspicion]:
+        """Take files whose content another one is recorded with for what the table says then; return the others."""
+        possible: list[Suspicion] = []
+        left: list[Suspicion] = []
+        with self._run.catalog.read() as connection:
+            for one in suspicions:
+                judgement = self._evidence.judge(connection, one.record, one.done, Elsewhere.LEFT)
+                (left if judgement.verdict in _DAMAGE else possible).append(one)
+        for one, elsewhere in zip(possible, find_elsewhere(self._run, possible), strict=True):
+            if elsewhere is None:
+                self._incomplete.append(one.record)
+                continue
+            with self._run.catalog.read() as connection:
+                judgement = self._evidence.judge(connection, one.record, one.done, elsewhere)
+            if judgement.verdict in _DAMAGE:
+                left.append(one)
+                continue
+            try:
+                self._differs(one.record, one.done, judgement, Difference(False, one.bad_blocks))
+            except RecordSuperseded:
+                self._incomplete.append(one.record)
+        return left
 
     def _confirmed(self, suspicion: Suspicion, outcome: Outcome) -> None:
         record, judgement = suspicion.record, suspicion.judgement
         if outcome.confirmation is Confirmation.CATALOG_DAMAGED:
             self.catalog_damaged(record)
             return
+        if outcome.confirmation is Confirmation.UNSTABLE:
+            self.unstable(record)
+            return
         kind = finding_of(judgement.verdict, self._run.settings.policy)
         assert kind is not None
-        text, certainty = messages.describe(judgement, kind), judgement.certainty
-        if outcome.confirmation is not Confirmation.PERSISTENT:
+        with self._run.catalog.read() as connection:
+            interruption = self._evidence.find_interruption(connection, record)
+        text, certainty = messages.describe(judgement, kind, interruption), judgement.certainty
+        if record.reason is BaselineReason.RESTORED and record.verified_at is None:
+            text = messages.restored(record.recorded_at)
+        is_one_copy = outcome.confirmation is Confirmation.ONE_COPY
+        if self._run.mirror is not None and (is_one_copy or outcome.confirmation is Confirmation.PERSISTENT):
+            text += messages.on_mirror(self._run.mirror, outcome.bad_devices, is_one_copy=is_one_copy)
+        elif outcome.confirmation is not Confirmation.PERSISTENT:
             kind, certainty = FindingKind.TRANSIENT, None
             text = messages.transient(is_unsteady=outcome.confirmation is Confirmation.UNSTEADY)
-        self._open(record, kind, text, certainty, outcome)
+        try:
+            self._open(record, kind, text, certainty, outcome)
+        except RecordSuperseded:
+            self._incomplete.append(record)
+            return
         self.count(record.id, Tally.DAMAGED)
+        if outcome.confirmation is not Confirmation.PERSISTENT:
+            return
+        if not _is_complete(suspicion.reading, suspicion.done.first_block):
+            self._confirmed_blocks[record.id] = outcome.bad_blocks
+            self._incomplete.append(record)
+        elif outcome.bad_blocks == suspicion.bad_blocks:
+            self._keep_damage(record, suspicion.reading, judgement.verdict)
+
+    def _keep_damage(self, record: FileRecord, reading: Reading, verdict: Verdict) -> None:
+        """
+        Keep the content of a file whose damage is confirmed as its candidate (R6).
+
+        So a later reading of the same tells nothing new, and the damage is recognised wherever it is moved or copied.
+        Newer content that waits for a decision stays the candidate if it is damaged itself.
+        """
+        if record.version == CANDIDATE_VERSION:
+            return
+        try:
+            with self._run.writing() as connection:
+                candidates.stage_change(
+                    connection, record, reading, verdict.value, self._run.run_id, CandidateState.FROZEN
+                )
+        except RecordSuperseded:
+            return  # a person decided meanwhile: the next scrub judges the file by what is recorded now
+        self._damaged.append((record, FileContent(reading.witness.size_bytes, reading.digests, reading.blocks)))
+
+    def _find_copies(self) -> None:
+        """Look for files that were recorded with content which has just turned out to be damaged: copied too late."""
+        damaged, self._damaged = self._damaged, []
+        if not damaged:
+            return
+        with self._run.catalog.read() as connection:
+            found = files.find_by_content(connection, self._sealer, None, [content for _, content in damaged])
+        for (original, _), copies in zip(damaged, found, strict=True):
+            for copy in copies:
+                # Who had this content while the original was still right is its owner, whose block was written here.
+                is_later = copy.recorded_at > (original.verified_at or original.recorded_at)
+                if copy.id != original.id and is_later and not copy.is_frozen:
+                    self._copied(copy, original)
+
+    def _copied(self, copy: FileRecord, original: FileRecord) -> None:
+        """Take a recorded file for what it is: a copy of damage. It gets the baseline that it should have."""
+        with self._run.writing() as connection:
+            if not inheritance.replace_by_baseline(self._run, connection, copy, original):
+                return
+        self._verified = [one for one in self._verified if one.file_id != copy.id]
+        self._refreshed = [one for one in self._refreshed if one.file_id != copy.id]
+        self.open_paths.add(copy.path)
+        if copy.root_id != self._run.root.id:
+            return
+        if copy.id in self._intact_ids:  # it counts by its last verdict
+            self._intact_ids.discard(copy.id)
+            self._run.counts.add(Tally.VERIFIED, -1)
+            self.answered.discard(copy.id)
+        self.count(copy.id, Tally.DAMAGED)
 
     def _open(
         self, record: FileRecord, kind: FindingKind, text: str, certainty: Certainty | None, outcome: Outcome
     ) -> None:
         is_whole = record.block_size_bytes is None
+        is_newer = record.version == CANDIDATE_VERSION
         with self._run.writing() as connection:
+            require_current(connection, record)
+            if not is_newer:  # the baseline is back: a candidate is not what was last there any more
+                candidates.discard(connection, record.id)
             self._run.open_finding(
                 connection,
                 kind,
-                text,
-                path=record.path,
-                file_id=record.id,
+                messages.of_newer_content(text) if is_newer else text,
+                record=record,
                 certainty=certainty,
                 blocks=(0,) if is_whole else outcome.bad_blocks,
                 block_size_bytes=record.block_size_bytes or self._run.settings.block_size_bytes,
                 ranges=block_ranges(record, outcome.bad_blocks),
                 confirmed_reads=outcome.rereads,
+                step=messages.mend_newer_content() if is_newer else None,
             )
         self.open_paths.add(record.path)
 
     def catalog_damaged(self, record: FileRecord) -> None:
         """Say that a record can't be relied on; nothing is said of its file."""
-        with self._run.writing() as connection:
-            self._run.open_finding(
-                connection, FindingKind.CATALOG_DAMAGED, messages.catalog_damaged(), path=record.path, file_id=record.id
-            )
-        self.count(record.id, Tally.SKIPPED)
+        try:
+            with self._run.writing() as connection:
+                text = messages.catalog_damaged()
+                self._run.open_finding(connection, FindingKind.CATALOG_DAMAGED, text, record=record)
+        except RecordSuperseded:
+            self._incomplete.append(record)
+        else:
+            self.count(record.id, Tally.SKIPPED)
+
+    def missing(self, connection: Connection, record: FileRecord) -> bool:
+        """
+        Count a recorded file that is gone. If it may not go without a person's word, open or repeat its finding.
+
+        Returns:
+            Whether there is a finding. If not, a scan may take the file out of the catalog.
+        """
+        run = self._run
+        self.count(record.id, Tally.MISSING)
+        if run.settings.policy is Policy.ARCHIVE:
+            text = messages.missing(describe_instead(run.root_fd, record.path))
+            run.open_finding(connection, FindingKind.MISSING, text, record=record)
+            return True
+        if record.path in self.missing_paths:
+            run.meet_open_findings(connection, record.path)
+            return True
+        return False
+
+    def judge_anew(self, record: FileRecord) -> None:
+        """Have a file read again, and judged as it is recorded then."""
+        self._incomplete.append(record)
 
     def failed(self, record: FileRecord, error: ReadError) -> None:
         """Count a recorded file that could not be read, and say so; its baseline stays."""
@@ -294,11 +548,20 @@ class Assessor:
             self.device(error)
             self.count(record.id, Tally.SKIPPED)
         else:
-            self.unreadable(record.path, error, record.id)
-            self.count(record.id, Tally.UNREADABLE)
+            try:
+                self.unreadable(record.path, error, record)
+            except RecordSuperseded:
+                self._incomplete.append(record)
+            else:
+                self.count(record.id, Tally.UNREADABLE)
 
-    def unreadable(self, path: bytes, error: ReadError, file_id: FileId | None) -> None:
-        """Open the finding about a file that can't be read."""
+    def unreadable(self, path: bytes, error: ReadError, record: FileRecord | None) -> None:
+        """
+        Open the finding about a file that can't be read; ``record``: None if it has none.
+
+        Raises:
+            RecordSuperseded: it is not recorded like that any more.
+        """
         ranges = error.ranges if isinstance(error, Unreadable) else ()
         with self._run.writing() as connection:
             self._run.open_finding(
@@ -306,7 +569,7 @@ class Assessor:
                 FindingKind.UNREADABLE,
                 messages.unreadable(str(error), ranges),
                 path=path,
-                file_id=file_id,
+                record=record,
                 ranges=ranges,
             )
         self.open_paths.add(path)
@@ -325,9 +588,8 @@ class Assessor:
         self.count(record.id, Tally.UNSTABLE)
         if run.now() - when_looked_at(record.verified_at, record.recorded_at, run.now()) > run.settings.verify_every_s:
             with run.writing() as connection:
-                run.open_finding(
-                    connection, FindingKind.UNSTABLE, messages.unstable(), path=record.path, file_id=record.id
-                )
+                if is_current(connection, record):
+                    run.open_finding(connection, FindingKind.UNSTABLE, messages.unstable(), record=record)
 
     def was_counted(self, file_id: FileId) -> bool:
         """Note that a file is counted elsewhere (I1); say whether that is news."""
@@ -335,13 +597,15 @@ class Assessor:
 
     def take_incomplete(self) -> list[FileRecord]:
         """
-        Hand over the files that are to be read again, with all digests.
+        Hand over the files that are to be read again, with all digests, as they are recorded now.
 
         Of these either only a part was read that is not enough for a new baseline, or they changed while a mismatch was
-        being confirmed.
+        being confirmed, or somebody replaced their records meanwhile. Those that were forgotten are left out.
         """
-        records, self._incomplete = self._incomplete, []
-        return records
+        ids = [record.id for record in self._incomplete]
+        self._incomplete = []
+        with self._run.catalog.read() as connection:
+            return files.find_files(connection, self._sealer, ids) if ids else []
 
     @property
     def waiting(self) -> int:
@@ -356,8 +620,25 @@ class Assessor:
                 connection, run.catalog.sealer, run.root, self._verified, now=run.now(), boot_id=run.boot_id
             )
         if self._refreshed:
-            recording.set_witnesses(connection, run.catalog.sealer, run.root, self._refreshed)
-        self._verified, self._refreshed = [], {}
+            recording.refresh_witnesses(
+                connection,
+                run.catalog.sealer,
+                run.root,
+                self._refreshed,
+                has_stable_inodes=run.capability.has_stable_inodes,
+                now=run.now(),
+                boot_id=run.boot_id,
+            )
+        self._verified, self._refreshed = [], []
+
+
+def _is_news(recorded: Witness, seen: Witness) -> bool:
+    """
+    Say whether a witness of unchanged content is to replace the recorded one.
+
+    One that was not racy stays so while the stamps stand still: who has the file open by now has not written to it.
+    """
+    return seen[:4] != recorded[:4] or (bool(recorded.is_racy) and not seen.is_racy)
 
 
 def _is_complete(reading: Reading, first_block: int) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog import checkpoints as store
 from integrity.catalog.blocks import join_blocks
 from integrity.catalog.checkpoints import Purpose
+from integrity.catalog.rows import FileRecord, is_current
 from integrity.hashing.digests import combine_crc64nvme
 from integrity.hashing.engine import Done, Partial, Resume, Task
 from integrity.model import Blocks
@@ -107,6 +108,11 @@ class Checkpoints:
             with self._run.writing() as connection:
                 self.flush(connection)
 
+    def _is_current(self, connection: Connection, partial: Partial) -> bool:
+        record = partial.task.tag
+        assert isinstance(record, FileRecord)  # only what is recorded is verified
+        return is_current(connection, record)
+
     @property
     def waiting(self) -> int:
         """Count what waits for ``flush``."""
@@ -117,6 +123,8 @@ class Checkpoints:
         root_id, sealer = self._run.root.id, self._run.catalog.sealer
         for partial, bad in self._kept:
             path = partial.task.path
+            if self._purpose is Purpose.VERIFY and not self._is_current(connection, partial):
+                continue  # it was compared with blocks that are not recorded any more
             if partial.first_block == 0:  # blocks that were kept before would be counted twice
                 store.drop_checkpoint(connection, root_id, path, self._purpose)
             checkpoint_id = store.save_checkpoint(

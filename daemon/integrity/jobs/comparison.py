@@ -319,7 +319,12 @@ class Comparison:
                 yield task
 
     def _task(self, connection: Connection, file_id: FileId) -> Task | None:
-        record = files.get_file(connection, self._run.catalog.sealer, file_id)
+        found = files.find_files(connection, self._run.catalog.sealer, [file_id])
+        if not found:  # forgotten since it was met: the next scan meets it as a new one
+            self._seen.discard(file_id)
+            self._run.count_unrecorded(Tally.SKIPPED)
+            return None
+        record = found[0]
         if not record.is_sealed:
             self._assessor.catalog_damaged(record)
             return None

@@ -2,7 +2,8 @@
 Rot is confirmed before it is said (R3).
 
 A mismatch is read twice more, from the disk, holes included, some seconds apart, with MD5 beside XXH3; in files of
-several blocks only the blocks that did not match. What the readings together mean is the verdict's to decide.
+several blocks only the blocks that did not match. On a mirror each of its copies is read by itself, too, where the
+devices may be read. What the readings together mean is the verdict's to decide.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import blocks as block_store
-from integrity.catalog.blocks import BLOCKS_PER_RUN
-from integrity.catalog.rows import FileRecord
-from integrity.errors import ReadError, Unstable, show_path
+from integrity.catalog.hot import snapshot
+from integrity.catalog.rows import FileRecord, require_current
+from integrity.errors import ReadError, RecordSuperseded, Unstable, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.read import OpenFile, Reader, ReadMode, Segment
 from integrity.hashing.digests import FileHasher, Want, confirming
+from integrity.hashing.engine import Done
+from integrity.jobs.mirrored import digest_copies, load_baseline
 from integrity.model import Reading
-from integrity.verdict import Confirmation, Judgement, Pair, confirm
+from integrity.verdict import Confirmation, Judgement, Pair, confirm, is_match
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
@@ -31,6 +33,14 @@ BETWEEN_S = 2.0
 
 REREADS = 2
 
+_GRAVEST_FIRST = (
+    Confirmation.CATALOG_DAMAGED,
+    Confirmation.UNSTABLE,  # of one block: then the others may be under way, too
+    Confirmation.PERSISTENT,
+    Confirmation.ONE_COPY,
+    Confirmation.UNSTEADY,
+)
+
 _NOTHING_READ = Pair(None, None)
 
 
@@ -39,19 +49,31 @@ class Suspicion:
     """A mismatch that looks like rot, waiting to be confirmed."""
 
     record: FileRecord
-    reading: Reading
+    done: Done
     judgement: Judgement
     bad_blocks: tuple[int, ...]
     seen_at: float  # monotonic
 
+    @property
+    def reading(self) -> Reading:
+        """The reading that did not match."""
+        return self.done.reading
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What re-reading showed. ``bad_blocks`` are those that stayed wrong."""
+    """
+    What re-reading showed.
+
+    Args:
+        bad_blocks: those that stayed wrong.
+        bad_devices: of a mirror, those that hold wrong bytes; empty where its copies could not be read one by one.
+    """
 
     confirmation: Confirmation
     bad_blocks: tuple[int, ...]
     rereads: int
+    bad_devices: tuple[str, ...] = ()
 
 
 class Rereader:
@@ -62,7 +84,9 @@ class Rereader:
         self._reader: Reader = run.reader(ReadMode.DISK, use_holes=False)
         self._want = confirming(blake3="blake3" in run.settings.digests)
 
-    def confirm_all(self, suspicions: Sequence[Suspicion]) -> list[tuple[Suspicion, Outcome | ReadError]] | None:
+    def confirm_all(
+        self, suspicions: Sequence[Suspicion]
+    ) -> list[tuple[Suspicion, Outcome | ReadError | RecordSuperseded]] | None:
         """
         Confirm mismatches, all of them in two rounds, so that they share the waiting.
 
@@ -86,7 +110,7 @@ class Rereader:
         try:
             if record.block_size_bytes is None:
                 with self._open(suspicion) as file:
-                    pairs[0] = _read_whole(file, buffers, self._want)
+                    pairs[0] = read_whole(file, buffers, self._want)
                 return pairs
             if not suspicion.bad_blocks:  # all blocks are right and the size is not, which needs no reading
                 with self._open(suspicion):
@@ -109,21 +133,38 @@ class Rereader:
             if file.finish()[:4] != suspicion.reading.witness[:4]:
                 raise Unstable(f"{show_path(path)} changed before it could be read once more")
 
-    def _conclude(self, suspicion: Suspicion, readings: Sequence[dict[int, Pair] | ReadError]) -> Outcome | ReadError:
+    def _conclude(
+        self, suspicion: Suspicion, readings: Sequence[dict[int, Pair] | ReadError]
+    ) -> Outcome | ReadError | RecordSuperseded:
         rereads: list[dict[int, Pair]] = []
         for reading in readings:
             if isinstance(reading, ReadError):
                 return reading
             rereads.append(reading)
-        with self._run.catalog.read() as connection:
-            verdicts = {
-                index: confirm(*self._pairs(connection, suspicion, index), [reading[index] for reading in rereads])
-                for index in rereads[0]
-            }
-        for confirmation in (Confirmation.CATALOG_DAMAGED, Confirmation.PERSISTENT, Confirmation.UNSTEADY):
+        record, mirror = suspicion.record, self._run.mirror
+        verdicts: dict[int, Confirmation] = {}
+        bad_devices: dict[str, None] = {}
+        each_copy = {index: digest_copies(self._run, record, index) for index in rereads[0]}
+        with self._run.catalog.read() as connection, snapshot(connection):
+            try:
+                require_current(connection, record)  # its digests go when another baseline is taken
+            except RecordSuperseded as error:
+                return error
+            for index, copies in each_copy.items():
+                baseline, first = self._pairs(connection, suspicion, index)
+                bad_devices |= {device: None for device, pair in copies if not is_match(baseline, pair)}
+                verdicts[index] = confirm(
+                    baseline,
+                    first,
+                    [reading[index] for reading in rereads],
+                    copies=1 if mirror is None else mirror.copies,
+                    each_copy=[pair for _, pair in copies],
+                    shows_writes=self._run.capability.shows_mapped_writes,
+                )
+        for confirmation in _GRAVEST_FIRST:
             blocks = tuple(index for index, value in verdicts.items() if value is confirmation)
             if blocks:
-                return Outcome(confirmation, blocks if suspicion.bad_blocks else (), len(rereads))
+                return Outcome(confirmation, blocks if suspicion.bad_blocks else (), len(rereads), tuple(bad_devices))
         return Outcome(Confirmation.TRANSIENT, suspicion.bad_blocks, len(rereads))
 
     def _pairs(self, connection: Connection, suspicion: Suspicion, index: int) -> tuple[Pair, Pair]:
@@ -131,18 +172,15 @@ class Rereader:
         record, reading = suspicion.record, suspicion.reading
         if not suspicion.bad_blocks and record.block_size_bytes is not None:
             return _NOTHING_READ, _NOTHING_READ
+        baseline = load_baseline(connection, self._run, record, index)
         if record.block_size_bytes is None:
-            old, new = record.digests, reading.digests
-            return Pair(old.xxh3_128, old.md5), Pair(new.xxh3_128, new.md5)
-        known = block_store.load_run(
-            connection, self._run.catalog.sealer, record.id, record.version, index // BLOCKS_PER_RUN
-        )
-        assert known is not None  # it was there when the mismatch was found
-        at = slice(index % BLOCKS_PER_RUN * 16, index % BLOCKS_PER_RUN * 16 + 16)
-        return Pair(known.xxh3_128[at], known.md5[at] or None), Pair(None, None)
+            return baseline, Pair(reading.digests.xxh3_128, reading.digests.md5)
+        assert baseline.xxh3_128 is not None  # as long as the record is current
+        return baseline, Pair(None, None)
 
 
-def _read_whole(file: OpenFile, buffers: Buffers, want: Want) -> Pair:
+def read_whole(file: OpenFile, buffers: Buffers, want: Want) -> Pair:
+    """Read and digest an open file as one piece."""
     hasher = FileHasher(want, file.size_bytes, max(file.size_bytes, 1))
     for segment in file.segments(buffers):
         hasher.chain(segment)

@@ -100,6 +100,7 @@ def as_record(record: FileRecord, candidate: CandidateRecord) -> FileRecord:
         digests=candidate.digests,
         block_size_bytes=candidate.block_size_bytes,
         version=candidate.version,
+        boot_id=candidate.boot_id,
         is_sealed=candidate.is_sealed,
     )
 

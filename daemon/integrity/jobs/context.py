@@ -13,12 +13,14 @@ from integrity.catalog import findings, roots
 from integrity.catalog.connect import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.roots import RootRecord
+from integrity.catalog.rows import FileRecord, require_current
 from integrity.config import Config, RootSettings
 from integrity.errors import CatalogError, show_path
 from integrity.files.boot import read_boot_uuid
 from integrity.files.devices import Device
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.excludes import Excludes
+from integrity.files.mirrors import Mirror
 from integrity.files.read import UNLIMITED, Pace, Reader, ReadMode
 from integrity.files.walk import Skip
 from integrity.hashing.engine import STALL_S, Engine, StopSignal
@@ -98,13 +100,16 @@ class RootRun:
     Args:
         prefix: the part of the root that was asked for; empty for all of it.
         hints: names in the root that something happened to: only these are looked at, and what lies below them.
-        boot_id: the catalog's number of the running boot.
+        boot_id: the catalog's newest number of a boot or mount: what is verified refers to it.
+        file_systems: names of the root's file system, at the empty path, and of those inside it, by their paths.
+        mirror: that the root lies on: each reading may be answered by another copy of the data.
         root_fd: the open folder of the root: it goes on seeing the root if something is mounted over it.
         counts: what was covered so far.
         kinds_met: of all findings that this run met, new or still open.
         is_incomplete: something could not be covered.
-        looked_at: recorded files that a walk met or missed.
+        looked_at: files recorded before the run that a walk met or missed.
         unrecorded: names counted that the catalog has no record of.
+        counts_unrecorded: False while a walk only looks for recorded files: it counts no other names.
     """
 
     context: Context
@@ -118,8 +123,10 @@ class RootRun:
     root_fd: int
     capability: Capability
     device: Device
+    mirror: Mirror | None
     excludes: Excludes
     rewrites: Excludes
+    file_systems: dict[bytes, str] = field(default_factory=dict)
     hints: tuple[bytes, ...] = ()
     pace: Pace = UNLIMITED
     counts: RunCounts = field(default_factory=RunCounts)
@@ -127,6 +134,7 @@ class RootRun:
     is_incomplete: bool = False
     looked_at: int = 0
     unrecorded: int = 0
+    counts_unrecorded: bool = True
     budget: ErrorBudget = field(default_factory=ErrorBudget)
     _told_at: float = 0.0
 
@@ -144,6 +152,11 @@ class RootRun:
     def is_whole(self) -> bool:
         """Say whether the run is about all of the root."""
         return not (self.prefix or self.hints)
+
+    def get_file_system(self, path: bytes) -> str:
+        """Return the name of the file system that a file of the root lies on."""
+        inner = [place for place in self.file_systems if place and path.startswith(place + b"/")]
+        return self.file_systems.get(max(inner, key=len, default=b""), "")
 
     def now(self) -> int:
         """Tell the time in whole seconds UTC."""
@@ -202,7 +215,7 @@ class RootRun:
         message: str,
         *,
         path: bytes | None = None,
-        file_id: FileId | None = None,
+        record: FileRecord | None = None,
         certainty: Certainty | None = None,
         blocks: tuple[int, ...] = (),
         block_size_bytes: int | None = None,
@@ -212,14 +225,24 @@ class RootRun:
         step: str | None = None,
         command: str | None = None,
     ) -> None:
-        """Open a finding, or bring an open one up to date, and tell it; a copy that can mend it is named."""
-        if step is None and copy is None and path is not None and file_id is not None:
-            advice = advise_repair(connection, self.root.path, path, file_id, kind)
+        """
+        Open a finding, or bring an open one up to date, and tell it; a copy that can mend it is named.
+
+        What is about a recorded file has its ``record``, as it was judged; ``path`` is for what has none.
+
+        Raises:
+            RecordSuperseded: the file is not recorded like that any more: it is to be judged anew.
+        """
+        if record is not None:
+            require_current(connection, record)
+            path = record.path
+        if step is None and copy is None and record is not None:
+            advice = advise_repair(connection, self.root.path, record.path, record.id, kind)
             step, command = advice or (None, None)
         new = NewFinding(
             kind,
             self.root.id,
-            file_id,
+            None if record is None else record.id,
             path,
             message,
             certainty=certainty,
@@ -262,13 +285,14 @@ class RootRun:
 
     def count_unrecorded(self, tally: Tally) -> None:
         """Count a name that the catalog has no record of."""
-        self.counts.add(tally)
-        self.unrecorded += 1
+        if self.counts_unrecorded:
+            self.counts.add(tally)
+            self.unrecorded += 1
 
     def skip(self, skip: Skip) -> None:
         """Count a name that is left out, and list it unless it is a symbolic link: those are many, and no loss."""
         self.count_unrecorded(Tally.SKIPPED)
-        if skip.reason is not SkipReason.SYMLINK:
+        if self.counts_unrecorded and skip.reason is not SkipReason.SYMLINK:
             self.note(NoteKind.SKIPPED, skip.path, f"left out: {skip.reason.value}")
 
     def note(self, kind: NoteKind, path: bytes | None, message: str) -> None:

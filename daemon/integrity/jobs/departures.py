@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings, roots
 from integrity.catalog.files import FileRecord
-from integrity.jobs import messages
-from integrity.jobs.absence import describe_instead, is_gone
+from integrity.catalog.rows import is_current
+from integrity.jobs.absence import is_gone
 from integrity.jobs.overmounts import find_overmounts
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.targets import is_inside
-from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally
+from integrity.model import FileId, FindingKind, SkipReason, Tally
 
 if TYPE_CHECKING:
+    from integrity.catalog.connect import Connection
     from integrity.files.walk import Skip
     from integrity.jobs.arrivals import Arrivals
     from integrity.jobs.assess import Assessor
@@ -61,7 +62,7 @@ class Departures:
     def account(self) -> int:
         """Account for every recorded file of the run's part of the root that was not met; say how many there are."""
         unmet = self._account_unmet()
-        self._run.looked_at = len(self._seen) + unmet
+        self._run.looked_at = len(self._seen) - self._arrivals.new_count + unmet
         self._end_what_is_over()
         return unmet
 
@@ -138,30 +139,45 @@ class Departures:
         with run.catalog.read() as connection:
             records = files.find_files(connection, run.catalog.sealer, ids)
         twins = self._match_twins(records)
+        successors = self._match_successors(records, twins)
         with run.writing() as connection:
+            if successors:
+                self._arrivals.hold_successors(connection, successors)
             for record in records:
-                twin = twins.get(record.id)
                 if not record.is_sealed:
                     continue
-                if twin is not None:
-                    path = files.get_file(connection, run.catalog.sealer, twin).path
-                    self._arrivals.merge(connection, record, twin, path)
+                if not is_current(connection, record):
+                    self._superseded(connection, record)
+                elif (twin := self._find_twin(connection, record, twins.get(record.id))) is not None:
+                    self._arrivals.merge(connection, record, twin)
                     candidates.discard(connection, record.id)  # that it is gone, if an earlier run said so
-                    continue
-                self._assessor.count(record.id, Tally.MISSING)
-                if run.settings.policy is Policy.ARCHIVE:
-                    run.open_finding(
-                        connection,
-                        FindingKind.MISSING,
-                        messages.missing(describe_instead(run.root_fd, record.path)),
-                        path=record.path,
-                        file_id=record.id,
-                    )
-                else:
-                    candidates.stage_removal(connection, record.id, run.run_id)
+                elif not self._assessor.missing(connection, record):
+                    candidates.stage_removal(connection, record, run.run_id)
         for record in records:
             if not record.is_sealed:
                 self._assessor.catalog_damaged(record)
+
+    def _find_twin(self, connection: Connection, record: FileRecord, twin: FileId | None) -> FileRecord | None:
+        """Find the new file with the content of one that is gone, if it still is that."""
+        if twin is None:
+            return None
+        found = files.find_files(connection, self._run.catalog.sealer, [twin])
+        return next((one for one in found if one.is_sealed and one.digests.md5 == record.digests.md5), None)
+
+    def _superseded(self, connection: Connection, record: FileRecord) -> None:
+        """Leave a file to the next run that a person decided over meanwhile: accepted as it is by now, or forgotten."""
+        if files.find_files(connection, self._run.catalog.sealer, [record.id]):
+            self._assessor.count(record.id, Tally.SKIPPED)
+
+    def _match_successors(
+        self, records: list[FileRecord], twins: dict[FileId, FileId]
+    ) -> list[tuple[FileRecord, FileId]]:
+        """Match files that are gone, with all of their content, with new ones of the same name, size and mtime."""
+        gone = [record for record in records if record.is_sealed and record.id not in twins]
+        found = [(record, self._arrivals.find_successor(record)) for record in gone]
+        pairs = [(record, new) for record, new in found if new is not None and new not in twins.values()]
+        claims = [new for _, new in pairs]
+        return [(record, new) for record, new in pairs if claims.count(new) == 1]
 
     def _match_twins(self, records: list[FileRecord]) -> dict[FileId, FileId]:
         """Match files that are gone with new ones of the same content, where it is clear which is which."""

@@ -1,9 +1,9 @@
 """
 What speaks for and against a file whose content differs from what was recorded: the evidence for the verdict.
 
-Decides what is looked up and how far it reaches (R2): how the witness moved, whether the machine went down hard since,
-whether a growing file keeps its old content, or was rotated. The verdict is the table's (``verdict.py``), what follows
-from it the assessor's.
+Decides what is looked up and how far it reaches (R2): how the witness moved, whether machine or disk went down hard
+since, whether a growing file keeps its old content, or was rotated. The verdict is the table's (``verdict.py``), what
+follows from it the assessor's.
 
 I1  Looking changes nothing, neither in the catalog nor in the run.
 """
@@ -13,13 +13,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from integrity.catalog import boots, files
+from integrity.catalog import files
+from integrity.catalog.boots import Interruption, find_interruption
 from integrity.catalog.files import FileRecord
 from integrity.hashing.engine import Done
 from integrity.jobs.contents import keeps_prefix
 from integrity.jobs.replaced import Replaced
-from integrity.model import Policy, Witness
-from integrity.verdict import Circumstances, Content, Judgement, compare_witness, judge
+from integrity.model import Policy, ReadHow, Witness
+from integrity.verdict import Circumstances, Content, Elsewhere, Judgement, compare_witness, judge
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
@@ -38,17 +39,21 @@ class Evidence:
     def __init__(self, run: RootRun, replaced: Replaced) -> None:
         self._run = run
         self._replaced = replaced
-        self._unclean: dict[int | None, bool] = {}
+        self._interruptions: dict[tuple[int | None, str], Interruption | None] = {}
 
-    def judge(self, connection: Connection, record: FileRecord, done: Done) -> Judgement:
-        """Judge a reading whose content is not the recorded one."""
+    def judge(
+        self, connection: Connection, record: FileRecord, done: Done, elsewhere: Elsewhere = Elsewhere.NOWHERE
+    ) -> Judgement:
+        """Judge a reading whose content is not the recorded one; ``elsewhere``: whether it is recorded of another."""
         run, reading = self._run, done.reading
         shift = compare_witness(run.capability, record.witness, reading.witness)
         circumstances = Circumstances(
             policy=run.settings.policy,
             is_baseline_racy=bool(record.witness.is_racy),
             rewrites_in_place=run.rewrites.covers(record.path),
-            was_unclean=self._was_unclean(connection, record.boot_id),
+            was_unclean=self.find_interruption(connection, record) is not None,
+            is_unverified=record.verified_at is None or record.read_how is ReadHow.CACHE_POSSIBLE,
+            elsewhere=elsewhere,
         )
         if run.settings.policy is Policy.GROWING:
             kept = keeps_prefix(connection, run.catalog.sealer, record, reading, done.probe)
@@ -56,10 +61,12 @@ class Evidence:
             circumstances = replace(circumstances, keeps_prefix=kept, was_rotated=rotated)
         return judge(run.capability, Content.DIFFERS, shift, circumstances)
 
-    def _was_unclean(self, connection: Connection, boot_id: int | None) -> bool:
-        if boot_id not in self._unclean:
-            self._unclean[boot_id] = boots.was_unclean_since(connection, boot_id, self._run.boot_id)
-        return self._unclean[boot_id]
+    def find_interruption(self, connection: Connection, record: FileRecord) -> Interruption | None:
+        """Find what may have been a crash since a file was last found intact."""
+        key = record.boot_id, self._run.get_file_system(record.path)
+        if key not in self._interruptions:
+            self._interruptions[key] = find_interruption(connection, *key)
+        return self._interruptions[key]
 
     def _was_rotated(self, connection: Connection, record: FileRecord, seen: Witness) -> bool:
         """
@@ -73,5 +80,12 @@ class Evidence:
         others = files.find_by_inode(connection, run.catalog.sealer, run.root.id, record.witness.inode)
         if any(other.id != record.id and other.digests.md5 == record.digests.md5 for other in others):
             return True
+        return self.find_another(connection, record, seen) is not None
+
+    def find_another(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
+        """Find the other record whose file stands under a record's name by now, by inode, size and mtime."""
+        run = self._run
+        if not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
+            return None
         here = files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode)
-        return any(other.id != record.id and other.witness[:2] == seen[:2] for other in here)
+        return next((one for one in here if one.id != record.id and one.witness[:2] == seen[:2]), None)

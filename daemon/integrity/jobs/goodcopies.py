@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
+from integrity.catalog import findings
 from integrity.catalog.copies import find_good_copy
 from integrity.model import FileId, FindingKind
 from integrity.paths import absolute, shell_path
@@ -54,3 +55,33 @@ def advise_repair(
         return None
     places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shlex.quote(name)}
     return Advice(found.words, found.command.format(**places))
+
+
+_VOTES = {
+    FindingKind.COPY_DIFFERS: CopyVote.DIFFERS,
+    FindingKind.COPY_STALE: CopyVote.OLDER,
+    FindingKind.COPY_MISSING: CopyVote.MISSING,
+    FindingKind.COPY_UNREADABLE: CopyVote.UNREADABLE,
+}
+"""What a copy of a file must have said for a finding about it to stand."""
+
+
+def renew_copy_advice(connection: Connection, root: bytes, path: bytes, file_id: FileId) -> None:
+    """
+    Give what is open about the copies of a file the advice for a good file: it was repaired.
+
+    What was said while the file was damaged ("do not back it up", "put its blocks back first") would mislead from now
+    on.
+
+    Args:
+        connection: in a transaction.
+        root: absolute path of the root.
+        path: relative to the root.
+        file_id: the file.
+    """
+    for one in findings.find_open_of_files(connection, [file_id]).get(file_id, ()):
+        if one.copy and one.kind in _VOTES:
+            found = arbitrate(Judgement(Verdict.INTACT), _VOTES[one.kind])
+            places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shlex.quote(one.copy)}
+            command = None if found.command is None else found.command.format(**places)
+            findings.set_step(connection, [one.id], found.words, command)

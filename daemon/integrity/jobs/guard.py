@@ -10,29 +10,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from integrity.catalog.roots import RootRecord
 from integrity.config import RootSettings
 from integrity.errors import RootSuspended, show_path
 from integrity.files.excludes import Excludes
-from integrity.files.identity import identify
+from integrity.files.identity import explain_unrecognised, identify, recognise
 from integrity.files.opening import open_noatime, open_root
+from integrity.model import RootIdentity
 
 RELEASED = "released"
 """State reason of a root whose suspension a person lifted: it is believed to be itself, empty or not, for one run."""
 
 
-def open_guarded(root: RootRecord, out_of_place: Collection[bytes] = ()) -> int:
+class Guarded(NamedTuple):
+    """A root that is itself."""
+
+    fd: int  # the caller closes it
+    identity: RootIdentity  # what it is to be recognised by from now on: a surer name of its file system may be seen
+
+
+def open_guarded(root: RootRecord, out_of_place: Collection[bytes] = ()) -> Guarded:
     """
     Open a root's folder if it is the root that was recorded.
 
     Args:
         root: its record.
         out_of_place: names in its folder that hold files of it for now: with one of them it is not empty.
-
-    Returns:
-        A descriptor; the caller closes it.
 
     Raises:
         RootSuspended: unmounted, replaced, unreadable, or empty where it had files.
@@ -43,27 +49,25 @@ def open_guarded(root: RootRecord, out_of_place: Collection[bytes] = ()) -> int:
         never = "" if root.was_seen else "is configured, but was never there, and "
         raise RootSuspended(f"{show_path(root.path)}: {never}can't be opened: {error.strerror}") from error
     try:
-        _check(root, root_fd, out_of_place)
+        return Guarded(root_fd, _check(root, root_fd, out_of_place))
     except BaseException:
         os.close(root_fd)
         raise
-    return root_fd
 
 
-def _check(root: RootRecord, root_fd: int, out_of_place: Collection[bytes]) -> None:
-    if root.state_reason == RELEASED or not root.was_seen:
-        return
-    seen = identify(root_fd, root.path)
+def _check(root: RootRecord, root_fd: int, out_of_place: Collection[bytes]) -> RootIdentity:
     known = root.identity
-    if seen.fs_id != known.fs_id:
-        raise RootSuspended(
-            f"{show_path(root.path)}: another file system is there ({seen.fs_id}, recorded was {known.fs_id}):"
-            " the disk is not mounted, or another one is"
-        )
+    seen = identify(root_fd, root.path)
+    if root.state_reason == RELEASED or not root.was_seen:
+        return replace(seen, mount_point=b"")
+    fs_id = recognise(known.fs_id, seen.names)
+    if fs_id is None:
+        raise RootSuspended(f"{show_path(root.path)}: {explain_unrecognised(known.fs_id, seen.names)}")
     if seen.folder_inode != known.folder_inode:
         raise RootSuspended(f"{show_path(root.path)}: another folder is there than the one that was recorded")
     if root.file_count > root.missing_count and _is_empty(root_fd, root.path, out_of_place):
         raise RootSuspended(f"{show_path(root.path)}: is empty, where {root.file_count} files are recorded")
+    return replace(known, fs_id=fs_id, names=seen.names)
 
 
 def _is_empty(root_fd: int, path: bytes, out_of_place: Collection[bytes]) -> bool:

@@ -12,9 +12,11 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, findings
+from integrity.catalog.boots import MountSeen, rename_file_system
 from integrity.catalog.nested import drop_nested, find_nested, keep_nested
-from integrity.files.identity import get_fs_id
+from integrity.files.identity import find_fs_names, get_fs_name, recognise_folder, spell_folder
 from integrity.files.mounts import find_mounts_beneath, get_mount
+from integrity.files.mountstate import MountState, find_mount_state
 from integrity.files.opening import open_noatime
 from integrity.jobs.report import NoteKind
 from integrity.jobs.targets import is_inside
@@ -31,16 +33,20 @@ _NOT_HERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
 class _Seen(NamedTuple):
-    identity: str
+    names: tuple[str, ...]  # of its file system, the surest first
+    inode: int  # of the folder that is shown
     is_empty: bool
+    state: MountState = MountState("")
 
 
-def find_absent(catalog: Catalog, root: RootRecord, root_fd: int, excludes: Excludes) -> dict[bytes, str]:
+def find_absent(
+    catalog: Catalog, root: RootRecord, root_fd: int, excludes: Excludes
+) -> tuple[dict[bytes, str], dict[bytes, MountSeen]]:
     """
     Compare what is mounted inside a root with what was, and keep what is new.
 
     Returns:
-        Where nothing can be said of the recorded files, and why.
+        Where nothing can be said of the recorded files, and why; and what is mounted elsewhere inside.
 
     Raises:
         OSError: the list of mounts can't be read.
@@ -53,16 +59,25 @@ def find_absent(catalog: Catalog, root: RootRecord, root_fd: int, excludes: Excl
             if any(is_inside(path, other) for other in absent):
                 continue
             seen = present.get(path)
-            if seen is not None and known.get(path) == seen.identity:
+            recognised = seen and recognise_folder(known.get(path, ""), seen.names, seen.inode)
+            if recognised is not None:
+                if recognised != known[path]:
+                    keep_nested(connection, root.id, path, recognised)
+                    rename_file_system(connection, get_fs_name(known[path]), get_fs_name(recognised))
                 continue
             why = _why_absent(seen, path in known) if _has_files(connection, root, path) else None
             if why is not None:
                 absent[path] = why
             elif seen is not None:
-                keep_nested(connection, root.id, path, seen.identity)
+                keep_nested(connection, root.id, path, spell_folder(seen.names, seen.inode))
             else:
                 drop_nested(connection, root.id, path)
-    return absent
+        mounts = {
+            path: MountSeen(get_fs_name(identity), *present[path].state)
+            for path, identity in find_nested(connection, root.id).items()
+            if path in present and path not in absent
+        }
+    return absent, mounts
 
 
 def _why_absent(seen: _Seen | None, was_mounted: bool) -> str | None:
@@ -116,16 +131,18 @@ def _find_present(root_fd: int, excludes: Excludes) -> dict[bytes, _Seen]:
             fd = open_noatime(root_fd, path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
             if error.errno not in _NOT_HERE:
-                present[path] = _Seen(f"can't be opened: {error.strerror}", is_empty=True)
+                present[path] = _Seen((f"can't be opened: {error.strerror}",), 0, is_empty=True)
             continue
         try:
             mount = get_mount(fd)
             if mount.mount_id != own:
                 with os.scandir(fd) as entries:
                     is_empty = all(entry.name == "lost+found" for entry in entries)
-                present[path] = _Seen(f"{get_fs_id(fd, mount)} {os.fstat(fd).st_ino}", is_empty)
+                present[path] = _Seen(
+                    find_fs_names(fd, mount), os.fstat(fd).st_ino, is_empty, find_mount_state(fd, mount)
+                )
         except OSError as error:
-            present[path] = _Seen(f"can't be looked at: {error.strerror}", is_empty=True)
+            present[path] = _Seen((f"can't be looked at: {error.strerror}",), 0, is_empty=True)
         finally:
             os.close(fd)
     return present

@@ -4,42 +4,98 @@ Names under which another inode stands than was recorded.
 Most were saved by a program that writes a new file and renames it. But ``mv a b`` and a new ``a`` look the same until
 ``b`` is met: then the record of ``a`` belongs to ``b``, and ``a`` is a new file. So these names wait until all others
 have been met; only then is it known whose content changed.
+
+Names that change places with each other stay recorded, each with another's inode. Their records follow the files, if
+each inode is provably the recorded one: nothing has to be read, and history and findings go along.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.catalog import files
+from integrity.jobs.arrivals import Move, Place, is_same_inode
 
 if TYPE_CHECKING:
+    from integrity.catalog.connect import Connection
     from integrity.files.walk import Seen
-    from integrity.jobs.arrivals import Place
-    from integrity.model import Witness
+    from integrity.jobs.context import RootRun
+    from integrity.model import FileId, Witness
 
 _KEPT = 200_000
 """So many wait; a whole tree on a new disk has more, and there nothing was moved."""
+
+
+class ReplacedName(NamedTuple):
+    """A name, and what stands under it now."""
+
+    place: Place
+    seen: Seen
 
 
 class Replaced:
     """Keep such names, and what stands under them now."""
 
     def __init__(self) -> None:
-        self._places: list[Place] = []
+        self._names: list[ReplacedName] = []
         self._found: dict[tuple[int, int, int], bytes] = {}
 
     def add(self, place: Place, seen: Seen) -> bool:
         """Let a name wait; say False if it can't, because too many do."""
-        if len(self._places) >= _KEPT:
+        if len(self._names) >= _KEPT:
             return False
-        self._places.append(place)
+        self._names.append(ReplacedName(place, seen))
         self._found[seen.inode, seen.size_bytes, seen.mtime_ns] = place.path
         return True
 
-    def take(self) -> list[Place]:
+    def take(self) -> list[ReplacedName]:
         """Hand over the names that wait."""
-        places, self._places = self._places, []
-        return places
+        names, self._names = self._names, []
+        return names
 
     def holds(self, path: bytes, witness: Witness) -> bool:
         """Say whether the file with this witness stands under another of these names than ``path`` now."""
         found = self._found.get((witness.inode, witness.size_bytes, witness.mtime_ns))
         return found is not None and found != path
+
+
+def find_cycles(run: RootRun, names: Sequence[ReplacedName]) -> list[list[Move]]:
+    """Find the files that changed places among these names; each list gives every name in it exactly one record."""
+    with run.catalog.read() as connection:
+        moves = {move.place.path: move for move in _match_inodes(connection, run, names)}
+    vacated = {move.record.path: path for path, move in moves.items()}
+    blocked = [path for path in moves if path not in vacated]
+    while blocked:  # what is recorded under these names does not leave, so nothing can move there
+        move = moves.pop(blocked.pop())
+        del vacated[move.record.path]
+        if move.record.path in moves:
+            blocked.append(move.record.path)
+    cycles: list[list[Move]] = []
+    while moves:
+        path, first = moves.popitem()
+        cycle = [first]
+        while cycle[-1].record.path != path:
+            cycle.append(moves.pop(cycle[-1].record.path))
+        cycles.append(cycle)
+    return cycles
+
+
+def _match_inodes(connection: Connection, run: RootRun, names: Sequence[ReplacedName]) -> Iterable[Move]:
+    """Match names with the records of the inodes that stand under them now, where these are under such names, too."""
+    paths = {name.place.path for name in names}
+    matched: set[FileId] = set()
+    for place, seen in names:
+        fitting = [
+            record
+            for record in files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode)
+            if record.path in paths
+            and record.id not in matched
+            and record.is_sealed
+            and record.witness[:2] == (seen.size_bytes, seen.mtime_ns)
+        ]
+        # Of several names of one inode that which was called the same: folders are swapped more often than files.
+        record = min(fitting, key=lambda one: one.path.rpartition(b"/")[2] != place.name, default=None)
+        if record is not None and is_same_inode(run.root_fd, place.path, record):
+            matched.add(record.id)
+            yield Move(record, place)

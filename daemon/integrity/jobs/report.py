@@ -21,6 +21,7 @@ class NoteKind(StrEnum):
     ROLLED_BACK = "rolled_back"
     CHANGED = "changed"
     UNSTABLE = "unstable"
+    MISSING = "missing"  # recorded, not found, and no scan has decided whether it was moved or deleted
     RESOLVED = "resolved"
     SKIPPED = "skipped"
     EXTRA = "copy_extra"  # a copy has it, the root has not
@@ -68,6 +69,8 @@ class Compared:
         extra: files that only the copy has.
         differing: files whose copy is neither what is recorded nor what once was.
         stale: files whose copy is an older version.
+        renamed: files that the copy has under another name.
+        behind: files that are newer than a backup has to be.
         repairable: damaged files that the copy has as they were recorded.
         not_comparable: files of which nothing could be said.
         is_unreachable: the copy as a whole could not be reached, or not any more.
@@ -80,6 +83,8 @@ class Compared:
     extra: int = 0
     differing: int = 0
     stale: int = 0
+    renamed: int = 0
+    behind: int = 0
     repairable: int = 0
     not_comparable: int = 0
     is_unreachable: bool = False

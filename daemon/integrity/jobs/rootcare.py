@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings
 from integrity.catalog.candidates import CandidateState
+from integrity.catalog.findings import NewFinding
 from integrity.catalog.recording import mark_suspects
 from integrity.catalog.roots import (
     RootRecord,
@@ -20,10 +22,13 @@ from integrity.catalog.roots import (
 )
 from integrity.errors import ConfigError, show_path
 from integrity.files.identity import identify
-from integrity.files.opening import open_root, stat_beneath
+from integrity.files.opening import open_root
+from integrity.jobs import messages
+from integrity.jobs.absence import may_be_there
+from integrity.jobs.goodcopies import advise_repair
 from integrity.jobs.guard import RELEASED
 from integrity.jobs.targets import find_target
-from integrity.model import FindingKind, RootIdentity, RootState
+from integrity.model import FileId, FindingKind, RootIdentity, RootState
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog, Connection
@@ -112,11 +117,26 @@ def set_paused(catalog: Catalog, path: bytes, *, is_paused: bool) -> RootRecord:
     return root
 
 
-def rebind(catalog: Catalog, old: bytes, new: bytes, *, now: int) -> RootRecord:
+@dataclass(frozen=True, slots=True)
+class Rebound:
+    """
+    A root that was moved.
+
+    Args:
+        root: as it was before.
+        missing: paths of the recorded files, relative to the root, that are not at the new place.
+    """
+
+    root: RootRecord
+    missing: tuple[bytes, ...]
+
+
+def rebind(catalog: Catalog, old: bytes, new: bytes, *, now: int) -> Rebound:
     """
     Let a root be at another path or on another disk from now on; its baselines stay and judge what is there.
 
-    All of its files become suspects: a scrub reads them first.
+    All of its files become suspects: a scrub reads them first. Those that are not there are findings, which stay until
+    the files are there or a person agrees that they are gone: no scan takes them for deletions.
 
     Args:
         catalog: open for writing.
@@ -134,10 +154,11 @@ def rebind(catalog: Catalog, old: bytes, new: bytes, *, now: int) -> RootRecord:
             root = find_root(connection, old)
             _refuse_overlap(connection, root, new)
             _require_likeness(connection, root, root_fd, new)
+        missing = _find_missing(catalog, root, root_fd)
     finally:
         os.close(root_fd)
-    _move(catalog, root, new, identity, now)
-    return root
+    _move(catalog, root, new, identity, missing, now)
+    return Rebound(root, tuple(missing.values()))
 
 
 def _open_folder(path: bytes) -> int:
@@ -165,33 +186,37 @@ def _require_likeness(connection: Connection, root: RootRecord, root_fd: int, ne
     A slip of the pen would declare everything missing.
     """
     sample = files.page_files(connection, root.id, limit=_SAMPLE)
-    if sample and not any(_is_there(root_fd, path) for _, path, _ in sample):
+    if sample and not any(may_be_there(root_fd, path) for _, path, _ in sample):
         raise ConfigError(
             f"{show_path(new)}: holds none of the first {len(sample)} files recorded of {show_path(root.path)}:"
             " this is another folder; check the path, or copy the files first"
         )
 
 
-def _is_there(root_fd: int, path: bytes) -> bool:
-    try:
-        stat_beneath(root_fd, path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:  # it is there, and can't be looked at: the scrub will say so
-        return True
-    return True
-
-
-def _move(catalog: Catalog, root: RootRecord, new: bytes, identity: RootIdentity, now: int) -> None:
+def _pages(catalog: Catalog, root: RootRecord) -> Iterator[list[tuple[FileId, bytes, int]]]:
     after = 0
     while True:
         with catalog.read() as connection:
             page = files.page_files(connection, root.id, after=after, limit=_PAGE)
         if not page:
-            break
+            return
+        yield page
+        after = page[-1][0]
+
+
+def _find_missing(catalog: Catalog, root: RootRecord, root_fd: int) -> dict[FileId, bytes]:
+    """Find the recorded files that are not below an open folder."""
+    return {
+        file_id: path for page in _pages(catalog, root) for file_id, path, _ in page if not may_be_there(root_fd, path)
+    }
+
+
+def _move(
+    catalog: Catalog, root: RootRecord, new: bytes, identity: RootIdentity, missing: dict[FileId, bytes], now: int
+) -> None:
+    for page in _pages(catalog, root):
         with catalog.transaction() as connection:
             mark_suspects(connection, [file_id for file_id, _, _ in page])
-        after = page[-1][0]
     with catalog.transaction() as connection:
         rebind_root(connection, root.id, new, identity)
         set_root_state(connection, root.id, RootState.ACTIVE, None)
@@ -206,3 +231,9 @@ def _move(catalog: Catalog, root: RootRecord, new: bytes, identity: RootIdentity
             FindingKind.DEVICE_STALLED,
         }
         findings.resolve_findings(connection, root_id=root.id, kinds=kinds, resolution="rebound", now=now)
+        for file_id, path in missing.items():  # with the move: a scan in between would drop their records
+            advice = advise_repair(connection, new, path, file_id, FindingKind.MISSING)
+            step, command = advice or (None, None)
+            text = messages.missing_here()
+            lost = NewFinding(FindingKind.MISSING, root.id, file_id, path, text, step=step, command=command)
+            findings.open_finding(connection, lost, now=now, run_id=None)

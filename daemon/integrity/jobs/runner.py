@@ -18,8 +18,9 @@ from integrity.catalog import backup, boots, findings, roots, runs
 from integrity.catalog.connect import Catalog
 from integrity.config import Config
 from integrity.errors import AppError, show_path
+from integrity.files.errorbudget import ErrorBudget
+from integrity.files.errorcounters import find_counters
 from integrity.files.excludes import Excludes
-from integrity.files.identity import identify
 from integrity.files.read import Pace
 from integrity.jobs import messages
 from integrity.jobs.context import Context, RootRun
@@ -27,7 +28,7 @@ from integrity.jobs.guard import RELEASED
 from integrity.jobs.leftout import make_excludes
 from integrity.jobs.lock import lock_root
 from integrity.jobs.nested import tell_absent
-from integrity.jobs.opening import open_disk
+from integrity.jobs.opening import Opened, open_disk
 from integrity.jobs.pacing.pace import Throttle
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.repairing.recovery import end_repairs
@@ -42,6 +43,7 @@ from integrity.model import (
     FindingKind,
     Job,
     Outcome,
+    RootId,
     RootState,
     RunCounts,
     RunId,
@@ -197,7 +199,7 @@ def _run_all(
     started_at, began_at = context.now(), context.monotonic()
     configured = [root.path for root in context.config.roots]
     targets = find_targets(context.catalog, paths, configured, now=started_at, may_add=context.may_add_roots)
-    counts = RunCounts()
+    counts, findings_open = RunCounts(), dict[RootId, int]()  # those of a root once, however many parts of it are named
     has_problem = is_incomplete = False
     for target in targets:
         if context.stop.is_set():
@@ -208,8 +210,10 @@ def _run_all(
             continue
         run = _run_one(context, target, job, pace, work, copy)
         _add(counts, run.counts)
+        findings_open[run.root.id] = run.counts.findings_open
         has_problem |= bool(run.kinds_met & INTEGRITY_PROBLEMS)
         is_incomplete |= _could_not_cover(run)
+    counts.findings_open = sum(findings_open.values())
     _back_up(context)
     return Summary(
         job=job,
@@ -260,6 +264,12 @@ def _begin(context: Context, target: Target, job: Job, copy: str | None) -> tupl
     return run_id, boot_id
 
 
+def _write_mounts(context: Context, opened: Opened) -> int:
+    """Write down on which mounts a run works; what it verifies refers to that."""
+    with context.catalog.transaction() as connection:
+        return boots.ensure_mounts(connection, context.boot_uuid, opened.mounts.values(), context.now())
+
+
 @contextmanager
 def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id: int, pace: Pace) -> Iterator[RootRun]:
     """Open the root if it is itself; else the run is one that has nothing to work on (``root_fd`` is -1)."""
@@ -275,14 +285,17 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
             prefix=target.prefix,
             job=job,
             run_id=run_id,
-            boot_id=boot_id,
+            boot_id=boot_id if opened.fd < 0 else _write_mounts(context, opened),
+            file_systems={path: seen.fs_id for path, seen in opened.mounts.items()},
             started_at=context.now(),
             root_fd=opened.fd,
             capability=opened.capability,
             device=opened.device,
+            mirror=opened.mirror,
             excludes=make_excludes(settings, root.path, context.catalog.path, opened.absent),
             rewrites=Excludes(settings.rewrites_in_place, builtin=False, kept=False),
             pace=pace,
+            budget=ErrorBudget(counters=find_counters(opened.fd, opened.capability.fs_type)),
         )
         if opened.fd < 0:
             _suspend(run, opened.suspension, is_named=target.is_named)
@@ -329,8 +342,6 @@ def _resume(run: RootRun) -> None:
         return
     resolution = "the root is itself again" if root.was_seen else "the root is there now"
     with run.writing() as connection:
-        if is_released or not root.was_seen:
-            roots.set_root_identity(connection, root.id, identify(run.root_fd, root.path))
         roots.set_root_state(connection, root.id, RootState.ACTIVE, None)
         findings.resolve_findings(
             connection,

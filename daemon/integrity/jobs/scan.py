@@ -21,14 +21,14 @@ from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterr
 from integrity.files.read import ReadMode
 from integrity.hashing.engine import Done, Partial, Result, Task
 from integrity.jobs import messages
-from integrity.jobs.arrivals import Arrivals
+from integrity.jobs.arrivals import Arrivals, Place
 from integrity.jobs.assess import Assessor
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.commits import Commits
 from integrity.jobs.comparison import Comparison
 from integrity.jobs.departures import Departures
 from integrity.jobs.idset import IdSet
-from integrity.jobs.replaced import Replaced
+from integrity.jobs.replaced import Replaced, ReplacedName, find_cycles
 from integrity.jobs.report import NoteKind
 from integrity.jobs.settle import forget_unsettled, settle
 from integrity.model import FileId, Tally
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 TRIES = 3
+_MOVES_AT_ONCE = 1000
+"""Files that changed places which are written in one go: others may have to write, too."""
+
 BETWEEN_TRIES_S = 3.0
 """Between two tries of a file that changed while it was read: three tries, less than ten seconds (R1)."""
 
@@ -92,18 +95,19 @@ class Scanner:
 
     def run(self) -> None:
         """Scan, and settle what was found."""
+        forget_unsettled(self._run)
         self.prepare()
         if self._is_stopped():
             self._departures.leave_rest()
         else:
-            settle(self._run, len(self._seen))
+            settle(self._run, self._run.looked_at)
 
     def prepare(self) -> None:
         """Scan without settling: for a scrub, which settles what both found together."""
-        forget_unsettled(self._run)
         self._comparison.check_rows()
         self._read(self._comparison.walk())
         self._read_what_was_replaced()
+        self._read(self._comparison.tasks_for(self._arrivals.take_superseded()))
         self._read_again_what_moved()
         self._read_again_what_is_racy()
         self._confirm()
@@ -111,6 +115,18 @@ class Scanner:
         if not self._is_stopped():
             self._departures.account()
             self._commits.write()
+        if not self._is_prelude:
+            self._judge_what_came_back()
+
+    def _judge_what_came_back(self) -> None:
+        """Read the names again that got a baseline of before, and judge what is in them; else the scrub does."""
+        paths, self._arrivals.doubtful = self._arrivals.doubtful, []
+        if not paths or self._is_stopped():
+            return
+        self._read(self._comparison.tasks_for(paths))
+        self._read_again_what_moved()
+        self._confirm()
+        self._commits.write()
 
     @property
     def changed(self) -> IdSet:
@@ -125,15 +141,27 @@ class Scanner:
         Decide over the names under which another file stands now.
 
         First those whose record moved on with its file: they may tell of the next ones (log.1 to log.2, log to log.1).
+        Then those whose files changed places with each other; what is left has other content, or the scrub will see.
         """
         waiting = self.replaced.take()
         while waiting and not self._is_stopped():
-            freed = [place for place in waiting if not self._comparison.is_recorded(place)]
-            self._read(self._comparison.recheck(freed or waiting))
+            freed = {name.place for name in waiting if not self._comparison.is_recorded(name.place)}
             if not freed:
+                freed = self._swap_records(waiting)
+                self._read(self._comparison.recheck(name.place for name in waiting if name.place not in freed))
                 return
-            left = set(freed)
-            waiting = [place for place in waiting if place not in left]
+            self._read(self._comparison.recheck(freed))
+            waiting = [name for name in waiting if name.place not in freed]
+
+    def _swap_records(self, waiting: list[ReplacedName]) -> set[Place]:
+        """Let the records of files that changed places with each other follow them; name the places."""
+        cycles = find_cycles(self._run, waiting)
+        for cycle in cycles:
+            self._arrivals.swap(cycle)
+            if self._arrivals.waiting >= _MOVES_AT_ONCE:
+                self._commits.write()
+        self._commits.write()
+        return {move.place for cycle in cycles for move in cycle}
 
     def _read(self, tasks: Iterable[Task]) -> None:
         engine = self._run.engine(ReadMode.RECORD)
@@ -201,8 +229,15 @@ class Scanner:
                 self._run.note(NoteKind.UNSTABLE, path, messages.unstable())
 
     def _read_again_what_is_racy(self) -> None:
-        """Hash files again whose witness was racy, now that the clock granule is over (R1)."""
-        paths, self._arrivals.racy = self._arrivals.racy, []
+        """
+        Hash files again whose witness was racy, now that the clock granule is over (R1).
+
+        What a program may still be writing is left to the next scan or scrub: nobody knows how long that takes, and a
+        scan that waited for each download would never end. Until then its record is no grounds for rot.
+        """
+        reader = self._run.reader(ReadMode.RECORD)
+        paths = [path for path in self._arrivals.racy if not reader.is_being_written(path)]
+        self._arrivals.racy = []
         if not paths or self._run.context.pause(self._run.capability.granularity_ns / 1e9 + 0.02):
             return
         counted: list[FileId] = []

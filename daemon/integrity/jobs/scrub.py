@@ -8,26 +8,30 @@ was not reached is not due (R7, R8).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from integrity.catalog import findings, roots, worklist
+from integrity.catalog import files, findings, roots, worklist
 from integrity.catalog.blocks import load_blocks
 from integrity.catalog.coverage import coverage
 from integrity.catalog.files import FileRecord
+from integrity.catalog.rows import is_current
 from integrity.catalog.worklist import WorkOrder, WorkSummary
-from integrity.errors import ReadError, ReadInterrupted, Unreadable, Unstable, Vanished
+from integrity.errors import ReadError, ReadInterrupted, RootSuspended, Unreadable, Unstable, Vanished
 from integrity.files.devices import physical_position
 from integrity.files.opening import open_beneath
 from integrity.files.read import ReadMode
 from integrity.hashing.digests import recording, verifying
 from integrity.hashing.engine import Done, Failed, Partial, Result, Task
 from integrity.jobs import messages
+from integrity.jobs.absence import may_be_there
 from integrity.jobs.assess import Assessor
 from integrity.jobs.checkpoints import LARGE_BYTES, Checkpoints
 from integrity.jobs.commits import Commits
 from integrity.jobs.contents import compare_blocks, prefix_probe
+from integrity.jobs.guard import open_guarded
 from integrity.jobs.hardlinks import HardLinks
 from integrity.jobs.idset import IdSet
 from integrity.jobs.limit import Limit
@@ -36,9 +40,10 @@ from integrity.jobs.paging import iterate_files
 from integrity.jobs.replaced import Replaced
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan import BETWEEN_TRIES_S, TRIES, Scanner, ScanOptions
-from integrity.jobs.settle import settle
+from integrity.jobs.settle import forget_unsettled, settle
 from integrity.jobs.targets import is_inside
 from integrity.model import FindingKind, Policy, SkipReason, Tally
+from integrity.paths import shell_path
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
@@ -64,6 +69,8 @@ class ScrubOptions:
         rate: bytes a second at most.
         deep: compare the MD5 of whole files as well.
         scan_first: record new names before.
+        scan_missing: scan at the end if recorded files were not found, to learn whether they were moved or deleted;
+            without it the run is incomplete.
         large_bytes: larger files have half of a limited scrub, and what the others leave. One that is begun too late is
             read on by the next scrub, so it must be worth a checkpoint.
     """
@@ -79,6 +86,7 @@ class ScrubOptions:
     rate: int | None = None
     deep: bool = False
     scan_first: bool = True
+    scan_missing: bool = True
     large_bytes: int = 4 << 30
 
     @property
@@ -106,11 +114,12 @@ class Scrubber:
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._scanner = Scanner(run, ScanOptions(), is_prelude=True) if options.scan_first else None
         replaced = Replaced() if self._scanner is None else self._scanner.replaced
-        self._assessor = Assessor(run, from_disk=True, replaced=replaced)
+        self._assessor = Assessor(run, from_disk=True, replaced=replaced, follows_names=options.scan_first)
         self._checkpoints = Checkpoints(run, is_verifying=True)
         self._recordings = Checkpoints(run)  # of what is read for a new baseline
         self._links = HardLinks(run)
         self._unstable: list[FileRecord] = []
+        self._vanished: list[FileRecord] = []
         self._by_itself: list[FileRecord] = []
         self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
         self._done_files = 0
@@ -119,24 +128,29 @@ class Scrubber:
         self._overmounts: set[bytes] = set()  # that were told of
         self._bytes_before = 0  # what earlier readings of this run have read
         self._summary = WorkSummary(0, 0)
+        self._rows = 0  # of the root, when the work was ordered
 
     def run(self) -> None:
         """Scan if asked for, read, judge, settle."""
+        forget_unsettled(self._run)
         if self._scanner is not None:
             self._scanner.prepare()
             self._assessor.answered = self._scanner.assessor.answered
         with self._run.catalog.transaction() as connection:
             self._summary = worklist.create_worklist(connection, self._order())
+        self._rows = self._count_rows()
         self._read_worklist()
-        self._read((self._task(record) for record in self._by_itself), self._limit)
+        by_itself, self._by_itself = self._by_itself, []
+        self._read((self._task(record) for record in by_itself), self._limit)
         self._assessor.confirm()
         self._read_again()
+        self._account_for_vanished()
         self._commits.write()
         self._count_rest()
         self._end_device_findings()
         self._end_overdue()
         if not self._run.context.stop.is_set():
-            settle(self._run, self._summary.files)
+            settle(self._run, self._run.looked_at or self._summary.files)
 
     def _order(self) -> WorkOrder:
         options, now = self._options, self._run.now()
@@ -236,7 +250,8 @@ class Scrubber:
             )
         probe = prefix_probe(record) if self._run.settings.policy is Policy.GROWING else None
         size = record.block_size_bytes or self._run.settings.block_size_bytes
-        task = Task(record.path, record.witness.size_bytes, want, size, record, probe=probe)
+        bad = self._assessor.known_bad.get(record.path, ())
+        task = Task(record.path, record.witness.size_bytes, want, size, record, probe=probe, known_bad=bad)
         with self._run.catalog.read() as connection:
             return self._kept_by(task).resume(connection, task)
 
@@ -281,7 +296,8 @@ class Scrubber:
         else:
             bad_before = self._checkpoints.bad_before(result)
             if record.id in self._unsound:
-                self._assessor.catalog_damaged(record)
+                self._unsound.discard(record.id)
+                self._take_unsound(record)
                 self._by_itself += self._links.take(record)
                 return
         reading = result.reading
@@ -294,6 +310,16 @@ class Scrubber:
                 self._assessor.take(other, replace(result, reading=replace(reading, bytes_read=0)), bad_before)
             else:
                 self._by_itself.append(other)
+
+    def _take_unsound(self, record: FileRecord) -> None:
+        """Say that the recorded blocks of a file are damaged, unless they were sealed anew while it was read."""
+        with self._run.catalog.read() as connection:
+            size, sealer = record.block_size_bytes or 1, self._run.catalog.sealer
+            is_sound = load_blocks(connection, sealer, record.id, record.version, size) is not None
+        if is_sound:
+            self._assessor.judge_anew(record)
+        else:
+            self._assessor.catalog_damaged(record)
 
     def _are_one(self, record: FileRecord, other: FileRecord) -> bool:
         """Say whether two names have the same blocks recorded, so that parts compared for one count for the other."""
@@ -330,21 +356,77 @@ class Scrubber:
         if isinstance(error, Unstable):
             self._unstable.append(record)
         elif isinstance(error, Vanished):
-            self._assessor.count(record.id, Tally.MISSING)  # the next scan finds out where to
+            self._vanished.append(record)
         else:
             self._assessor.failed(record, error)
 
     def _read_again(self) -> None:
         """Read again what changed while it was read (R1), and changes whose first reading lacked digests."""
         for _ in range(TRIES):
-            again = self._unstable + self._assessor.take_incomplete()
+            again = self._unstable + self._assessor.take_incomplete() + self._by_itself
             if not again or (self._unstable and self._run.context.pause(BETWEEN_TRIES_S)):
                 break
-            self._unstable = []
-            self._read((replace(self._task(record), want=self._want, resume=None) for record in again), self._limit)
+            self._unstable, self._by_itself = [], []
+            self._read(self._tasks_again(self._links.group(again)), self._limit)
             self._assessor.confirm()
-        for record in self._unstable + self._assessor.take_incomplete():
+        for record in self._unstable + self._assessor.take_incomplete() + self._by_itself:
             self._assessor.unstable(record)
+
+    def _account_for_vanished(self) -> None:
+        """
+        Decide what became of recorded files that were not found when they were to be read.
+
+        A scan of all that the run is about tells a move from a deletion. What it did not decide is neither well nor
+        silent: it is a finding where nothing may go without a person's word, else the run is incomplete.
+        """
+        if not self._vanished or self._run.context.stop.is_set():
+            return  # not due
+        if self._options.scan_missing and self._is_root_itself():
+            self._scan_again()
+            self._read(self._tasks_again(self._take_undecided()), self._limit)
+            self._assessor.confirm()
+            self._read_again()
+        for record in self._take_undecided():
+            self._leave_missing(record)
+
+    def _is_root_itself(self) -> bool:
+        """Check the root once more: a folder that was emptied or replaced since would look like deletions (R5)."""
+        try:
+            os.close(open_guarded(self._run.root).fd)
+        except RootSuspended:
+            return False
+        return True
+
+    def _scan_again(self) -> None:
+        run = self._run
+        scanner = Scanner(run, ScanOptions(), is_prelude=True)
+        scanner.assessor.answered = self._assessor.answered
+        run.counts_unrecorded = False
+        scanner.prepare()
+        run.counts_unrecorded = True
+
+    def _take_undecided(self) -> list[FileRecord]:
+        """Hand over the records, as they are now, of vanished files that are still recorded and not answered for."""
+        vanished, self._vanished = self._vanished, []
+        ids = [record.id for record in vanished if record.id not in self._assessor.answered]
+        with self._run.catalog.read() as connection:
+            return files.find_files(connection, self._run.catalog.sealer, ids)
+
+    def _leave_missing(self, record: FileRecord) -> None:
+        """Count a file that was not found and of which no scan decided what became of it."""
+        run = self._run
+        with run.writing() as connection:
+            if not is_current(connection, record):
+                return  # a person decided over it meanwhile: it is not due
+            has_finding = not may_be_there(run.root_fd, record.path) and self._assessor.missing(connection, record)
+        if not has_finding:
+            self._assessor.count(record.id, Tally.MISSING)
+            run.is_incomplete = True
+            run.note(NoteKind.MISSING, record.path, messages.vanished(f"integrity scan {shell_path(run.root.path)}"))
+
+    def _tasks_again(self, records: Iterable[FileRecord]) -> Iterator[Task]:
+        """Make tasks for files that are read again, with all digests and from the beginning."""
+        return (replace(self._task(record), want=self._want, resume=None) for record in records)
 
     def _end_device_findings(self) -> None:
         """End what was said of the device, once all of the root could be read without an error."""
@@ -380,14 +462,16 @@ class Scrubber:
         run.note_over(ended)
 
     def _count_rest(self) -> None:
-        """Count what was not reached: limits, or a stop."""
-        run = self._run
-        if not run.is_whole:
-            known = sum(1 for _ in iterate_files(run))
+        """Count what was not reached: limits, or a stop. Of what was answered some may have been forgotten since."""
+        run, answered = self._run, self._assessor.answered
+        if run.is_whole and self._count_rows() == self._rows:
+            run.counts.add(Tally.NOT_DUE, self._rows - len(answered))
         else:
-            with run.catalog.read() as connection:
-                known = roots.count_files(connection, run.root.id)
-        run.counts.add(Tally.NOT_DUE, known - len(self._assessor.answered))
+            run.counts.add(Tally.NOT_DUE, sum(1 for file_id, _ in iterate_files(run) if file_id not in answered))
+
+    def _count_rows(self) -> int:
+        with self._run.catalog.read() as connection:
+            return roots.count_files(connection, self._run.root.id)
 
     def _waiting(self) -> int:
         return self._assessor.waiting + self._checkpoints.waiting + self._recordings.waiting

@@ -1,21 +1,31 @@
 """
 Take over what a run staged, or hold it back (R5).
 
-A run stages removals and changes of content while it works. Only when all of it is known are they weighed against the
-mass-change limits, together with those of the day before: below, each change becomes a baseline and each removal
-history; beyond, all of them are held until a person has looked. What proves to be as it was recorded is held no more.
+A run stages removals and changes of content while it works. Only when all of it is known are they weighed, together
+with those of the day before, as the gate weighs them before a backup: against the mass-change limits of the root
+(``guard``) and of each folder and type of files (``gating.groups``), and for what they have in common
+(``gating.signs``). Below, each change becomes a baseline and each removal history; beyond, all of them are held until a
+person has looked. What proves to be as it was recorded is held no more.
+
+All are held, not those of one group alone: who encrypts one folder is at work in others, too, and a person decides once
+over all of it, instead of over parts whose borders the program drew.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, files, findings
+from integrity.catalog import candidates, files, findings, roots, runs
 from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.jobs import messages
 from integrity.jobs.absence import describe_instead
+from integrity.jobs.gating.changes import find_changes_after
+from integrity.jobs.gating.groups import find_hit_group
+from integrity.jobs.gating.sampling import look_into
+from integrity.jobs.gating.signs import LEAST_RENAMED, are_enough, find_signs
 from integrity.jobs.guard import Wave
 from integrity.jobs.report import NoteKind
+from integrity.jobs.targets import Target
 from integrity.model import BaselineReason, FindingKind
 
 if TYPE_CHECKING:
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
 
 DAY_S = 86_400
 _PAGE = 500
+_UNDECIDED = (CandidateState.STAGED, CandidateState.HELD)
 
 
 def settle(run: RootRun, looked_at: int) -> None:
@@ -34,25 +45,26 @@ def settle(run: RootRun, looked_at: int) -> None:
 
     Args:
         run: the run; all its readings are in.
-        looked_at: how many recorded files it met or missed; what its walk says counts if that is more.
+        looked_at: how many files that were recorded before it met or missed.
     """
     _drop_refuted(run)
     with run.catalog.read() as connection:
         changed, removed = candidates.count_staged(connection, run.root.id)
-        is_held = _is_held(connection, run)
+        held = _find_wave(connection, run)
         is_wave = _is_wave(connection, run, Wave(changed, removed, _weigh_against(run, looked_at)))
-    if changed + removed and (is_held or is_wave):
+    why = _find_reason(run, held) if changed + removed or held is not None else None
+    is_held = held is not None or is_wave or why is not None
+    if changed + removed and is_held:
         with run.writing() as connection:
-            candidates.hold(connection, run.root.id)
-    elif changed + removed:
-        promote_all(run, CandidateState.STAGED)
-    if is_held or is_wave:
-        _tell_held(run)
+            candidates.hold(connection, run.root.id, None if held is None else held.opened_at)
+    promote_all(run, CandidateState.STAGED)
+    if is_held:
+        _tell_held(run, why)
 
 
 def _weigh_against(run: RootRun, looked_at: int) -> int:
     """Count the files that the run's changes are a part of; who was told where to look saw hardly anything else."""
-    return run.root.file_count if run.hints else max(looked_at, run.looked_at)
+    return run.root.file_count if run.hints else looked_at
 
 
 def _drop_refuted(run: RootRun) -> None:
@@ -75,34 +87,62 @@ def _is_wave(connection: Connection, run: RootRun, own: Wave) -> bool:
     return own.is_mass_change(run.settings) or of_the_day.is_mass_change(run.settings)
 
 
+def _find_reason(run: RootRun, held: Finding | None) -> str | None:
+    """
+    Find signs of a program that destroys files, or a group of which most was hit; None: neither.
+
+    Looked at are the changes of the day; those since the day before the mass change that waits, if one does. Fewer than
+    make a pattern are not looked at, so nearly every run ends here.
+    """
+    at = run.started_at if held is None else min(held.opened_at, run.started_at)
+    settings = run.settings
+    with run.catalog.read() as connection:
+        waiting = sum(sum(candidates.count_candidates(connection, run.root.id, state)) for state in _UNDECIDED)
+        if waiting + sum(_count_earlier(connection, run, at)) < LEAST_RENAMED:
+            return None
+        changes = find_changes_after(connection, run.root, at - DAY_S)
+        hit_group = find_hit_group(connection, run.root.id, changes, settings)
+    looks = look_into(Target(run.root, b""), changes, ())
+    limits = {"most_files": settings.mass_change_files, "most_percent": settings.mass_change_percent}
+    signs = find_signs(changes, looks.changed, looks.arrivals, **limits)
+    if are_enough(signs):
+        return messages.ransomware(sign.message for sign in signs)
+    return hit_group
+
+
 def _count_earlier(connection: Connection, run: RootRun, at: int) -> tuple[int, int]:
     """Count what changed and went in the day before, and was taken over; a time ahead of the clock is of no day."""
     return candidates.count_recent_changes(connection, run.root.id, at - DAY_S, run.now())
 
 
-def _is_held(connection: Connection, run: RootRun) -> bool:
-    """Say whether an earlier mass change still waits for a person."""
-    return _find_wave(connection, run) is not None
-
-
 def _find_wave(connection: Connection, run: RootRun) -> Finding | None:
+    """Find the earlier mass change that still waits for a person."""
     found = findings.find_findings(connection, root_id=run.root.id)
     return next((finding for finding in found if finding.kind is FindingKind.MASS_CHANGE), None)
 
 
-def _tell_held(run: RootRun) -> None:
-    """Tell the mass change as it stands now, if any of it lies in the run's part of the root; or that it is over."""
+def _tell_held(run: RootRun, why: str | None) -> None:
+    """
+    Tell the mass change as it stands now, if any of it lies in the run's part of the root; or that it is over.
+
+    Args:
+        run: the run.
+        why: what speaks against it; None: that it is so much.
+    """
     with run.writing() as connection:
         changed, removed = candidates.count_candidates(connection, run.root.id, CandidateState.HELD)
         if not changed + removed:
             _end_wave(run, connection)
         elif any(candidates.has_held(connection, run.root.id, part) for part in run.parts):
-            looked_at = max(run.looked_at, run.root.file_count)
+            # What was weighed with the first of it stays a part of it, however many days it waits for a person; what
+            # was recorded since is none of it: files that got another name and content would be counted twice.
             wave = _find_wave(connection, run)
-            # What was weighed with the first of it stays a part of it, however many days it waits for a person.
-            began_at = run.started_at if wave is None else min(wave.opened_at, run.started_at)
+            began_at, recorded = run.started_at, run.root.file_count
+            if wave is not None:
+                began_at = runs.find_start(connection, run.root.id, wave.opened_at)
+                recorded = roots.count_recorded_before(connection, run.root.id, began_at)
             earlier = sum(_count_earlier(connection, run, began_at))
-            text = messages.mass_change(changed, removed, looked_at, earlier)
+            text = messages.mass_change(changed, removed, max(recorded, changed + removed), earlier, why)
             run.open_finding(connection, FindingKind.MASS_CHANGE, text)
 
 

@@ -24,7 +24,7 @@ from integrity.alerts.heartbeat import HEARTBEAT, ping
 from integrity.catalog import files, outbox
 from integrity.catalog.connect import Catalog
 from integrity.catalog.outbox import AlertKind
-from integrity.catalog.recording import set_witnesses
+from integrity.catalog.recording import NewWitness, set_witnesses
 from integrity.catalog.roots import find_roots
 from integrity.config import Config
 from integrity.errors import ChannelError, ConfigError, show_path
@@ -163,8 +163,8 @@ class _SelfTest:
         record = self._find(canary.CANARY)
         assert record is not None  # it was seen when it was recorded
         with self._catalog.transaction() as connection:
-            witnesses = {record.id: canary.look(self._root)}
-            set_witnesses(connection, self._catalog.sealer, self._find_root(), witnesses)
+            seen = NewWitness(record.id, record.seal, canary.look(self._root))
+            set_witnesses(connection, self._catalog.sealer, self._find_root(), [seen])
         record = self._find(canary.CANARY)
         if record is None or not record.is_sealed or record.witness != canary.look(self._root):
             return Step(Stage.DAMAGE, False, "the catalog does not believe that the canary has always looked like this")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog import boots
 from integrity.errors import AppError
 from integrity.files.boot import read_boot_uuid
+from integrity.files.mountstate import is_still_mounted
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog
@@ -29,7 +30,10 @@ def mark_clean_stop(open_catalog: Callable[[], Catalog], now: int) -> None:
     """Write down that this boot ends in order; whatever program of ours still runs in it takes that back."""
     try:
         with open_catalog() as catalog, catalog.transaction() as connection:
-            boots.mark_clean_stop(connection, read_boot_uuid(), now)
+            uuid = read_boot_uuid()
+            mounts = boots.find_last_mounts(connection, uuid)
+            there = [number for number, mount in mounts.items() if is_still_mounted(mount)]
+            boots.mark_clean_stop(connection, uuid, now, there)
     except AppError as error:  # the worst that follows is rot that is called less certain than it is
         _log.warning("clean_stop_not_marked: %s", error)
         return

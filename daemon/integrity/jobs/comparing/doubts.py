@@ -18,14 +18,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import candidates, copies, findings
+from integrity.catalog import candidates, copies, findings, history
 from integrity.catalog.copies import CopyState
 from integrity.catalog.rows import FileRecord
 from integrity.jobs.comparing import messages
 from integrity.jobs.comparing.filecheck import FileCheck
 from integrity.jobs.comparing.localdigests import Asked, FileMatch, LocalPass
 from integrity.jobs.comparing.standing import Standing, look_up
-from integrity.jobs.comparing.voices import Voice
+from integrity.jobs.comparing.voices import Voice, is_older
 from integrity.jobs.contents import block_ranges
 from integrity.jobs.idset import IdSet
 from integrity.jobs.report import Compared, NoteKind
@@ -77,6 +77,8 @@ _DIFFERING = frozenset({Outcome.BOTH_DAMAGED, Outcome.COPY_DIFFERS, Outcome.COPI
 
 _TALLIES = {
     Outcome.IN_ORDER: Tally.VERIFIED,
+    Outcome.RENAMED: Tally.VERIFIED,
+    Outcome.RESTORABLE: Tally.DAMAGED,
     Outcome.REPAIRABLE: Tally.DAMAGED,
     Outcome.BOTH_DAMAGED: Tally.DAMAGED,
     Outcome.COPY_DIFFERS: Tally.DAMAGED,
@@ -90,7 +92,8 @@ _TALLIES = {
 }
 _OTHER_CONTENT = frozenset({CopyVote.DIFFERS, CopyVote.OLDER})
 _HAS_OTHER_CONTENT = frozenset({Stand.WRITTEN, Stand.DAMAGED, Stand.CONTESTED})
-_GOOD_COPIES = frozenset({Outcome.IN_ORDER, Outcome.REPAIRABLE})
+_GOOD_COPIES = frozenset({Outcome.IN_ORDER, Outcome.RENAMED, Outcome.REPAIRABLE, Outcome.RESTORABLE})
+_BEHIND = frozenset({Outcome.COPY_MISSING, Outcome.COPY_STALE})
 _REASONS_AT_MOST = 1000
 
 
@@ -111,10 +114,14 @@ class Arbiter:
         copy_id: of the copy.
         compared: counts.
         has_bytes: whether a file can be repaired from the copy.
+        behind_s: how far the backup may be behind the files.
     """
 
-    def __init__(self, run: RootRun, copy_id: CopyId, compared: Compared, *, has_bytes: bool) -> None:
+    def __init__(
+        self, run: RootRun, copy_id: CopyId, compared: Compared, *, has_bytes: bool, behind_s: int = 0
+    ) -> None:
         self._run = run
+        self._behind_at = run.started_at - behind_s if behind_s else None
         self._has_bytes = has_bytes
         self._copy_id = copy_id
         self._compared = compared
@@ -182,12 +189,41 @@ class Arbiter:
             are_equal=record.id in equal,
             has_good_blocks=_has_good_blocks(standing, doubt),
         )
+        if arbitration.outcome in _BEHIND and self._may_be_behind(connection, doubt, standing, judgement):
+            self._pass_over(connection, standing)
+            return False
         run.counts.add(_TALLIES[arbitration.outcome])
         if arbitration.outcome is Outcome.REPAIRABLE and not self._has_bytes:
             arbitration = replace(arbitration, words="", command=None)  # it knows what is right, and can't give it
         self._count(arbitration.outcome)
         self._tell(connection, doubt, standing, find_stand(judgement), arbitration)
         return True
+
+    def _may_be_behind(self, connection: Connection, doubt: Doubt, standing: Standing, judgement: Judgement) -> bool:
+        """
+        Say whether the copy has what a backup that ran as it should has: the file as it was so long ago, or nothing.
+
+        What is missing must have come since: recorded since, and created or written, as a first scan records all files.
+        """
+        since, record = self._behind_at, doubt.record
+        if since is None or find_stand(judgement) not in (Stand.GOOD, Stand.WRITTEN):
+            return False
+        former = history.history_of(connection, self._run.root.id, record.id)
+        if doubt.voice.vote is CopyVote.MISSING:
+            first_at = min((one.recorded_at for one in former), default=record.recorded_at)
+            return min(first_at, max(record.witness.mtime_ns, record.witness.ctime_ns) // 10**9) >= since
+        if doubt.voice.vote is CopyVote.SAME:  # the copy has what is recorded, and the file was written since
+            return standing.candidate is not None and standing.candidate.seen_at >= since
+        recent = [one for one in former if one.replaced_at >= since]
+        return is_older(recent, doubt.voice.size_bytes, doubt.voice.stated)
+
+    def _pass_over(self, connection: Connection, standing: Standing) -> None:
+        """Count a file that is newer than the backup has to be, and end what was said of its copy."""
+        self._run.counts.add(Tally.NOT_DUE)
+        self._compared.behind += 1
+        over = [one.id for one in standing.about_copy if one.kind in COPY_KINDS]
+        resolution = messages.behind()
+        self._run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=self._run.now()))
 
     def _find_equal(self, doubts: Sequence[Doubt]) -> IdSet:
         """Find the files whose content is their copy's, among those of which neither is what was recorded."""
@@ -206,6 +242,7 @@ class Arbiter:
     def _count(self, outcome: Outcome) -> None:
         self._compared.differing += outcome in _DIFFERING
         self._compared.stale += outcome is Outcome.COPY_STALE
+        self._compared.renamed += outcome is Outcome.RENAMED
         self._compared.repairable += outcome is Outcome.REPAIRABLE and self._has_bytes
         self._compared.not_comparable += outcome is Outcome.NOT_COMPARABLE
 
@@ -222,9 +259,12 @@ class Arbiter:
             run.is_incomplete = True
             run.note(NoteKind.NOT_COMPARABLE, record.path, doubt.voice.reason)
             return
+        if doubt.voice.found_as is not None:
+            run.note(NoteKind.MOVED, record.path, messages.renamed(absolute(run.root.path, doubt.voice.found_as), copy))
         if kind is not None:
             text = messages.describe(arbitration.outcome, stand, doubt.voice, copy)
-            self._open(connection, kind, doubt, text, arbitration.words, command)
+            assert standing.record is not None  # it is still what it was, so it is there
+            self._open(connection, kind, doubt._replace(record=standing.record), text, arbitration.words, command)
             resolution = "it is something else now"
         else:
             self._open_about_copy.discard(record.path)
@@ -262,8 +302,7 @@ class Arbiter:
             connection,
             kind,
             text,
-            path=record.path,
-            file_id=record.id,
+            record=record,
             blocks=voice.bad_blocks,
             block_size_bytes=record.block_size_bytes,
             ranges=block_ranges(record, voice.bad_blocks) if has_place else (),

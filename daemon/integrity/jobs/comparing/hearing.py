@@ -24,6 +24,7 @@ from integrity.jobs.comparing.listing import CopyListing, unpack_published
 from integrity.jobs.comparing.localdigests import Asked, FileMatch
 from integrity.jobs.comparing.options import CompareOptions
 from integrity.jobs.comparing.readback import ReadBack
+from integrity.jobs.comparing.renamed import RenamedFiles
 from integrity.jobs.comparing.statements import Stated, Statements
 from integrity.jobs.comparing.voices import Level, Take, Voice, cannot, whole_digest
 from integrity.jobs.limit import Limit
@@ -82,6 +83,7 @@ class Hearing:
         self._spelling = Spelling(copy.root_fd) if isinstance(copy, TreeCopy) else None
         self._statements = Statements(run, copy, listing, verify=verify)
         self.read_back = ReadBack(run, copy, listing, compared.copy, take=take)
+        self._renamed = RenamedFiles(run, copy, listing, reads=options.read or isinstance(copy, TreeCopy))
         self._asked: list[Asked[Stated]] = []
         self._take = take
         self._remote: dict[Kind, list[CompareRow]] = {}
@@ -106,7 +108,7 @@ class Hearing:
         if not record.is_sealed:
             self._take(row, Voice(CopyVote.NOT_COMPARABLE))
         elif listed is None:
-            self._take(row, self._hear_absence(self._listing.place(record.path)))
+            self._take(row, self._hear_absence(record))
         elif listed.is_contradictory:
             self._take(row, cannot(messages.listed_twice()))
         elif self._is_part_folded:
@@ -146,7 +148,8 @@ class Hearing:
         except OSError:
             return False  # it was listed a moment ago: reading its files tells what is the matter
 
-    def _hear_absence(self, place: bytes) -> Voice:
+    def _hear_absence(self, record: FileRecord) -> Voice:
+        place = self._listing.place(record.path)
         trouble = self._listing.find_trouble(place)
         if trouble is not None:
             return Voice(CopyVote.UNREADABLE, reason=trouble)
@@ -161,7 +164,7 @@ class Hearing:
                 if found.path == place:
                     return self._hear_unlisted(place)
                 break  # a folder has its name over there
-        return Voice(CopyVote.MISSING)
+        return self._renamed.find(record) or Voice(CopyVote.MISSING)
 
     def _hear_unlisted(self, place: bytes) -> Voice:
         """Say what is the matter with a file that is there, though the listing did not have it."""

@@ -22,10 +22,11 @@ from integrity.catalog import copies, copylist, files, findings
 from integrity.catalog.copies import CopyRecord, CopyState
 from integrity.catalog.copylist import CompareRow, digest_stated
 from integrity.catalog.recording import Verified
-from integrity.catalog.rows import FileRecord
+from integrity.catalog.rows import FileRecord, is_current
 from integrity.copies.protocol import Copy
 from integrity.copies.tree import TreeCopy
 from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
+from integrity.files.identity import recognise, recognise_folder, spell_folder
 from integrity.files.opening import stat_beneath
 from integrity.jobs.commits import Commits
 from integrity.jobs.comparing import messages
@@ -35,7 +36,7 @@ from integrity.jobs.comparing.hearing import Hearing
 from integrity.jobs.comparing.listing import CopyListing
 from integrity.jobs.comparing.localdigests import LocalPass
 from integrity.jobs.comparing.options import CompareOptions
-from integrity.jobs.comparing.sources import Source
+from integrity.jobs.comparing.sources import Source, is_same_place
 from integrity.jobs.comparing.treereading import TreeReading
 from integrity.jobs.comparing.voices import Level, Voice
 from integrity.jobs.limit import Limit
@@ -81,10 +82,10 @@ def compare_root(run: RootRun, source: Source, options: CompareOptions, compared
             listing.read()  # it has to look like a copy before it counts as one
             if is_other:
                 run.note(NoteKind.WARNING, None, f"{copy.shown}: {messages.another_place()}")
-            known = _remember(run, source, copy, base)
+            known = _remember(run, source, copy, base, is_other=is_other)
             if not run.context.stop.is_set():
                 _tell_reached(run, known)
-            Comparer(run, known, copy, listing, options, compared, limit).run()
+            Comparer(run, known, copy, listing, options, compared, limit, behind_s=source.behind_s).run()
     except ReadInterrupted:
         run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
     except CopyUnreachable as error:
@@ -119,7 +120,7 @@ def _refuse(run: RootRun, copy: Copy, base: bytes, options: CompareOptions) -> N
     identity = copy.identity()
     if _is_same_folder(run, copy, base):
         raise ConfigError(f"{copy.shown}: is the folder itself, under another name; a copy is somewhere else")
-    if identity.fs_id == run.root.identity.fs_id:
+    if recognise(run.root.identity.fs_id, identity.names) is not None:
         text = f"the copy {copy.shown} lies on the same file system: what takes one, takes both"
         run.note(NoteKind.WARNING, None, text)
 
@@ -132,35 +133,61 @@ def _is_same_folder(run: RootRun, copy: TreeCopy, base: bytes) -> bool:
     return os.path.samestat(own, os.fstat(copy.root_fd))
 
 
-def _identify(copy: Copy) -> str | None:
-    """Write down what a mounted copy is recognised by."""
+def _identify(copy: Copy, recorded: str | None) -> str | None:
+    """Return what a mounted copy is recognised by: as it was recorded, if it is still that, under its surest name."""
     if not isinstance(copy, TreeCopy):
         return None
     found = copy.identity()
-    return f"{found.fs_id} {found.folder_inode}"
+    recognised = recorded and recognise_folder(recorded, found.names, found.folder_inode)
+    return recognised or spell_folder(found.names, found.folder_inode)
+
+
+def _get_url(source: Source, copy: Copy) -> str:
+    return copy.shown if source.url.startswith("rclone:") else source.url  # only these may have secrets in them
+
+
+def _find_known(run: RootRun, source: Source, copy: Copy, base: bytes) -> CopyRecord | None:
+    """Find what is recorded of a copy: under its name, or of its place under another one."""
+    with run.catalog.read() as connection:
+        known = [one for one in copies.find_copies(connection, run.root.id) if one.prefix == base]
+    named = [one for one in known if one.name == source.name]
+    return next(iter(named or [one for one in known if is_same_place(one.url, _get_url(source, copy))]), None)
 
 
 def _is_other(run: RootRun, source: Source, copy: Copy, base: bytes) -> bool:
     """Say whether another disk or folder is at a copy's place than when it was compared last (R5)."""
-    with run.catalog.read() as connection:
-        known = copies.find_copies(connection, run.root.id)
-    former = {one.identity for one in known if (one.name, one.prefix) == (source.name, base)}
-    return not former <= {None, _identify(copy)}  # None: it is configured, and was not there yet
+    known = _find_known(run, source, copy, base)
+    if known is None or known.identity is None:  # it is configured, and was not there yet
+        return False
+    if not isinstance(copy, TreeCopy):
+        return True
+    found = copy.identity()
+    return recognise_folder(known.identity, found.names, found.folder_inode) is None
 
 
-def _remember(run: RootRun, source: Source, copy: Copy, base: bytes) -> CopyRecord:
-    """Write the copy down; what was said by another disk at the same place counts no more."""
-    url = copy.shown if source.url.startswith("rclone:") else source.url  # only these may have secrets in them
+def _remember(run: RootRun, source: Source, copy: Copy, base: bytes, *, is_other: bool) -> CopyRecord:
+    """
+    Write the copy down; what was said by another disk at the same place counts no more.
+
+    What was compared by its path, and has a name now, goes on under that.
+    """
+    known = _find_known(run, source, copy, base)
+    url = _get_url(source, copy)
     with run.writing() as connection:
+        for one in copies.find_copies(connection, run.root.id):
+            if one.prefix == base and one.name != source.name and is_same_place(one.url, url):
+                copies.rename_copy(connection, one, source.name)
+                findings.rename_copy(connection, run.root.id, one.name, source.name, run.now())
         return copies.ensure_copy(
             connection,
             run.root.id,
             base,
             source.name,
             url,
-            _identify(copy),
+            _identify(copy, None if known is None else known.identity),
             now=run.now(),
             has_bytes=copy.has_bytes,
+            is_other=is_other,
         )
 
 
@@ -184,6 +211,7 @@ class Comparer:
         options: how and how far.
         compared: counts.
         limit: when to stop.
+        behind_s: how far the backup may be behind.
     """
 
     def __init__(
@@ -195,6 +223,8 @@ class Comparer:
         options: CompareOptions,
         compared: Compared,
         limit: Limit,
+        *,
+        behind_s: int,
     ) -> None:
         self._run = run
         self._known = known
@@ -203,7 +233,7 @@ class Comparer:
         self._compared = compared
         self._limit = limit
         self._listing = listing
-        self._arbiter = Arbiter(run, known.id, compared, has_bytes=copy.has_bytes)
+        self._arbiter = Arbiter(run, known.id, compared, has_bytes=copy.has_bytes, behind_s=behind_s)
         self._states: list[CopyState] = []
         self._doubts: list[Doubt] = []
         self._settled: list[FileRecord] = []
@@ -328,7 +358,7 @@ class Comparer:
         """Take a file that was read here for its copy's sake, and is what was recorded: that verifies it as well."""
         if record.path not in self._arbiter.doubted:
             witness = reading.witness if reading.witness != record.witness else None
-            self._verified.append(Verified(record.id, witness, reading.how))
+            self._verified.append(Verified(record.id, record.seal, witness, reading.how))
 
     def _settle_doubts(self) -> None:
         doubts, self._doubts = self._doubts, []
@@ -347,8 +377,8 @@ class Comparer:
                 sealer, boot_id = run.catalog.sealer, run.boot_id
                 files.mark_verified(connection, sealer, run.root, self._verified, now=run.now(), boot_id=boot_id)
             for record in self._damaged:
-                kind, text = FindingKind.CATALOG_DAMAGED, catalog_damaged()
-                run.open_finding(connection, kind, text, path=record.path, file_id=record.id)
+                if is_current(connection, record):
+                    run.open_finding(connection, FindingKind.CATALOG_DAMAGED, catalog_damaged(), record=record)
         self._states, self._settled, self._verified, self._damaged = [], [], [], []
 
     def _tell(self, bytes_done: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from integrity.errors import show_path
 from integrity.jobs.comparing.voices import Level, Voice
 from integrity.model import FindingKind
 from integrity.verdict import Outcome, Stand
@@ -173,6 +174,16 @@ def moved() -> str:
 def record_contradicts() -> str:
     """Say that the record of a file is what is wrong."""
     return "what is recorded of the file contradicts itself; see: integrity catalog check"
+
+
+def renamed(path: bytes, copy: str) -> str:
+    """Say under which name a copy has a file."""
+    return f"the copy {copy} has it as {show_path(path)}: renamed since the backup"
+
+
+def behind() -> str:
+    """Say why nothing is wrong any more with a copy that is older than its file."""
+    return "the file is newer than the backup has to be"
 
 
 def transient(copy: str) -> str:

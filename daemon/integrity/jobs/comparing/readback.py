@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import history
 from integrity.catalog.copylist import CompareRow
-from integrity.catalog.rows import FileRecord
+from integrity.catalog.rows import FileRecord, is_current
 from integrity.copies.protocol import Copy
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.jobs.comparing import messages
@@ -70,10 +70,9 @@ class ReadBack:
             again = self._read_again(record)
             if again is not None and again[1].is_same:
                 with run.writing() as connection:
-                    text = messages.transient(self._name)
-                    run.open_finding(
-                        connection, FindingKind.TRANSIENT, text, path=record.path, file_id=record.id, copy=self._name
-                    )
+                    if is_current(connection, record):
+                        text = messages.transient(self._name)
+                        run.open_finding(connection, FindingKind.TRANSIENT, text, record=record, copy=self._name)
             reading, difference = again or (reading, difference)
         if not difference.is_same and _has_moved(row, reading):
             self._take(row, Voice(CopyVote.UNREADABLE, Level.READ, messages.written_meanwhile()))

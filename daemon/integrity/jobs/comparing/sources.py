@@ -1,8 +1,9 @@
 """
 Which copy is meant: from what stands behind ``--with`` or ``--from`` to where it is and what it is a copy of.
 
-A name of the configuration says both. A path or URL that was compared before is a copy of what it was then. Any other
-is a copy of the folder that is named with it, as in ``diff -r FOLDER COPY``.
+A name of the configuration says both, and so does the place of a configured copy, however it is spelled: one place
+is one copy. A path or URL that was compared before is a copy of what it was then. Any other is a copy of the folder
+that is named with it, as in ``diff -r FOLDER COPY``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from integrity.jobs.targets import is_inside
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog
-    from integrity.config import Config
+    from integrity.config import Config, ConfiguredCopy
     from integrity.copies.protocol import Copy
     from integrity.files.excludes import Excludes
 
@@ -38,12 +39,14 @@ class Source:
         url: path or URL, as ``open_copy`` takes it.
         base: absolute path of the folder that it is a copy of.
         verify_every_s: how often it is to be compared; None where nobody said.
+        behind_s: how far the backup may be behind: it has not run since.
     """
 
     name: str
     url: str
     base: bytes
     verify_every_s: int | None = None
+    behind_s: int = 0
 
     @property
     def path(self) -> bytes | None:
@@ -85,12 +88,16 @@ def find_source(
     """
     for configured in config.copies:
         if configured.name == text:
-            return Source(text, _with_endpoint(configured.url, endpoint), configured.of, configured.verify_every_s)
+            return _make_source(configured, _with_endpoint(configured.url, endpoint))
     with catalog.read() as connection:
         roots = find_roots(connection)
         known = find_copies(connection)
     written = next((one.url for one in known if one.name == text), text)  # as findings and their commands name it
     url = _with_endpoint(_complete(written, [configured.name for configured in config.copies]), endpoint)
+    for configured in config.copies:
+        is_meant = all(is_inside(path, configured.of.rstrip(b"/")) for path in paths)
+        if is_meant and is_same_place(url, configured.url):
+            return _make_source(configured, url)
     shown = open_copy(url).shown
     base = _find_base(known, roots, shown, paths)
     if base is None:
@@ -102,20 +109,31 @@ def find_source(
 
 def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[Source]:
     """List the copies that a path should be in: those of the configuration, then those that were compared before."""
-    found = [
-        Source(one.name, one.url, one.of, one.verify_every_s)
-        for one in config.copies
-        if is_inside(path, one.of.rstrip(b"/"))
-    ]
-    names = {one.name for one in found}
+    found = [_make_source(one, one.url) for one in config.copies if is_inside(path, one.of.rstrip(b"/"))]
+    configured = list(found)
     with catalog.read() as connection:
         roots = {root.id: root for root in find_roots(connection)}
         known = find_copies(connection)
     for record in known:
         base = record.find_base(roots[record.root_id].path)
-        if record.name not in names and is_inside(path, base.rstrip(b"/")):
+        is_found = any(record.name == one.name or is_same_place(record.url, one.url) for one in configured)
+        if not is_found and is_inside(path, base.rstrip(b"/")):
             found.append(Source(record.name, record.url, base))
     return found
+
+
+def _make_source(configured: ConfiguredCopy, url: str) -> Source:
+    return Source(configured.name, url, configured.of, configured.verify_every_s, configured.behind_s)
+
+
+def is_same_place(one: str, other: str) -> bool:
+    """Say whether two paths, or two URLs, name one place: links are followed, and a slash at the end says nothing."""
+    return _spell(one) == _spell(other)
+
+
+def _spell(url: str) -> str:
+    is_path = url.startswith("/")
+    return os.path.realpath(url) if is_path else url.rstrip("/")
 
 
 def place_in_copy(source: Source, path: bytes) -> bytes:

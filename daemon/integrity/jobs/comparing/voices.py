@@ -50,6 +50,7 @@ class Voice(NamedTuple):
         is_proven: the file was read to find out that what the copy states is right, now or at an earlier comparison.
         doubts_file: the file was read for it, and is not what was recorded, or could not be read.
         wants_read: nothing was found out, but its bytes would tell.
+        found_as: path in the root of what the copy has under another name.
     """
 
     vote: CopyVote
@@ -61,6 +62,7 @@ class Voice(NamedTuple):
     is_proven: bool = False
     doubts_file: bool = False
     wants_read: bool = False
+    found_as: bytes | None = None
 
 
 Take = Callable[[CompareRow, Voice | None], None]

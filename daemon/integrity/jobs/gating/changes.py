@@ -1,5 +1,5 @@
 """
-What is different below a path from what it was when the gate was last passed.
+What is different below a path from what it was when the gate was last passed, or a day ago.
 
 What came and went in between, and what was restored, is no difference. What a person agreed to is none either: it must
 not make the next honest change look like part of a wave.
@@ -21,6 +21,7 @@ from integrity.model import FileId
 if TYPE_CHECKING:
     from integrity.catalog.candidates import CandidateRecord
     from integrity.catalog.connect import Connection
+    from integrity.catalog.roots import RootRecord
 
 KEPT = 100_000
 """Files of each sort that are kept by name: enough to see what they have in common; all of them are counted."""
@@ -60,17 +61,41 @@ def find_changes(connection: Connection, target: Target, since: Passed | None) -
         target: what is asked about.
         since: where the gate was last passed; None: never, so that all files are new and nothing else is known.
     """
+    touched = islice(gates.find_touched(connection, target.root.id, target.prefix), KEPT)
+    return _find(connection, target, since, since, Changes([], [], [], list(touched)))
+
+
+def find_changes_after(connection: Connection, root: RootRecord, at: int) -> Changes:
+    """
+    Find what changed in a root after a time, what waits for a decision included; but not what was only touched.
+
+    Args:
+        connection: to the catalog, in which a scan has just written what it saw.
+        root: the root.
+        at: seconds UTC.
+    """
+    since = gates.get_past(connection, root.id, at)
+    # A file that came after that time can be a victim as well as those that were there.
+    lost_since = since._replace(last_file_id=gates.ABOVE_ALL)
+    return _find(connection, Target(root, b""), since, lost_since, Changes([], [], [], []))
+
+
+def _find(
+    connection: Connection, target: Target, since: Passed | None, lost_since: Passed | None, found: Changes
+) -> Changes:
+    """Find what is new since one point, and what was rewritten or went since another."""
     root_id, prefix = target.root.id, target.prefix
-    touched = list(islice(gates.find_touched(connection, root_id, prefix), KEPT))
-    found = Changes([], [], [], touched)
     gone: dict[bytes, gates.Content] = {}
-    if since is not None:
-        for one in gates.find_removed(connection, root_id, prefix, since):
+    if lost_since is not None:
+        for one in gates.find_removed(connection, root_id, prefix, lost_since):
             if len(gone) < KEPT:
                 gone[one.path] = one.content
             else:
                 found.removed_count += 1
+    waiting = {one.path: one.kind for one in _find_waiting(connection, target)}
     for standing in gates.find_new(connection, root_id, prefix, since):
+        if standing.path in waiting:
+            continue
         before = gone.pop(standing.path, None)
         if before is None:
             _add_new(found, standing)
@@ -78,16 +103,20 @@ def find_changes(connection: Connection, target: Target, since: Passed | None) -
                 break
         elif not before.is_same(standing.content):
             _add_rewritten(found, standing.path)
-    if since is not None:
-        _find_rewritten(connection, target, since, found)
-    for candidate in _find_held(connection, target):
-        if candidate.kind is CandidateKind.REMOVAL:
-            gone[candidate.path] = gates.Content(0, None, None)
-        else:
-            _add_rewritten(found, candidate.path)
+    if lost_since is not None:
+        _find_rewritten(connection, target, lost_since, found)
+    rewritten = set(found.rewritten)  # a file that is edited again counts once
+    for path, kind in waiting.items():
+        if kind is CandidateKind.REMOVAL:
+            gone[path] = gates.Content(0, None, None)
+        elif path not in rewritten:
+            _add_rewritten(found, path)
     found.removed = list(gone)
     found.removed_count += len(gone)
-    found.known_before = _count_before(connection, target, found, since)
+    if since is not None:
+        recorded = gates.count_files(connection, root_id, prefix)
+        still_recorded = sum(kind is CandidateKind.REMOVAL for kind in waiting.values())
+        found.known_before = max(recorded - found.new_count + found.removed_count - still_recorded, 0)
     return found
 
 
@@ -97,22 +126,13 @@ def _find_rewritten(connection: Connection, target: Target, since: Passed, found
             _add_rewritten(found, one.path)
 
 
-def _find_held(connection: Connection, target: Target) -> Iterator[CandidateRecord]:
-    """Go through what a mass change holds back: it is on the disk, and a backup would copy it."""
-    after = FileId(0)
-    while page := candidates.find_candidates(
-        connection, target.root.id, state=CandidateState.HELD, after=after, limit=_PAGE
-    ):
-        yield from (one for one in page if is_inside(one.path, target.prefix))
-        after = page[-1].file_id
-
-
-def _count_before(connection: Connection, target: Target, found: Changes, since: Passed | None) -> int:
-    if since is None:
-        return 0
-    recorded = gates.count_files(connection, target.root.id, target.prefix)
-    held = candidates.find_held_removals(connection, target.root.id)
-    return max(recorded - found.new_count + found.removed_count - len(held), 0)
+def _find_waiting(connection: Connection, target: Target) -> Iterator[CandidateRecord]:
+    """Go through what waits for its run's end, or a mass change holds: a backup would copy it."""
+    for state in (CandidateState.STAGED, CandidateState.HELD):
+        after = FileId(0)
+        while page := candidates.find_candidates(connection, target.root.id, state=state, after=after, limit=_PAGE):
+            yield from (one for one in page if is_inside(one.path, target.prefix))
+            after = page[-1].file_id
 
 
 def _add_new(found: Changes, standing: Standing) -> None:

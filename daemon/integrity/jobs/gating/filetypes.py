@@ -29,6 +29,9 @@ _SUFFIXES_TRIED = 6
 """From the end of a name: ``a.jpg.id-1A2B.[who@where.org].locked`` is one of the longer forms."""
 
 _LEAST_TEXT_BYTES = 64
+_LEAST_READABLE_BYTES = 256
+"""Random bytes pass for text once in a thousand times if they are so many, once in thirty if they are 64."""
+
 _MOST_CONTROLS = 0.05
 """Share of control characters in text. Random bytes have 11 %, text of any language and encoding but UTF-16 none."""
 
@@ -133,7 +136,8 @@ def look_at(sample: Sample) -> Look | None:
         is_lost = not _has_mark(sample.head) and not (_is_text(sample.head) and _is_text(sample.middle))
     else:
         if len(sample.head) < _LEAST_BYTES:
-            return None
+            is_readable = len(sample.head) >= _LEAST_READABLE_BYTES and _is_text(sample.head)
+            return Look(suffix, is_typed, is_lost=False, is_random=False) if is_readable else None
         marks = _BY_SUFFIX.get(suffix, ())
         is_lost = is_typed and not (_has(sample.head, marks) or _has_mark(sample.head) or _is_text(sample.head))
     is_marked = not is_lost and (is_typed or _has_mark(sample.head))
@@ -160,6 +164,26 @@ def find_suffix(path: bytes, *, is_renamed: bool) -> tuple[bytes, bool]:
 def may_hold_anything(suffix: bytes) -> bool:
     """Say whether files of a type may be random without anything being wrong."""
     return suffix in _SCRAMBLED_ON_PURPOSE or suffix in _ANYTHING
+
+
+def is_document(path: bytes) -> bool:
+    """
+    Say whether a name is that of a picture, film, piece of music, document or archive.
+
+    People make and remove those one by one. Programs make, rewrite and remove sources, objects, caches, mails and logs
+    by the thousand, whose names are of other types, or of none.
+    """
+    name = path.rpartition(b"/")[2]
+    return name.rpartition(b".")[2].lower() in _BY_SUFFIX
+
+
+def is_innocent(suffix: bytes) -> bool:
+    """
+    Say whether people and their tools give a suffix to many files at once.
+
+    They convert, pack and encrypt; numbers are versions of libraries, rotated logs and the pieces of archives.
+    """
+    return suffix in _BY_SUFFIX or suffix in _TEXTS or suffix in _SCRAMBLED_ON_PURPOSE or suffix.isdigit()
 
 
 def is_even(data: bytes) -> bool:

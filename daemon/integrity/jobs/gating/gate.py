@@ -22,9 +22,11 @@ from integrity.catalog.gates import Passed
 from integrity.catalog.hot import snapshot
 from integrity.config import Config
 from integrity.errors import CatalogError, ConfigError, show_path
+from integrity.jobs import messages
 from integrity.jobs.gating.changes import Changes, find_changes
+from integrity.jobs.gating.groups import find_hit_group
 from integrity.jobs.gating.sampling import look_into
-from integrity.jobs.gating.signs import SIGNS_TO_STOP, Sign, find_signs
+from integrity.jobs.gating.signs import Sign, are_enough, find_signs
 from integrity.jobs.guard import Wave
 from integrity.jobs.targets import Target, find_target, is_inside
 from integrity.model import INTEGRITY_PROBLEMS, Finding, FindingId, FindingKind
@@ -67,6 +69,7 @@ class Verdict:
         gaps: open findings that say that something could not be looked at.
         signs: what the changes have in common.
         is_wave: more changed and went than is usual.
+        hit_group: of which group of files that is so, and how many; None: of none.
         is_gone: the part as a whole is not there.
     """
 
@@ -83,6 +86,7 @@ class Verdict:
     gaps: tuple[Finding, ...]
     signs: tuple[Sign, ...]
     is_wave: bool
+    hit_group: str | None
     is_gone: bool
 
     @property
@@ -93,18 +97,19 @@ class Verdict:
     @property
     def looks_like_ransomware(self) -> bool:
         """Say whether there are too many signs to be explained."""
-        return len(self.signs) >= SIGNS_TO_STOP
+        return are_enough(self.signs)
 
     @property
     def reason(self) -> str | None:
         """Say what the gate itself has against a backup; None: nothing. A mass change that is open says it already."""
         is_said = any(one.kind is FindingKind.MASS_CHANGE for one in self.problems)
         if self.looks_like_ransomware:
-            return f"this looks like ransomware: {'; '.join(sign.message for sign in self.signs)}"
-        if self.is_wave and not is_said:
+            return messages.ransomware(sign.message for sign in self.signs)
+        if (self.is_wave or self.hit_group) and not is_said:
+            hit = f"; {self.hit_group}" if self.hit_group else ""
             return (
-                f"{self.rewritten} files were rewritten and {self.removed} are gone, of {self.known_before}: more than"
-                " is usual between two backups"
+                f"{self.rewritten} files were rewritten and {self.removed} are gone, of {self.known_before}{hit}: more"
+                " than is usual between two backups"
             )
         return None
 
@@ -132,10 +137,11 @@ def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> Verdict:
         present = gates.get_present(connection, now)
         since = _find_since(connection, target)
         found = find_changes(connection, target, since)
+        settings = config.settings_for(target.root.path)
+        hit_group = None if since is None else find_hit_group(connection, target.root.id, found, settings)
         open_ones = _find_open(connection, target)
     doubtful = {one.path for one in open_ones if one.kind is FindingKind.SILENT_REWRITE and one.path is not None}
     looks = look_into(target, found, doubtful)
-    settings = config.settings_for(target.root.path)
     limits = {"most_files": settings.mass_change_files, "most_percent": settings.mass_change_percent}
     wave = Wave(found.rewritten_count, found.removed_count, found.known_before)
     return Verdict(
@@ -152,6 +158,7 @@ def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> Verdict:
         gaps=tuple(one for one in open_ones if one.kind in GAPS),
         signs=tuple(find_signs(found, looks.changed, looks.arrivals, **limits)),
         is_wave=wave.is_mass_change(settings),
+        hit_group=hit_group,
         is_gone=_is_gone(target),
     )
 

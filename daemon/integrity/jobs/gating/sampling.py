@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from integrity.errors import RootSuspended
 from integrity.files.opening import open_noatime
@@ -17,6 +18,9 @@ from integrity.jobs.targets import Target
 
 MOST_SAMPLES = 32
 """Of each group of files: a share of half is told from one of a fifth for certain, and a slow disk has them at once."""
+
+MOST_TRIED = 1024
+"""Files that are opened for that: some are too short to be judged, or of a type that may hold anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ def look_into(target: Target, changes: Changes, doubtful: Collection[bytes]) -> 
     if not any((changes.rewritten, *renamed, *arrivals)):
         return Looks([], [])
     try:
-        root_fd = open_guarded(target.root)
+        root_fd = open_guarded(target.root).fd
     except RootSuspended:
         return Looks([], [])
     try:
@@ -69,14 +73,18 @@ def look_into(target: Target, changes: Changes, doubtful: Collection[bytes]) -> 
 
 def _look(root_fd: int, paths: Collection[bytes], *, is_renamed: bool = False) -> list[Look]:
     samples = (_read(root_fd, path, is_renamed=is_renamed) for path in spread(paths))
-    return [look for sample in samples if sample is not None and (look := look_at(sample)) is not None]
+    looks = (look for sample in samples if sample is not None and (look := look_at(sample)) is not None)
+    return list(islice(looks, MOST_SAMPLES))
 
 
-def spread(paths: Collection[bytes], most: int = MOST_SAMPLES) -> list[bytes]:
-    """Choose some of many paths with equal steps, so that all folders have their share."""
+def spread(paths: Collection[bytes], most: int = MOST_TRIED) -> Iterator[bytes]:
+    """Choose some of many paths, each round of them with equal steps, so that all folders have their share of any."""
     ordered = sorted(paths)
     count = min(most, len(ordered))
-    return [ordered[number * len(ordered) // count] for number in range(count)]
+    rounds = -(-count // MOST_SAMPLES)
+    for first in range(rounds):
+        for number in range(first, count, rounds):
+            yield ordered[number * len(ordered) // count]
 
 
 def _read(root_fd: int, path: bytes, *, is_renamed: bool) -> Sample | None:

@@ -2,7 +2,8 @@
 What changes that nobody meant have in common. Pure: numbers and names in, signs out.
 
 Each sign has an innocent explanation: an import, a conversion, a tool that tags music. Two of them at once hardly have
-one. That is when ransomware is named, and not before: a gate that cries wolf is taken out of the script.
+one, nor has a suffix that nobody knows on many files whose old names are gone. That is when ransomware is named, and
+not before: a gate that cries wolf is taken out of the script. Scans and gates ask for the same signs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from integrity.jobs.gating.changes import Changes
-from integrity.jobs.gating.filetypes import Look, find_suffix, may_hold_anything
+from integrity.jobs.gating.filetypes import Look, find_suffix, is_innocent, may_hold_anything
 
 SIGNS_TO_STOP = 2
 
@@ -21,7 +22,10 @@ LEAST_RENAMED = 20
 """Renamed files that are a pattern: who changes the suffix of a handful does it by hand."""
 
 RENAMED_SHARE = 0.5
-"""Of the files that are gone, so many came back under the one suffix: in an ordinary week files go for many reasons."""
+"""
+Of the files that are gone from their folders, so many came back under the one suffix: in an ordinary week files go for
+many reasons. What goes elsewhere, as mails do by the thousand, says nothing of these folders.
+"""
 
 LEAST_NOTE_FOLDERS = 5
 """Folders with the same new file: fewer are a template that was copied."""
@@ -67,10 +71,16 @@ class SignKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """One thing that was noticed; ``message`` says it with its numbers, for people."""
+    """One thing that was noticed; ``message`` says it with its numbers, for people. ``is_enough``: without another."""
 
     kind: SignKind
     message: str
+    is_enough: bool = False
+
+
+def are_enough(signs: Collection[Sign]) -> bool:
+    """Say whether there are too many signs to be explained."""
+    return len(signs) >= SIGNS_TO_STOP or any(sign.is_enough for sign in signs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +110,18 @@ def find_signs(
 
     Args:
         changes: since the gate was last passed.
-        groups: looks at samples of files that were something before, those of rewritten ones apart from those of
-            renamed ones.
+        groups: looks at samples of files that were something before: first of rewritten ones, then of those that came
+            back under another name, then of others that may have been renamed.
         arrivals: new files of each sort. By themselves they are no sign, whatever they hold: what never was a photo is
             no lost one.
         most_files: the limits of a mass change, of which both have to be exceeded.
         most_percent: of the files that were there before.
     """
     replaced = _find_replaced(changes, arrivals)
+    are_sound = any(map(_are_sound, groups[1:2]))
     found = (
         _find_rewritten(changes, most_files, most_percent),
-        _find_renamed(changes) or replaced,
+        _find_renamed(changes, are_sound=are_sound) or replaced,
         _find_notes(changes),
         _first(_find_lost(looks) for looks in groups),
         _first(_find_scrambled(looks) for looks in groups) or (replaced and _say_arrived(arrivals)),
@@ -130,15 +141,25 @@ def _find_rewritten(changes: Changes, most_files: int, most_percent: int) -> Sig
     return Sign(SignKind.REWRITTEN, f"{count} of {changes.known_before} files were rewritten")
 
 
-def _find_renamed(changes: Changes) -> Sign | None:
-    suffixes = Counter(_split(path)[1].lower() for path in find_returned(changes))
+def _are_sound(looks: Collection[Look]) -> bool:
+    """Say whether enough files were looked into, most of which are neither lost nor random: they were not encrypted."""
+    bad = sum(look.is_lost or look.is_random for look in looks)
+    return len(looks) >= LEAST_LOOKED_AT and bad < LOST_SHARE * len(looks)
+
+
+def _find_renamed(changes: Changes, *, are_sound: bool) -> Sign | None:
+    """Find one suffix on many files that stand for removed ones; enough if nobody knows it, and none is sound."""
+    returned = find_returned(changes)
+    suffixes = Counter(_split(path)[1].lower() for path in returned)
     if not suffixes:
         return None
     suffix, count = suffixes.most_common(1)[0]
-    if count < LEAST_RENAMED or count < RENAMED_SHARE * len(changes.removed):
+    folders = {_folder(path) for path in returned if _split(path)[1].lower() == suffix}
+    gone = sum(_folder(path) in folders for path in changes.removed)
+    if count < LEAST_RENAMED or count < RENAMED_SHARE * gone:
         return None
-    name = "." + suffix.decode("utf-8", "backslashreplace")
-    return Sign(SignKind.RENAMED, f"{count} files are gone and came back with names that end in {name}")
+    text = f"{count} files are gone and came back with names that end in .{suffix.decode('utf-8', 'backslashreplace')}"
+    return Sign(SignKind.RENAMED, text, is_enough=not are_sound and not is_innocent(suffix))
 
 
 def find_returned(changes: Changes) -> list[bytes]:

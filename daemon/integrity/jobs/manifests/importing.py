@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import roots
+from integrity.catalog.rows import is_current
 from integrity.errors import (
     CatalogCorrupt,
     ConfigError,
@@ -141,6 +142,7 @@ class Importer:
         self._counts = counts
         self._tell = tell
         self._checkpoints = Checkpoints(run)
+        self._reader = run.reader(ReadMode.RECORD)
         self._has_blake3 = "blake3" in run.settings.digests
         self._baselines = Baselines(run, source.name, counts)
         self._again: dict[bytes, Claim] = {}
@@ -201,7 +203,8 @@ class Importer:
             return
         text = messages.catalog_damaged()
         with self._run.writing() as connection:
-            self._run.open_finding(connection, FindingKind.CATALOG_DAMAGED, text, path=record.path, file_id=record.id)
+            if is_current(connection, record):
+                self._run.open_finding(connection, FindingKind.CATALOG_DAMAGED, text, record=record)
         self._settle(claim, Verdict.RECORD_DAMAGED, text)
 
     def _compare(self, claim: Claim, digests: Mapping[Algorithm, bytes], size_bytes: int, where: str) -> None:
@@ -271,7 +274,7 @@ class Importer:
         difference = claim.find_difference(digests, reading.witness.size_bytes)
         if difference is not None:
             self._settle(claim, Verdict.DIFFERING, difference)
-        elif reading.witness.is_racy and not claim.was_racy:
+        elif reading.witness.is_racy and not claim.was_racy and not self._reader.is_being_written(claim.path):
             claim.was_racy = True
             self._again[claim.path] = claim
         else:

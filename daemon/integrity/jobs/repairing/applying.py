@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog.repairs import Repair, drop_repair, save_repair
+from integrity.catalog.rows import is_current
 from integrity.errors import AppError, ReadError, ReadInterrupted, RepairFailed, show_path
 from integrity.files.cloning import is_open_for_writing
 from integrity.files.opening import open_noatime, stat_beneath
@@ -114,11 +115,21 @@ class Application:
             save_repair(connection, self._run.root, repair)
         try:
             made = self._maker.make(self._plan, repair.places[0], self._lenders)
+            self._require_current()
             self._place(repair.places, made)
         except AppError:
             self._forget(repair)
             raise
         return made
+
+    def _require_current(self) -> None:
+        """Refuse to put a baseline back in whose place a person took another one meanwhile."""
+        with self._run.catalog.read() as connection:
+            if not all(is_current(connection, one) for one in self._plan.records):
+                raise RepairFailed(
+                    f"{show_path(self._plan.path)}: was accepted or forgotten while the repair was prepared;"
+                    " nothing was changed"
+                )
 
     def _describe(self) -> Repair:
         plan = self._plan
@@ -216,7 +227,7 @@ class Application:
         except OSError:
             return False  # the disk does not even let it be opened
         try:
-            return is_open_for_writing(fd)
+            return is_open_for_writing(fd) is True
         finally:
             os.close(fd)
 
@@ -264,7 +275,7 @@ class Application:
                 if self._discards and not message:
                     placer.take_away((first,), "kept")
                     kept = None
-        recorded = record_repaired(run, repair, verified, how)
+        recorded = record_repaired(run, repair, verified, how, plan.records)
         run.note_over(recorded.ended)
         if recorded.moved:
             message += f"{'; ' if message else ''}{recorded.moved} {MEDDLED}"

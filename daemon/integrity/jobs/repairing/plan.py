@@ -18,6 +18,7 @@ from integrity.catalog.rows import FileRecord
 from integrity.errors import ReadError, ReadInterrupted, Vanished
 from integrity.files.opening import stat_beneath
 from integrity.files.read import ReadMode
+from integrity.jobs.mirrored import find_doubtful_blocks
 from integrity.jobs.repairing.expected import Expected, load_expected
 from integrity.jobs.repairing.looking import Look, look_at
 from integrity.jobs.repairing.names import find_names
@@ -119,6 +120,11 @@ class FilePlan:
         """Name all names of the file, relative to the root."""
         return (self.path, *(one.path for one in self.others))
 
+    @property
+    def records(self) -> tuple[FileRecord, ...]:
+        """Give the records of all names."""
+        return self.others if self.record is None else (self.record, *self.others)
+
 
 class Planner:
     """
@@ -189,6 +195,8 @@ class Planner:
     ) -> FilePlan:
         run, record = self._run, draft.record
         assert record is not None
+        doubtful = find_doubtful_blocks(run, record, look.witness)
+        look = replace(look, bad=tuple(sorted({*look.bad, *doubtful})))
         draft = replace(draft, look=look)
         if look.is_whole(expected):
             return replace(draft, standing=Standing.WHOLE)
@@ -202,7 +210,7 @@ class Planner:
             reason_moved = find_refusal(run.capability, record, look, open_findings, candidate)
             names, reason_names = find_names(run, connection, record, look.stat, expected)
             newer = candidates.get_candidates(connection, [one.id for one in names])
-        is_newer = any(one.kind is CandidateKind.CHANGE for one in newer.values())
+        is_newer = any(one.kind is CandidateKind.CHANGE and not one.is_damage for one in newer.values())
         draft = replace(draft, others=tuple(names[1:]), is_newer=is_newer)
         if is_newer and not is_named:
             return replace(draft, reason=NEWER)

@@ -10,12 +10,16 @@ from integrity.catalog.recording import Verified, mark_verified
 from integrity.catalog.repairs import drop_repair
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
+from integrity.jobs.goodcopies import renew_copy_advice
 from integrity.jobs.repairing.looking import describe_move
 from integrity.model import CONTENT_FINDINGS, BaselineReason, Finding, FindingKind
 from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from integrity.catalog.repairs import Place, Repair
+    from integrity.catalog.rows import FileRecord
     from integrity.jobs.context import RootRun
     from integrity.model import ReadHow, Witness
 
@@ -38,7 +42,9 @@ class Recorded(NamedTuple):
     moved: str
 
 
-def record_repaired(run: RootRun, repair: Repair, verified: Witness, how: ReadHow) -> Recorded:
+def record_repaired(
+    run: RootRun, repair: Repair, verified: Witness, how: ReadHow, planned: Sequence[FileRecord] = ()
+) -> Recorded:
     """
     Record all names of a file as whole, and end the findings on them.
 
@@ -50,6 +56,8 @@ def record_repaired(run: RootRun, repair: Repair, verified: Witness, how: ReadHo
         repair: which is done.
         verified: the new file as it was when its bytes were verified, but for what renaming it moved.
         how: the new file was verified.
+        planned: the records that it was made by: one that was replaced since stays as it is, for the next run to judge.
+            Without them: what is recorded now.
 
     Raises:
         OSError: a name is not there.
@@ -61,19 +69,20 @@ def record_repaired(run: RootRun, repair: Repair, verified: Witness, how: ReadHo
         now = run.now()
         for place in repair.places:
             record = files.find_file(connection, run.catalog.sealer, run.root.id, place.path)
-            if record is None:
-                continue  # forgotten meanwhile
+            if record is None or any(one.id == record.id and one.seal != record.seal for one in planned):
+                continue  # forgotten or accepted meanwhile
             witness = witness_of(stat_beneath(run.root_fd, place.path))._replace(is_racy=is_cut_short)
             is_same = compare_witness(run.capability, verified, witness).is_nothing
             if not is_same:
                 moved = describe_move(verified, witness)
-            rows = [Verified(record.id, witness if is_same else verified, how)]
+            rows = [Verified(record.id, record.seal, witness if is_same else verified, how)]
             mark_verified(connection, run.catalog.sealer, run.root, rows, now=now, boot_id=run.boot_id)
             add_history(connection, [record], because=BaselineReason.REPAIRED, now=now, note=repair.resolution)
             ended += findings.resolve_findings(
                 connection, file_id=record.id, kinds=_ENDED, copy="", resolution=repair.resolution, now=now
             )
             candidates.discard(connection, record.id)
+            renew_copy_advice(connection, run.root.path, record.path, record.id)
         drop_repair(connection, run.root.id, repair.id)
     return Recorded(ended, moved)
 

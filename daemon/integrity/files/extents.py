@@ -1,0 +1,69 @@
+"""
+Say where on its device the content of a file lies, by FIEMAP.
+
+Offsets are bytes. On btrfs the physical address is a logical one of the file system, which its chunk tree maps to
+devices (``mirrors.py``): good for an order, not for reading the device.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+# linux/fiemap.h
+_FS_IOC_FIEMAP = 0xC020660B
+_HEAD = struct.Struct("=QQLLLL")  # start, length, flags, mapped extents, extent count, reserved
+_EXTENT = struct.Struct("=QQQ16xL12x")  # logical, physical, length, flags
+_EXTENT_LAST = 0x1
+_ENCODED = 0x8 | 0x200  # FIEMAP_EXTENT_ENCODED (compressed, encrypted), _DATA_INLINE
+_NOWHERE = 0x2 | 0x4 | 0x200  # FIEMAP_EXTENT_UNKNOWN, _DELALLOC, _DATA_INLINE
+_UNWRITTEN = 0x800
+_TO_THE_END = (1 << 64) - 1
+
+
+class Extent(NamedTuple):
+    """A part of a file that lies in one piece on its device."""
+
+    offset: int  # in the file
+    position: int  # on the device
+    length: int
+    flags: int
+
+    @property
+    def is_encoded(self) -> bool:
+        """Say whether the device does not hold the bytes as they are read: compressed, or inside metadata."""
+        return bool(self.flags & _ENCODED)
+
+    @property
+    def is_nowhere(self) -> bool:
+        """Say whether the file has no bytes of its own on the device here, or not yet."""
+        return bool(self.flags & _NOWHERE)
+
+    @property
+    def is_plain(self) -> bool:
+        """Say whether what stands on the device here is what a reader of the file gets."""
+        return not self.flags & (_ENCODED | _NOWHERE | _UNWRITTEN)
+
+
+def iterate_extents(fd: int, start: int = 0, *, at_once: int = 256) -> Iterator[Extent]:
+    """
+    Yield the extents of an open file in its order, from the one that ``start`` lies in; holes have none.
+
+    Raises:
+        OSError: the file system does not tell (EOPNOTSUPP, ENOTTY), or could not find out.
+    """
+    while True:
+        buffer = bytearray(_HEAD.size + at_once * _EXTENT.size)
+        _HEAD.pack_into(buffer, 0, start, _TO_THE_END - start, 0, 0, at_once, 0)
+        fcntl.ioctl(fd, _FS_IOC_FIEMAP, buffer)
+        count = _HEAD.unpack_from(buffer)[3]
+        if not count:
+            return
+        for index in range(count):
+            extent = Extent(*_EXTENT.unpack_from(buffer, _HEAD.size + index * _EXTENT.size))
+            yield extent
+            start = extent.offset + extent.length
+            if extent.flags & _EXTENT_LAST:
+                return

@@ -1,0 +1,149 @@
+"""
+Find out whether the content that was found in a file is recorded of another one: then it was moved or copied here.
+
+A flipped bit never yields content that is recorded under another name. A disk that confuses two places does, so where
+inodes tell nothing, more has to fit. Only the rename of a folder leaves the times of a file alone, so unless its ctime
+moved, the other file is called the same. Its name is looked at, too: after a rename it has other content that is
+recorded, or is gone; after a misdirected write it has what it had, or nothing that anybody knows. A misdirected write
+covers one block, never all blocks of a larger file.
+
+What follows from it is the verdict's to decide. Looking changes nothing, neither in the catalog nor in the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.catalog import files, history
+from integrity.catalog.rows import FileContent, FileRecord
+from integrity.errors import ReadError
+from integrity.files.buffers import Buffers
+from integrity.files.opening import stat_beneath
+from integrity.files.read import ReadMode
+from integrity.files.stamps import witness_of
+from integrity.hashing.digests import is_blank, verifying
+from integrity.jobs.absence import is_gone
+from integrity.jobs.confirm import Suspicion, read_whole
+from integrity.model import Digests
+from integrity.verdict import Elsewhere, compare_witness
+
+if TYPE_CHECKING:
+    from integrity.jobs.context import RootRun
+
+_NAMES_LOOKED_AT = 16
+"""Of so many names with the same content one has lost it, if one was moved; more would be read for nothing."""
+
+
+class _Found(NamedTuple):
+    """Where the content of one suspicion is recorded, besides its own record."""
+
+    now: list[FileRecord]
+    before: list[history.FormerFile]
+
+
+def find_elsewhere(run: RootRun, suspicions: Sequence[Suspicion]) -> list[Elsewhere | None]:
+    """
+    Look for the content of mismatches among what is and was recorded of the root's files.
+
+    Returns:
+        One answer for each; None where the reading lacks digests of the whole file that may tell.
+    """
+    contents = [
+        FileContent(one.reading.witness.size_bytes, one.reading.digests, one.reading.blocks) for one in suspicions
+    ]
+    found = [
+        _leave_out_impossible(run, suspicion, others)
+        for suspicion, others in zip(
+            suspicions,
+            _look_up(run, [(one.record, content) for one, content in zip(suspicions, contents, strict=True)]),
+            strict=True,
+        )
+    ]
+    answers: list[Elsewhere | None] = []
+    undecided: dict[int, list[FileRecord]] = {}
+    for number, (suspicion, content, others) in enumerate(zip(suspicions, contents, found, strict=True)):
+        is_partial = suspicion.done.first_block > 0
+        if is_partial or is_blank(*content) or not (others.now or others.before):
+            answers.append(Elsewhere.NOWHERE)
+        elif others.now and run.capability.has_stable_inodes:
+            answers.append(Elsewhere.RECORDED)
+        elif others.now and content.blocks is not None:
+            answers.append(Elsewhere.LEFT)
+        elif others.now:
+            undecided[number] = others.now
+            answers.append(Elsewhere.LEFT if others.before else Elsewhere.RECORDED)
+        elif not content.whole_digests:  # only its size fits; very sparse files never have such digests
+            answers.append(Elsewhere.NOWHERE if content.blocks is None or content.blocks.md5 else None)
+        else:
+            answers.append(Elsewhere.LEFT)
+    for number, has_left in _have_left(run, undecided).items():
+        if has_left:
+            answers[number] = Elsewhere.LEFT
+    return answers
+
+
+def _look_up(run: RootRun, wanted: Sequence[tuple[FileRecord, FileContent]]) -> list[_Found]:
+    """Look contents up, each beside the record of the file that has it, which does not count."""
+    contents = [content for _, content in wanted]
+    if not contents:
+        return []
+    with run.catalog.read() as connection:
+        now = files.find_by_content(connection, run.catalog.sealer, run.root.id, contents)
+        former = history.find_by_former_content(connection, run.root.id, contents)
+    return [
+        _Found([one for one in current if one.id != own.id], [one for one in past if one.file_id != own.id])
+        for (own, _), current, past in zip(wanted, now, former, strict=True)
+    ]
+
+
+def _leave_out_impossible(run: RootRun, suspicion: Suspicion, found: _Found) -> _Found:
+    """Leave out the files that no rename can have brought here without leaving a trace."""
+    shift = compare_witness(run.capability, suspicion.record.witness, suspicion.reading.witness)
+    if run.capability.has_stable_inodes or not shift.is_ctime_equal:
+        return found
+    name = suspicion.record.path.rpartition(b"/")[2]
+    return _Found(
+        [one for one in found.now if one.path.rpartition(b"/")[2] == name],
+        [one for one in found.before if one.path.rpartition(b"/")[2] == name],
+    )
+
+
+def _have_left(run: RootRun, undecided: dict[int, list[FileRecord]]) -> dict[int, bool]:
+    """Say of each number whether one of its records' names is gone, or has other content that is recorded."""
+    answers = dict.fromkeys(undecided, False)
+    changed: list[tuple[int, FileRecord, FileContent]] = []
+    with Buffers() as buffers:
+        for number, records in undecided.items():
+            for record in islice(records, _NAMES_LOOKED_AT):
+                try:
+                    content = _read_name(run, record, buffers)
+                except (OSError, ReadError):
+                    continue  # what can't be looked at speaks for nothing; whoever reads that file says why
+                if content is None:
+                    answers[number] = True
+                elif not set(content.whole_digests) & set(_of_record(record).whole_digests):
+                    changed.append((number, record, content))
+    found = _look_up(run, [(record, content) for _, record, content in changed])
+    for (number, _, _), others in zip(changed, found, strict=True):
+        answers[number] |= bool(others.now or others.before)
+    return answers
+
+
+def _of_record(record: FileRecord) -> FileContent:
+    return FileContent(record.witness.size_bytes, record.digests, None)
+
+
+def _read_name(run: RootRun, record: FileRecord, buffers: Buffers) -> FileContent | None:
+    """Read what stands under the name of a record, from the disk; None if that is plainly another file, or none."""
+    if is_gone(run.root_fd, record.path, stay_on_mount=not run.settings.cross_mounts):
+        return None
+    seen = witness_of(stat_beneath(run.root_fd, record.path))
+    if compare_witness(run.capability, record.witness, seen).touches_content:
+        return None
+    with run.reader(ReadMode.DISK, use_holes=False).open(record.path) as file:
+        pair = read_whole(file, buffers, verifying(is_one_block=True, deep=True, blake3=False))
+        run.counts.bytes_read += file.bytes_read
+        file.finish()
+    return FileContent(seen.size_bytes, Digests(pair.md5, pair.xxh3_128), None)

@@ -1,0 +1,238 @@
+"""
+A person decides while a run is at work, at each moment that there is: it ends as if one had been before the other.
+
+Moments are what a run asks of its surroundings: the clock, a pause, a report. At each of them in turn somebody else
+opens the catalog, as a command in another process does, and decides. If the run is in a transaction just then, he waits
+for the next moment.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from integrity.catalog.connect import Catalog
+from integrity.catalog.findings import acknowledge, find_findings
+from integrity.catalog.maintenance import check
+from integrity.catalog.resealing import reseal
+from integrity.catalog.roots import find_records, find_roots
+from integrity.config import Config
+from integrity.errors import CatalogLocked
+from integrity.jobs.accept import accept_file, find_file_targets
+from integrity.jobs.context import Context
+from integrity.jobs.forget import forget, plan_forgetting
+from integrity.jobs.report import Note, Progress, Summary
+from integrity.jobs.runner import scan, scrub
+from integrity.jobs.scan import ScanOptions
+from integrity.jobs.scrub import ScrubOptions
+from integrity.model import Finding, Tally
+from support.bitrot import rot
+from support.cli import Box
+from support.jobs import Told, open_context
+from support.stored import tamper
+
+pytestmark = pytest.mark.root
+
+MIB = 1 << 20
+MOMENTS = 8
+"""So many of a run's moments are tried, spread over all of it."""
+
+Act = Callable[[Context, Path], None]
+Job = Callable[[Context], Summary]
+
+
+def accept(context: Context, path: Path) -> None:
+    """Take what is there now as right; a file that was forgotten can't be accepted."""
+    (target,) = find_file_targets(context.catalog, [os.fsencode(path)])
+    accept_file(context, target, "mine")
+
+
+def drop(context: Context, path: Path) -> None:
+    """Take a file out of the catalog."""
+    (leaving,) = plan_forgetting(context.catalog, [os.fsencode(path)])
+    forget(context.catalog, leaving, now=context.now())
+
+
+def seal(context: Context, path: Path) -> None:
+    """Believe the catalog as it is."""
+    reseal(context.catalog, None, context.now())
+
+
+def hush(context: Context, path: Path) -> None:
+    """Stop reminding of what is open by now."""
+    with context.catalog.transaction() as connection:
+        acknowledge(connection, [one.id for one in find_findings(connection)])
+
+
+def scan_beside(context: Context, path: Path) -> None:
+    """Have another job refused, for one works on the root already."""
+    try:
+        scan(context, [os.fsencode(path.parent)], ScanOptions())
+    except CatalogLocked:
+        return
+
+
+def run_scrub(context: Context) -> Summary:
+    return scrub(context, [], ScrubOptions())
+
+
+def run_scan(context: Context) -> Summary:
+    return scan(context, [], ScanOptions(full=True))
+
+
+class State(NamedTuple):
+    """What is known in the end: the content of each file, and what is open about it."""
+
+    contents: frozenset[tuple[bytes, bytes | None, int]]
+    open: frozenset[tuple[str, bytes | None]]
+
+
+@dataclass
+class Moments(Told):
+    """Surroundings of a run that let somebody act at one of its moments."""
+
+    act_at: int = -1
+    act: Callable[[], None] = lambda: None
+    count: int = 0
+    seconds: float = 0.0
+    is_over: bool = False
+    told: set[tuple[str, bytes | None]] = field(default_factory=set)
+
+    def pass_by(self) -> None:
+        """Let a moment of the run's own thread pass, or be used."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self.count += 1
+        if not self.is_over and 0 <= self.act_at < self.count:
+            with suppress(CatalogLocked):  # the run is writing: at the next moment, then
+                self.act()
+                self.is_over = True
+
+    def monotonic(self) -> float:
+        """Tell a time in which each commit is due."""
+        self.pass_by()
+        self.seconds += 0.6
+        return self.seconds
+
+    def wait(self, duration_s: float) -> bool:
+        """Wait for nothing."""
+        self.pass_by()
+        return False
+
+    def progress(self, progress: Progress) -> None:
+        """Take a moment of it."""
+        self.pass_by()
+
+    def finding(self, finding: Finding) -> None:
+        """Remember it."""
+        self.told.add((finding.kind.value, finding.path))
+
+    def note(self, note: Note) -> None:
+        """Take a moment of it."""
+        self.pass_by()
+
+
+class Stage:
+    """A tree with files of all sorts, and what a catalog knew of it before."""
+
+    def __init__(self, folder: Path, box: Box) -> None:
+        self.root, self.box = folder, box
+        self.before = box.home / "before.db"
+
+    def restore(self) -> Path:
+        """Make the catalog what it was."""
+        for suffix in ("-wal", "-shm"):
+            Path(f"{self.box.catalog}{suffix}").unlink(missing_ok=True)
+        shutil.copyfile(self.before, self.box.catalog)
+        return self.box.catalog
+
+    def look(self) -> State:
+        """Look at the catalog, which has to be sound."""
+        with Catalog.open(str(self.box.catalog), writes=False) as catalog:
+            report = check(catalog)
+            with catalog.read() as c:
+                (root,) = find_roots(c)
+                records = list(find_records(c, catalog.sealer, root.id))
+                found = find_findings(c)
+        assert ((), (), 0) == (report.complaints, report.incomplete_files, report.orphan_runs)
+        assert [one.expected_rows for _, one in report.tallies] == [len(records)]
+        return State(
+            frozenset((one.path, one.digests.md5, one.is_frozen) for one in records),
+            frozenset((one.kind.value, one.path) for one in found),
+        )
+
+    def decide(self, act: Act, path: Path) -> None:
+        """Act as another process does."""
+        with Catalog.open(str(self.box.catalog), writes=True, busy_timeout_s=0.0) as catalog:
+            act(Context(catalog, Config(), Told()), path)
+
+    def play(self, job: Job, act: Act, path: Path, at: int | None) -> tuple[State, Moments]:
+        """Run a job, and have somebody act: before it (None), at one of its moments, or behind it if that was none."""
+        self.restore()
+        moments = Moments(act_at=-1 if at is None else at, act=lambda: self.decide(act, path))
+        if at is None:
+            self.decide(act, path)
+            moments.is_over = True
+        with open_context(self.box.catalog) as context:
+            context.report, context.wait, context.monotonic = moments, moments.wait, moments.monotonic
+            summary = job(context)
+        counts = {one.value: getattr(summary.counts, one.value) for one in Tally}
+        assert min(counts.values()) >= 0, counts
+        if not moments.is_over:
+            self.decide(act, path)
+        return self.look(), moments
+
+
+@pytest.fixture
+def stage(data: Path, integrity: Box) -> Stage:
+    """Record files, and have some rot, one be edited, and one row of the catalog be damaged."""
+    sizes = {"film": 3 * MIB + 5, "edited": 9_000, "good": 9_000, "rotten": 9_000, "row": 9_000, "reading": 2 * MIB + 9}
+    for name, size in sizes.items():
+        (data / name).write_bytes(os.urandom(size))
+    integrity.run("scrub", data, expect=0)
+    rot(data / "rotten", 5_000)
+    rot(data / "film", 2 * MIB + 7)
+    (data / "edited").write_bytes(os.urandom(9_100))
+    os.sync()
+    assert 1 == tamper(integrity, "UPDATE file SET mtime_ns = mtime_ns + 1 WHERE name = CAST('row' AS BLOB)")
+    assert tamper(
+        integrity,
+        "UPDATE block_run SET seal = zeroblob(16) WHERE file_id ="
+        " (SELECT id FROM file WHERE name = CAST('reading' AS BLOB))",
+    )
+    made = Stage(data, integrity)
+    shutil.copyfile(integrity.catalog, made.before)
+    return made
+
+
+@pytest.mark.parametrize("job", [run_scrub, run_scan])
+@pytest.mark.parametrize(
+    ("act", "names"),
+    [
+        (accept, ["rotten", "film", "edited", "good", "row", "reading"]),
+        (drop, ["rotten", "film", "edited", "row"]),
+        (seal, ["row"]),
+        (hush, ["rotten"]),
+        (scan_beside, ["rotten"]),
+    ],
+)
+def test_decision_at_each_moment_of_a_run(stage: Stage, job: Job, act: Act, names: list[str]) -> None:
+    """What is recorded, open and told is what one order of the two would have left."""
+    for name in names:
+        path = stage.root / name
+        first, then = stage.play(job, act, path, None), stage.play(job, act, path, 10**9)
+        outcomes, told = {first[0], then[0]}, (first[1].told, then[1].told)
+        last = then[1].count
+        for at in sorted({last * number // MOMENTS for number in range(MOMENTS)}):
+            state, moments = stage.play(job, act, path, at)
+            where = act.__name__, name, at, last
+            assert state in outcomes, (where, state.open, [one.open for one in outcomes])
+            assert told[0] & told[1] <= moments.told <= told[0] | told[1], (where, moments.told, told)

@@ -1,0 +1,101 @@
+"""
+What a test run leaves out of the machine it runs on: the owner's environment, home folder, settings and services.
+
+``isolate`` is called once in each process of the run, before any test. What needs mounts is done for root only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pwd
+import shutil
+import signal
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from support.machine import is_privileged
+from support.namespaces import enter_private_mounts
+from support.programs import SEARCH_PATH, sh
+
+# Everything else is dropped: locale, proxies, XDG_*, SSH_AUTH_SOCK, and the variables of git, rclone, borg, AWS, ...
+_KEPT = ("CI", "LD_LIBRARY_PATH", "PYTHONPATH", "TERM", "TMPDIR", "VIRTUAL_ENV")
+_KEPT_PREFIXES = ("INTEGRITY_TEST_", "PYTEST_XDIST_")
+_SET = {
+    "FUSE_LIBRARY_NAME": "fuse3",  # mfusepy prefers libfuse 2 where the machine has both
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+}
+# Where a service of the machine's owner keeps its files.
+_SYSTEM_FOLDERS = ("/etc/integrity", "/run/integrity", "/var/lib/integrity")
+
+
+def isolate() -> None:
+    """Give this process, and those that it starts, an environment in which nothing of the machine's owner is left."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):  # ignored under nohup or by a shell's &
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    os.umask(0o022)
+    if is_privileged():
+        enter_private_mounts()
+        home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+        _cover(home)
+        for folder in filter(os.path.isdir, _SYSTEM_FOLDERS):
+            _mount_empty(folder)
+    else:
+        home = Path(tempfile.mkdtemp(prefix="integrity-test-home-"))
+        atexit.register(shutil.rmtree, home)
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
+    path = f"{SEARCH_PATH}:{os.environ.get('PATH', '')}"
+    os.environ.clear()
+    os.environ.update({**kept, **_SET, "HOME": str(home), "PATH": path})
+    time.tzset()
+
+
+def _cover(home: Path) -> None:
+    """
+    Mount an empty folder over ``home``, and over each folder that keeps other users from what the tests run.
+
+    Programs, checkout and temporary files that lie below are shown again where they were: who is nobody in particular
+    can then start the program that is tested, wherever its Python and its checkout are.
+    """
+    places = _find_needed()
+    covers = {home, *filter(None, map(_find_closed, places))} - {Path("/")}
+    for cover in sorted(covers):
+        if any(other in cover.parents for other in covers) or not cover.is_dir():
+            continue
+        inside = [place for place in places if cover in place.parents]
+        with tempfile.TemporaryDirectory(dir="/tmp") as parking:
+            spots = [Path(parking, str(number)) for number in range(len(inside))]
+            for spot, place in zip(spots, inside, strict=True):
+                spot.mkdir()
+                sh("mount", "--rbind", place, spot)
+            _mount_empty(cover)
+            for spot, place in zip(spots, inside, strict=True):
+                place.mkdir(parents=True)
+                sh("mount", "--move", spot, place)
+    os.chdir(os.getcwd())  # into what is mounted there now
+
+
+def _find_needed() -> list[Path]:
+    """Name the folders without which no test can run, leaving out those below another one."""
+    checkout = str(Path(__file__).parents[2])
+    modules = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    found = [sys.prefix, sys.base_prefix, checkout, tempfile.gettempdir(), os.getcwd(), *filter(None, modules)]
+    places = {Path(os.path.realpath(place)) for place in found}
+    return [place for place in places if not places & set(place.parents) and place.is_dir()]
+
+
+def _find_closed(place: Path) -> Path | None:
+    """Return the outermost folder above ``place`` that other users may not pass through."""
+    above: Iterable[Path] = reversed(place.parents)
+    return next((folder for folder in above if not folder.stat().st_mode & stat.S_IXOTH), None)
+
+
+def _mount_empty(folder: str | Path) -> None:
+    sh("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", folder)

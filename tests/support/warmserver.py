@@ -1,0 +1,88 @@
+"""
+The process behind ``support.warmstart``: it has imported the program, and forks once for each run of it.
+
+It is told by messages on the socket whose descriptor is its argument: JSON with ``args``, ``env``, ``cwd`` and
+``umask``, and three descriptors: the run's stdout and stderr, and a socket for the pid and then the exit code. It ends
+with the other end of the socket.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import select
+import socket
+import sys
+import time
+from typing import Any
+
+import integrity
+
+_MESSAGE_BYTES = 1 << 20
+# What few runs import, and what is no library. A fork costs the more, the more memory there is.
+_COLD = (
+    "integrity.__main__",
+    "integrity.migrations",
+    "integrity.catalog.upgrade",
+    "integrity.copies.",
+    "integrity.service.",
+)
+_FIRST_FD, _LAST_FD = 3, 4096
+
+
+def main() -> None:
+    """Wait for runs; return in the child of a fork, with everything set up for the program."""
+    for module in pkgutil.walk_packages(integrity.__path__, "integrity."):
+        if not module.name.startswith(_COLD):
+            importlib.import_module(module.name)
+    gc.freeze()
+    control = socket.socket(fileno=int(sys.argv[1]))
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    runs: dict[int, tuple[int, int]] = {}
+    while True:
+        for fd, _ in poll.poll():
+            if fd in runs:
+                pid, reply = runs.pop(fd)
+                poll.unregister(fd)
+                os.write(reply, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                os.close(fd)
+                os.close(reply)
+                continue
+            message, fds, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 3)
+            if not message:
+                sys.exit()
+            out, err, reply = fds
+            pid = os.fork()
+            if pid == 0:
+                control.detach()
+                become(json.loads(message), out, err)
+                return
+            os.close(out)
+            os.close(err)
+            os.write(reply, b"%d\n" % pid)
+            watched = os.pidfd_open(pid)
+            runs[watched] = pid, reply
+            poll.register(watched, select.POLLIN)
+
+
+def become(run: dict[str, Any], out: int, err: int) -> None:
+    """Make this process what one that was started with the run's arguments would be."""
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    os.closerange(_FIRST_FD, _LAST_FD)
+    os.environ.clear()
+    os.environ.update(run["env"])
+    time.tzset()
+    os.umask(run["umask"])
+    os.chdir(run["cwd"])
+    sys.argv[1:] = run["args"]
+
+
+if __name__ == "__main__":
+    main()
+    runpy.run_module("integrity", run_name="__main__", alter_sys=True)

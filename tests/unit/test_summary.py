@@ -1,0 +1,50 @@
+"""What a run's end says: its numbers add up, and "all is well" is said of nothing that is not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from integrity.cli.output import Output
+from integrity.cli.words import describe_summary
+from integrity.jobs.report import Summary
+from integrity.model import Job, Outcome, RunCounts, Tally
+
+numbers = st.one_of(st.just(0), st.integers(0, 50_000))
+all_counts = st.builds(RunCounts, **{one.name: numbers for one in fields(RunCounts)})
+
+
+def describe(job: Job, outcome: Outcome, counts: RunCounts) -> list[str]:
+    """Write the end of a run."""
+    summary = Summary(
+        job=job,
+        started_at=0,
+        finished_at=0,
+        outcome=outcome,
+        counts=counts,
+        duration_s=0.0,
+        has_integrity_problem=outcome is Outcome.FINDINGS,
+        is_incomplete=outcome is Outcome.INCOMPLETE,
+    )
+    return list(describe_summary(summary, Output()))
+
+
+@given(st.sampled_from([Job.SCAN, Job.SCRUB]), st.sampled_from(Outcome), all_counts)
+def test_all_is_well_is_said_only_if_nothing_is_open(job: Job, outcome: Outcome, counts: RunCounts) -> None:
+    """Whatever the exit code is: a scan does not answer for what was found before, nor does it call it well."""
+    headline, *_ = describe(job, outcome, counts)
+    is_wrong = counts.damaged or counts.unreadable or counts.unstable or counts.findings_open
+
+    assert ("all is well" in headline) is (outcome is Outcome.CLEAN and not is_wrong)
+
+
+@given(all_counts)
+def test_numbers_add_up(counts: RunCounts) -> None:
+    """The number of files is the sum of what is said of them, each tally named."""
+    _, line, *_ = describe(Job.SCRUB, Outcome.CLEAN, counts)
+    known, *parts = [int(number.replace(",", "")) for number in re.findall(r"[\d,]*\d", line.partition(" (")[0])]
+
+    assert known == sum(parts) == counts.known == sum(getattr(counts, tally.value) for tally in Tally)
