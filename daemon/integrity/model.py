@@ -307,6 +307,7 @@ class Finding:
     copy: str | None = None  # name of the copy that it is about
     step: str | None = None  # what to do next, where its kind alone does not tell
     command: str | None = None  # that does it
+    opened_by: RunId | None = None  # None: no run did, or nobody knows
 
 
 class Tally(StrEnum):

@@ -3,11 +3,13 @@ Let boots be told apart by what was mounted in them: a file system can crash whi
 
 What is recorded of boots stands for them as a whole.
 
-History keeps what a baseline needs to be restored: the size of its blocks, and whether it was racy. Deleted files are
-also found by size and time of modification: what comes back with these must have the old content.
+History keeps what a baseline needs to be restored: the size of its blocks, its times and inode, and whether it was
+racy. Deleted files are also found by size and time of modification: what comes back with these must have the old
+content. All former baselines are found by inode: the file may stand under another name.
 
-Runs note the highest number of a file at their end; those that
-have ended note the highest of all, so that no file recorded until now counts as new.
+Runs note the highest number of a file at their end; those that have ended note the highest of all, so that no file
+recorded until now counts as new. Findings note the run that opened them: with both, what came before is told from what
+came with it.
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ _INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Build the table of boots anew, for its unique key grows; add columns to history and runs, and an index."""
+    """Build the table of boots anew, for its unique key grows; add columns and an index."""
     op.execute("ALTER TABLE run ADD COLUMN last_file_id INTEGER")
     op.execute("UPDATE run SET last_file_id = (SELECT coalesce(max(id), 0) FROM file) WHERE finished_at IS NOT NULL")
+    op.execute("ALTER TABLE finding ADD COLUMN opened_by INTEGER")
     # Not by renaming: SQLite would follow it in the tables that refer to this one.
     op.execute("CREATE TEMPORARY TABLE former_boot AS SELECT * FROM boot")
     op.drop_table("boot")
@@ -38,6 +41,9 @@ def upgrade() -> None:
     op.execute("DROP TABLE former_boot")
     op.execute("ALTER TABLE history ADD COLUMN block_size_bytes INTEGER")
     op.execute("ALTER TABLE history ADD COLUMN is_racy INTEGER")
+    op.execute("ALTER TABLE history ADD COLUMN ctime_ns INTEGER")
+    op.execute("ALTER TABLE history ADD COLUMN inode INTEGER")
+    op.create_index("history_inode", "history", ["inode"], sqlite_where=sa.text("inode IS NOT NULL"))
     op.create_index(
         "history_deleted_time",
         "history",

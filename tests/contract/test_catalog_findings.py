@@ -61,6 +61,7 @@ def test_finding_keeps_all_that_was_said(box: CatalogBox) -> None:
         block_size_bytes=1 << 20,
         ranges=((3 << 20, 1 << 20), (1 << 40, 5)),
         confirmed_reads=2,
+        opened_by=box.run_id,
     )
 
 

@@ -393,6 +393,7 @@ def test_wave_that_waits_for_days_says_what_it_was_weighed_with(tmp_path: Path, 
         integrity.run("scan", expect=expected)
     for sql in (
         "UPDATE finding SET opened_at = opened_at - 200000",
+        "UPDATE run SET started_at = started_at - 200000, finished_at = finished_at - 200000",
         "UPDATE history SET replaced_at = replaced_at - 200000",
     ):
         tamper(integrity, sql)

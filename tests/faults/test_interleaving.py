@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,14 +26,15 @@ from integrity.errors import CatalogLocked
 from integrity.jobs.accept import accept_file, find_file_targets
 from integrity.jobs.context import Context
 from integrity.jobs.forget import forget, plan_forgetting
-from integrity.jobs.report import Note, Progress, Summary
+from integrity.jobs.report import Summary
 from integrity.jobs.runner import scan, scrub
 from integrity.jobs.scan import ScanOptions
 from integrity.jobs.scrub import ScrubOptions
-from integrity.model import Finding, Tally
+from integrity.model import Tally
 from support.bitrot import rot
 from support.cli import Box
 from support.jobs import Told, open_context
+from support.moments import Moments
 from support.stored import tamper
 
 pytestmark = pytest.mark.root
@@ -93,51 +91,6 @@ class State(NamedTuple):
 
     contents: frozenset[tuple[bytes, bytes | None, int]]
     open: frozenset[tuple[str, bytes | None]]
-
-
-@dataclass
-class Moments(Told):
-    """Surroundings of a run that let somebody act at one of its moments."""
-
-    act_at: int = -1
-    act: Callable[[], None] = lambda: None
-    count: int = 0
-    seconds: float = 0.0
-    is_over: bool = False
-    told: set[tuple[str, bytes | None]] = field(default_factory=set)
-
-    def pass_by(self) -> None:
-        """Let a moment of the run's own thread pass, or be used."""
-        if threading.current_thread() is not threading.main_thread():
-            return
-        self.count += 1
-        if not self.is_over and 0 <= self.act_at < self.count:
-            with suppress(CatalogLocked):  # the run is writing: at the next moment, then
-                self.act()
-                self.is_over = True
-
-    def monotonic(self) -> float:
-        """Tell a time in which each commit is due."""
-        self.pass_by()
-        self.seconds += 0.6
-        return self.seconds
-
-    def wait(self, duration_s: float) -> bool:
-        """Wait for nothing."""
-        self.pass_by()
-        return False
-
-    def progress(self, progress: Progress) -> None:
-        """Take a moment of it."""
-        self.pass_by()
-
-    def finding(self, finding: Finding) -> None:
-        """Remember it."""
-        self.told.add((finding.kind.value, finding.path))
-
-    def note(self, note: Note) -> None:
-        """Take a moment of it."""
-        self.pass_by()
 
 
 class Stage:

@@ -308,6 +308,7 @@ class TestStopping:
     def test_a_racy_witness_does_not_void_a_resume_point(self, tmp_path: Path) -> None:
         """The reading goes on, and what was read then keeps the whole racy: it may have been written to since."""
         make_files(tmp_path, [9 * MIB])
+        let_age(tmp_path / "f0000")
         stat = os.stat(tmp_path / "f0000")
         with reading(tmp_path) as reader:
             whole = one_done(Engine(reader, jobs=1).run([Task(b"f0000", 9 * MIB, WANT, MIB)]))

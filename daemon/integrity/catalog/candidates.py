@@ -374,31 +374,22 @@ def discard_staged(c: sa.Connection, root_id: RootId) -> None:
         drop_candidate(c, file_id)
 
 
-def hold(c: sa.Connection, root_id: RootId, opened_at: int | None = None) -> None:
+def hold(c: sa.Connection, root_id: RootId, last_file_id: int | None = None) -> None:
     """
     Have all that is staged in a root wait for a person (mass change).
 
     Args:
         c: a connection.
         root_id: the root.
-        opened_at: when the mass change was found that waits already. The removal of what came with it, in the run that
-            found it or later, stays staged: who cleans up and restores loses nothing by it.
+        last_file_id: the last number given to a file before a mass change that waits already. The removal of what came
+            with it or later stays staged: who cleans up and restores loses nothing by it.
     """
     staged = [candidate.c.state == CandidateState.STAGED.value, _in_root(root_id)]
-    last_file_id = None if opened_at is None else _get_last_file_before(c, root_id, opened_at)
     if last_file_id is not None:
         came_since = file.c.version == 1, file.c.id > last_file_id
         has_come = sa.exists().where(file.c.id == candidate.c.file_id, *came_since)
         staged.append(sa.or_(candidate.c.kind != CandidateKind.REMOVAL.value, ~has_come))
     c.execute(sa.update(candidate).where(*staged).values(state=CandidateState.HELD.value))
-
-
-def _get_last_file_before(c: sa.Connection, root_id: RootId, opened_at: int) -> int | None:
-    """Return the highest number of a file before the run that opened a finding; None: no run was earlier."""
-    is_around = run.c.started_at <= opened_at, run.c.finished_at >= opened_at
-    opened_by = c.execute(sa.select(sa.func.min(run.c.id)).where(run.c.root_id == root_id, *is_around)).scalar() or 0
-    earlier = sa.select(sa.func.max(run.c.last_file_id)).where(run.c.root_id == root_id, run.c.id < opened_by)
-    return c.execute(earlier).scalar()
 
 
 def reseal_candidates(c: sa.Connection, sealer: Sealer, root_id: RootId) -> None:

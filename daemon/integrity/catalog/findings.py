@@ -68,7 +68,7 @@ def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId |
     same = [finding.c[name] == values[name] for name in ("root_id", "kind", "path", "copy")]
     old = c.execute(sa.select(finding).where(*same, _UNRESOLVED)).one_or_none()
     if old is None:
-        values |= {"state": FindingState.OPEN.value, "opened_at": now}
+        values |= {"state": FindingState.OPEN.value, "opened_at": now, "opened_by": run_id}
         key = c.execute(sa.insert(finding).values(**values)).inserted_primary_key
         assert key is not None
         finding_id = key[0]
@@ -332,4 +332,5 @@ def _to_finding(row: sa.Row[Any]) -> Finding:
         copy=row.copy or None,
         step=row.step,
         command=row.command,
+        opened_by=None if row.opened_by is None else RunId(row.opened_by),
     )

@@ -1,4 +1,9 @@
-"""History: the baselines that were replaced or removed, with the reason (R6)."""
+"""
+History: the baselines that were replaced or removed, with the reason (R6).
+
+A name may be given away while a run works, so that its old baseline is replaced before its file is met under another
+name, which keeps the inode. Then the file is held against what history knows of it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from integrity.catalog.hot import Hot
 from integrity.catalog.rows import FileContent, FileRecord, chunked
 from integrity.catalog.tables import block_run, candidate, file, history
 from integrity.catalog.words import read_word
-from integrity.model import BaselineReason, Digests, FileId, RootId
+from integrity.model import BaselineReason, Digests, FileId, RootId, Witness
 
 KEEP_DELETED_S = 90 * 86400
 """How long deleted files are remembered, for moves and restores (R2)."""
@@ -27,9 +32,12 @@ _BY_ITSELF = (
     BaselineReason.REWRITTEN_IN_PLACE,
     BaselineReason.DELETED,
 )
+_DONE_AWAY_WITH = (BaselineReason.ACCEPTED, BaselineReason.FORGOTTEN)
 _NAMES = ("root_id", "file_id", "path", "size_bytes", "mtime_ns", "md5", "xxh3_128", "blake3", "version")
 _WHEN = ("recorded_at", "reason", "replaced_at", "replaced_because", "note", "crc64nvme", "block_size_bytes", "is_racy")
-_INSERT = Hot(sa.insert(history).values({name: sa.bindparam(name) for name in _NAMES + _WHEN}), *_NAMES, *_WHEN)
+_WHERE = ("ctime_ns", "inode")
+_ALL = _NAMES + _WHEN + _WHERE
+_INSERT = Hot(sa.insert(history).values({name: sa.bindparam(name) for name in _ALL}), *_ALL)
 _IS_DELETED = history.c.replaced_because == sa.literal_column("'deleted'")  # spelled as in the partial index
 _IS_BACK = sa.exists().where(file.c.id == history.c.file_id)
 _DELETED = (
@@ -41,6 +49,14 @@ _DELETED = (
         ~_IS_BACK,
     )
     .order_by(history.c.replaced_at.desc(), history.c.id.desc())
+)
+_WITNESSED = ("root_id", "inode", "size_bytes", "mtime_ns")
+_LAST_OF_INODE = Hot(
+    sa.select(*history.c)
+    .where(*(history.c[name] == sa.bindparam(name) for name in _WITNESSED))
+    .order_by(history.c.id.desc())
+    .limit(1),
+    *_WITNESSED,
 )
 _DELETED_OF_CONTENT = Hot(_DELETED.where(history.c.md5 == sa.bindparam("md5")), "root_id", "size_bytes", "md5")
 _IN_TIME = history.c.mtime_ns >= sa.bindparam("first_mtime_ns"), history.c.mtime_ns <= sa.bindparam("last_mtime_ns")
@@ -64,8 +80,15 @@ class HistoryRecord:
     replaced_at: int
     because: BaselineReason  # why it was replaced
     note: str | None
-    block_size_bytes: int | None  # None: it fitted one block, or is older than version 0004 of the catalog
+    block_size_bytes: int | None  # None: it fitted one block, or they are not kept
     is_racy: bool
+    ctime_ns: int | None  # None: older than version 0004 of the catalog
+    inode: int | None  # None: the same
+
+    @property
+    def witness(self) -> Witness:
+        """What stat said of the old content, as far as it was kept."""
+        return Witness(self.size_bytes, self.mtime_ns, self.ctime_ns or 0, self.inode or 0, self.is_racy)
 
 
 def add_history(
@@ -79,7 +102,7 @@ def add_history(
                 *(one.root_id, one.id, one.path, one.witness.size_bytes, one.witness.mtime_ns),
                 *(one.digests.md5, one.digests.xxh3_128, one.digests.blake3, one.version),
                 *(one.recorded_at, one.reason.value, now, because.value, note, one.digests.crc64nvme),
-                *(one.block_size_bytes, int(one.witness.is_racy)),
+                *(one.block_size_bytes, int(one.witness.is_racy), one.witness.ctime_ns, one.witness.inode),
             )
             for one in records
         ),
@@ -103,6 +126,12 @@ def find_deleted_of_time(
 ) -> list[HistoryRecord]:
     """List the deleted files of this size and a mtime between these two, as ``find_deleted`` does."""
     return _to_records(_DELETED_OF_TIME.run(c, root_id, size_bytes, *mtimes_ns))
+
+
+def find_former_of_inode(c: sa.Connection, root_id: RootId, seen: Witness) -> HistoryRecord | None:
+    """Find the last former baseline of the inode, size and mtime of a witness; none that a person did away with."""
+    found = _to_records(_LAST_OF_INODE.run(c, root_id, seen.inode, seen.size_bytes, seen.mtime_ns))
+    return found[0] if found and found[0].because not in _DONE_AWAY_WITH else None
 
 
 class FormerFile(NamedTuple):
@@ -137,18 +166,24 @@ def find_by_former_content(c: sa.Connection, root_id: RootId, contents: Sequence
     return found
 
 
-def has_deleted(c: sa.Connection, root_id: RootId) -> bool:
-    """Say whether any deleted file of a root is remembered."""
-    return (
-        c.execute(sa.select(sa.literal(1)).where(history.c.root_id == root_id, _IS_DELETED).limit(1)).first()
-        is not None
-    )
+def has_history(c: sa.Connection, root_id: RootId) -> bool:
+    """Say whether any former baseline of a root is remembered."""
+    return c.execute(sa.select(sa.literal(1)).where(history.c.root_id == root_id).limit(1)).first() is not None
 
 
 def adopt_history(c: sa.Connection, from_id: FileId, to_id: FileId) -> None:
     """Let the history of a deleted file go on as that of another, which has its content (R2), or should have."""
-    c.execute(sa.update(history).where(history.c.file_id == from_id).values(file_id=to_id))
+    values = {"file_id": to_id, "block_size_bytes": None}  # the versions of another file: its blocks are not theirs
+    c.execute(sa.update(history).where(history.c.file_id == from_id).values(values))
     c.execute(sa.delete(block_run).where(block_run.c.file_id == from_id))
+
+
+def drop_former_runs(c: sa.Connection, record: FileRecord) -> None:
+    """Forget the blocks of the baselines that a file had before this one, but for those without other digests."""
+    has_others = sa.or_(history.c.md5.is_not(None), history.c.xxh3_128.is_not(None))
+    versions = sa.select(history.c.version).where(history.c.file_id == record.id, has_others)
+    earlier = block_run.c.version < record.version, block_run.c.version.in_(versions)
+    c.execute(sa.delete(block_run).where(block_run.c.file_id == record.id, *earlier))
 
 
 def count_replaced(c: sa.Connection, root_id: RootId, since: int, until: int) -> tuple[int, int]:
@@ -213,4 +248,6 @@ def _to_record(row: Any) -> HistoryRecord:
         note=row.note,
         block_size_bytes=row.block_size_bytes,
         is_racy=bool(row.is_racy),
+        ctime_ns=row.ctime_ns,
+        inode=row.inode,
     )

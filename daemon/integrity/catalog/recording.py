@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from integrity.catalog.blocks import CANDIDATE_VERSION, drop_runs, load_blocks, save_runs
 from integrity.catalog.checkpoints import Purpose, drop_checkpoint
 from integrity.catalog.folders import ensure_folders
-from integrity.catalog.history import HistoryRecord, add_history
+from integrity.catalog.history import HistoryRecord, add_history, drop_former_runs
 from integrity.catalog.hot import Hot, HotInsert
 from integrity.catalog.roots import RootRecord, adjust_tally
 from integrity.catalog.rows import FileRecord, load_record, load_records, split_path
@@ -185,18 +185,23 @@ def inherit_baseline(
 def load_content(
     c: sa.Connection, sealer: Sealer, source: FileRecord | HistoryRecord, witness: Witness
 ) -> Reading | None:
-    """Load a baseline, present or former, as if it had been read now; None if its blocks are lost or damaged."""
+    """
+    Load a baseline, present or former, as if it had been read now; None if its blocks are lost or damaged.
+
+    A former one can do without them if it has other digests: then they tell whether content differs, but not where.
+    """
+    blocks, size, block_size = None, source.witness.size_bytes, source.block_size_bytes
+    file_id, how, needs_blocks = None, None, not has_whole_digests(source)
     if isinstance(source, FileRecord):
-        file_id, size, how = source.id, source.witness.size_bytes, source.read_how
+        file_id, how, needs_blocks = source.id, source.read_how, True
     elif source.file_id is not None:
-        file_id, size, how = source.file_id, source.size_bytes, None
-    else:
-        return None
-    blocks, block_size = None, source.block_size_bytes
+        file_id = source.file_id
     if block_size is not None:
-        blocks = load_blocks(c, sealer, file_id, source.version, block_size)
+        blocks = None if file_id is None else load_blocks(c, sealer, file_id, source.version, block_size)
         if blocks is None or len(blocks) != -(-size // block_size):
-            return None
+            if needs_blocks:
+                return None
+            blocks = None
     return Reading(witness._replace(size_bytes=size), source.digests, blocks, how or ReadHow.CACHE_POSSIBLE, 0)
 
 
@@ -275,7 +280,9 @@ def put_baseline(
 ) -> None:
     """Write the next version of a row; its blocks are the caller's to store."""
     add_history(c, [old], because=because, now=now, note=note)
-    if has_whole_digests(old):
+    if old.block_size_bytes is not None:
+        drop_former_runs(c, old)
+    if has_whole_digests(old) and witness.inode == old.witness.inode:  # else that file may stand under another name
         drop_runs(c, old.id, old.version)
     if old.block_size_bytes is not None:  # what of it was compared was compared with the old blocks
         drop_checkpoint(c, root.id, old.path, Purpose.VERIFY)
@@ -301,7 +308,7 @@ def put_baseline(
     adjust_tally(c, root.id, 0, (old.seal, seal))
 
 
-def has_whole_digests(record: FileRecord) -> bool:
+def has_whole_digests(record: FileRecord | HistoryRecord) -> bool:
     """Say whether a baseline can be recognised without its blocks."""
     return record.digests.md5 is not None or record.digests.xxh3_128 is not None
 

@@ -195,10 +195,10 @@ def count_files(c: sa.Connection, root_id: RootId) -> int:
     return int(_COUNT.run(c, root_id).fetchone()[0])
 
 
-def count_recorded_before(c: sa.Connection, root_id: RootId, at: int) -> int:
-    """Count the files of a root whose baseline was taken before a time; all of its rows are looked at."""
+def count_files_until(c: sa.Connection, root_id: RootId, last_file_id: int) -> int:
+    """Count the files of a root with numbers up to this one; all of its rows are looked at."""
     query = sa.select(sa.func.count()).select_from(folder.join(file, file.c.folder_id == folder.c.id))
-    return int(c.execute(query.where(folder.c.root_id == root_id, file.c.recorded_at < at)).scalar_one())
+    return int(c.execute(query.where(folder.c.root_id == root_id, file.c.id <= last_file_id)).scalar_one())
 
 
 def adjust_tally(c: sa.Connection, root_id: RootId, count: int, seals: Iterable[bytes]) -> None:

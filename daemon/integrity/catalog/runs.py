@@ -65,11 +65,15 @@ def find_runs(c: sa.Connection, root_id: RootId | None, limit: int) -> list[RunR
     return [_to_record(row) for row in c.execute(query)]
 
 
-def find_start(c: sa.Connection, root_id: RootId, at: int) -> int:
-    """Say when the run began that was under way on a root at a time, or the last one before; ``at`` if none did."""
-    query = sa.select(sa.func.max(run.c.started_at)).where(run.c.root_id == root_id, run.c.started_at <= at)
-    found = c.execute(query).scalar()
-    return at if found is None else int(found)
+def get_start(c: sa.Connection, run_id: RunId) -> int:
+    """Say when a run began."""
+    return int(c.execute(sa.select(run.c.started_at).where(run.c.id == run_id)).scalar_one())
+
+
+def get_last_file_before(c: sa.Connection, root_id: RootId, run_id: RunId) -> int:
+    """Return the highest number of a file when the runs on a root ended that began before this one; 0: none did."""
+    query = sa.select(sa.func.max(run.c.last_file_id)).where(run.c.root_id == root_id, run.c.id < run_id)
+    return c.execute(query).scalar() or 0
 
 
 def close_dead_runs(c: sa.Connection, root_id: RootId, now: int) -> list[RunId]:

@@ -275,10 +275,13 @@ history = sa.Table(
     _text("replaced_because", "BaselineReason: why it was replaced or removed"),
     _text("note", "what a person said", null=True),
     _crc64nvme(),
-    _int("block_size_bytes", "size of its blocks; null: it fitted one block, or is older than this column", null=True),
+    _int("block_size_bytes", "size of its blocks; null: it fitted one block, or they are not kept", null=True),
     _int("is_racy", "is_racy of the old baseline; null: older than this column", null=True),
+    _int("ctime_ns", "ctime of the old content; null: older than this column", null=True),
+    _int("inode", "inode that had it; null: older than this column", null=True),
     sqlite_strict=True,
 )
+sa.Index("history_inode", history.c.inode, sqlite_where=history.c.inode.is_not(None))
 sa.Index("history_path", history.c.root_id, history.c.path)
 sa.Index("history_file", history.c.file_id)
 sa.Index("history_replaced", history.c.root_id, history.c.replaced_at)
@@ -327,6 +330,7 @@ finding = sa.Table(
     ),
     _text("step", "what to do next, for people; null: as for all of its kind", null=True),
     _text("command", "what does that; null: as for all of its kind, or nothing", null=True),
+    _int("opened_by", "run that opened it; null: none did, or it is older than this column", null=True),
     sqlite_strict=True,
     sqlite_autoincrement=True,
 )

@@ -103,7 +103,7 @@ class Arrivals:
         self._new_links: list[Move] = []
         self._damage: dict[int, list[CandidateRecord]] = {}
         with run.catalog.read() as connection:
-            self._has_deleted = history.has_deleted(connection, run.root.id)
+            self._has_history = history.has_history(connection, run.root.id)
             is_alone = not any(one.id != run.root.id for one in self._find_neighbours(connection))
             for candidate in candidates.find_in_question(connection):
                 assert candidate.witness is not None
@@ -242,7 +242,7 @@ class Arrivals:
         rows = self._ready
         if self._damage:
             rows = [row for row in rows if not self._recognise_damage(connection, *row)]
-        if self._has_deleted:
+        if self._has_history:
             rows = self._take_restored(connection, rows)
         if rows:
             run = self._run
@@ -260,10 +260,10 @@ class Arrivals:
 
     def _take_restored(self, connection: Connection, rows: list[NewFile]) -> list[NewFile]:
         """
-        Take files whose names history knows with other content; give back the others.
+        Take files that history knows with other content; give back the others.
 
         Damage yields bytes that nobody has seen before: what is recorded elsewhere in the root is another file's. And
-        if what the name had is recorded elsewhere, that file was moved, and its name is used again.
+        if what a name had is recorded elsewhere, that file was moved, and its name is used again.
         """
         run, sealer = self._run, self._run.catalog.sealer
         formers = {row.path: self._find_former(connection, *row) for row in rows}
@@ -275,8 +275,8 @@ class Arrivals:
         found = files.find_by_content(connection, sealer, run.root.id, present + past)
         seen_elsewhere = {
             row.path
-            for (row, _), others, moved in zip(back, found[: len(back)], found[len(back) :], strict=True)
-            if others or moved
+            for (row, former), others, moved in zip(back, found[: len(back)], found[len(back) :], strict=True)
+            if others or (moved and former.inode != row.reading.witness.inode)
         }
         left: list[NewFile] = []
         for row in rows:
@@ -315,13 +315,18 @@ class Arrivals:
 
     def _find_former(self, connection: Connection, path: bytes, reading: Reading) -> HistoryRecord | None:
         """
-        Find the deleted file that a new one should be: of its name, size and mtime, but with other content.
+        Find the former file that a new one should be, but with other content.
 
-        None if that is the content of any such file, or an older version of it.
+        That is one whose inode it has, or a deleted one of its name, size and mtime. None if its content is that of any
+        such file, or an older version of it.
         """
         run, witness, md5 = self._run, reading.witness, reading.digests.md5
         if md5 is None or not witness.size_bytes:
             return None
+        if run.capability.has_stable_inodes:
+            one = history.find_former_of_inode(connection, run.root.id, witness)
+            if one is not None and is_same_inode(run.root_fd, path, one):
+                return None if one.digests.md5 in (md5, None) else one
         found = history.find_deleted_of_time(connection, run.root.id, witness.size_bytes, as_restored(witness.mtime_ns))
         name = _name_key(path, witness)
         here = [one for one in found if one.path == path]
@@ -347,7 +352,7 @@ class Arrivals:
 
     def _adopt_histories(self, connection: Connection, rows: list[NewFile], ids: list[FileId]) -> None:
         """Let new files that an earlier run saw deleted elsewhere go on with that history: moved or restored since."""
-        if not self._has_deleted:
+        if not self._has_history:
             return
         for (path, reading), file_id in zip(rows, ids, strict=True):
             size, md5 = reading.witness.size_bytes, reading.digests.md5
@@ -468,7 +473,7 @@ def as_restored(mtime_ns: int) -> tuple[int, int]:
     return mtime_ns, mtime_ns + unit - 1
 
 
-def is_same_inode(root_fd: int, path: bytes, record: FileRecord, *, stands: bool = False) -> bool:
+def is_same_inode(root_fd: int, path: bytes, record: FileRecord | HistoryRecord, *, stands: bool = False) -> bool:
     """
     Say whether the inode under a name is a recorded one of the same number, size and mtime, not another that got them.
 
@@ -479,7 +484,7 @@ def is_same_inode(root_fd: int, path: bytes, record: FileRecord, *, stands: bool
     Args:
         root_fd: the root.
         path: the name.
-        record: the recorded file.
+        record: of the file, present or former.
         stands: the inode is still found under the record's own name, where it is held against the record in any case.
     """
     try:
@@ -488,5 +493,6 @@ def is_same_inode(root_fd: int, path: bytes, record: FileRecord, *, stands: bool
         return False  # it can't be looked at any more: the one who reads it says why
     witness = record.witness
     if birth_ns is None:
-        return stands or record.is_frozen or witness.mtime_ns % _SECOND_NS != 0
+        is_frozen = isinstance(record, FileRecord) and record.is_frozen
+        return stands or is_frozen or witness.mtime_ns % _SECOND_NS != 0
     return birth_ns < witness.ctime_ns or (birth_ns == witness.ctime_ns and not witness.is_racy)

@@ -346,7 +346,7 @@ class Assessor:
             )
             known = candidates.get_candidate(connection, record.id)
         assert known is not None
-        latest = as_record(record, known)
+        latest = replace(as_record(record, known), boot_id=another.boot_id)
         self._suspicions.append(Suspicion(latest, done, moved, difference.bad_blocks, run.context.monotonic()))
         return True
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog import blocks as block_store
 from integrity.catalog.blocks import BLOCKS_PER_RUN
 from integrity.catalog.candidates import CandidateRecord
+from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.seal import Sealer
 from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests, Reading
@@ -102,6 +103,33 @@ def as_record(record: FileRecord, candidate: CandidateRecord) -> FileRecord:
         version=candidate.version,
         boot_id=candidate.boot_id,
         is_sealed=candidate.is_sealed,
+    )
+
+
+def as_former(record: FileRecord, former: HistoryRecord, content: Reading) -> FileRecord:
+    """
+    Write a former baseline as if it were a record, to hold later readings against it.
+
+    Args:
+        record: of the name under which its file may stand now.
+        former: the baseline.
+        content: of it.
+    """
+    return replace(
+        record,
+        id=record.id if former.file_id is None else former.file_id,
+        path=former.path,
+        witness=content.witness,
+        digests=content.digests,
+        block_size_bytes=None if content.blocks is None else content.blocks.block_size_bytes,
+        version=former.version,
+        recorded_at=former.recorded_at,
+        reason=former.reason,
+        verified_at=None,
+        read_how=None,
+        boot_id=None,
+        is_suspect=False,
+        is_frozen=False,
     )
 
 

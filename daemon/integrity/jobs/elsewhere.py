@@ -65,7 +65,9 @@ def find_elsewhere(run: RootRun, suspicions: Sequence[Suspicion]) -> list[Elsewh
     undecided: dict[int, list[FileRecord]] = {}
     for number, (suspicion, content, others) in enumerate(zip(suspicions, contents, found, strict=True)):
         is_partial = suspicion.done.first_block > 0
-        if is_partial or is_blank(*content) or not (others.now or others.before):
+        if content.blocks is None and not content.whole_digests:  # it shrank below the blocks that were asked for
+            answers.append(None)
+        elif is_partial or is_blank(*content) or not (others.now or others.before):
             answers.append(Elsewhere.NOWHERE)
         elif others.now and run.capability.has_stable_inodes:
             answers.append(Elsewhere.RECORDED)
@@ -75,7 +77,7 @@ def find_elsewhere(run: RootRun, suspicions: Sequence[Suspicion]) -> list[Elsewh
             undecided[number] = others.now
             answers.append(Elsewhere.LEFT if others.before else Elsewhere.RECORDED)
         elif not content.whole_digests:  # only its size fits; very sparse files never have such digests
-            answers.append(Elsewhere.NOWHERE if content.blocks is None or content.blocks.md5 else None)
+            answers.append(Elsewhere.NOWHERE if content.blocks and content.blocks.md5 else None)
         else:
             answers.append(Elsewhere.LEFT)
     for number, has_left in _have_left(run, undecided).items():

@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from integrity.catalog import files
+from integrity.catalog import files, history, recording
 from integrity.catalog.boots import Interruption, find_interruption
 from integrity.catalog.files import FileRecord
 from integrity.hashing.engine import Done
-from integrity.jobs.contents import keeps_prefix
+from integrity.jobs.contents import as_former, keeps_prefix
 from integrity.jobs.replaced import Replaced
 from integrity.model import Policy, ReadHow, Witness
 from integrity.verdict import Circumstances, Content, Elsewhere, Judgement, compare_witness, judge
@@ -83,9 +83,19 @@ class Evidence:
         return self.find_another(connection, record, seen) is not None
 
     def find_another(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
-        """Find the other record whose file stands under a record's name by now, by inode, size and mtime."""
-        run = self._run
+        """
+        Find the record whose file stands under another record's name by now, by inode, size and mtime.
+
+        That may be a former one: a name that was given away while a run worked got another baseline before its own
+        file was met under its new name.
+        """
+        run, sealer = self._run, self._run.catalog.sealer
         if not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
             return None
-        here = files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode)
-        return next((one for one in here if one.id != record.id and one.witness[:2] == seen[:2]), None)
+        here = files.find_by_inode(connection, sealer, run.root.id, seen.inode)
+        present = next((one for one in here if one.id != record.id and one.witness[:2] == seen[:2]), None)
+        if present is not None:
+            return present
+        former = history.find_former_of_inode(connection, run.root.id, seen)
+        content = None if former is None else recording.load_content(connection, sealer, former, former.witness)
+        return None if former is None or content is None else as_former(record, former, content)

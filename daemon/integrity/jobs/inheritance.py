@@ -141,17 +141,21 @@ def record_restored(
     run: RootRun, connection: Connection, path: bytes, reading: Reading, former: HistoryRecord
 ) -> FileId | None:
     """
-    Record a name that came back, to be held against what was recorded under it; its history goes on.
+    Record a name that came back, to be held against what was recorded of it; its history goes on.
 
-    The witness has the times of the reading, but a ctime that no file has: the inode is another one. So if the content
-    differs, it is judged as what was put there under the old time of modification.
+    A file that has its inode still was only out of sight, and keeps its witness. Of another one the witness has the
+    times of the reading, but a ctime that no file has: what differs was put there under the old time of modification.
     """
-    witness = reading.witness._replace(ctime_ns=_NEVER_NS, is_racy=former.is_racy)
+    is_same_inode = former.inode == reading.witness.inode
+    witness, because = former.witness, BaselineReason.INHERITED
+    if not is_same_inode:
+        witness = reading.witness._replace(ctime_ns=_NEVER_NS, is_racy=former.is_racy)
+        because = BaselineReason.RESTORED
     file_id = files.inherit_baseline(
         *(connection, run.catalog.sealer, run.root, path, witness, former),
         recorded_at=former.recorded_at,
         boot_id=run.boot_id,
-        because=BaselineReason.RESTORED,
+        because=because,
     )
     if file_id is not None and former.file_id is not None:
         history.adopt_history(connection, former.file_id, file_id)

@@ -56,7 +56,7 @@ def settle(run: RootRun, looked_at: int) -> None:
     is_held = held is not None or is_wave or why is not None
     if changed + removed and is_held:
         with run.writing() as connection:
-            candidates.hold(connection, run.root.id, None if held is None else held.opened_at)
+            candidates.hold(connection, run.root.id, _get_last_before(connection, run, held))
     promote_all(run, CandidateState.STAGED)
     if is_held:
         _tell_held(run, why)
@@ -121,6 +121,13 @@ def _find_wave(connection: Connection, run: RootRun) -> Finding | None:
     return next((finding for finding in found if finding.kind is FindingKind.MASS_CHANGE), None)
 
 
+def _get_last_before(connection: Connection, run: RootRun, wave: Finding | None) -> int | None:
+    """Return the last number given to a file before a mass change that waits; None: none does, or nobody knows."""
+    if wave is None or wave.opened_by is None:
+        return None
+    return runs.get_last_file_before(connection, run.root.id, wave.opened_by)
+
+
 def _tell_held(run: RootRun, why: str | None) -> None:
     """
     Tell the mass change as it stands now, if any of it lies in the run's part of the root; or that it is over.
@@ -137,10 +144,12 @@ def _tell_held(run: RootRun, why: str | None) -> None:
             # What was weighed with the first of it stays a part of it, however many days it waits for a person; what
             # was recorded since is none of it: files that got another name and content would be counted twice.
             wave = _find_wave(connection, run)
+            last_file_id = _get_last_before(connection, run, wave)
             began_at, recorded = run.started_at, run.root.file_count
-            if wave is not None:
-                began_at = runs.find_start(connection, run.root.id, wave.opened_at)
-                recorded = roots.count_recorded_before(connection, run.root.id, began_at)
+            if wave is not None and wave.opened_by is not None:
+                began_at = runs.get_start(connection, wave.opened_by)
+            if last_file_id is not None:
+                recorded = roots.count_files_until(connection, run.root.id, last_file_id)
             earlier = sum(_count_earlier(connection, run, began_at))
             text = messages.mass_change(changed, removed, max(recorded, changed + removed), earlier, why)
             run.open_finding(connection, FindingKind.MASS_CHANGE, text)

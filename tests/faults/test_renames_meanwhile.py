@@ -1,0 +1,168 @@
+"""
+Files are renamed while a run is at work, at each of its moments: content is held against its own record all the same.
+
+What a run meets then is neither the tree of before nor that of after: a name may be met twice, under its old and its
+new one, or not at all. Whatever it makes of that, the next scrub must name what is damaged, and accuse nobody else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from integrity.catalog.connect import Catalog
+from integrity.catalog.findings import find_findings
+from integrity.config import Config
+from integrity.jobs.context import Context
+from integrity.jobs.report import Summary
+from integrity.jobs.runner import scan, scrub
+from integrity.jobs.scan import ScanOptions
+from integrity.jobs.scrub import ScrubOptions
+from support.bitrot import rot
+from support.moments import Moments
+from support.reading import let_age
+
+pytestmark = pytest.mark.root
+
+MOMENTS = 4
+"""So many of a run's moments are tried, spread over all of it."""
+
+BLOCK_BYTES = 1 << 20
+
+Job = Callable[[Context], Summary]
+Script = Callable[[Path], set[str]]
+"""Renames files, and damages some; gives the names under which the damage stands then."""
+
+
+def exchange(one: Path, other: Path) -> None:
+    between = one.with_name("between")
+    os.rename(one, between)
+    os.rename(other, one)
+    os.rename(between, other)
+
+
+def swap_files(root: Path) -> set[str]:
+    rot(root / "a" / "1", 30)
+    exchange(root / "a" / "1", root / "b" / "2")
+    return {"b/2"}
+
+
+def swap_folders(root: Path) -> set[str]:
+    rot(root / "a" / "1", 30)
+    rot(root / "b" / "3", BLOCK_BYTES + 30)
+    exchange(root / "a", root / "b")
+    return {"b/1", "a/3"}
+
+
+def rotate(root: Path) -> set[str]:
+    rot(root / "a" / "1", 30)
+    rot(root / "a" / "2", 30)
+    os.rename(root / "a" / "3", root / "a" / "4")
+    os.rename(root / "a" / "2", root / "a" / "3")
+    os.rename(root / "a" / "1", root / "a" / "2")
+    (root / "a" / "1").write_bytes(os.urandom(9_000))
+    return {"a/2", "a/3"}
+
+
+def rename(root: Path) -> set[str]:
+    rot(root / "b" / "1", 30)
+    os.rename(root / "b" / "1", root / "a" / "another")
+    return {"a/another"}
+
+
+def rename_over(root: Path) -> set[str]:
+    rot(root / "b" / "1", 30)
+    os.rename(root / "b" / "1", root / "a" / "2")
+    return {"a/2"}
+
+
+def swap_good_folders(root: Path) -> set[str]:
+    exchange(root / "a", root / "b")
+    return set()
+
+
+def rotate_good(root: Path) -> set[str]:
+    os.rename(root / "b" / "2", root / "b" / "3")
+    os.rename(root / "b" / "1", root / "b" / "2")
+    return set()
+
+
+def run_scan(context: Context) -> Summary:
+    return scan(context, [], ScanOptions(full=True))
+
+
+def run_scrub(context: Context) -> Summary:
+    return scrub(context, [], ScrubOptions())
+
+
+def run_blindly(context: Context) -> Summary:
+    return scrub(context, [], ScrubOptions(scan_first=False, scan_missing=False))
+
+
+class Stage:
+    """Trees, each recorded and verified, that are looked at while they change."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._numbers = count()
+
+    def play(self, job: Job, script: Script, at: int, *, of_one_time: bool) -> tuple[set[str], set[str], int]:
+        """Run a job, and have files renamed at one of its moments; give what is damaged, what is said, and moments."""
+        root = self._folder / str(next(self._numbers))
+        self._plant(root, of_one_time=of_one_time)
+        name = f"{root}.db"
+        with Catalog.create(name) as catalog:
+            scrub(self._surround(catalog, Moments()), [os.fsencode(root)], ScrubOptions())
+            damaged: set[str] = set()
+            moments = Moments(act_at=at, act=lambda: damaged.update(script(root)))
+            job(self._surround(catalog, moments))
+            if not moments.is_over:
+                moments.act()
+            let_age(root / "a" / "1")
+            scan(self._surround(catalog, Moments()), [], ScanOptions())
+            scrub(self._surround(catalog, Moments()), [], ScrubOptions())
+            with catalog.read() as connection:
+                said = {os.fsdecode(one.path or b"") for one in find_findings(connection)}
+        return damaged, said, moments.count
+
+    def _plant(self, root: Path, *, of_one_time: bool) -> None:
+        for folder in ("a", "b"):
+            (root / folder).mkdir(parents=True)
+            for number, size in enumerate((9_000, 9_000, 2 * BLOCK_BYTES + 9), 1):
+                path = root / folder / str(number)
+                path.write_bytes(os.urandom(size))
+                if of_one_time:
+                    os.utime(path, (1_600_000_000, 1_600_000_000))
+        let_age(path)
+
+    def _surround(self, catalog: Catalog, moments: Moments) -> Context:
+        context = Context(catalog, Config(), moments)
+        context.wait, context.monotonic = moments.wait, moments.monotonic
+        return context
+
+
+@pytest.fixture
+def stage(data: Path) -> Iterator[Stage]:
+    """Give a file system on which bits can be flipped."""
+    return Stage(data)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("of_one_time", [False, True])
+@pytest.mark.parametrize("job", [run_scan, run_scrub, run_blindly])
+@pytest.mark.parametrize(
+    "script", [swap_files, swap_folders, rotate, rename, rename_over, swap_good_folders, rotate_good]
+)
+def test_renames_at_each_moment_of_a_run(stage: Stage, job: Job, script: Script, of_one_time: bool) -> None:
+    """All that is damaged is named, and nothing else."""
+    _, _, last = stage.play(job, script, 10**9, of_one_time=of_one_time)
+    wrong = []
+    for at in sorted({last * number // MOMENTS for number in range(MOMENTS)}):
+        damaged, said, _ = stage.play(job, script, at, of_one_time=of_one_time)
+        if damaged != said:
+            wrong.append((at, last, "missed", damaged - said, "false", said - damaged))
+    assert not wrong
