@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from integrity.jobs.runner import scan
+from integrity.jobs.scan import ScanOptions
 from support.bitrot import rot
 from support.cli import Box, JsonObject
+from support.jobs import open_context
 from support.loopfs import LoopFS
 from support.planted import age
 from support.programs import sh
@@ -398,6 +401,39 @@ def test_copy_of_known_rot_is_damaged_too(data: Path, integrity: Box) -> None:
     integrity.run("scan", data)
     assert [("rot", str(target))] == met(integrity.run("--json", "findings", expect=1))
     assert {"damaged": 1} == tallies(integrity.run("--json", "scrub", data, expect=1))
+
+
+@pytest.mark.parametrize("job", ["scan", "scrub"])
+def test_copy_of_known_rot_over_another_file(data: Path, integrity: Box, job: str) -> None:
+    """That is no newer version of the other file: it never was good, as no copy of it is."""
+    file = find_damage(integrity, data)
+    other = put_old(data / "b" / "other", os.urandom(LARGE))
+    integrity.run("scrub", data, expect=1)
+    shutil.copy(file, other)
+
+    done = integrity.run("--json", job, data, expect=1)
+
+    assert {("rot", str(file)), ("rot", str(other))} >= set(met(done))
+    assert {"damaged": 2} == tallies(done)
+    file.unlink()
+    integrity.run("scan", data)
+    assert [("rot", str(other))] == met(integrity.run("--json", "findings", expect=1))
+    assert {"damaged": 1} == tallies(integrity.run("--json", "scrub", data, expect=1))
+
+
+def test_rot_right_after_the_scan_that_recorded_a_change(data: Path, integrity: Box) -> None:
+    """A scan reads a file that was just written once more, so that what it recorded is grounds for rot."""
+    file = put_old(data / "f", os.urandom(SMALL))
+    integrity.run("scrub", data, expect=0)
+    with open_context(integrity.catalog) as context:
+        for _ in range(3):
+            put(file, os.urandom(SMALL))
+            scan(context, [os.fsencode(data)], ScanOptions())
+    rot(file, 30)
+
+    done = integrity.run("--json", "scrub", data, expect=1)
+
+    assert [("rot", str(file))] == met(done)
 
 
 def test_copy_that_was_recorded_before_the_rot_was_found(data: Path, integrity: Box) -> None:

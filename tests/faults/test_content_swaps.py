@@ -301,8 +301,11 @@ def test_blocks_of_two_files_that_were_exchanged_are_rot(place: Path, context: C
     assert {("rot", certainty, path) for path in paths} == set(meet(context, "scrub", place))
 
 
-def test_rot_of_swapped_files_that_a_scrub_meets_before_a_scan(ext4: LoopFS, context: Context) -> None:
-    """A scrub without scan takes no file for a newer version of another; the next scan follows the names."""
+@pytest.mark.parametrize("scan_missing", [True, False])
+def test_rot_of_swapped_files_that_a_scrub_meets_before_a_scan(
+    ext4: LoopFS, context: Context, scan_missing: bool
+) -> None:
+    """A scrub without scan takes no file for a newer version of another; a scan, its own or the next, follows names."""
     paths = [ext4.folder / "data" / name for name in ("one", "other")]
     paths[0].parent.mkdir()
     for number, path in enumerate(paths):
@@ -313,6 +316,7 @@ def test_rot_of_swapped_files_that_a_scrub_meets_before_a_scan(ext4: LoopFS, con
     flip_bit(paths[0], 100)
     exchange(*paths)
 
-    assert not scrub(context, root, ScrubOptions(scan_first=False)).has_integrity_problem
+    options = ScrubOptions(scan_first=False, scan_missing=scan_missing)
+    assert scan_missing == scrub(context, root, options).has_integrity_problem
     assert [] == meet(context, "scan", paths[0].parent)
     assert [("silent_rewrite", "ctime_moved", paths[1])] == meet(context, "scrub", paths[0].parent)

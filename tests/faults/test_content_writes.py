@@ -54,12 +54,12 @@ def run_after_reboot(box: Box, boot: Path, *args: str | Path) -> Completed:
     return complete(done.returncode, done.stdout, done.stderr, is_json="--json" in args)
 
 
-def rewrite_quietly(path: Path, data: bytes, offset: int = 0) -> None:
-    """Write into a file and put its mtime back, as ``touch -r`` does."""
+def rewrite_quietly(path: Path, offset: int = 0, size: int = 1) -> None:
+    """Write other bytes into a file, or behind its end, and put its mtime back, as ``touch -r`` does."""
     before = os.stat(path)
     with open(path, "r+b") as file:
-        file.seek(offset)
-        file.write(data)
+        old = os.pread(file.fileno(), size, offset).ljust(size, b"?")
+        os.pwrite(file.fileno(), bytes(byte ^ 1 for byte in old), offset)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
@@ -69,8 +69,8 @@ def test_quiet_rewrite_is_not_rot(root: Path, integrity: Box) -> None:
         put(root / name, os.urandom(size))
         os.utime(root / name, ns=(PAST_NS, PAST_NS))
     integrity.run("scrub", root, expect=0)
-    rewrite_quietly(root / "small", b"!")
-    rewrite_quietly(root / "large", b"!", offset=(2 << 20) + 7)
+    rewrite_quietly(root / "small")
+    rewrite_quietly(root / "large", offset=(2 << 20) + 7)
 
     done = integrity.run("--json", "scrub", root, expect=1)
 
@@ -92,7 +92,7 @@ def test_quiet_rewrite_found_by_a_scan_that_reads_everything(root: Path, integri
     put(root / "file", os.urandom(5_000))
     os.utime(root / "file", ns=(PAST_NS, PAST_NS))
     integrity.run("scan", root, expect=0)
-    rewrite_quietly(root / "file", b"!")
+    rewrite_quietly(root / "file")
 
     done = integrity.run("--json", "scan", "--full", root, expect=1)
 
@@ -107,7 +107,7 @@ def test_quiet_append_to_whole_blocks(root: Path, integrity: Box) -> None:
     for name in ("file", "holes"):
         os.utime(root / name, ns=(PAST_NS, PAST_NS))
     integrity.run("scan", root, expect=0)
-    rewrite_quietly(root / "file", b"more", offset=2 << 20)
+    rewrite_quietly(root / "file", offset=2 << 20, size=4)
     os.truncate(root / "holes", 3 << 30)
     os.utime(root / "holes", ns=(PAST_NS, PAST_NS))
 
@@ -143,7 +143,7 @@ def test_rewrites_in_place_are_named_by_pattern(root: Path, integrity: Box) -> N
         os.utime(root / name, ns=(PAST_NS, PAST_NS))
     integrity.run("scan", root, expect=0)
     for name in ("box.tc", "box.jpg"):
-        rewrite_quietly(root / name, b"!")
+        rewrite_quietly(root / name)
 
     done = integrity.run("--json", "scrub", root, expect=1)
 
@@ -357,7 +357,7 @@ def test_move_to_a_new_disk_with_one_file_damaged_on_the_way(ext4: LoopFS, xfs: 
     for path in new.rglob("*"):
         if path.is_file():
             shutil.copystat(old / path.relative_to(new), path)
-    rewrite_quietly(new / "film", b"?", offset=1 << 20)
+    rewrite_quietly(new / "film", offset=1 << 20)
     ext4.umount()
     try:
         done = integrity.run("--json", "root", "rebind", old, new, expect=1)

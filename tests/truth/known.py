@@ -8,14 +8,6 @@ _UNSEEN = "not mended: rot that nobody had seen, in a file that was renamed wher
 _PERMUTED = "not mended: names passed on among files of one size and time, where inodes or times tell too little"
 
 _KNOWN: dict[tuple[str, str, str], str] = {
-    ("missed", "rotten_file_renamed*", "overlay*"): _UNSEEN,
-    ("missed", "rotten_file_renamed*", "FUSE"): _UNSEEN,
-    ("missed", "rotten_file_in_renamed_folder", "overlay*"): _UNSEEN,
-    ("missed", "rotten_file_in_renamed_folder", "FUSE"): _UNSEEN,
-    ("missed", "file_just_renamed", "overlay*"): _UNSEEN,
-    ("missed", "file_just_renamed", "FUSE"): _UNSEEN,
-    ("missed", "rot_in_file_moved_while_deletions_are_held_back", "overlay*"): _UNSEEN,
-    ("missed", "rot_in_file_moved_while_deletions_are_held_back", "FUSE"): _UNSEEN,
     ("*", "rotten_file_in_c*", "overlay*"): _PERMUTED,
     ("missed", "rotten_file*swapped*", "overlay*"): _PERMUTED,
     ("*", "*_swapped*", "FUSE"): _PERMUTED,

@@ -139,6 +139,7 @@ class FormerFile(NamedTuple):
 
     file_id: FileId | None
     path: bytes
+    recorded_at: int
 
 
 def find_by_former_content(c: sa.Connection, root_id: RootId, contents: Sequence[FileContent]) -> list[set[FormerFile]]:
@@ -149,7 +150,8 @@ def find_by_former_content(c: sa.Connection, root_id: RootId, contents: Sequence
     named for it may have had other content.
     """
     sizes = {content.size_bytes for content in contents}
-    kept = history.c.size_bytes, history.c.md5, history.c.xxh3_128, history.c.file_id, history.c.path
+    names = "size_bytes", "md5", "xxh3_128", "file_id", "path", "recorded_at"
+    kept = [history.c[name] for name in names]
     rows = c.execute(sa.select(*kept).where(history.c.root_id == root_id, history.c.size_bytes.in_(sizes))).all()
     by_size: dict[int, set[FormerFile]] = {}
     by_digest: dict[tuple[int, bytes], set[FormerFile]] = {}

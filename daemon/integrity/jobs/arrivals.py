@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, files, folders, history, roots
-from integrity.catalog.candidates import CandidateRecord
 from integrity.catalog.files import FileRecord, HistoryRecord, NewFile
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileContent, is_current
@@ -32,8 +31,8 @@ from integrity.hashing.digests import recording
 from integrity.hashing.engine import Task
 from integrity.jobs import inheritance
 from integrity.jobs.absence import is_gone
-from integrity.jobs.contents import is_candidate
 from integrity.jobs.idset import IdSet
+from integrity.jobs.knowndamage import KnownDamage
 from integrity.jobs.report import NoteKind
 from integrity.model import FileId, Reading, Tally, Witness
 
@@ -81,6 +80,13 @@ class Move:
     place: Place
 
 
+class Former(NamedTuple):
+    """What a new file was before, by a former baseline."""
+
+    record: HistoryRecord
+    has_inode: bool  # it is the inode that had it; else another one has its name, size and mtime
+
+
 class Arrivals:
     """
     Take unknown names; record them in batches.
@@ -101,18 +107,15 @@ class Arrivals:
         self._ready: list[NewFile] = []
         self._moves: list[Move] = []
         self._new_links: list[Move] = []
-        self._damage: dict[int, list[CandidateRecord]] = {}
+        self._damage = KnownDamage(run)
         with run.catalog.read() as connection:
             self._has_history = history.has_history(connection, run.root.id)
             is_alone = not any(one.id != run.root.id for one in self._find_neighbours(connection))
-            for candidate in candidates.find_in_question(connection):
-                assert candidate.witness is not None
-                self._damage.setdefault(candidate.witness.size_bytes, []).append(candidate)
         self._fs_id = None if is_alone else run.root.identity.fs_id
         self._can_move = run.root.file_count > 0
         self._knows_inodes = run.capability.has_stable_inodes and (self._can_move or not is_alone)
         self._new_by_content: dict[tuple[int, bytes], FileId | None] = {}
-        self._new_by_name: dict[tuple[int, int, bytes], FileId | None] = {}
+        self._new_by_key: dict[tuple[int, int, bytes], FileId | None] = {}
         self.racy: list[bytes] = []
         self.new_count = 0  # of the names in ``seen``: recorded by this run
         self._superseded: list[Move] = []
@@ -239,9 +242,7 @@ class Arrivals:
         self._write_moves(connection)
         for link in self._new_links:
             self._write_link(connection, link)
-        rows = self._ready
-        if self._damage:
-            rows = [row for row in rows if not self._recognise_damage(connection, *row)]
+        rows = [row for row in self._ready if not self._take_damage(connection, *row)]
         if self._has_history:
             rows = self._take_restored(connection, rows)
         if rows:
@@ -250,13 +251,6 @@ class Arrivals:
             self._note_new(rows, ids)
             self._adopt_histories(connection, rows, ids)
         self._ready, self._moves, self._new_links = [], [], []
-
-    def _recognise_damage(self, connection: Connection, path: bytes, reading: Reading) -> bool:
-        """Take a file that was read if its content is known damage; say whether it is."""
-        for damage in self._damage.get(reading.witness.size_bytes, ()):
-            if is_candidate(connection, self._run.catalog.sealer, damage, reading, 0):
-                return self._take_damage(connection, path, reading, damage)
-        return False
 
     def _take_restored(self, connection: Connection, rows: list[NewFile]) -> list[NewFile]:
         """
@@ -271,18 +265,20 @@ class Arrivals:
         if not back:
             return rows
         present = [FileContent(one.witness.size_bytes, one.digests, one.blocks) for (_, one), _ in back]
-        past = [FileContent(former.size_bytes, former.digests, None) for _, former in back]
+        past = [FileContent(former.record.size_bytes, former.record.digests, None) for _, former in back]
         found = files.find_by_content(connection, sealer, run.root.id, present + past)
         seen_elsewhere = {
             row.path
             for (row, former), others, moved in zip(back, found[: len(back)], found[len(back) :], strict=True)
-            if others or (moved and former.inode != row.reading.witness.inode)
+            if others or (moved and not former.has_inode)
         }
         left: list[NewFile] = []
         for row in rows:
             former, file_id = formers[row.path], None
             if former is not None and row.path not in seen_elsewhere:
-                file_id = inheritance.record_restored(run, connection, row.path, row.reading, former)
+                file_id = inheritance.record_former(
+                    run, connection, row.path, row.reading, former.record, has_inode=former.has_inode
+                )
             if file_id is None:
                 left.append(row)
                 continue
@@ -291,12 +287,12 @@ class Arrivals:
             self.doubtful.append(row.path)
         return left
 
-    def _take_damage(self, connection: Connection, path: bytes, reading: Reading, damage: CandidateRecord) -> bool:
-        """Record a new file whose content is the known damage of another: that was moved here, or copied."""
-        run = self._run
-        original = next(iter(files.find_files(connection, run.catalog.sealer, [damage.file_id])), None)
-        if original is None or not original.is_frozen or not original.is_sealed:
+    def _take_damage(self, connection: Connection, path: bytes, reading: Reading) -> bool:
+        """Record a new file if its content is the known damage of another: that was moved here, or copied."""
+        run, found = self._run, self._damage.find(connection, reading)
+        if found is None:
             return False
+        damage, original = found
         if original.root_id == run.root.id and original.id not in self._seen and self._is_gone(original):
             inheritance.move_to_copy(run, connection, path, reading, damage)
             self._seen.add(original.id)
@@ -313,7 +309,7 @@ class Arrivals:
         except OSError:
             return False
 
-    def _find_former(self, connection: Connection, path: bytes, reading: Reading) -> HistoryRecord | None:
+    def _find_former(self, connection: Connection, path: bytes, reading: Reading) -> Former | None:
         """
         Find the former file that a new one should be, but with other content.
 
@@ -326,16 +322,16 @@ class Arrivals:
         if run.capability.has_stable_inodes:
             one = history.find_former_of_inode(connection, run.root.id, witness)
             if one is not None and is_same_inode(run.root_fd, path, one):
-                return None if one.digests.md5 in (md5, None) else one
+                return None if one.digests.md5 in (md5, None) else Former(one, True)
         found = history.find_deleted_of_time(connection, run.root.id, witness.size_bytes, as_restored(witness.mtime_ns))
-        name = _name_key(path, witness)
+        key = self._key(path, witness)
         here = [one for one in found if one.path == path]
-        elsewhere = [one for one in found if name is not None and one.path.rpartition(b"/")[2] == name[2]]
+        elsewhere = [one for one in found if key is not None and key[2] in (b"", one.path.rpartition(b"/")[2])]
         formers = here[:1] or (elsewhere if len(elsewhere) == 1 else [])
         if not formers or any(one.digests.md5 in (md5, None) for one in found):
             return None
         versions = history.history_of(connection, run.root.id, formers[0].path)
-        return None if any(one.digests.md5 == md5 for one in versions) else formers[0]
+        return None if any(one.digests.md5 == md5 for one in versions) else Former(formers[0], False)
 
     def _note_new(self, rows: list[NewFile], ids: list[FileId]) -> None:
         self._count(Tally.NEW, len(rows))
@@ -344,11 +340,11 @@ class Arrivals:
         self.racy += [path for path, reading in rows if reading.witness.is_racy]
         for (path, reading), file_id in zip(rows, ids, strict=True) if self._can_move else ():
             if reading.digests.md5 is not None and len(self._new_by_content) < _NEW_KEPT:
-                key = (reading.witness.size_bytes, reading.digests.md5)
-                self._new_by_content[key] = None if key in self._new_by_content else file_id
-                name = _name_key(path, reading.witness)
-                if name is not None:
-                    self._new_by_name[name] = None if name in self._new_by_name else file_id
+                content = (reading.witness.size_bytes, reading.digests.md5)
+                self._new_by_content[content] = None if content in self._new_by_content else file_id
+                key = self._key(path, reading.witness)
+                if key is not None:
+                    self._new_by_key[key] = None if key in self._new_by_key else file_id
 
     def _adopt_histories(self, connection: Connection, rows: list[NewFile], ids: list[FileId]) -> None:
         """Let new files that an earlier run saw deleted elsewhere go on with that history: moved or restored since."""
@@ -370,6 +366,8 @@ class Arrivals:
         moved = [files.MovedFile(move.record.id, folder_ids[move.place.folder], move.place.path) for move in moves]
         files.move_files(connection, run.catalog.sealer, run.root, moved, now=run.now())
         files.mark_suspects(connection, [move.record.id for move in moves])
+        # What this run read under the old name before the file was met here was another file's.
+        candidates.discard_staged(connection, run.root.id, [move.record.id for move in moves])
         for move in moves:
             self._tell_moved(connection, move.record, move.place.path)
             self._count(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE, 1)
@@ -432,9 +430,20 @@ class Arrivals:
         return self._new_by_content.get((record.witness.size_bytes, record.digests.md5))
 
     def find_successor(self, record: FileRecord) -> FileId | None:
-        """Find the one new file of this run with the name, size and exact mtime of a file that is gone."""
-        key = _name_key(record.path, record.witness)
-        return None if key is None else self._new_by_name.get(key)
+        """Find the one new file of this run with the size, the exact mtime and the name of a file that is gone."""
+        key = self._key(record.path, record.witness)
+        return None if key is None else self._new_by_key.get(key)
+
+    def _key(self, path: bytes, witness: Witness) -> tuple[int, int, bytes] | None:
+        """
+        Tell a file by its size, its mtime and, where its inode would tell if it was renamed, by its name.
+
+        None if the mtime is a whole second, which many share, or if it has no content.
+        """
+        if not witness.size_bytes or witness.mtime_ns % _SECOND_NS == 0:
+            return None
+        name = path.rpartition(b"/")[2] if self._run.capability.has_stable_inodes else b""
+        return witness.size_bytes, witness.mtime_ns, name
 
     def hold_successors(self, connection: Connection, pairs: Sequence[tuple[FileRecord, FileId]]) -> None:
         """
@@ -458,13 +467,6 @@ class Arrivals:
         run = self._run
         files.merge_moved(connection, run.catalog.sealer, run.root, record, twin, run.now())
         self._tell_moved(connection, record, twin.path)
-
-
-def _name_key(path: bytes, witness: Witness) -> tuple[int, int, bytes] | None:
-    """Tell a file by its name, size and mtime; None if that of many is a whole second, or it has no content."""
-    if not witness.size_bytes or witness.mtime_ns % _SECOND_NS == 0:
-        return None
-    return witness.size_bytes, witness.mtime_ns, path.rpartition(b"/")[2]
 
 
 def as_restored(mtime_ns: int) -> tuple[int, int]:

@@ -13,6 +13,7 @@ I3  Nothing is concluded of a file whose record was replaced or forgotten since 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ from integrity.jobs.contents import Difference, as_record, block_ranges, compare
 from integrity.jobs.elsewhere import find_elsewhere
 from integrity.jobs.evidence import Evidence
 from integrity.jobs.idset import IdSet
+from integrity.jobs.knowndamage import KnownDamage
 from integrity.jobs.mirrored import find_doubtful_blocks
 from integrity.jobs.replaced import Replaced
 from integrity.jobs.report import NoteKind
@@ -99,13 +101,13 @@ class Assessor:
         from_disk: the readings are from the disk: they verify (scrub), and can end findings. Else they only compare.
         replaced: the names under which the run met another file than was recorded.
         follows_names: a walk came before, and records have followed the files that were renamed. Else a name may show
-            the file of another record, of which nothing is concluded here.
+            the file of another record, of which nothing is concluded before one came.
     """
 
     def __init__(self, run: RootRun, *, from_disk: bool, replaced: Replaced, follows_names: bool = True) -> None:
         self._run = run
         self._from_disk = from_disk
-        self._follows_names = follows_names
+        self.follows_names = follows_names
         self._evidence = Evidence(run, replaced)
         self._rereader = Rereader(run)
         self._suspicions: list[Suspicion] = []
@@ -113,9 +115,12 @@ class Assessor:
         self._refreshed: list[Verified] = []  # by readings that are not from the disk
         self.answered = IdSet()
         self._incomplete: list[FileRecord] = []
+        self._racy: list[FileRecord] = []
+        self._displaced: list[FileRecord] = []
         self._intact_ids = IdSet()  # counted as verified
         self._confirmed_blocks: dict[FileId, tuple[int, ...]] = {}  # of files of which only a part was read
         self._damaged: list[tuple[FileRecord, FileContent]] = []  # and what is in them now
+        self._known_damage = KnownDamage(run)
         with run.catalog.read() as connection:
             found = findings.find_findings(connection, root_id=run.root.id, copy="")
         self.open_paths = {finding.path for finding in found if finding.path is not None}
@@ -225,6 +230,8 @@ class Assessor:
             self._verified.append(Verified(record.id, record.seal, reading.witness if moved else None, reading.how))
         elif moved:
             self._refreshed.append(Verified(record.id, record.seal, reading.witness, reading.how))
+        if moved and reading.witness.is_racy:
+            self._racy.append(record)
         self._confirmed_blocks.pop(record.id, None)
         if record.path not in self.open_paths:
             self._intact_ids.add(record.id)
@@ -285,15 +292,19 @@ class Assessor:
             return
         with self._run.catalog.read() as connection:
             another = self._evidence.find_another(connection, record, reading.witness)
-        if another is not None and not self._follows_names:
-            self.count(record.id, Tally.CHANGED)  # the next scan has that file's own record follow it here
+        if another is not None and not self.follows_names:
+            self._displaced.append(record)
             return
         if not _is_complete(reading, done.first_block):
             self._incomplete.append(record)
             return
         if another is not None and self._take_damaged_elsewhere(record, another, done, judgement):
             return
+        if reading.witness.is_racy:
+            self._racy.append(record)
         kind = finding_of(judgement.verdict, self._run.settings.policy)
+        if kind is None and self._take_known_damage(record, reading):
+            return
         with self._run.writing() as connection:
             is_in_question = kind is not None or record.is_frozen
             state = CandidateState.FROZEN if is_in_question else CandidateState.STAGED
@@ -349,6 +360,12 @@ class Assessor:
         latest = replace(as_record(record, known), boot_id=another.boot_id)
         self._suspicions.append(Suspicion(latest, done, moved, difference.bad_blocks, run.context.monotonic()))
         return True
+
+    def _take_known_damage(self, record: FileRecord, reading: Reading) -> bool:
+        """Say whether what a file has now is the known damage of another one, which was copied here, and take it so."""
+        with self._run.catalog.read() as connection:
+            found = self._known_damage.find(connection, reading)
+        return found is not None and found.content.is_damage and self._copied(record, found.original, reading)
 
     def _changed(self, record: FileRecord, judgement: Judgement) -> None:
         self.count(record.id, Tally.CHANGED)
@@ -468,21 +485,32 @@ class Assessor:
                 if copy.id != original.id and is_later and not copy.is_frozen:
                     self._copied(copy, original)
 
-    def _copied(self, copy: FileRecord, original: FileRecord) -> None:
-        """Take a recorded file for what it is: a copy of damage. It gets the baseline that it should have."""
+    def _copied(self, copy: FileRecord, original: FileRecord, reading: Reading | None = None) -> bool:
+        """
+        Take a recorded file for what it is: a copy of damage. It gets the baseline that it should have.
+
+        Args:
+            copy: the file.
+            original: of which it has the damage.
+            reading: its content by now; None: as it is recorded.
+
+        Returns:
+            Whether that could be done.
+        """
         with self._run.writing() as connection:
-            if not inheritance.replace_by_baseline(self._run, connection, copy, original):
-                return
+            if not inheritance.replace_by_baseline(self._run, connection, copy, original, reading):
+                return False
         self._verified = [one for one in self._verified if one.file_id != copy.id]
         self._refreshed = [one for one in self._refreshed if one.file_id != copy.id]
         self.open_paths.add(copy.path)
         if copy.root_id != self._run.root.id:
-            return
+            return True
         if copy.id in self._intact_ids:  # it counts by its last verdict
             self._intact_ids.discard(copy.id)
             self._run.counts.add(Tally.VERIFIED, -1)
             self.answered.discard(copy.id)
         self.count(copy.id, Tally.DAMAGED)
+        return True
 
     def _open(
         self, record: FileRecord, kind: FindingKind, text: str, certainty: Certainty | None, outcome: Outcome
@@ -604,8 +632,27 @@ class Assessor:
         """
         ids = [record.id for record in self._incomplete]
         self._incomplete = []
+        return self._load(ids)
+
+    def _load(self, ids: Iterable[FileId]) -> list[FileRecord]:
+        wanted = list(ids)
         with self._run.catalog.read() as connection:
-            return files.find_files(connection, self._sealer, ids) if ids else []
+            return files.find_files(connection, self._sealer, wanted) if wanted else []
+
+    def take_displaced(self) -> list[FileRecord]:
+        """Hand over the records of names under which the files of others stand: a walk has theirs follow them there."""
+        displaced, self._displaced = self._displaced, []
+        return displaced
+
+    def take_racy(self) -> list[FileRecord]:
+        """
+        Hand over, as they are recorded now, files that may have been written to without a trace since they were read.
+
+        Those that a program may still be writing are left to the next run: nobody knows how long that takes.
+        """
+        paths = {record.path: record.id for record in self._racy}
+        self._racy = []
+        return self._load(paths[path] for path in self._run.leave_out_written(paths))
 
     @property
     def waiting(self) -> int:

@@ -208,6 +208,15 @@ class RootRun:
             stall_s=stall_s,
         )
 
+    def let_clock_tick(self) -> bool:
+        """Wait until the next write gets another stamp than the last one (R1); say whether to stop was asked."""
+        return self.context.pause(self.capability.granularity_ns / 1e9 + 0.02)
+
+    def leave_out_written(self, paths: Iterable[bytes]) -> list[bytes]:
+        """Leave out the files that somebody has open for writing: nobody knows how long that takes."""
+        reader = self.reader(ReadMode.RECORD)
+        return [path for path in paths if not reader.is_being_written(path)]
+
     def open_finding(
         self,
         connection: Connection,

@@ -3,9 +3,9 @@ Find out whether the content that was found in a file is recorded of another one
 
 A flipped bit never yields content that is recorded under another name. A disk that confuses two places does, so where
 inodes tell nothing, more has to fit. Only the rename of a folder leaves the times of a file alone, so unless its ctime
-moved, the other file is called the same. Its name is looked at, too: after a rename it has other content that is
-recorded, or is gone; after a misdirected write it has what it had, or nothing that anybody knows. A misdirected write
-covers one block, never all blocks of a larger file.
+moved, or tells nothing either, the other file is called the same. Its name is looked at, too: after a rename it has
+other content that is recorded, or is gone; after a misdirected write it has what it had, or nothing that anybody knows.
+A copy of the damage has it, too, and was recorded later.
 
 What follows from it is the verdict's to decide. Looking changes nothing, neither in the catalog nor in the run.
 """
@@ -71,8 +71,6 @@ def find_elsewhere(run: RootRun, suspicions: Sequence[Suspicion]) -> list[Elsewh
             answers.append(Elsewhere.NOWHERE)
         elif others.now and run.capability.has_stable_inodes:
             answers.append(Elsewhere.RECORDED)
-        elif others.now and content.blocks is not None:
-            answers.append(Elsewhere.LEFT)
         elif others.now:
             undecided[number] = others.now
             answers.append(Elsewhere.LEFT if others.before else Elsewhere.RECORDED)
@@ -80,9 +78,8 @@ def find_elsewhere(run: RootRun, suspicions: Sequence[Suspicion]) -> list[Elsewh
             answers.append(Elsewhere.NOWHERE if content.blocks and content.blocks.md5 else None)
         else:
             answers.append(Elsewhere.LEFT)
-    for number, has_left in _have_left(run, undecided).items():
-        if has_left:
-            answers[number] = Elsewhere.LEFT
+    for number in _find_left(run, suspicions, undecided):
+        answers[number] = Elsewhere.LEFT
     return answers
 
 
@@ -101,20 +98,34 @@ def _look_up(run: RootRun, wanted: Sequence[tuple[FileRecord, FileContent]]) -> 
 
 
 def _leave_out_impossible(run: RootRun, suspicion: Suspicion, found: _Found) -> _Found:
-    """Leave out the files that no rename can have brought here without leaving a trace."""
-    shift = compare_witness(run.capability, suspicion.record.witness, suspicion.reading.witness)
-    if run.capability.has_stable_inodes or not shift.is_ctime_equal:
+    """Leave out the files that no rename can have brought here: they would have left a trace, or are copies."""
+    if run.capability.has_stable_inodes:
         return found
+    before = [one for one in found.before if not _is_copy(suspicion, one.recorded_at)]
+    shift = compare_witness(run.capability, suspicion.record.witness, suspicion.reading.witness)
+    if not (run.capability.has_ctime and shift.is_ctime_equal):
+        return _Found(found.now, before)
     name = suspicion.record.path.rpartition(b"/")[2]
     return _Found(
         [one for one in found.now if one.path.rpartition(b"/")[2] == name],
-        [one for one in found.before if one.path.rpartition(b"/")[2] == name],
+        [one for one in before if one.path.rpartition(b"/")[2] == name],
     )
 
 
-def _have_left(run: RootRun, undecided: dict[int, list[FileRecord]]) -> dict[int, bool]:
-    """Say of each number whether one of its records' names is gone, or has other content that is recorded."""
-    answers = dict.fromkeys(undecided, False)
+def _is_copy(suspicion: Suspicion, recorded_at: int) -> bool:
+    """
+    Say whether a file with the content in question was recorded after this was not there yet: a copy of the damage.
+
+    Not under times of whole seconds: there it may as well be a new version with the size and the time of the old one.
+    """
+    record = suspicion.record
+    is_later = recorded_at > (record.verified_at or record.recorded_at)
+    return is_later and record.witness.mtime_ns % 1_000_000_000 != 0
+
+
+def _find_left(run: RootRun, suspicions: Sequence[Suspicion], undecided: dict[int, list[FileRecord]]) -> set[int]:
+    """Say of which suspicions one of the names with their content is gone, or has other content that is recorded."""
+    left: set[int] = set()
     changed: list[tuple[int, FileRecord, FileContent]] = []
     with Buffers() as buffers:
         for number, records in undecided.items():
@@ -123,14 +134,12 @@ def _have_left(run: RootRun, undecided: dict[int, list[FileRecord]]) -> dict[int
                     content = _read_name(run, record, buffers)
                 except (OSError, ReadError):
                     continue  # what can't be looked at speaks for nothing; whoever reads that file says why
-                if content is None:
-                    answers[number] = True
-                elif not set(content.whole_digests) & set(_of_record(record).whole_digests):
+                if content is None and not _is_copy(suspicions[number], record.recorded_at):
+                    left.add(number)
+                elif content is not None and not set(content.whole_digests) & set(_of_record(record).whole_digests):
                     changed.append((number, record, content))
     found = _look_up(run, [(record, content) for _, record, content in changed])
-    for (number, _, _), others in zip(changed, found, strict=True):
-        answers[number] |= bool(others.now or others.before)
-    return answers
+    return left | {number for (number, _, _), others in zip(changed, found, strict=True) if others.now or others.before}
 
 
 def _of_record(record: FileRecord) -> FileContent:

@@ -88,15 +88,18 @@ def move_to_copy(run: RootRun, connection: Connection, path: bytes, reading: Rea
     _keep(run, connection, damage.file_id, reading, damage)
 
 
-def replace_by_baseline(run: RootRun, connection: Connection, copy: FileRecord, original: FileRecord) -> bool:
+def replace_by_baseline(
+    run: RootRun, connection: Connection, copy: FileRecord, original: FileRecord, reading: Reading | None = None
+) -> bool:
     """
-    Give a file that was recorded before the damage in it was known the baseline that it should have.
+    Give a recorded file whose content is the damage of another the baseline that it should have.
 
     Args:
         run: which found the damage.
         connection: in a transaction.
-        copy: recorded as a copy of the damage, in any root.
+        copy: the file, of any root.
         original: the damaged file, whose candidate is the damage.
+        reading: the copy's content by now; None: it is recorded with it, from before the damage was known.
 
     Returns:
         Whether it was done; not if one of the records is damaged, or changed meanwhile.
@@ -106,8 +109,8 @@ def replace_by_baseline(run: RootRun, connection: Connection, copy: FileRecord, 
     present = next(iter(files.find_files(connection, sealer, [copy.id])), None)
     if damage is None or present is None or present.version != copy.version or present.is_frozen:
         return False
-    found = files.load_content(connection, sealer, present, present.witness)
-    right = files.load_content(connection, sealer, original, present.witness)
+    found = reading or files.load_content(connection, sealer, present, present.witness)
+    right = None if found is None else files.load_content(connection, sealer, original, found.witness)
     if found is None or right is None:
         return False
     replace_baseline(
@@ -137,25 +140,29 @@ def replace_successor(run: RootRun, connection: Connection, copy: FileRecord, re
     return True
 
 
-def record_restored(
-    run: RootRun, connection: Connection, path: bytes, reading: Reading, former: HistoryRecord
+def record_former(
+    run: RootRun, connection: Connection, path: bytes, reading: Reading, former: HistoryRecord, *, has_inode: bool
 ) -> FileId | None:
     """
-    Record a name that came back, to be held against what was recorded of it; its history goes on.
+    Record a file that is back, to be held against what was recorded of it; its history goes on.
 
-    A file that has its inode still was only out of sight, and keeps its witness. Of another one the witness has the
-    times of the reading, but a ctime that no file has: what differs was put there under the old time of modification.
+    Args:
+        run: which read it.
+        connection: in a transaction.
+        path: its name.
+        reading: of it.
+        former: the baseline that it had.
+        has_inode: the inode is the one that had it, and was only out of sight. Else the witness has the times of the
+            reading, but a ctime that no file has: what differs was put there under the old time of modification.
     """
-    is_same_inode = former.inode == reading.witness.inode
-    witness, because = former.witness, BaselineReason.INHERITED
-    if not is_same_inode:
+    witness = former.witness
+    if not has_inode:
         witness = reading.witness._replace(ctime_ns=_NEVER_NS, is_racy=former.is_racy)
-        because = BaselineReason.RESTORED
     file_id = files.inherit_baseline(
         *(connection, run.catalog.sealer, run.root, path, witness, former),
         recorded_at=former.recorded_at,
         boot_id=run.boot_id,
-        because=because,
+        because=BaselineReason.INHERITED if has_inode else BaselineReason.RESTORED,
     )
     if file_id is not None and former.file_id is not None:
         history.adopt_history(connection, former.file_id, file_id)

@@ -232,13 +232,11 @@ class Scanner:
         """
         Hash files again whose witness was racy, now that the clock granule is over (R1).
 
-        What a program may still be writing is left to the next scan or scrub: nobody knows how long that takes, and a
-        scan that waited for each download would never end. Until then its record is no grounds for rot.
+        Until then their records are no grounds for rot.
         """
-        reader = self._run.reader(ReadMode.RECORD)
-        paths = [path for path in self._arrivals.racy if not reader.is_being_written(path)]
+        paths = self._run.leave_out_written(self._arrivals.racy) + [record.path for record in self.assessor.take_racy()]
         self._arrivals.racy = []
-        if not paths or self._run.context.pause(self._run.capability.granularity_ns / 1e9 + 0.02):
+        if not paths or self._run.let_clock_tick():
             return
         counted: list[FileId] = []
         self._read(self._racy_tasks(paths, counted))

@@ -361,7 +361,7 @@ class Scrubber:
             self._assessor.failed(record, error)
 
     def _read_again(self) -> None:
-        """Read again what changed while it was read (R1), and changes whose first reading lacked digests."""
+        """Read again what changed while it was read, or may have (R1), and changes whose reading lacked digests."""
         for _ in range(TRIES):
             again = self._unstable + self._assessor.take_incomplete() + self._by_itself
             if not again or (self._unstable and self._run.context.pause(BETWEEN_TRIES_S)):
@@ -369,23 +369,32 @@ class Scrubber:
             self._unstable, self._by_itself = [], []
             self._read(self._tasks_again(self._links.group(again)), self._limit)
             self._assessor.confirm()
+        racy = self._assessor.take_racy()
+        if racy and not self._run.let_clock_tick():
+            self._read(self._tasks_again(racy), self._limit)
+            self._assessor.confirm()
         for record in self._unstable + self._assessor.take_incomplete() + self._by_itself:
             self._assessor.unstable(record)
 
     def _account_for_vanished(self) -> None:
         """
-        Decide what became of recorded files that were not found when they were to be read.
+        Decide what became of recorded files that were not found, or not under their names, when they were to be read.
 
         A scan of all that the run is about tells a move from a deletion. What it did not decide is neither well nor
         silent: it is a finding where nothing may go without a person's word, else the run is incomplete.
         """
-        if not self._vanished or self._run.context.stop.is_set():
+        displaced = self._assessor.take_displaced()
+        if not (self._vanished or displaced) or self._run.context.stop.is_set():
             return  # not due
         if self._options.scan_missing and self._is_root_itself():
             self._scan_again()
-            self._read(self._tasks_again(self._take_undecided()), self._limit)
+            self._assessor.follows_names = True
+            self._read(self._tasks_again(self._take_undecided(displaced)), self._limit)
             self._assessor.confirm()
             self._read_again()
+        else:
+            for record in displaced:
+                self._assessor.count(record.id, Tally.CHANGED)
         for record in self._take_undecided():
             self._leave_missing(record)
 
@@ -405,10 +414,10 @@ class Scrubber:
         scanner.prepare()
         run.counts_unrecorded = True
 
-    def _take_undecided(self) -> list[FileRecord]:
-        """Hand over the records, as they are now, of vanished files that are still recorded and not answered for."""
+    def _take_undecided(self, others: Iterable[FileRecord] = ()) -> list[FileRecord]:
+        """Hand over vanished files, and others, as they are recorded now, if they are and are not answered for."""
         vanished, self._vanished = self._vanished, []
-        ids = [record.id for record in vanished if record.id not in self._assessor.answered]
+        ids = [record.id for record in (*vanished, *others) if record.id not in self._assessor.answered]
         with self._run.catalog.read() as connection:
             return files.find_files(connection, self._run.catalog.sealer, ids)
 

@@ -62,7 +62,7 @@ def record_repaired(
     Raises:
         OSError: a name is not there.
     """
-    is_cut_short = run.context.pause(run.capability.granularity_ns / 1e9 + 0.02)  # else the witness is racy (R1)
+    is_cut_short = run.let_clock_tick()  # else the witness is racy
     ended: list[Finding] = []
     moved = ""
     with run.writing() as connection:

@@ -1,0 +1,43 @@
+"""Content about which a finding is open, of files of all roots: it is recognised wherever it is moved or copied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.catalog import candidates, files
+from integrity.jobs.contents import is_candidate
+
+if TYPE_CHECKING:
+    from integrity.catalog.candidates import CandidateRecord
+    from integrity.catalog.connect import Connection
+    from integrity.catalog.files import FileRecord
+    from integrity.jobs.context import RootRun
+    from integrity.model import Reading
+
+
+class InQuestion(NamedTuple):
+    """Content in question, and the record of the file that has it."""
+
+    content: CandidateRecord
+    original: FileRecord
+
+
+class KnownDamage:
+    """Remember what was in question when a run began."""
+
+    def __init__(self, run: RootRun) -> None:
+        self._sealer = run.catalog.sealer
+        self._by_size: dict[int, list[CandidateRecord]] = {}
+        with run.catalog.read() as connection:
+            for candidate in candidates.find_in_question(connection):
+                assert candidate.witness is not None
+                self._by_size.setdefault(candidate.witness.size_bytes, []).append(candidate)
+
+    def find(self, connection: Connection, reading: Reading) -> InQuestion | None:
+        """Find the content of a reading, if it is in question still."""
+        for candidate in self._by_size.get(reading.witness.size_bytes, ()):
+            if is_candidate(connection, self._sealer, candidate, reading, 0):
+                found = files.find_files(connection, self._sealer, [candidate.file_id])
+                if found and found[0].is_frozen and found[0].is_sealed:
+                    return InQuestion(candidate, found[0])
+        return None
