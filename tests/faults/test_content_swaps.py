@@ -20,11 +20,12 @@ from integrity.jobs.runner import scan, scrub
 from integrity.jobs.scan import ScanOptions
 from integrity.jobs.scrub import ScrubOptions
 from integrity.model import RootId
-from support.bitrot import flip_bit
+from support.bitrot import drop_cache, flip_bit
 from support.jobs import Told, open_context
 from support.loopfs import LoopFS, unmount
 from support.programs import sh
 from support.shapes import put
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.root
 
@@ -320,3 +321,34 @@ def test_rot_of_swapped_files_that_a_scrub_meets_before_a_scan(
     assert scan_missing == scrub(context, root, options).has_integrity_problem
     assert [] == meet(context, "scan", paths[0].parent)
     assert [("silent_rewrite", "ctime_moved", paths[1])] == meet(context, "scrub", paths[0].parent)
+
+
+@pytest.mark.parametrize("size_bytes", [8 * KIB, 2 * MIB + 7])
+@pytest.mark.parametrize("how", ["copied", "copied, and the copy written anew", "linked", "renamed"])
+def test_new_name_with_the_same_rot_excuses_nobody(place: Path, context: Context, size_bytes: int, how: str) -> None:
+    """The content of a damaged file is recorded of another one, too, once that was copied from it, or is the same."""
+    if "btrfs" in str(place):
+        pytest.skip("finds it itself")
+    one, other = place / "one", place / "other"
+    put(one, os.urandom(size_bytes))
+    os.utime(one, ns=(MTIME_NS + 1, MTIME_NS + 1))
+    assert [] == meet(context, "scrub", place)
+    verified_at = context.now()
+    wait_until(lambda: context.now() > verified_at, "the next second")
+    flip_bit(on_disk(one), 60)
+    drop_cache(on_disk(one))
+    if how == "linked":
+        os.link(one, other)
+    elif how == "renamed":
+        os.rename(one, other)
+    else:
+        shutil.copy2(one, other)
+    meet(context, "scan", place)
+    if how == "copied, and the copy written anew":
+        put(other, os.urandom(size_bytes))
+
+    said = {path for _, _, path in meet(context, "scrub", place)}
+
+    must = {other} if how == "renamed" else {one}
+    may = {other} if how in ("copied", "linked") else set()
+    assert must <= said <= must | may

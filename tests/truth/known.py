@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-_UNSEEN = "not mended: rot that nobody had seen, in a file that was renamed where inodes tell nothing"
-_PERMUTED = "not mended: names passed on among files of one size and time, where inodes or times tell too little"
+_PERMUTED = "not knowable: names passed on, where inodes or times tell too little"
+_COPIED = "not knowable: moved by copy under a time of whole seconds, and damaged before"
 
 _KNOWN: dict[tuple[str, str, str], str] = {
     ("*", "rotten_file_in_c*", "overlay*"): _PERMUTED,
     ("missed", "rotten_file*swapped*", "overlay*"): _PERMUTED,
+    ("missed", "rotten_file_renamed_over_another", "overlay*"): _PERMUTED,
+    ("missed", "rotten_file_linked_and_old_name_removed_later", "overlay*"): _PERMUTED,
+    ("*", "known_rot*swapped*", "overlay*"): _PERMUTED,
     ("*", "*_swapped*", "FUSE"): _PERMUTED,
-    ("*", "*_in_a_cycle", "FUSE"): _PERMUTED,
     ("*", "rotten_file_in_c*", "FUSE"): _PERMUTED,
+    ("missed", "rotten_file_linked_and_old_name_removed_later", "FUSE"): _PERMUTED,
     ("missed", "whole_files_exchanged_below", "FUSE"): _PERMUTED,
-    ("false", "*renamed*", "FUSE"): _PERMUTED,
-    ("false", "folders_exchanged", "FUSE"): _PERMUTED,
-    ("*", "folder_replaced_by_the_next*", "FUSE"): _PERMUTED,
+    ("false", "known_rot*swapped*", "ext4 -I 128"): _PERMUTED,
+    ("missed", "rotten_f*_moved_by_copy", "ext4 -I 128"): _COPIED,
 }
 """By patterns of errors, of cases and of disks: why. Each is still printed."""
 

@@ -32,7 +32,7 @@ from integrity.hashing.engine import Task
 from integrity.jobs import inheritance
 from integrity.jobs.absence import is_gone
 from integrity.jobs.idset import IdSet
-from integrity.jobs.knowndamage import KnownDamage
+from integrity.jobs.knowndamage import InQuestion, KnownDamage
 from integrity.jobs.report import NoteKind
 from integrity.model import FileId, Reading, Tally, Witness
 
@@ -115,7 +115,7 @@ class Arrivals:
         self._can_move = run.root.file_count > 0
         self._knows_inodes = run.capability.has_stable_inodes and (self._can_move or not is_alone)
         self._new_by_content: dict[tuple[int, bytes], FileId | None] = {}
-        self._new_by_key: dict[tuple[int, int, bytes], FileId | None] = {}
+        self._new_by_key: dict[tuple[int, int, bytes | int], FileId | None] = {}
         self.racy: list[bytes] = []
         self.new_count = 0  # of the names in ``seen``: recorded by this run
         self._superseded: list[Move] = []
@@ -293,7 +293,7 @@ class Arrivals:
         if found is None:
             return False
         damage, original = found
-        if original.root_id == run.root.id and original.id not in self._seen and self._is_gone(original):
+        if original.root_id == run.root.id and self._has_left(found, reading):
             inheritance.move_to_copy(run, connection, path, reading, damage)
             self._seen.add(original.id)
             self._tell_moved(connection, original, path)
@@ -302,6 +302,14 @@ class Arrivals:
         if not damage.is_damage:  # newer content of a damaged file, which may be meant
             return False
         return self._take_inherited(inheritance.record_copy(run, connection, path, reading, damage), is_damaged=True)
+
+    def _has_left(self, found: InQuestion, reading: Reading) -> bool:
+        """Say whether the name of a damaged file is gone, or shows another inode while this reading is of its own."""
+        if found.original.id not in self._seen:
+            return self._is_gone(found.original)
+        witness = found.content.witness
+        is_it = witness is not None and witness.inode == reading.witness.inode
+        return is_it and self._run.capability.has_stable_inodes and not self._stands(found.original)
 
     def _is_gone(self, record: FileRecord) -> bool:
         try:
@@ -434,15 +442,20 @@ class Arrivals:
         key = self._key(record.path, record.witness)
         return None if key is None else self._new_by_key.get(key)
 
-    def _key(self, path: bytes, witness: Witness) -> tuple[int, int, bytes] | None:
+    def _key(self, path: bytes, witness: Witness) -> tuple[int, int, bytes | int] | None:
         """
-        Tell a file by its size, its mtime and, where its inode would tell if it was renamed, by its name.
+        Tell a file by its size, its mtime and what else is left of it after it was moved; None if that tells nothing.
 
-        None if the mtime is a whole second, which many share, or if it has no content.
+        After a copy that is its name; after a rename nothing where inodes are not kept, and its inode where times are
+        too coarse for it to be recognised at once. Else an mtime of a whole second is no sign, for many share one.
         """
-        if not witness.size_bytes or witness.mtime_ns % _SECOND_NS == 0:
+        capability = self._run.capability
+        keeps_seconds = capability.has_stable_inodes and capability.granularity_ns >= _SECOND_NS
+        if not witness.size_bytes or (witness.mtime_ns % _SECOND_NS == 0 and not keeps_seconds):
             return None
-        name = path.rpartition(b"/")[2] if self._run.capability.has_stable_inodes else b""
+        if keeps_seconds:
+            return witness.size_bytes, witness.mtime_ns, witness.inode
+        name = path.rpartition(b"/")[2] if capability.has_stable_inodes else b""
         return witness.size_bytes, witness.mtime_ns, name
 
     def hold_successors(self, connection: Connection, pairs: Sequence[tuple[FileRecord, FileId]]) -> None:

@@ -34,7 +34,9 @@ from integrity.errors import (
     Unstable,
     Vanished,
 )
+from integrity.files.opening import stat_beneath
 from integrity.files.span import can_vouch
+from integrity.files.stamps import witness_of
 from integrity.hashing.engine import Done
 from integrity.jobs import inheritance, messages
 from integrity.jobs.absence import describe_instead
@@ -64,6 +66,7 @@ from integrity.verdict import (
     Elsewhere,
     Judgement,
     Verdict,
+    compare_witness,
     finding_of,
 )
 
@@ -482,8 +485,18 @@ class Assessor:
             for copy in copies:
                 # Who had this content while the original was still right is its owner, whose block was written here.
                 is_later = copy.recorded_at > (original.verified_at or original.recorded_at)
-                if copy.id != original.id and is_later and not copy.is_frozen:
+                if copy.id != original.id and is_later and not copy.is_frozen and not self._was_written(copy):
                     self._copied(copy, original)
+
+    def _was_written(self, record: FileRecord) -> bool:
+        """Say whether a file of this root is not what is recorded any more; whoever reads it says what it is."""
+        if record.root_id != self._run.root.id:
+            return False
+        try:
+            seen = witness_of(stat_beneath(self._run.root_fd, record.path))
+        except OSError:
+            return True
+        return compare_witness(self._run.capability, record.witness, seen).touches_content
 
     def _copied(self, copy: FileRecord, original: FileRecord, reading: Reading | None = None) -> bool:
         """
