@@ -23,21 +23,27 @@ class InQuestion(NamedTuple):
 
 
 class KnownDamage:
-    """Remember what was in question when a run began."""
+    """Remember what is in question when it is first asked for."""
 
     def __init__(self, run: RootRun) -> None:
         self._sealer = run.catalog.sealer
-        self._by_size: dict[int, list[CandidateRecord]] = {}
-        with run.catalog.read() as connection:
-            for candidate in candidates.find_in_question(connection):
-                assert candidate.witness is not None
-                self._by_size.setdefault(candidate.witness.size_bytes, []).append(candidate)
+        self._by_size: dict[int, list[CandidateRecord]] | None = None
 
     def find(self, connection: Connection, reading: Reading) -> InQuestion | None:
         """Find the content of a reading, if it is in question still."""
+        if self._by_size is None:
+            self._by_size = _load(connection)
         for candidate in self._by_size.get(reading.witness.size_bytes, ()):
             if is_candidate(connection, self._sealer, candidate, reading, 0):
                 found = files.find_files(connection, self._sealer, [candidate.file_id])
                 if found and found[0].is_frozen and found[0].is_sealed:
                     return InQuestion(candidate, found[0])
         return None
+
+
+def _load(connection: Connection) -> dict[int, list[CandidateRecord]]:
+    by_size: dict[int, list[CandidateRecord]] = {}
+    for candidate in candidates.find_in_question(connection):
+        assert candidate.witness is not None
+        by_size.setdefault(candidate.witness.size_bytes, []).append(candidate)
+    return by_size

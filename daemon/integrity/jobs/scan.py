@@ -107,7 +107,9 @@ class Scanner:
         self._comparison.check_rows()
         self._read(self._comparison.walk())
         self._read_what_was_replaced()
-        self._read(self._comparison.tasks_for(self._arrivals.take_superseded()))
+        superseded = self._arrivals.take_superseded()
+        if superseded:
+            self._read(self._comparison.tasks_for(superseded))
         self._read_again_what_moved()
         self._read_again_what_is_racy()
         self._confirm()
