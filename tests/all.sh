@@ -72,4 +72,4 @@ build/test-venv/bin/python -m pip install --quiet --group test . \
 	--config-settings build-dir=build/test-native --config-settings cmake.define.INTEGRITY_WERROR=ON
 
 # More at a time than there are cores: most of the time is spent waiting for the seconds between two readings.
-exec build/test-venv/bin/python -m pytest --numprocesses 4 --dist worksteal "$@"
+exec build/test-venv/bin/python -m pytest --numprocesses 6 --dist worksteal "$@"

@@ -40,7 +40,7 @@ from support.stored import tamper
 pytestmark = pytest.mark.root
 
 MIB = 1 << 20
-MOMENTS = 8
+MOMENTS = 5
 """So many of a run's moments are tried, spread over all of it."""
 
 Act = Callable[[Context, Path], None]
