@@ -241,15 +241,6 @@ def find_in_question(c: sa.Connection) -> list[CandidateRecord]:
     return [_to_record(sealer, row) for row in rows]
 
 
-def find_frozen_of_inode(c: sa.Connection, root_id: RootId, seen: Witness) -> list[CandidateRecord]:
-    """List the contents in question, of files of a root, that have the inode, size and mtime of a witness."""
-    same = [candidate.c[name] == getattr(seen, name) for name in ("inode", "size_bytes", "mtime_ns")]
-    is_frozen = candidate.c.state == CandidateState.FROZEN.value
-    rows = c.execute(_QUERY.where(folder.c.root_id == root_id, is_frozen, *same)).mappings().all()
-    sealer = sealer_of(c)
-    return [_to_record(sealer, row) for row in rows]
-
-
 def find_held_removals(c: sa.Connection, root_id: RootId) -> list[FileId]:
     """List the files of a root whose removal waits for a person."""
     is_held = candidate.c.state == CandidateState.HELD.value, candidate.c.kind == CandidateKind.REMOVAL.value

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import candidates, files, findings, folders, history, roots
+from integrity.catalog import candidates, files, folders, history, roots
 from integrity.catalog.files import FileRecord, HistoryRecord, NewFile
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileContent, is_current
@@ -34,7 +34,7 @@ from integrity.jobs.absence import is_gone
 from integrity.jobs.idset import IdSet
 from integrity.jobs.knowndamage import InQuestion, KnownDamage
 from integrity.jobs.report import NoteKind
-from integrity.model import CONTENT_FINDINGS, FileId, Reading, Tally, Witness
+from integrity.model import FileId, Reading, Tally, Witness
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
@@ -207,12 +207,8 @@ class Arrivals:
 
     def _stands(self, record: FileRecord) -> bool:
         """Say whether a recorded file is still found under its name."""
-        return self._shows(record.path, record.witness.inode)
-
-    def _shows(self, path: bytes, inode: int) -> bool:
-        """Say whether an inode is found under a name, or may be."""
         try:
-            return witness_of(stat_beneath(self._run.root_fd, path)).inode == inode
+            return witness_of(stat_beneath(self._run.root_fd, record.path)).inode == record.witness.inode
         except OSError as error:
             return error.errno not in (errno.ENOENT, errno.ENOTDIR)
 
@@ -289,22 +285,7 @@ class Arrivals:
             self._seen.add(file_id)
             self.new_count += 1
             self.doubtful.append(row.path)
-            if former is not None and former.has_inode:
-                self._end_question(connection, row)
         return left
-
-    def _end_question(self, connection: Connection, row: NewFile) -> None:
-        """End what is open about a name under which this file stood, renamed over another, and stands no more."""
-        run = self._run
-        for one in candidates.find_frozen_of_inode(connection, run.root.id, row.reading.witness):
-            if self._shows(one.path, row.reading.witness.inode):
-                continue
-            resolution = f"the file that it was about is now {show_path(row.path)}"
-            ended = findings.resolve_findings(
-                connection, file_id=one.file_id, kinds=CONTENT_FINDINGS, copy="", resolution=resolution, now=run.now()
-            )
-            candidates.discard(connection, one.file_id)
-            run.note_over(ended)
 
     def _take_damage(self, connection: Connection, path: bytes, reading: Reading) -> bool:
         """Record a new file if its content is the known damage of another: that was moved here, or copied."""

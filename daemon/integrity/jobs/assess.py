@@ -165,14 +165,24 @@ class Assessor:
             if done.first_block and (known is not None or self._run.settings.policy is Policy.GROWING):
                 self._incomplete.append(record)  # what was compared before tells nothing of the other content
                 return
+            is_over = known is not None and self._has_left(record, known, done.reading)
             is_known = known is not None and is_candidate(
                 connection, self._sealer, known, done.reading, done.first_block
             )
-            judged = None if is_known else self._judge(connection, record, known, done, difference)
-        if judged is not None:
+            judged = None if is_known or is_over else self._judge(connection, record, known, done, difference)
+        if is_over:
+            self._resolve(record, "the file that it was about, renamed to here, stands here no more")
+            self._incomplete.append(record)  # to be judged anew, as the record is free now
+        elif judged is not None:
             self._differs(judged[0], done, *judged[1:])
         elif known is not None:
             self._is_candidate(record, known, done.reading)
+
+    def _has_left(self, record: FileRecord, known: CandidateRecord, reading: Reading) -> bool:
+        """Say whether a damaged file that had been renamed over a recorded one went on to another name, or is gone."""
+        if not record.is_frozen or known.because is not BaselineReason.MOVED or known.witness is None:
+            return False
+        return self._run.capability.has_stable_inodes and known.witness.inode != reading.witness.inode
 
     def _judge(
         self,
@@ -354,10 +364,9 @@ class Assessor:
             return False
         is_in_question = record.is_frozen or finding_of(judgement.verdict, run.settings.policy) is not None
         state = CandidateState.FROZEN if is_in_question else CandidateState.STAGED
+        because = judgement.because if is_in_question else BaselineReason.MOVED
         with run.writing() as connection:
-            candidates.stage_change(
-                connection, record, right, judgement.verdict.value, run.run_id, state, judgement.because
-            )
+            candidates.stage_change(connection, record, right, judgement.verdict.value, run.run_id, state, because)
             known = candidates.get_candidate(connection, record.id)
         assert known is not None
         latest = replace(as_record(record, known), boot_id=another.boot_id)
