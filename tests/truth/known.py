@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 _PERMUTED = "not knowable: names passed on, where inodes or times tell too little"
-_COPIED = "not knowable: moved by copy under a time of whole seconds, and damaged before"
+_MOVED = "not knowable: moved under a time of whole seconds, without a time of birth, and damaged before"
 
 _KNOWN: dict[tuple[str, str, str], str] = {
     ("*", "rotten_file_in_c*", "overlay*"): _PERMUTED,
@@ -18,7 +18,9 @@ _KNOWN: dict[tuple[str, str, str], str] = {
     ("missed", "rotten_file_linked_and_old_name_removed_later", "FUSE"): _PERMUTED,
     ("missed", "whole_files_exchanged_below", "FUSE"): _PERMUTED,
     ("false", "known_rot*swapped*", "ext4 -I 128"): _PERMUTED,
-    ("missed", "rotten_f*_moved_by_copy", "ext4 -I 128"): _COPIED,
+    ("missed", "rotten_f*_moved_by_copy", "ext4 -I 128"): _MOVED,
+    ("missed", "rotten_file_*renamed*", "ext4 -I 128"): _MOVED,
+    ("missed", "file_just_renamed", "ext4 -I 128"): _MOVED,
 }
 """By patterns of errors, of cases and of disks: why. Each is still printed."""
 

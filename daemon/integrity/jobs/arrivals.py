@@ -115,7 +115,7 @@ class Arrivals:
         self._can_move = run.root.file_count > 0
         self._knows_inodes = run.capability.has_stable_inodes and (self._can_move or not is_alone)
         self._new_by_content: dict[tuple[int, bytes], FileId | None] = {}
-        self._new_by_key: dict[tuple[int, int, bytes | int], FileId | None] = {}
+        self._new_by_key: dict[tuple[int, int, bytes], FileId | None] = {}
         self.racy: list[bytes] = []
         self.new_count = 0  # of the names in ``seen``: recorded by this run
         self._superseded: list[Move] = []
@@ -442,20 +442,15 @@ class Arrivals:
         key = self._key(record.path, record.witness)
         return None if key is None else self._new_by_key.get(key)
 
-    def _key(self, path: bytes, witness: Witness) -> tuple[int, int, bytes | int] | None:
+    def _key(self, path: bytes, witness: Witness) -> tuple[int, int, bytes] | None:
         """
-        Tell a file by its size, its mtime and what else is left of it after it was moved; None if that tells nothing.
+        Tell a file by its size, its mtime and, where its inode would tell if it was renamed, by its name.
 
-        After a copy that is its name; after a rename nothing where inodes are not kept, and its inode where times are
-        too coarse for it to be recognised at once. Else an mtime of a whole second is no sign, for many share one.
+        None if the mtime is a whole second, which many share, or if it has no content.
         """
-        capability = self._run.capability
-        keeps_seconds = capability.has_stable_inodes and capability.granularity_ns >= _SECOND_NS
-        if not witness.size_bytes or (witness.mtime_ns % _SECOND_NS == 0 and not keeps_seconds):
+        if not witness.size_bytes or witness.mtime_ns % _SECOND_NS == 0:
             return None
-        if keeps_seconds:
-            return witness.size_bytes, witness.mtime_ns, witness.inode
-        name = path.rpartition(b"/")[2] if capability.has_stable_inodes else b""
+        name = path.rpartition(b"/")[2] if self._run.capability.has_stable_inodes else b""
         return witness.size_bytes, witness.mtime_ns, name
 
     def hold_successors(self, connection: Connection, pairs: Sequence[tuple[FileRecord, FileId]]) -> None:
@@ -502,12 +497,20 @@ def is_same_inode(root_fd: int, path: bytes, record: FileRecord | HistoryRecord,
         record: of the file, present or former.
         stands: the inode is still found under the record's own name, where it is held against the record in any case.
     """
+    is_old = was_born_before(root_fd, path, record)
+    if is_old is None:
+        is_frozen = isinstance(record, FileRecord) and record.is_frozen
+        return stands or is_frozen or record.witness.mtime_ns % _SECOND_NS != 0
+    return is_old
+
+
+def was_born_before(root_fd: int, path: bytes, record: FileRecord | HistoryRecord) -> bool | None:
+    """Say whether the inode under a name was made before the recorded change of a file; None if nothing tells."""
     try:
         birth_ns = find_birth_ns(root_fd, path)
     except OSError:
         return False  # it can't be looked at any more: the one who reads it says why
     witness = record.witness
     if birth_ns is None:
-        is_frozen = isinstance(record, FileRecord) and record.is_frozen
-        return stands or is_frozen or witness.mtime_ns % _SECOND_NS != 0
+        return None
     return birth_ns < witness.ctime_ns or (birth_ns == witness.ctime_ns and not witness.is_racy)

@@ -15,10 +15,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files
-from integrity.jobs.arrivals import Move, Place, is_same_inode
+from integrity.jobs.arrivals import Move, Place, is_same_inode, was_born_before
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
+    from integrity.catalog.files import FileRecord
     from integrity.files.walk import Seen
     from integrity.jobs.context import RootRun
     from integrity.model import FileId, Witness
@@ -60,6 +61,11 @@ class Replaced:
         return found is not None and found != path
 
 
+def is_unwritten(record: FileRecord, seen: Seen) -> bool:
+    """Say whether what stands under a name has the size and the mtime of a record."""
+    return record.witness[:2] == (seen.size_bytes, seen.mtime_ns)
+
+
 def find_cycles(run: RootRun, names: Sequence[ReplacedName]) -> list[list[Move]]:
     """Find the files that changed places among these names; each list gives every name in it exactly one record."""
     with run.catalog.read() as connection:
@@ -82,7 +88,11 @@ def find_cycles(run: RootRun, names: Sequence[ReplacedName]) -> list[list[Move]]
 
 
 def _match_inodes(connection: Connection, run: RootRun, names: Sequence[ReplacedName]) -> Iterable[Move]:
-    """Match names with the records of the inodes that stand under them now, where these are under such names, too."""
+    """
+    Match names with the records of the inodes that stand under them now, where these are under such names, too.
+
+    A file that was written to since is still the inode that it was, if a time of birth shows that.
+    """
     paths = {name.place.path for name in names}
     matched: set[FileId] = set()
     for place, seen in names:
@@ -92,7 +102,7 @@ def _match_inodes(connection: Connection, run: RootRun, names: Sequence[Replaced
             if record.path in paths
             and record.id not in matched
             and record.is_sealed
-            and record.witness[:2] == (seen.size_bytes, seen.mtime_ns)
+            and (is_unwritten(record, seen) or was_born_before(run.root_fd, place.path, record) is True)
         ]
         # Of several names of one inode that which was called the same: folders are swapped more often than files.
         record = min(fitting, key=lambda one: one.path.rpartition(b"/")[2] != place.name, default=None)

@@ -28,7 +28,7 @@ from integrity.jobs.commits import Commits
 from integrity.jobs.comparison import Comparison
 from integrity.jobs.departures import Departures
 from integrity.jobs.idset import IdSet
-from integrity.jobs.replaced import Replaced, ReplacedName, find_cycles
+from integrity.jobs.replaced import Replaced, ReplacedName, find_cycles, is_unwritten
 from integrity.jobs.report import NoteKind
 from integrity.jobs.settle import forget_unsettled, settle
 from integrity.model import FileId, Tally
@@ -156,14 +156,14 @@ class Scanner:
             waiting = [name for name in waiting if name.place not in freed]
 
     def _swap_records(self, waiting: list[ReplacedName]) -> set[Place]:
-        """Let the records of files that changed places with each other follow them; name the places."""
-        cycles = find_cycles(self._run, waiting)
+        """Let the records of files that changed places with each other follow them; name the places that are done."""
+        cycles, seen = find_cycles(self._run, waiting), dict(waiting)
         for cycle in cycles:
             self._arrivals.swap(cycle)
             if self._arrivals.waiting >= _MOVES_AT_ONCE:
                 self._commits.write()
         self._commits.write()
-        return {move.place for cycle in cycles for move in cycle}
+        return {move.place for cycle in cycles for move in cycle if is_unwritten(move.record, seen[move.place])}
 
     def _read(self, tasks: Iterable[Task]) -> None:
         engine = self._run.engine(ReadMode.RECORD)
