@@ -7,6 +7,7 @@ import os
 import struct
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -64,17 +65,20 @@ def pass_without(number: int, errno: int, *args: str) -> None:
     """
     if "INTEGRITY_TEST_SECCOMP" in os.environ:
         pytest.skip("this is the run without the call")
-    script = (
-        "import sys, pytest; from support.seccomp import refuse_syscall;"
-        f"refuse_syscall({number}, {errno});"
-        f"sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', *{args!r}]))"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=_TESTS,
-        env={**os.environ, "INTEGRITY_TEST_SECCOMP": "1", "PYTHONPATH": os.pathsep.join([str(_TESTS), *sys.path])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # A folder of its own: pytest would close the one that it shares with this run, in which others work as nobody.
+    with tempfile.TemporaryDirectory() as folder:
+        options = ["-q", "-p", "no:cacheprovider", "--basetemp", os.path.join(folder, "tests"), *args]
+        script = (
+            "import sys, pytest; from support.seccomp import refuse_syscall;"
+            f"refuse_syscall({number}, {errno});"
+            f"sys.exit(pytest.main({options!r}))"
+        )
+        run = subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=_TESTS,
+            env={**os.environ, "INTEGRITY_TEST_SECCOMP": "1", "PYTHONPATH": os.pathsep.join([str(_TESTS), *sys.path])},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert run.returncode == 0, run.stdout + run.stderr
