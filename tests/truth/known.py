@@ -21,6 +21,8 @@ _KNOWN: dict[tuple[str, str, str], str] = {
     ("missed", "rotten_f*_moved_by_copy", "ext4 -I 128"): _MOVED,
     ("missed", "rotten_file_*renamed*", "ext4 -I 128"): _MOVED,
     ("missed", "file_just_renamed", "ext4 -I 128"): _MOVED,
+    ("missed", "rot_in_file_moved_while_deletions_are_held_back", "ext4 -I 128"): _MOVED,
+    ("missed", "rotten_file_linked_and_old_name_removed_at_once", "ext4 -I 128"): _MOVED,
 }
 """By patterns of errors, of cases and of disks: why. Each is still printed."""
 
