@@ -457,7 +457,7 @@ class Arrivals:
         """
         Hold new files against those that are gone and whose names, sizes and mtimes they have, but not their content.
 
-        They were copied, and got damaged on the way or before. FileContent that is recorded elsewhere is no damage.
+        They were copied, and got damaged on the way or before. Content that is recorded elsewhere is no damage.
         """
         run, sealer = self._run, self._run.catalog.sealer
         copies = files.find_files(connection, sealer, [file_id for _, file_id in pairs])
