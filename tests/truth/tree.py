@@ -75,6 +75,7 @@ class Tree:
         self._disk, self.folder, self._random = disk, folder, Random(f"{folder.name} {seed}")
         self.names: dict[str, File] = {}
         self.met: dict[str, list[File]] = {}
+        self._left_damaged: set[str] = set()
         self._threads = ThreadPoolExecutor(max_workers=1)
         self._writers: list[Future[None]] = []
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,6 +89,8 @@ class Tree:
         return self._random.randbytes(size)
 
     def _stands(self, name: str, file: File) -> None:
+        if name in self._left_damaged and file.damage is Damage.NONE:
+            file.damage = Damage.MAYBE  # a finding about what stood there stays until a person has looked (R6)
         self.names[name] = file
         self.met.setdefault(name, []).append(file)
 
@@ -190,9 +193,6 @@ class Tree:
             del self.names[name]
         for name, file in moved.items():
             target = new + name[len(old) :]
-            replaced = self.names.get(target)
-            if replaced is not None and replaced.damage is not Damage.NONE and file.damage is Damage.NONE:
-                file.damage = Damage.MAYBE  # a finding about what stood there stays until a person has looked (R6)
             self._leave(target)
             self._stands(target, file)
 
@@ -265,6 +265,8 @@ class Tree:
     def _leave(self, name: str) -> None:
         """Take a name from its file; the last one that goes may leave its damage to a copy."""
         file = self.names.pop(name, None)
+        if file is not None and file.damage is not Damage.NONE:
+            self._left_damaged.add(name)
         if file is None or file.damage is not Damage.DUE or file in self.names.values():
             return
         for copy in file.copies:
@@ -365,6 +367,7 @@ class Tree:
 
     def forget_past(self) -> None:
         """Forget what stood where until now."""
+        self._left_damaged.clear()
         self.met = {name: [file] for name, file in self.names.items()}
 
     def files(self) -> Iterator[tuple[File, list[str]]]:
