@@ -386,6 +386,23 @@ def test_moved_rot_is_repaired_and_accepted_under_its_new_name(data: Path, integ
     integrity.run("findings", expect=0)
 
 
+def test_known_rot_is_edited_and_renamed_and_its_name_used_again(data: Path, integrity: Box) -> None:
+    """A finding goes along with its file, also when its owner has written to it since."""
+    file = put_old(data / "photo", os.urandom(SMALL))
+    integrity.run("scrub", data, expect=0)
+    rot(file, 4_000)
+    integrity.run("scrub", data, expect=1)
+    with open(file, "r+b") as stream:
+        stream.write(b"edited")
+    moved = file.rename(data / "photo-1")
+    put(file, os.urandom(SMALL))
+
+    integrity.run("scan", data)
+    done = integrity.run("--json", "scrub", data, expect=1)
+
+    assert met(done) == [("rot", str(moved))]
+
+
 def test_copy_of_known_rot_is_damaged_too(data: Path, integrity: Box) -> None:
     """Copied today, the original deleted days later: the copy was never good."""
     file = find_damage(integrity, data)

@@ -166,23 +166,22 @@ class Arrivals:
         Recognise a recorded file under a new name: same inode, size and mtime.
 
         If it is gone from its old name it was moved here; else this is one more name of it. What may be another file
-        that got the inode of a deleted one is read, and its content decides.
+        that got the inode of a deleted one is read, and its content decides. A record with an open finding goes along
+        with its inode also if that was written to since: the finding is about this file, not about its old name (R6).
         """
-        found = [
-            record
-            for record in self._find_by_inode(connection, witness.inode)
-            if (record.witness.size_bytes, record.witness.mtime_ns) == witness[:2] and record.is_sealed
-        ]
-        if not found:
-            return False
         moving = {move.record.id for move in self._moves}
         links: list[FileRecord] = []
         gone: list[FileRecord] = []
-        for record in found:
+        for record in self._find_by_inode(connection, witness.inode):
+            is_unwritten = record.witness[:2] == witness[:2]
+            if not record.is_sealed or not (is_unwritten or record.is_frozen):
+                continue
             stands = record.root_id == self._run.root.id and record.id not in moving and self._stands(record)
-            if is_same_inode(self._run.root_fd, place.path, record, stands=stands):
-                is_here = stands or record.id in moving or record.id in self._staying
-                (links if is_here or record.root_id != self._run.root.id else gone).append(record)
+            is_here = stands or record.id in moving or record.id in self._staying or record.root_id != self._run.root.id
+            if is_unwritten and is_same_inode(self._run.root_fd, place.path, record, stands=stands):
+                (links if is_here else gone).append(record)
+            elif not (is_unwritten or is_here) and was_born_before(self._run.root_fd, place.path, record):
+                gone.append(record)
         if gone:
             record = min(gone, key=lambda one: (not one.path.endswith(b"/" + place.name), one.id))
             self._moves.append(Move(record, place))
