@@ -236,6 +236,9 @@ def _was_moved_here(capability: Capability, shift: WitnessShift, elsewhere: Else
     return elsewhere is Elsewhere.LEFT
 
 
+DAMAGE = frozenset({Verdict.ROT, Verdict.SILENT_REWRITE})
+"""The verdicts that are reported only when re-reading confirmed them (R3)."""
+
 _FINDINGS = {
     Verdict.ROT: FindingKind.ROT,
     Verdict.SILENT_REWRITE: FindingKind.SILENT_REWRITE,

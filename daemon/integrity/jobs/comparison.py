@@ -177,7 +177,7 @@ class Comparison:
     def _compare_all(self, connection: Connection, listings: list[Listing]) -> list[Task]:
         """Compare folders: together those that are unchanged, and the others file by file."""
         split = Split([], listings, [])
-        if not self._is_full and not self._assessor.missing_paths:
+        if not self._is_full and not self._assessor.account.missing_paths:
             split = split_unchanged(connection, self._run.root.id, listings)
         self._seen.update(split.unchanged)
         if not self._is_prelude:
@@ -192,7 +192,7 @@ class Comparison:
     def _compare(self, connection: Connection, listing: Listing, known: dict[bytes, KnownFile]) -> list[Task]:
         """Sort the files of one folder into unchanged, suspect, to be read, and unknown."""
         prefix = listing.folder + b"/" if listing.folder else b""
-        missing_paths = self._assessor.missing_paths
+        missing_paths = self._assessor.account.missing_paths
         inodes_are_stable = self._run.capability.has_stable_inodes
         tasks: list[Task] = []
         unknown: list[Seen] = []
@@ -252,10 +252,10 @@ class Comparison:
                 self.changed.add(old.id)
             return None
         if old.is_frozen and not (is_touched and self._is_news(connection, old, seen)):
-            self._assessor.count(old.id, Tally.DAMAGED)
+            self._assessor.account.count(old.id, Tally.DAMAGED)
             return None
         if not (is_touched or is_afforded or self._is_full):
-            self._assessor.count(old.id, Tally.NOT_DUE)
+            self._assessor.account.count(old.id, Tally.NOT_DUE)
             return None
         return self._task(connection, old.id)
 
@@ -278,7 +278,7 @@ class Comparison:
         """A file that was missing was met again; what is in it now is judged like that of any other."""
         with self._run.writing() as connection:
             self._run.resolve_missing(connection, old.id, path)
-        self._assessor.missing_paths.discard(path)
+        self._assessor.account.missing_paths.discard(path)
 
     def _is_known(self, path: bytes) -> bool:
         """Say whether the departures will count a name that could not be looked at: it, or what lies below it."""
@@ -326,7 +326,7 @@ class Comparison:
             return None
         record = found[0]
         if not record.is_sealed:
-            self._assessor.catalog_damaged(record)
+            self._assessor.failures.catalog_damaged(record)
             return None
         probe = prefix_probe(record) if self._run.settings.policy is Policy.GROWING else None
         block_size = record.block_size_bytes or self._run.settings.block_size_bytes

@@ -21,6 +21,7 @@ from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests, Reading
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
+    from integrity.hashing.engine import Done
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,14 @@ def is_candidate(
     size, version = candidate.block_size_bytes, candidate.version
     known = block_store.load_blocks(connection, sealer, candidate.file_id, version, size)
     return known is not None and known.xxh3_128 == reading.blocks.xxh3_128
+
+
+def is_complete(done: Done) -> bool:
+    """Say whether a reading has all that a baseline needs."""
+    reading = done.reading
+    if reading.blocks is not None:
+        return done.first_block == 0 and len(reading.blocks.md5) == len(reading.blocks.xxh3_128)
+    return reading.digests.md5 is not None and reading.digests.xxh3_128 is not None
 
 
 def as_record(record: FileRecord, candidate: CandidateRecord) -> FileRecord:

@@ -87,7 +87,7 @@ class Departures:
             if tally is None:
                 gone.append(file_id)
             else:
-                self._assessor.count(file_id, tally)
+                self._assessor.account.count(file_id, tally)
         for start in range(0, len(gone), _BATCH):
             self._depart([FileId(one) for one in gone[start : start + _BATCH]])
         return unmet
@@ -151,11 +151,11 @@ class Departures:
                 elif (twin := self._find_twin(connection, record, twins.get(record.id))) is not None:
                     self._arrivals.merge(connection, record, twin)
                     candidates.discard(connection, record.id)  # that it is gone, if an earlier run said so
-                elif not self._assessor.missing(connection, record):
+                elif not self._assessor.failures.missing(connection, record):
                     candidates.stage_removal(connection, record, run.run_id)
         for record in records:
             if not record.is_sealed:
-                self._assessor.catalog_damaged(record)
+                self._assessor.failures.catalog_damaged(record)
 
     def _find_twin(self, connection: Connection, record: FileRecord, twin: FileId | None) -> FileRecord | None:
         """Find the new file with the content of one that is gone, if it still is that."""
@@ -167,7 +167,7 @@ class Departures:
     def _superseded(self, connection: Connection, record: FileRecord) -> None:
         """Leave a file to the next run that a person decided over meanwhile: accepted as it is by now, or forgotten."""
         if files.find_files(connection, self._run.catalog.sealer, [record.id]):
-            self._assessor.count(record.id, Tally.SKIPPED)
+            self._assessor.account.count(record.id, Tally.SKIPPED)
 
     def _match_successors(
         self, records: list[FileRecord], twins: dict[FileId, FileId]

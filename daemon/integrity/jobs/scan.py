@@ -200,17 +200,17 @@ class Scanner:
             if record is not None:
                 self._seen.discard(record.id)
         elif record is not None:
-            self.assessor.failed(record, error)
+            self.assessor.failures.failed(record, error)
         elif not isinstance(error, ReadInterrupted):
             self._arrival_failed(paths, error)
 
     def _arrival_failed(self, paths: Iterable[bytes], error: ReadError) -> None:
         is_device = isinstance(error, DeviceFailing | DeviceStalled)
         if is_device:
-            self.assessor.device(error)
+            self.assessor.failures.device(error)
         for path in paths:
             if not is_device:
-                self.assessor.unreadable(path, error, None)
+                self.assessor.failures.unreadable(path, error, None)
             self._run.count_unrecorded(Tally.SKIPPED if is_device else Tally.UNREADABLE)
 
     def _read_again_what_moved(self) -> None:
@@ -224,7 +224,7 @@ class Scanner:
             with self._run.catalog.read() as connection:
                 record = files.find_file(connection, self._run.catalog.sealer, self._run.root.id, path)
             if record is not None:
-                self.assessor.unstable(record)
+                self.assessor.failures.unstable(record)
             else:
                 self._run.is_incomplete = True
                 self._run.count_unrecorded(Tally.UNSTABLE)
@@ -236,7 +236,9 @@ class Scanner:
 
         Until then their records are no grounds for rot.
         """
-        paths = self._run.leave_out_written(self._arrivals.racy) + [record.path for record in self.assessor.take_racy()]
+        paths = self._run.leave_out_written(self._arrivals.racy) + [
+            record.path for record in self.assessor.account.take_racy()
+        ]
         self._arrivals.racy = []
         if not paths or self._run.let_clock_tick():
             return
@@ -244,12 +246,12 @@ class Scanner:
         self._read(self._racy_tasks(paths, counted))
         if self._is_prelude:
             for file_id in counted:
-                self.assessor.answered.discard(file_id)
+                self.assessor.account.answered.discard(file_id)
 
     def _racy_tasks(self, paths: Iterable[bytes], counted: list[FileId]) -> Iterator[Task]:
         """Make tasks for files that were counted as new, or that the scrub will count, and so are not to be here."""
         for task in self._comparison.tasks_for(paths):
-            if isinstance(task.tag, FileRecord) and self.assessor.was_counted(task.tag.id):
+            if isinstance(task.tag, FileRecord) and self.assessor.account.was_counted(task.tag.id):
                 counted.append(task.tag.id)
             yield task
 
@@ -257,22 +259,22 @@ class Scanner:
         """Confirm mismatches; what changed meanwhile is read again, as whatever it is now."""
         self.assessor.confirm()
         for _ in range(TRIES - 1):
-            moved = self.assessor.take_incomplete()
+            moved = self.assessor.account.take_incomplete()
             if not moved:
                 return
             self._read(self._comparison.tasks_for(record.path for record in moved))
             self._read_again_what_moved()
             self.assessor.confirm()
-        for record in self.assessor.take_incomplete():
-            self.assessor.unstable(record)
+        for record in self.assessor.account.take_incomplete():
+            self.assessor.failures.unstable(record)
 
     def _waiting(self) -> int:
-        return self._arrivals.waiting + self.assessor.waiting + len(self._comparison.suspects)
+        return self._arrivals.waiting + self.assessor.account.waiting + len(self._comparison.suspects)
 
     def _write(self) -> None:
         with self._run.writing() as connection:
             self._arrivals.flush(connection)
-            self.assessor.flush(connection)
+            self.assessor.account.flush(connection)
             files.mark_suspects(connection, self._comparison.suspects)
             self._checkpoints.flush(connection)
         self._comparison.suspects.clear()

@@ -135,7 +135,7 @@ class Scrubber:
         forget_unsettled(self._run)
         if self._scanner is not None:
             self._scanner.prepare()
-            self._assessor.answered = self._scanner.assessor.answered
+            self._assessor.account.answered = self._scanner.assessor.account.answered
         with self._run.catalog.transaction() as connection:
             self._summary = worklist.create_worklist(connection, self._order())
         self._rows = self._count_rows()
@@ -205,7 +205,7 @@ class Scrubber:
         overmounts = find_overmounts(self._run)  # for each page anew: a scrub may take days
         usable: list[FileRecord] = []
         for record in records:
-            if record.id in self._assessor.answered:
+            if record.id in self._assessor.account.answered:
                 continue
             overmount = next((point for point in overmounts if is_inside(record.path, point)), None)
             if overmount is not None:
@@ -213,13 +213,13 @@ class Scrubber:
             elif record.is_sealed:
                 usable.append(record)
             else:
-                self._assessor.catalog_damaged(record)
+                self._assessor.failures.catalog_damaged(record)
         return usable
 
     def _hidden(self, record: FileRecord, overmount: bytes) -> None:
         """Count a file that a mount hides; the mount is told once, and is a failure if it hides what was named."""
         run = self._run
-        self._assessor.count(record.id, Tally.SKIPPED)
+        self._assessor.account.count(record.id, Tally.SKIPPED)
         run.is_incomplete |= is_inside(run.prefix, overmount)
         if overmount not in self._overmounts:
             self._overmounts.add(overmount)
@@ -250,7 +250,7 @@ class Scrubber:
             )
         probe = prefix_probe(record) if self._run.settings.policy is Policy.GROWING else None
         size = record.block_size_bytes or self._run.settings.block_size_bytes
-        bad = self._assessor.known_bad.get(record.path, ())
+        bad = self._assessor.account.known_bad.get(record.path, ())
         task = Task(record.path, record.witness.size_bytes, want, size, record, probe=probe, known_bad=bad)
         with self._run.catalog.read() as connection:
             return self._kept_by(task).resume(connection, task)
@@ -317,9 +317,9 @@ class Scrubber:
             size, sealer = record.block_size_bytes or 1, self._run.catalog.sealer
             is_sound = load_blocks(connection, sealer, record.id, record.version, size) is not None
         if is_sound:
-            self._assessor.judge_anew(record)
+            self._assessor.account.read_again(record)
         else:
-            self._assessor.catalog_damaged(record)
+            self._assessor.failures.catalog_damaged(record)
 
     def _are_one(self, record: FileRecord, other: FileRecord) -> bool:
         """Say whether two names have the same blocks recorded, so that parts compared for one count for the other."""
@@ -350,7 +350,7 @@ class Scrubber:
         """Account for what could not be read; what the disk refused under one name it refuses under all."""
         for other in self._links.take(record):
             if isinstance(error, Unreadable) and error.ranges and self._links.is_still(other, record.witness):
-                self._assessor.failed(other, error)
+                self._assessor.failures.failed(other, error)
             else:
                 self._by_itself.append(other)
         if isinstance(error, Unstable):
@@ -358,23 +358,23 @@ class Scrubber:
         elif isinstance(error, Vanished):
             self._vanished.append(record)
         else:
-            self._assessor.failed(record, error)
+            self._assessor.failures.failed(record, error)
 
     def _read_again(self) -> None:
         """Read again what changed while it was read, or may have (R1), and changes whose reading lacked digests."""
         for _ in range(TRIES):
-            again = self._unstable + self._assessor.take_incomplete() + self._by_itself
+            again = self._unstable + self._assessor.account.take_incomplete() + self._by_itself
             if not again or (self._unstable and self._run.context.pause(BETWEEN_TRIES_S)):
                 break
             self._unstable, self._by_itself = [], []
             self._read(self._tasks_again(self._links.group(again)), self._limit)
             self._assessor.confirm()
-        racy = self._assessor.take_racy()
+        racy = self._assessor.account.take_racy()
         if racy and not self._run.let_clock_tick():
             self._read(self._tasks_again(racy), self._limit)
             self._assessor.confirm()
-        for record in self._unstable + self._assessor.take_incomplete() + self._by_itself:
-            self._assessor.unstable(record)
+        for record in self._unstable + self._assessor.account.take_incomplete() + self._by_itself:
+            self._assessor.failures.unstable(record)
 
     def _account_for_vanished(self) -> None:
         """
@@ -394,7 +394,7 @@ class Scrubber:
             self._read_again()
         else:
             for record in displaced:
-                self._assessor.count(record.id, Tally.CHANGED)
+                self._assessor.account.count(record.id, Tally.CHANGED)
         for record in self._take_undecided():
             self._leave_missing(record)
 
@@ -409,7 +409,7 @@ class Scrubber:
     def _scan_again(self) -> None:
         run = self._run
         scanner = Scanner(run, ScanOptions(), is_prelude=True)
-        scanner.assessor.answered = self._assessor.answered
+        scanner.assessor.account.answered = self._assessor.account.answered
         run.counts_unrecorded = False
         scanner.prepare()
         run.counts_unrecorded = True
@@ -417,7 +417,7 @@ class Scrubber:
     def _take_undecided(self, others: Iterable[FileRecord] = ()) -> list[FileRecord]:
         """Hand over vanished files, and others, as they are recorded now, if they are and are not answered for."""
         vanished, self._vanished = self._vanished, []
-        ids = [record.id for record in (*vanished, *others) if record.id not in self._assessor.answered]
+        ids = [record.id for record in (*vanished, *others) if record.id not in self._assessor.account.answered]
         with self._run.catalog.read() as connection:
             return files.find_files(connection, self._run.catalog.sealer, ids)
 
@@ -427,9 +427,11 @@ class Scrubber:
         with run.writing() as connection:
             if not is_current(connection, record):
                 return  # a person decided over it meanwhile: it is not due
-            has_finding = not may_be_there(run.root_fd, record.path) and self._assessor.missing(connection, record)
+            has_finding = not may_be_there(run.root_fd, record.path) and self._assessor.failures.missing(
+                connection, record
+            )
         if not has_finding:
-            self._assessor.count(record.id, Tally.MISSING)
+            self._assessor.account.count(record.id, Tally.MISSING)
             run.is_incomplete = True
             run.note(NoteKind.MISSING, record.path, messages.vanished(f"integrity scan {shell_path(run.root.path)}"))
 
@@ -472,7 +474,7 @@ class Scrubber:
 
     def _count_rest(self) -> None:
         """Count what was not reached: limits, or a stop. Of what was answered some may have been forgotten since."""
-        run, answered = self._run, self._assessor.answered
+        run, answered = self._run, self._assessor.account.answered
         if run.is_whole and self._count_rows() == self._rows:
             run.counts.add(Tally.NOT_DUE, self._rows - len(answered))
         else:
@@ -483,10 +485,10 @@ class Scrubber:
             return roots.count_files(connection, self._run.root.id)
 
     def _waiting(self) -> int:
-        return self._assessor.waiting + self._checkpoints.waiting + self._recordings.waiting
+        return self._assessor.account.waiting + self._checkpoints.waiting + self._recordings.waiting
 
     def _write(self) -> None:
         with self._run.writing() as connection:
-            self._assessor.flush(connection)
+            self._assessor.account.flush(connection)
             self._checkpoints.flush(connection)
             self._recordings.flush(connection)

@@ -43,13 +43,13 @@ class FileCheck:
     def check(self, records: Sequence[FileRecord]) -> None:
         """Read files from the disk, and have everything written that follows from it."""
         run = self._run
-        self._assessor.answered.update(record.id for record in records)  # counted by what their copies say
+        self._assessor.account.answered.update(record.id for record in records)  # counted by what their copies say
         for result in run.engine(ReadMode.DISK).run(self._tasks(records)):
             self._take(result)
         self._assessor.confirm()
-        self.moved.update(record.id for record in self._assessor.take_incomplete())
+        self.moved.update(record.id for record in self._assessor.account.take_incomplete())
         with run.writing() as connection:
-            self._assessor.flush(connection)
+            self._assessor.account.flush(connection)
         if not run.context.stop.is_set():
             settle(run, len(records))
 
@@ -70,4 +70,4 @@ class FileCheck:
         elif isinstance(result.error, Unstable | Vanished):
             self.moved.add(record.id)
         else:
-            self._assessor.failed(record, result.error)
+            self._assessor.failures.failed(record, result.error)

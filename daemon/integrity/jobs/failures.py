@@ -1,0 +1,107 @@
+"""Recorded files without a verdict: their record is damaged, or they are missing, unreadable or unstable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from integrity.catalog.ahead import when_looked_at
+from integrity.catalog.rows import is_current
+from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, RecordSuperseded, Unreadable
+from integrity.jobs import messages
+from integrity.jobs.absence import describe_instead
+from integrity.jobs.report import NoteKind
+from integrity.model import FindingKind, Policy, Tally
+
+if TYPE_CHECKING:
+    from integrity.catalog.connect import Connection
+    from integrity.catalog.files import FileRecord
+    from integrity.jobs.account import Account
+    from integrity.jobs.context import RootRun
+
+
+class Failures:
+    """
+    Count such files, and open the findings about them.
+
+    Args:
+        run: the run.
+        account: counts.
+    """
+
+    def __init__(self, run: RootRun, account: Account) -> None:
+        self._run = run
+        self._account = account
+
+    def catalog_damaged(self, record: FileRecord) -> None:
+        """Report a record that can't be relied on; nothing is said about its file."""
+        try:
+            with self._run.writing() as connection:
+                text = messages.catalog_damaged()
+                self._run.open_finding(connection, FindingKind.CATALOG_DAMAGED, text, record=record)
+        except RecordSuperseded:
+            self._account.read_again(record)
+        else:
+            self._account.count(record.id, Tally.SKIPPED)
+
+    def missing(self, connection: Connection, record: FileRecord) -> bool:
+        """
+        Count a recorded file that is gone. If it may not go without a person's word, open or repeat its finding.
+
+        Returns:
+            Whether there is a finding. If not, a scan may take the file out of the catalog.
+        """
+        run = self._run
+        self._account.count(record.id, Tally.MISSING)
+        if run.settings.policy is Policy.ARCHIVE:
+            text = messages.missing(describe_instead(run.root_fd, record.path))
+            run.open_finding(connection, FindingKind.MISSING, text, record=record)
+            return True
+        if record.path in self._account.missing_paths:
+            run.meet_open_findings(connection, record.path)
+            return True
+        return False
+
+    def failed(self, record: FileRecord, error: ReadError) -> None:
+        """Count a recorded file that could not be read, and report it; its baseline stays."""
+        if isinstance(error, ReadInterrupted):
+            self._account.count(record.id, Tally.NOT_DUE)
+        elif isinstance(error, DeviceFailing | DeviceStalled):
+            self.device(error)
+            self._account.count(record.id, Tally.SKIPPED)
+        else:
+            try:
+                self.unreadable(record.path, error, record)
+            except RecordSuperseded:
+                self._account.read_again(record)
+            else:
+                self._account.count(record.id, Tally.UNREADABLE)
+
+    def unreadable(self, path: bytes, error: ReadError, record: FileRecord | None) -> None:
+        """
+        Open the finding about a file that can't be read; ``record``: None if it has none.
+
+        Raises:
+            RecordSuperseded: it is not recorded like that any more.
+        """
+        ranges = error.ranges if isinstance(error, Unreadable) else ()
+        text = messages.unreadable(str(error), ranges)
+        with self._run.writing() as connection:
+            self._run.open_finding(connection, FindingKind.UNREADABLE, text, path=path, record=record, ranges=ranges)
+        self._account.open_paths.add(path)
+
+    def device(self, error: ReadError) -> None:
+        """Open the finding about a device that is left alone or hangs."""
+        kind = FindingKind.DEVICE_STALLED if isinstance(error, DeviceStalled) else FindingKind.DEVICE_FAILING
+        with self._run.writing() as connection:
+            self._run.note_device(connection, kind)
+
+    def unstable(self, record: FileRecord) -> None:
+        """Count a file that never held still: neither good nor bad (R1); a finding once the promise is broken."""
+        run = self._run
+        run.is_incomplete = True
+        run.note(NoteKind.UNSTABLE, record.path, messages.unstable())
+        self._account.count(record.id, Tally.UNSTABLE)
+        if run.now() - when_looked_at(record.verified_at, record.recorded_at, run.now()) > run.settings.verify_every_s:
+            with run.writing() as connection:
+                if is_current(connection, record):
+                    run.open_finding(connection, FindingKind.UNSTABLE, messages.unstable(), record=record)
