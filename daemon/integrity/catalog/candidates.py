@@ -367,13 +367,21 @@ def discard(c: sa.Connection, file_id: FileId) -> None:
     drop_candidate(c, file_id)
 
 
-def discard_staged(c: sa.Connection, root_id: RootId, ids: Iterable[FileId] | None = None) -> None:
-    """Forget what is staged in a root: all of it, or only what is of these files."""
-    staged = sa.select(candidate.c.file_id).where(candidate.c.state == CandidateState.STAGED.value, _in_root(root_id))
-    wanted = None if ids is None else set(ids)
-    for file_id in c.execute(staged).scalars().all() if wanted != set() else ():
-        if wanted is None or file_id in wanted:
-            drop_candidate(c, file_id)
+def discard_staged(c: sa.Connection, root_id: RootId) -> None:
+    """Forget all that is staged in a root."""
+    _discard_staged(c, _in_root(root_id))
+
+
+def discard_staged_of(c: sa.Connection, ids: Iterable[FileId]) -> None:
+    """Forget what is staged of some files."""
+    for chunk in chunked(ids):
+        _discard_staged(c, candidate.c.file_id.in_(chunk))
+
+
+def _discard_staged(c: sa.Connection, which: sa.ColumnElement[bool]) -> None:
+    staged = sa.select(candidate.c.file_id).where(candidate.c.state == CandidateState.STAGED.value, which)
+    for file_id in c.execute(staged).scalars().all():
+        drop_candidate(c, file_id)
 
 
 def hold(c: sa.Connection, root_id: RootId, last_file_id: int | None = None) -> None:

@@ -19,21 +19,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, files, folders, history, roots
-from integrity.catalog.files import FileRecord, HistoryRecord, NewFile
+from integrity.catalog.files import FileRecord, NewFile
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileContent, is_current
 from integrity.errors import show_path
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
-from integrity.files.statx import find_birth_ns
 from integrity.files.walk import Seen
 from integrity.hashing.digests import recording
 from integrity.hashing.engine import Task
 from integrity.jobs import inheritance
-from integrity.jobs.absence import is_gone
+from integrity.jobs.absence import may_be_there
 from integrity.jobs.idset import IdSet
+from integrity.jobs.inodes import is_same_inode, was_born_before
 from integrity.jobs.knowndamage import InQuestion, KnownDamage
 from integrity.jobs.report import NoteKind
+from integrity.jobs.restored import find_formers, find_rename_key
 from integrity.model import FileId, Reading, Tally, Witness
 
 if TYPE_CHECKING:
@@ -45,11 +46,6 @@ _LINKS_KEPT = 10_000
 
 _NEW_KEPT = 200_000
 """New files remembered by content, to recognise moves; beyond it a move is recorded as new and deleted."""
-
-_SECOND_NS = 1_000_000_000
-
-_RESTORED_UNITS_NS = (_SECOND_NS, 1_000, 100)
-"""What tools keep of an mtime: tar seconds, older programs microseconds, SMB and zip 100 ns; others all of it."""
 
 
 class Place(NamedTuple):
@@ -78,13 +74,6 @@ class Move:
 
     record: FileRecord
     place: Place
-
-
-class Former(NamedTuple):
-    """What a new file was before, by a former baseline."""
-
-    record: HistoryRecord
-    has_inode: bool  # it is the inode that had it; else another one has its name, size and mtime
 
 
 class Arrivals:
@@ -252,29 +241,12 @@ class Arrivals:
         self._ready, self._moves, self._new_links = [], [], []
 
     def _take_restored(self, connection: Connection, rows: list[NewFile]) -> list[NewFile]:
-        """
-        Take files that history knows with other content; give back the others.
-
-        Damage yields bytes that nobody has seen before: what is recorded elsewhere in the root is another file's. And
-        if what a name had is recorded elsewhere, that file was moved, and its name is used again.
-        """
-        run, sealer = self._run, self._run.catalog.sealer
-        formers = {row.path: self._find_former(connection, *row) for row in rows}
-        back = [(row, former) for row in rows if (former := formers[row.path]) is not None]
-        if not back:
-            return rows
-        present = [FileContent(one.witness.size_bytes, one.digests, one.blocks) for (_, one), _ in back]
-        past = [FileContent(former.record.size_bytes, former.record.digests, None) for _, former in back]
-        found = files.find_by_content(connection, sealer, run.root.id, present + past)
-        seen_elsewhere = {
-            row.path
-            for (row, former), others, moved in zip(back, found[: len(back)], found[len(back) :], strict=True)
-            if others or (moved and not former.has_inode)
-        }
+        """Record the files that history knows with other content, to be held against that; return the others."""
+        run, formers = self._run, find_formers(self._run, connection, rows)
         left: list[NewFile] = []
         for row in rows:
-            former, file_id = formers[row.path], None
-            if former is not None and row.path not in seen_elsewhere:
+            former, file_id = formers.get(row.path), None
+            if former is not None:
                 file_id = inheritance.record_former(
                     run, connection, row.path, row.reading, former.record, has_inode=former.has_inode
                 )
@@ -292,7 +264,7 @@ class Arrivals:
         if found is None:
             return False
         damage, original = found
-        if original.root_id == run.root.id and self._has_left(found, reading):
+        if original.root_id == run.root.id and self._is_original_gone(found, reading):
             inheritance.move_to_copy(run, connection, path, reading, damage)
             self._seen.add(original.id)
             self._tell_moved(connection, original, path)
@@ -302,43 +274,13 @@ class Arrivals:
             return False
         return self._take_inherited(inheritance.record_copy(run, connection, path, reading, damage), is_damaged=True)
 
-    def _has_left(self, found: InQuestion, reading: Reading) -> bool:
+    def _is_original_gone(self, found: InQuestion, reading: Reading) -> bool:
         """Say whether the name of a damaged file is gone, or shows another inode while this reading is of its own."""
         if found.original.id not in self._seen:
-            return self._is_gone(found.original)
+            return not may_be_there(self._run.root_fd, found.original.path)
         witness = found.content.witness
         is_it = witness is not None and witness.inode == reading.witness.inode
         return is_it and self._run.capability.has_stable_inodes and not self._stands(found.original)
-
-    def _is_gone(self, record: FileRecord) -> bool:
-        try:
-            return is_gone(self._run.root_fd, record.path, stay_on_mount=not self._run.settings.cross_mounts)
-        except OSError:
-            return False
-
-    def _find_former(self, connection: Connection, path: bytes, reading: Reading) -> Former | None:
-        """
-        Find the former file that a new one should be, but with other content.
-
-        That is one whose inode it has, or a deleted one of its name, size and mtime. None if its content is that of any
-        such file, or an older version of it.
-        """
-        run, witness, md5 = self._run, reading.witness, reading.digests.md5
-        if md5 is None or not witness.size_bytes:
-            return None
-        if run.capability.has_stable_inodes:
-            one = history.find_former_of_inode(connection, run.root.id, witness)
-            if one is not None and is_same_inode(run.root_fd, path, one):
-                return None if one.digests.md5 in (md5, None) else Former(one, True)
-        found = history.find_deleted_of_time(connection, run.root.id, witness.size_bytes, as_restored(witness.mtime_ns))
-        key = self._key(path, witness)
-        here = [one for one in found if one.path == path]
-        elsewhere = [one for one in found if key is not None and key[2] in (b"", one.path.rpartition(b"/")[2])]
-        formers = here[:1] or (elsewhere if len(elsewhere) == 1 else [])
-        if not formers or any(one.digests.md5 in (md5, None) for one in found):
-            return None
-        versions = history.history_of(connection, run.root.id, formers[0].path)
-        return None if any(one.digests.md5 == md5 for one in versions) else Former(formers[0], False)
 
     def _note_new(self, rows: list[NewFile], ids: list[FileId]) -> None:
         self._count(Tally.NEW, len(rows))
@@ -349,7 +291,7 @@ class Arrivals:
             if reading.digests.md5 is not None and len(self._new_by_content) < _NEW_KEPT:
                 content = (reading.witness.size_bytes, reading.digests.md5)
                 self._new_by_content[content] = None if content in self._new_by_content else file_id
-                key = self._key(path, reading.witness)
+                key = find_rename_key(self._run.capability, path, reading.witness)
                 if key is not None:
                     self._new_by_key[key] = None if key in self._new_by_key else file_id
 
@@ -374,7 +316,7 @@ class Arrivals:
         files.move_files(connection, run.catalog.sealer, run.root, moved, now=run.now())
         files.mark_suspects(connection, [move.record.id for move in moves])
         # What this run read under the old name before the file was met here was another file's.
-        candidates.discard_staged(connection, run.root.id, [move.record.id for move in moves])
+        candidates.discard_staged_of(connection, [move.record.id for move in moves])
         for move in moves:
             self._tell_moved(connection, move.record, move.place.path)
             self._count(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE, 1)
@@ -438,19 +380,8 @@ class Arrivals:
 
     def find_successor(self, record: FileRecord) -> FileId | None:
         """Find the one new file of this run with the size, the exact mtime and the name of a file that is gone."""
-        key = self._key(record.path, record.witness)
+        key = find_rename_key(self._run.capability, record.path, record.witness)
         return None if key is None else self._new_by_key.get(key)
-
-    def _key(self, path: bytes, witness: Witness) -> tuple[int, int, bytes] | None:
-        """
-        Tell a file by its size, its mtime and, where its inode would tell if it was renamed, by its name.
-
-        None if the mtime is a whole second, which many share, or if it has no content.
-        """
-        if not witness.size_bytes or witness.mtime_ns % _SECOND_NS == 0:
-            return None
-        name = path.rpartition(b"/")[2] if self._run.capability.has_stable_inodes else b""
-        return witness.size_bytes, witness.mtime_ns, name
 
     def hold_successors(self, connection: Connection, pairs: Sequence[tuple[FileRecord, FileId]]) -> None:
         """
@@ -474,42 +405,3 @@ class Arrivals:
         run = self._run
         files.merge_moved(connection, run.catalog.sealer, run.root, record, twin, run.now())
         self._tell_moved(connection, record, twin.path)
-
-
-def as_restored(mtime_ns: int) -> tuple[int, int]:
-    """Give the first and the last mtime that a restore may have brought back as this one: some tools cut it off."""
-    unit = next((unit for unit in _RESTORED_UNITS_NS if mtime_ns % unit == 0), 1)
-    return mtime_ns, mtime_ns + unit - 1
-
-
-def is_same_inode(root_fd: int, path: bytes, record: FileRecord | HistoryRecord, *, stands: bool = False) -> bool:
-    """
-    Say whether the inode under a name is a recorded one of the same number, size and mtime, not another that got them.
-
-    An inode that was made after the recorded change of the recorded one is another. Where no time of birth is kept, a
-    file is told by its mtime, unless that is a whole second: archives are unpacked with such, and the files of a
-    reproducible build share one. A record with an open finding then goes along: its content would not tell (R6).
-
-    Args:
-        root_fd: the root.
-        path: the name.
-        record: of the file, present or former.
-        stands: the inode is still found under the record's own name, where it is held against the record in any case.
-    """
-    is_old = was_born_before(root_fd, path, record)
-    if is_old is None:
-        is_frozen = isinstance(record, FileRecord) and record.is_frozen
-        return stands or is_frozen or record.witness.mtime_ns % _SECOND_NS != 0
-    return is_old
-
-
-def was_born_before(root_fd: int, path: bytes, record: FileRecord | HistoryRecord) -> bool | None:
-    """Say whether the inode under a name was made before the recorded change of a file; None if nothing tells."""
-    try:
-        birth_ns = find_birth_ns(root_fd, path)
-    except OSError:
-        return False  # it can't be looked at any more: the one who reads it says why
-    witness = record.witness
-    if birth_ns is None:
-        return None
-    return birth_ns < witness.ctime_ns or (birth_ns == witness.ctime_ns and not witness.is_racy)

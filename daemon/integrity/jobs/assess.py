@@ -26,11 +26,11 @@ from integrity.files.span import can_vouch
 from integrity.hashing.engine import Done
 from integrity.jobs import messages
 from integrity.jobs.account import Account
-from integrity.jobs.arrivals import is_same_inode
 from integrity.jobs.contents import Difference, as_record, compare_content, is_candidate, is_complete
 from integrity.jobs.damagecopies import DamageCopies
 from integrity.jobs.evidence import Evidence
 from integrity.jobs.failures import Failures
+from integrity.jobs.inodes import is_same_inode
 from integrity.jobs.mirrored import find_doubtful_blocks
 from integrity.jobs.mismatches import Mismatches
 from integrity.jobs.replaced import Replaced
@@ -114,7 +114,7 @@ class Assessor:
             if done.first_block and (known is not None or self._run.settings.policy is Policy.GROWING):
                 self.account.read_again(record)  # what was compared before tells nothing of the other content
                 return
-            is_over = known is not None and self._has_left(record, known, done.reading)
+            is_over = known is not None and self._has_moved_on(record, known, done.reading)
             is_known = known is not None and is_candidate(
                 connection, self._sealer, known, done.reading, done.first_block
             )
@@ -127,7 +127,7 @@ class Assessor:
         elif known is not None:
             self._is_candidate(record, known, done.reading)
 
-    def _has_left(self, record: FileRecord, known: CandidateRecord, reading: Reading) -> bool:
+    def _has_moved_on(self, record: FileRecord, known: CandidateRecord, reading: Reading) -> bool:
         """Say whether a damaged file that had been renamed over a recorded one went on to another name, or is gone."""
         if not record.is_frozen or known.because is not BaselineReason.MOVED or known.witness is None:
             return False

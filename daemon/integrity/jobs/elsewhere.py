@@ -61,26 +61,26 @@ def find_elsewhere(run: RootRun, suspicions: Sequence[Suspicion]) -> list[Elsewh
             strict=True,
         )
     ]
-    answers: list[Elsewhere | None] = []
-    undecided: dict[int, list[FileRecord]] = {}
-    for number, (suspicion, content, others) in enumerate(zip(suspicions, contents, found, strict=True)):
-        is_partial = suspicion.done.first_block > 0
-        if content.blocks is None and not content.whole_digests:  # it shrank below the blocks that were asked for
-            answers.append(None)
-        elif is_partial or is_blank(*content) or not (others.now or others.before):
-            answers.append(Elsewhere.NOWHERE)
-        elif others.now and run.capability.has_stable_inodes:
-            answers.append(Elsewhere.RECORDED)
-        elif others.now:
-            undecided[number] = others.now
-            answers.append(Elsewhere.LEFT if others.before else Elsewhere.RECORDED)
-        elif not content.whole_digests:  # only its size fits; very sparse files never have such digests
-            answers.append(Elsewhere.NOWHERE if content.blocks and content.blocks.md5 else None)
-        else:
-            answers.append(Elsewhere.LEFT)
-    for number in _find_left(run, suspicions, undecided):
-        answers[number] = Elsewhere.LEFT
+    answers = [_answer(*each) for each in zip(suspicions, contents, found, strict=True)]
+    if not run.capability.has_stable_inodes:
+        undecided = {number: found[number] for number, answer in enumerate(answers) if answer is Elsewhere.RECORDED}
+        for number in _find_left(run, suspicions, undecided):
+            answers[number] = Elsewhere.LEFT
     return answers
+
+
+def _answer(suspicion: Suspicion, content: FileContent, found: _Found) -> Elsewhere | None:
+    """Answer from the catalog alone."""
+    if content.blocks is None and not content.whole_digests:
+        return None  # it shrank below the blocks that were asked for
+    if suspicion.done.first_block > 0 or is_blank(*content) or not (found.now or found.before):
+        return Elsewhere.NOWHERE
+    if found.now:
+        return Elsewhere.RECORDED
+    if content.whole_digests:
+        return Elsewhere.LEFT
+    # Only its size fits. Very sparse files never have digests of the whole file.
+    return Elsewhere.NOWHERE if content.blocks and content.blocks.md5 else None
 
 
 def _look_up(run: RootRun, wanted: Sequence[tuple[FileRecord, FileContent]]) -> list[_Found]:
@@ -123,13 +123,13 @@ def _is_copy(suspicion: Suspicion, recorded_at: int) -> bool:
     return is_later and record.witness.mtime_ns % 1_000_000_000 != 0
 
 
-def _find_left(run: RootRun, suspicions: Sequence[Suspicion], undecided: dict[int, list[FileRecord]]) -> set[int]:
-    """Say of which suspicions one of the names with their content is gone, or has other content that is recorded."""
-    left: set[int] = set()
+def _find_left(run: RootRun, suspicions: Sequence[Suspicion], undecided: dict[int, _Found]) -> set[int]:
+    """Say of which suspicions a name with their content was another's, or is gone, or has other recorded content."""
+    left = {number for number, found in undecided.items() if found.before}
     changed: list[tuple[int, FileRecord, FileContent]] = []
     with Buffers() as buffers:
-        for number, records in undecided.items():
-            for record in islice(records, _NAMES_LOOKED_AT):
+        for number in undecided.keys() - left:
+            for record in islice(undecided[number].now, _NAMES_LOOKED_AT):
                 try:
                     content = _read_name(run, record, buffers)
                 except (OSError, ReadError):

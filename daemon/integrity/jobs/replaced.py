@@ -15,7 +15,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files
-from integrity.jobs.arrivals import Move, Place, is_same_inode, was_born_before
+from integrity.jobs.arrivals import Move, Place
+from integrity.jobs.inodes import is_same_inode, was_born_before
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection

@@ -11,7 +11,7 @@ from integrity.catalog import files
 from integrity.errors import show_path
 from integrity.files.opening import STAY_ON_MOUNT, open_beneath, stat_beneath
 from integrity.files.stamps import witness_of
-from integrity.jobs.arrivals import is_same_inode
+from integrity.jobs.inodes import is_same_inode
 from integrity.jobs.manifests.claims import Verdict
 
 if TYPE_CHECKING:

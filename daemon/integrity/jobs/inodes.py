@@ -1,0 +1,46 @@
+"""Whether an inode is the one that a record is about, or another file that got its number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from integrity.catalog.rows import FileRecord
+from integrity.files.statx import find_birth_ns
+
+if TYPE_CHECKING:
+    from integrity.catalog.history import HistoryRecord
+
+_SECOND_NS = 1_000_000_000
+
+
+def is_same_inode(root_fd: int, path: bytes, record: FileRecord | HistoryRecord, *, stands: bool = False) -> bool:
+    """
+    Say whether the inode under a name is a recorded one of the same number, size and mtime, not another that got them.
+
+    An inode that was made after the recorded change of the recorded one is another. Where no time of birth is kept, a
+    file is told by its mtime, unless that is a whole second: archives are unpacked with such, and the files of a
+    reproducible build share one. A record with an open finding then goes along: its content would not tell (R6).
+
+    Args:
+        root_fd: the root.
+        path: the name.
+        record: of the file, present or former.
+        stands: the inode is still found under the record's own name, where it is held against the record in any case.
+    """
+    is_old = was_born_before(root_fd, path, record)
+    if is_old is None:
+        is_frozen = isinstance(record, FileRecord) and record.is_frozen
+        return stands or is_frozen or record.witness.mtime_ns % _SECOND_NS != 0
+    return is_old
+
+
+def was_born_before(root_fd: int, path: bytes, record: FileRecord | HistoryRecord) -> bool | None:
+    """Say whether the inode under a name was made before the recorded change of a file; None if nothing tells."""
+    try:
+        birth_ns = find_birth_ns(root_fd, path)
+    except OSError:
+        return False  # it can't be looked at any more: the one who reads it says why
+    witness = record.witness
+    if birth_ns is None:
+        return None
+    return birth_ns < witness.ctime_ns or (birth_ns == witness.ctime_ns and not witness.is_racy)
