@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, findings, recording
+from integrity.catalog import candidates, files, findings, recording
 from integrity.catalog.blocks import CANDIDATE_VERSION
 from integrity.catalog.candidates import CandidateRecord, CandidateState
 from integrity.catalog.files import FileRecord
@@ -30,6 +30,7 @@ from integrity.jobs.contents import Difference, as_record, compare_content, is_c
 from integrity.jobs.damagecopies import DamageCopies
 from integrity.jobs.evidence import Evidence
 from integrity.jobs.failures import Failures
+from integrity.jobs.idset import IdSet
 from integrity.jobs.inodes import is_same_inode
 from integrity.jobs.mirrored import find_doubtful_blocks
 from integrity.jobs.mismatches import Mismatches
@@ -83,6 +84,7 @@ class Assessor:
         self._copies = DamageCopies(run, self.account)
         self._mismatches = Mismatches(run, self.account, self.failures, self._evidence, self._copies)
         self._displaced: list[FileRecord] = []
+        self._waited = IdSet()  # for the file that a finding about them is about
 
     def take(self, record: FileRecord, done: Done, bad_before: tuple[int, ...] = ()) -> None:
         """
@@ -114,24 +116,45 @@ class Assessor:
             if done.first_block and (known is not None or self._run.settings.policy is Policy.GROWING):
                 self.account.read_again(record)  # what was compared before tells nothing of the other content
                 return
-            is_over = known is not None and self._has_moved_on(record, known, done.reading)
+            if self._waits_for_its_file(record, known):
+                self.account.read_again(record)
+                return
+            is_over = self._has_moved_on(connection, record, known, done.reading)
             is_known = known is not None and is_candidate(
                 connection, self._sealer, known, done.reading, done.first_block
             )
             judged = None if is_known or is_over else self._judge(connection, record, known, done, difference)
         if is_over:
-            self._resolve(record, "the file that it was about, renamed to here, stands here no more")
+            self._resolve(record, "the file that it was about stands under another name now, or is gone")
             self.account.read_again(record)  # to be judged anew, as the record is free now
         elif judged is not None:
             self._differs(judged[0], done, *judged[1:])
         elif known is not None:
             self._is_candidate(record, known, done.reading)
 
-    def _has_moved_on(self, record: FileRecord, known: CandidateRecord, reading: Reading) -> bool:
-        """Say whether a damaged file that had been renamed over a recorded one went on to another name, or is gone."""
-        if not record.is_frozen or known.because is not BaselineReason.MOVED or known.witness is None:
+    def _waits_for_its_file(self, record: FileRecord, known: CandidateRecord | None) -> bool:
+        """Say, once, of a name that its damaged file stands under another one now, which is to be judged first."""
+        if self._evidence.find_new_name(record, known) is None or record.id in self._waited:
             return False
-        return self._run.capability.has_stable_inodes and known.witness.inode != reading.witness.inode
+        self._waited.add(record.id)
+        return True
+
+    def _has_moved_on(
+        self, connection: Connection, record: FileRecord, known: CandidateRecord | None, reading: Reading
+    ) -> bool:
+        """
+        Say whether the damaged file that a finding is about stands here no more.
+
+        It had been renamed over a recorded one, and went on; or it was renamed over another recorded one, which has the
+        finding by now. What was only replaced by newer content keeps its finding (R6).
+        """
+        if not record.is_frozen or not self._run.capability.has_stable_inodes:
+            return False
+        if known is not None and known.because is BaselineReason.MOVED and known.witness is not None:
+            return known.witness.inode != reading.witness.inode
+        name = self._evidence.find_new_name(record, known)
+        there = None if name is None else files.find_file(connection, self._sealer, self._run.root.id, name)
+        return there is not None and there.is_frozen
 
     def _judge(
         self,

@@ -23,6 +23,7 @@ from integrity.model import Policy, ReadHow, Witness
 from integrity.verdict import Circumstances, Content, Elsewhere, Judgement, compare_witness, judge
 
 if TYPE_CHECKING:
+    from integrity.catalog.candidates import CandidateRecord
     from integrity.catalog.connect import Connection
     from integrity.jobs.context import RootRun
 
@@ -74,13 +75,19 @@ class Evidence:
 
         The latter says that names were passed on (log.1 to log.2), which pushed out the oldest.
         """
-        if self._replaced.holds(record.path, record.witness):
+        if self._replaced.find(record.path, record.witness) is not None:
             return True
         run = self._run
         others = files.find_by_inode(connection, run.catalog.sealer, run.root.id, record.witness.inode)
         if any(other.id != record.id and other.digests.md5 == record.digests.md5 for other in others):
             return True
         return self.find_another(connection, record, seen) is not None
+
+    def find_new_name(self, record: FileRecord, known: CandidateRecord | None) -> bytes | None:
+        """Find the recorded name under which a file with an open finding stands now, renamed over another one."""
+        witnesses = (record.witness, None if known is None else known.witness)
+        names = (self._replaced.find(record.path, one) for one in witnesses if one is not None and record.is_frozen)
+        return next((name for name in names if name is not None), None)
 
     def find_another(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
         """

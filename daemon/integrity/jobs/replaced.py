@@ -56,10 +56,10 @@ class Replaced:
         names, self._names = self._names, []
         return names
 
-    def holds(self, path: bytes, witness: Witness) -> bool:
-        """Say whether the file with this witness stands under another of these names than ``path`` now."""
+    def find(self, path: bytes, witness: Witness) -> bytes | None:
+        """Find another of these names than ``path`` under which the file with this witness stands now."""
         found = self._found.get((witness.inode, witness.size_bytes, witness.mtime_ns))
-        return found is not None and found != path
+        return None if found == path else found
 
 
 def is_unwritten(record: FileRecord, seen: Seen) -> bool:
