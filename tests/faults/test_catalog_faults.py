@@ -69,7 +69,7 @@ def test_killed_in_a_transaction_loses_that_transaction_only(tmp_path: Path) -> 
 @pytest.mark.root
 def test_killed_at_any_call_keeps_what_was_acknowledged(tmp_path: Path) -> None:
     """Between any two writes and syncs: no catalog yet, or a right one with all acknowledged rows."""
-    for call, step in (("pwrite64", 13), ("fdatasync", 2), ("fsync", 1), ("ftruncate", 1), ("link", 1), ("unlink", 1)):
+    for call, step in (("pwrite64", 29), ("fdatasync", 3), ("fsync", 1), ("ftruncate", 1), ("link", 1), ("unlink", 1)):
         was_killed, acknowledged, nth = True, 0, 1
         while was_killed:
             path = tmp_path / call / f"{nth}" / "catalog.db"

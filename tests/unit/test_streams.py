@@ -137,8 +137,9 @@ def test_file_is_digested_by_any_kind_of_path(tmp_path: Path) -> None:
         md5_file(tmp_path / "gone")
 
 
-def test_gigabytes_go_through_as_through_md5sum(tmp_path: Path) -> None:
-    """Some GiB of random data, through a reader, a writer and md5sum at the same time."""
+@pytest.mark.parametrize("least_bytes", [GIB // 4, pytest.param(4 * GIB, marks=pytest.mark.campaign)])
+def test_much_goes_through_as_through_md5sum(tmp_path: Path, least_bytes: int) -> None:
+    """Random data, through a reader, a writer and md5sum at the same time."""
     need_programs("md5sum")
     chunk = memoryview(os.urandom(64 << 20))
     sizes = [1 << 20, (1 << 20) + 1, 4096, 777, 8 << 20]
@@ -147,7 +148,7 @@ def test_gigabytes_go_through_as_through_md5sum(tmp_path: Path) -> None:
         assert md5sum.stdout is not None
         writer = HashingWriter(md5sum.stdin)
         total = 0
-        while total <= 2 * GIB:
+        while total <= least_bytes:
             with HashingReader(io.BytesIO(chunk)) as reader:
                 size = sizes[total % len(sizes)]
                 while data := reader.read(size):
