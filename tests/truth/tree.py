@@ -262,11 +262,18 @@ class Tree:
         for each in [each for each in self.names if _is_inside(each, name)]:
             self._leave(each)
 
+    def _hold_findings(self, file: File) -> None:
+        """Note that a damaged file is gone: whoever has its name now can't be told from a newer version of it (R6)."""
+        for name in [name for name, files in self.met.items() if file in files]:
+            self._left_damaged.add(name)
+            if name in self.names and self.names[name].damage is Damage.NONE:
+                self.names[name].damage = Damage.MAYBE
+
     def _leave(self, name: str) -> None:
         """Take a name from its file; the last one that goes may leave its damage to a copy."""
         file = self.names.pop(name, None)
         if file is not None and file.damage is not Damage.NONE:
-            self._left_damaged.add(name)
+            self._hold_findings(file)
         if file is None or file.damage is not Damage.DUE or file in self.names.values():
             return
         for copy in file.copies:
