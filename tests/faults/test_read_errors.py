@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.errors import ReadInterrupted, Unreadable, Unstable
+from integrity.errors import ReadInterrupted, Unreadable, Unstable, Vanished
 from integrity.files.read import Buffers, ErrorBudget, OpenFile, Pace, Reader, ReadMode
 from integrity.model import ByteRange
 from support.faultfs import FaultFS, Rule
@@ -268,6 +268,20 @@ class TestOtherFaults:
 
         assert code == caught.value.errno
         assert os.strerror(code) in str(caught.value)
+
+    @pytest.mark.parametrize(("is_replaced", "expected"), [(False, Vanished), (True, Unstable)])
+    def test_file_that_went_from_its_server_is_not_unreadable(
+        self, faulty: FaultFS, content: bytes, reader: Reader, buffers: Buffers, is_replaced: bool, expected: type
+    ) -> None:
+        """ESTALE of an open file that another client of the server removed, or saved by a rename."""
+        faulty.add(Rule("read", errno=errno.ESTALE, skip=1))
+        path = Path(faulty.folder) / "f"
+        with reader.open(b"f") as file:
+            path.unlink()
+            if is_replaced:
+                path.write_bytes(content)
+            with pytest.raises(expected):
+                read_around(file, buffers, SIZE_BYTES)
 
     def test_a_disk_that_fails_at_open_is_unreadable(self, faulty: FaultFS, content: bytes, reader: Reader) -> None:
         """EIO while opening has no ranges: not even that worked."""

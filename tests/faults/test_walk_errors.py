@@ -2,6 +2,9 @@
 
 import errno
 import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
 from support.mounts import shut_down
 from support.reading import opened_root
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.root
 NOTHING = Excludes(builtin=False)
@@ -76,6 +80,25 @@ def test_folder_that_can_not_be_listed_is_an_error(faulty: FaultFS, op: str, cod
     assert errors_of(listings) == {b"bad": code}
     assert files_of(listings) == {b"good/a"}
     assert [listing.is_whole for listing in listings if listing.folder == b"bad"] == [False]
+
+
+def test_folder_that_went_from_its_server_is_no_error(faulty: FaultFS, tmp_path: Path) -> None:
+    """ESTALE of an open folder that another client of the server removed: it is gone, like any other."""
+    write(faulty, "gone/a", "good/a")
+    faulty.add(Rule("readdir", path="/gone", errno=errno.ESTALE, count=1))  # what is tried again without the C core
+    last = faulty.add(Rule("readdir", path="/gone", errno=errno.ESTALE, skip=1, delay_s=0.5))
+
+    def remove() -> None:
+        wait_until(lambda: any(fired.rule == last for fired in faulty.get_fired()), "the folder is being listed")
+        shutil.rmtree(tmp_path / "source" / "gone")
+
+    with opened_root(faulty.mnt) as root, ThreadPoolExecutor(1) as other:
+        removal = other.submit(remove)
+        listings = list(walk(root, excludes=NOTHING))
+        removal.result()
+
+    assert errors_of(listings) == {}
+    assert files_of(listings) == {b"good/a"}
 
 
 def test_files_before_the_failure_of_a_listing_are_kept() -> None:

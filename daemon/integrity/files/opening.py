@@ -126,6 +126,21 @@ def stat_beneath(root_fd: int, path: bytes, *, stay_on_mount: bool = False) -> o
         os.close(fd)
 
 
+def was_removed(root_fd: int, path: bytes, error: OSError) -> bool:
+    """
+    Say whether an error only means that what was open was removed from its server since (ESTALE).
+
+    Where the share as a whole is stale, looking the path up anew fails in the same way.
+    """
+    if error.errno != errno.ESTALE:
+        return False
+    try:
+        stat_beneath(root_fd, path)
+    except OSError as again:
+        return again.errno in (errno.ENOENT, errno.ENOTDIR)
+    return False
+
+
 def _openat2(folder_fd: int, path: bytes, flags: int) -> int:
     how = _hows.get(flags)
     if how is None:

@@ -23,7 +23,7 @@ from integrity.files.buffers import Buffers
 from integrity.files.cloning import is_open_for_writing
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.holes import find_data
-from integrity.files.opening import open_beneath, stat_beneath
+from integrity.files.opening import open_beneath, stat_beneath, was_removed
 from integrity.files.racy import RacyWindow
 from integrity.files.residency import lies_in_memory
 from integrity.files.span import SURE_DIRECT, UNLIMITED, Pace, ReadMode, SpanReader, Terms
@@ -269,7 +269,21 @@ class OpenFile:
                 return self._walk(buffers, start)
             return iter(self._read(buffers, start, self.size_bytes))
         except OSError as error:
-            raise describe_failure(self._path, "read", error, tuple(self.bad_ranges)) from error
+            raise self._explain_failure("read", error) from error
+
+    def _explain_failure(self, doing: str, error: OSError) -> ReadError:
+        """Say what an error means: ESTALE may be that of a file which was removed or replaced on its server."""
+        if was_removed(self._root_fd, self._path, error):
+            return _say_vanished(self._path)
+        if error.errno == errno.ESTALE and self._was_replaced():
+            return Unstable(f"{show_path(self._path)} was replaced while it was read; try again")
+        return _explain(self._path, doing, error, tuple(self.bad_ranges))
+
+    def _was_replaced(self) -> bool:
+        try:
+            return stat_beneath(self._root_fd, self._path).st_ino != self.stat.st_ino
+        except OSError:
+            return False
 
     def finish(self) -> Witness:
         """
@@ -284,7 +298,7 @@ class OpenFile:
             after = os.fstat(self._fd)
             there = stat_beneath(self._root_fd, self._path)
         except OSError as error:
-            raise _explain(self._path, "stat", error) from error
+            raise self._explain_failure("stat", error) from error
         if not S_ISREG(there.st_mode):
             raise _say_vanished(self._path)
         seen = witness_of(self.stat)
@@ -331,7 +345,7 @@ class OpenFile:
                         return
                     first = end
         except OSError as error:
-            raise describe_failure(self._path, "read", error, tuple(self.bad_ranges)) from error
+            raise self._explain_failure("read", error) from error
         if position < self.size_bytes:
             yield Segment(position, self.size_bytes - position, None)
 
@@ -388,7 +402,7 @@ def _say_vanished(path: bytes) -> Vanished:
     return Vanished(f"{show_path(path)} is no regular file any more; scan again")
 
 
-def _explain(path: bytes, doing: str, error: OSError) -> ReadError:
+def _explain(path: bytes, doing: str, error: OSError, ranges: tuple[ByteRange, ...] = ()) -> ReadError:
     if error.errno in _NOT_THERE:
         return Vanished(f"cannot {doing} {show_path(path)}: {os.strerror(error.errno)}; scan again")
-    return describe_failure(path, doing, error)
+    return describe_failure(path, doing, error, ranges)

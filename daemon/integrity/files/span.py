@@ -328,9 +328,12 @@ class SpanReader:
 
         Returns:
             The parts (start, end) to be read next, the last one first.
+
+        Raises:
+            OSError: ``error``, which is not of a place of the medium.
         """
         if error.errno not in BAD_MEDIUM:
-            raise describe_failure(self._path, "read", error, tuple(self.bad_ranges)) from error
+            raise error  # not of a place: whoever opened the file knows what it means
         budget = self._terms.budget
         if error.errno in REFUSED or budget.is_refusal():
             self._refusals += 1

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 from integrity.files.excludes import Excludes
 from integrity.files.listing import FolderError, Listing, Seen, Skip
 from integrity.files.mounts import find_mounts_beneath
-from integrity.files.opening import STAY_ON_MOUNT, open_beneath, open_noatime, stat_beneath
+from integrity.files.opening import STAY_ON_MOUNT, open_beneath, open_noatime, stat_beneath, was_removed
 from integrity.files.stamps import MOST, witness_of
 from integrity.model import SkipReason
 
@@ -166,7 +166,7 @@ class _Tree:
         try:
             fd = open_noatime(self._root_fd, folder, self._flags)
         except OSError as error:
-            if error.errno not in _GONE:
+            if not self._is_gone(folder, error):
                 yield Listing(folder, [], False, True, [], _describe(folder, error))
             return []
         subfolders: list[bytes] = []
@@ -175,10 +175,15 @@ class _Tree:
             if not is_done:
                 yield from self._read_listings(folder, fd, subfolders, is_first=begin is None)
         except OSError as error:
-            yield Listing(folder, [], False, True, [], _describe(folder, error))
+            if not self._is_gone(folder, error):
+                yield Listing(folder, [], False, True, [], _describe(folder, error))
         finally:
             os.close(fd)
         return sorted(subfolders)
+
+    def _is_gone(self, folder: bytes, error: OSError) -> bool:
+        """Say whether an error means that a folder was removed, with all that was in it before."""
+        return error.errno in _GONE or was_removed(self._root_fd, folder, error)
 
     def _read_listings(
         self, folder: bytes, fd: int, subfolders: list[bytes], *, is_first: bool
@@ -186,11 +191,12 @@ class _Tree:
         """List an open folder from its position on; folders to be walked are added to ``subfolders``."""
         with os.scandir(fd) as entries:
             while True:
-                batch, broken = _read(folder, entries, self._chunk)
+                batch, error = _read(entries, self._chunk)
+                broken = None if error is None or self._is_gone(folder, error) else _describe(folder, error)
                 if self._cross_mounts:
                     # Of several views of one folder the first by name is entered, in whatever order they are listed.
                     batch.sort(key=attrgetter("name"))
-                is_last = len(batch) < self._chunk or broken is not None
+                is_last = len(batch) < self._chunk or error is not None
                 files, skips, failures = self._sort_out(folder, batch, subfolders)
                 for failure in failures:
                     yield Listing(folder, [], False, False, [], failure)
@@ -273,23 +279,19 @@ class _Tree:
         return False
 
 
-def _read(
-    folder: bytes, entries: Iterator[os.DirEntry[str]], count: int
-) -> tuple[list[os.DirEntry[str]], FolderError | None]:
+def _read(entries: Iterator[os.DirEntry[str]], count: int) -> tuple[list[os.DirEntry[str]], OSError | None]:
     """Read the next names of a folder; with an error, those before it."""
     batch: list[os.DirEntry[str]] = []
-    broken = None
+    error = None
     try:
         for entry in islice(entries, count):
             batch.append(entry)  # noqa: PERF402 - a comprehension would lose what was read before an error
-    except FileNotFoundError:
-        pass  # the folder itself was removed, and all that was in it before
     except OSError as failure:
-        broken = _describe(folder, failure)
+        error = failure
     if len(batch) > _WORTH_SORTING:
         # lstat in the order of the inodes: in that of a hashed folder a spindle would seek for each file.
         batch.sort(key=os.DirEntry.inode)
-    return batch, broken
+    return batch, error
 
 
 def _describe_name(path: bytes, error: OSError) -> FolderError:
