@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from integrity.jobs.runner import scan
+from integrity.jobs.runner import scan, scrub
 from integrity.jobs.scan import ScanOptions
+from integrity.jobs.scrub import ScrubOptions
 from support.bitrot import rot
 from support.cli import Box, JsonObject
 from support.jobs import open_context
@@ -69,6 +70,21 @@ def test_rotten_file_is_renamed_over_another(data: Path, integrity: Box, size: i
 
     assert [("silent_rewrite", str(other))] == met(done)
     assert [[] if size == SMALL else [2]] == [[block for block in one["blocks"] if block] for one in done.findings]
+
+
+def test_scrub_without_a_scan_first_reads_the_file_whose_name_was_used_again(data: Path, integrity: Box) -> None:
+    """What stands under its old name is not all that is known of a recorded file, if a scan at the end finds it."""
+    file, gone = (put_old(data / name, os.urandom(SMALL)) for name in ("photo", "gone"))
+    integrity.run("scrub", data, expect=0)
+    rot(file, 4_000)
+    moved = file.rename(data / "photo-1")
+    put(file, os.urandom(SMALL))
+    gone.unlink()  # so that there is a scan
+
+    with open_context(integrity.catalog) as context:
+        scrub(context, (os.fsencode(data),), ScrubOptions(scan_first=False))
+
+    assert [str(moved)] == [one["path"] for one in integrity.findings("findings", expect=1)]
 
 
 def test_healthy_file_that_is_renamed_over_another_is_a_change(data: Path, integrity: Box) -> None:

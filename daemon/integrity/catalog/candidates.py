@@ -372,16 +372,17 @@ def discard_staged(c: sa.Connection, root_id: RootId) -> None:
     _discard_staged(c, _in_root(root_id))
 
 
-def discard_staged_of(c: sa.Connection, ids: Iterable[FileId]) -> None:
-    """Forget what is staged of some files."""
-    for chunk in chunked(ids):
-        _discard_staged(c, candidate.c.file_id.in_(chunk))
+def discard_staged_of(c: sa.Connection, ids: Iterable[FileId]) -> list[FileId]:
+    """Forget what is staged of some files; return those of which something was."""
+    return [file_id for chunk in chunked(ids) for file_id in _discard_staged(c, candidate.c.file_id.in_(chunk))]
 
 
-def _discard_staged(c: sa.Connection, which: sa.ColumnElement[bool]) -> None:
+def _discard_staged(c: sa.Connection, which: sa.ColumnElement[bool]) -> list[FileId]:
     staged = sa.select(candidate.c.file_id).where(candidate.c.state == CandidateState.STAGED.value, which)
-    for file_id in c.execute(staged).scalars().all():
+    ids = list(c.execute(staged).scalars())
+    for file_id in ids:
         drop_candidate(c, file_id)
+    return ids
 
 
 def hold(c: sa.Connection, root_id: RootId, last_file_id: int | None = None) -> None:

@@ -39,7 +39,7 @@ class Account:
         self._run = run
         self.from_disk = from_disk
         self.answered = IdSet()
-        self._intact_ids = IdSet()  # counted as verified
+        self._counted_as = {Tally.VERIFIED: IdSet(), Tally.CHANGED: IdSet()}  # which may turn out to be wrong
         self._verified: list[Verified] = []
         self._refreshed: list[Verified] = []  # by readings that are not from the disk
         self._incomplete: list[FileId] = []
@@ -54,19 +54,18 @@ class Account:
         """Count a file, unless it was counted before (I1)."""
         if self.answered.add(file_id):
             self._run.counts.add(tally)
+            if tally in self._counted_as:
+                self._counted_as[tally].add(file_id)
 
-    def count_intact(self, file_id: FileId) -> None:
-        """Count a file as verified, until it turns out to be a copy of damage."""
-        self._intact_ids.add(file_id)
-        self.count(file_id, Tally.VERIFIED)
-
-    def count_damaged(self, file_id: FileId) -> None:
-        """Count a file as damaged, also one that was counted as verified before."""
-        if file_id in self._intact_ids:
-            self._intact_ids.discard(file_id)
-            self._run.counts.add(Tally.VERIFIED, -1)
-            self.answered.discard(file_id)
-        self.count(file_id, Tally.DAMAGED)
+    def take_back(self, file_id: FileId) -> None:
+        """Take back that a file is what was recorded, or changed: neither counted nor written."""
+        for tally, ids in self._counted_as.items():
+            if file_id in ids:
+                ids.discard(file_id)
+                self._run.counts.add(tally, -1)
+                self.answered.discard(file_id)
+        self._verified = [one for one in self._verified if one.file_id != file_id]
+        self._refreshed = [one for one in self._refreshed if one.file_id != file_id]
 
     def was_counted(self, file_id: FileId) -> bool:
         """Note that a file is counted elsewhere (I1); say whether that is news."""
@@ -85,11 +84,6 @@ class Account:
             self._verified.append(Verified(record.id, record.seal, witness, reading.how))
         elif witness is not None:
             self._refreshed.append(Verified(record.id, record.seal, witness, reading.how))
-
-    def take_back(self, file_id: FileId) -> None:
-        """Do not write that a file is what was recorded."""
-        self._verified = [one for one in self._verified if one.file_id != file_id]
-        self._refreshed = [one for one in self._refreshed if one.file_id != file_id]
 
     @property
     def waiting(self) -> int:

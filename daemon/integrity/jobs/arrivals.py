@@ -109,6 +109,7 @@ class Arrivals:
         self.new_count = 0  # of the names in ``seen``: recorded by this run
         self._superseded: list[Move] = []
         self.doubtful: list[bytes] = []
+        self.misjudged: list[FileId] = []  # by what another file has, which stands under their former names
 
     def _find_neighbours(self, connection: Connection) -> list[RootRecord]:
         """Find the roots with files in which an inode number means the same as in this one."""
@@ -316,7 +317,7 @@ class Arrivals:
         files.move_files(connection, run.catalog.sealer, run.root, moved, now=run.now())
         files.mark_suspects(connection, [move.record.id for move in moves])
         # What this run read under the old name before the file was met here was another file's.
-        candidates.discard_staged_of(connection, [move.record.id for move in moves])
+        self.misjudged += candidates.discard_staged_of(connection, [move.record.id for move in moves])
         for move in moves:
             self._tell_moved(connection, move.record, move.place.path)
             self._count(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE, 1)

@@ -216,7 +216,7 @@ class Assessor:
             self.account.read_again_later(record)
         self._mismatches.forget(record)
         if record.path not in self.account.open_paths:
-            self.account.count_intact(record.id)
+            self.account.count(record.id, Tally.VERIFIED)
             return
         is_sure = reading.how is not ReadHow.CACHE_POSSIBLE or moved or not can_vouch(self._run.capability)
         if not (self.account.from_disk and is_sure):

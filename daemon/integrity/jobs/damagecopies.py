@@ -18,6 +18,7 @@ from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.jobs import inheritance
 from integrity.jobs.knowndamage import KnownDamage
+from integrity.model import Tally
 from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
@@ -110,5 +111,5 @@ class DamageCopies:
         self._account.take_back(copy.id)
         self._account.open_paths.add(copy.path)
         if copy.root_id == self._run.root.id:
-            self._account.count_damaged(copy.id)
+            self._account.count(copy.id, Tally.DAMAGED)
         return True

@@ -131,6 +131,11 @@ class Scanner:
         self._commits.write()
 
     @property
+    def misjudged(self) -> list[FileId]:
+        """Name the moved files that the run had judged by what stands under their former names."""
+        return self._arrivals.misjudged
+
+    @property
     def changed(self) -> IdSet:
         """Name the recorded files whose witness tells of a write; in a prelude they are left to the scrub."""
         return self._comparison.changed

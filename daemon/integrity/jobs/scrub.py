@@ -42,7 +42,7 @@ from integrity.jobs.report import NoteKind
 from integrity.jobs.scan import BETWEEN_TRIES_S, TRIES, Scanner, ScanOptions
 from integrity.jobs.settle import forget_unsettled, settle
 from integrity.jobs.targets import is_inside
-from integrity.model import FindingKind, Policy, SkipReason, Tally
+from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally
 from integrity.paths import shell_path
 
 if TYPE_CHECKING:
@@ -387,9 +387,10 @@ class Scrubber:
         if not (self._vanished or displaced) or self._run.context.stop.is_set():
             return  # not due
         if self._options.scan_missing and self._is_root_itself():
-            self._scan_again()
+            misjudged = self._scan_again()
             self._assessor.follows_names = True
-            self._read(self._tasks_again(self._take_undecided(displaced)), self._limit)
+            again = self._take_undecided([*(record.id for record in displaced), *misjudged])
+            self._read(self._tasks_again(again), self._limit)
             self._assessor.confirm()
             self._read_again()
         else:
@@ -406,18 +407,23 @@ class Scrubber:
             return False
         return True
 
-    def _scan_again(self) -> None:
+    def _scan_again(self) -> list[FileId]:
+        """Scan, and name the files that were judged by what stands under their former names, to be judged anew."""
         run = self._run
         scanner = Scanner(run, ScanOptions(), is_prelude=True)
         scanner.assessor.account.answered = self._assessor.account.answered
         run.counts_unrecorded = False
         scanner.prepare()
         run.counts_unrecorded = True
+        for file_id in scanner.misjudged:
+            self._assessor.account.take_back(file_id)
+        return scanner.misjudged
 
-    def _take_undecided(self, others: Iterable[FileRecord] = ()) -> list[FileRecord]:
+    def _take_undecided(self, others: Iterable[FileId] = ()) -> list[FileRecord]:
         """Hand over vanished files, and others, as they are recorded now, if they are and are not answered for."""
         vanished, self._vanished = self._vanished, []
-        ids = [record.id for record in (*vanished, *others) if record.id not in self._assessor.account.answered]
+        wanted = dict.fromkeys([*(record.id for record in vanished), *others])
+        ids = [file_id for file_id in wanted if file_id not in self._assessor.account.answered]
         with self._run.catalog.read() as connection:
             return files.find_files(connection, self._run.catalog.sealer, ids)
 
