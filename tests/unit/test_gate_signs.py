@@ -21,7 +21,6 @@ from integrity.jobs.gating.filetypes import HEAD_BYTES, Look, Sample, find_suffi
 from integrity.jobs.gating.sampling import spread
 from integrity.jobs.gating.signs import (
     LEAST_NOTE_FOLDERS,
-    LEAST_RENAMED,
     Arrival,
     SignKind,
     are_enough,
@@ -29,6 +28,7 @@ from integrity.jobs.gating.signs import (
     find_returned,
     find_signs,
 )
+from integrity.jobs.guard import LEAST_PATTERN
 
 KIB = 1 << 10
 TEXT = b"".join(b"line %d of an ordinary text\n" % line for line in range(4000))
@@ -78,8 +78,8 @@ def test_many_rewritten_files_are_a_sign_beyond_both_limits(count: int, known: i
 )
 def test_renamed_files_are_a_sign(name: str) -> None:
     """Whether a suffix was added, more was added, or the suffix was replaced."""
-    removed = [b"d/%d.jpg" % number for number in range(LEAST_RENAMED)]
-    new = [b"d/" + name.format(number).encode() for number in range(LEAST_RENAMED)]
+    removed = [b"d/%d.jpg" % number for number in range(LEAST_PATTERN)]
+    new = [b"d/" + name.format(number).encode() for number in range(LEAST_PATTERN)]
 
     assert {SignKind.RENAMED} == kinds(make_changes(removed=removed, new=new))
     assert set(new) == set(find_returned(make_changes(removed=removed, new=new)))
@@ -316,7 +316,7 @@ def test_any_name_and_content_can_be_looked_at(name: bytes, head: bytes, middle:
 )
 def test_suffix_that_nobody_knows_is_enough(old: str, new: str, is_found: bool, is_enough: bool) -> None:
     """Conversions, packing, encryption by the owner and new versions end in suffixes that mean something."""
-    numbers = range(LEAST_RENAMED)
+    numbers = range(LEAST_PATTERN)
     changes = make_changes(
         removed=[f"d/{old.format(number)}".encode() for number in numbers],
         new=[f"d/{new.format(number)}".encode() for number in numbers],
@@ -331,8 +331,8 @@ def test_suffix_that_nobody_knows_is_enough(old: str, new: str, is_found: bool, 
 def test_renamed_files_that_are_sound_are_not_enough(sound: int, bad: int, is_enough: bool) -> None:
     """Sources that were renamed to another language's suffix are still text: looked into, most of them speak for it."""
     changes = make_changes(
-        removed=[b"d/%d.js" % number for number in range(LEAST_RENAMED)],
-        new=[b"d/%d.quux" % number for number in range(LEAST_RENAMED)],
+        removed=[b"d/%d.js" % number for number in range(LEAST_PATTERN)],
+        new=[b"d/%d.quux" % number for number in range(LEAST_PATTERN)],
     )
     looks = [look(b"quux", is_typed=False)] * sound + [look(b"quux", is_typed=False, is_random=True)] * bad
 
@@ -341,7 +341,7 @@ def test_renamed_files_that_are_sound_are_not_enough(sound: int, bad: int, is_en
 
 def test_files_that_go_elsewhere_do_not_hide_renamed_ones() -> None:
     """Thousands of mails are expunged on the day on which the photos beside them are encrypted."""
-    photos = [b"photos/%d.jpg" % number for number in range(LEAST_RENAMED)]
+    photos = [b"photos/%d.jpg" % number for number in range(LEAST_PATTERN)]
     changes = make_changes(
         removed=[*photos, *(b"mail/%d" % number for number in range(3000))], new=[path + b".locked" for path in photos]
     )
@@ -374,7 +374,7 @@ _NAMES = st.from_regex(rb"[a-z]{1,6}(\.[a-z]{1,4}){0,2}", fullmatch=True)
 
 @given(
     rewritten=st.lists(_NAMES, max_size=400, unique=True),
-    removed=st.lists(_NAMES, max_size=LEAST_RENAMED - 1, unique=True),
+    removed=st.lists(_NAMES, max_size=LEAST_PATTERN - 1, unique=True),
     new=st.lists(_NAMES, max_size=60, unique=True),
 )
 def test_ordinary_edits_show_no_sign(rewritten: list[bytes], removed: list[bytes], new: list[bytes]) -> None:

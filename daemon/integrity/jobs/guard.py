@@ -21,6 +21,9 @@ from integrity.files.identity import explain_unrecognised, identify, recognise
 from integrity.files.opening import open_noatime, open_root
 from integrity.model import RootIdentity
 
+LEAST_PATTERN = 20
+"""Changed files that may be a pattern: who changes the suffix of a handful does it by hand."""
+
 RELEASED = "released"
 """State reason of a root whose suspension a person lifted: it is believed to be itself, empty or not, for one run."""
 

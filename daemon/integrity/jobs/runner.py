@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import backup, boots, findings, roots, runs
 from integrity.catalog.connect import Catalog
+from integrity.catalog.repairs import find_repairs
 from integrity.config import Config
 from integrity.errors import AppError, show_path
 from integrity.files.errorbudget import ErrorBudget
@@ -31,7 +32,6 @@ from integrity.jobs.nested import tell_absent
 from integrity.jobs.opening import Opened, open_disk
 from integrity.jobs.pacing.pace import Throttle
 from integrity.jobs.paging import iterate_files
-from integrity.jobs.repairing.recovery import end_repairs
 from integrity.jobs.report import Compared, Note, NoteKind, Report, Summary
 from integrity.jobs.scan import Scanner, ScanOptions
 from integrity.jobs.scrub import Scrubber, ScrubOptions
@@ -240,7 +240,7 @@ def _run_one(
             outcome, error = Outcome.FAILED, None
             try:
                 if run.root_fd >= 0:
-                    end_repairs(run)
+                    _end_repairs(run)
                     work(run)
                 outcome = _outcome(
                     context,
@@ -362,6 +362,21 @@ def _warn_of_catalog(run: RootRun) -> None:
         )
     for warning in run.catalog.warnings:
         run.note(NoteKind.WARNING, None, warning)
+
+
+def _end_repairs(run: RootRun) -> None:
+    """
+    End the repairs that were cut short.
+
+    Raises:
+        RepairFailed: a file is out of its place and can't be brought back: no run may take it for deleted.
+    """
+    with run.catalog.read() as connection:
+        repairs = find_repairs(connection, run.root)
+    if repairs:
+        from integrity.jobs.repairing.recovery import end_repairs  # needed after a kill only
+
+        end_repairs(run, repairs)
 
 
 def _end(run: RootRun, outcome: Outcome, error: str | None, duration_s: float) -> None:

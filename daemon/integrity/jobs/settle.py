@@ -3,9 +3,9 @@ Take over what a run staged, or hold it back (R5).
 
 A run stages removals and changes of content while it works. Only when all of it is known are they weighed, together
 with those of the day before, as the gate weighs them before a backup: against the mass-change limits of the root
-(``guard``) and of each folder and type of files (``gating.groups``), and for what they have in common
-(``gating.signs``). Below, each change becomes a baseline and each removal history; beyond, all of them are held until a
-person has looked. What proves to be as it was recorded is held no more.
+(``guard``), and for what speaks against their being meant (``gating.reasons``). Below, each change becomes a baseline
+and each removal history; beyond, all of them are held until a person has looked. What proves to be as it was recorded
+is held no more.
 
 All are held, not those of one group alone: who encrypts one folder is at work in others, too, and a person decides once
 over all of it, instead of over parts whose borders the program drew.
@@ -19,13 +19,8 @@ from integrity.catalog import candidates, files, findings, roots, runs
 from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.jobs import messages
 from integrity.jobs.absence import describe_instead
-from integrity.jobs.gating.changes import find_changes_after
-from integrity.jobs.gating.groups import find_hit_group
-from integrity.jobs.gating.sampling import look_into
-from integrity.jobs.gating.signs import LEAST_RENAMED, are_enough, find_signs
-from integrity.jobs.guard import Wave
+from integrity.jobs.guard import LEAST_PATTERN, Wave
 from integrity.jobs.report import NoteKind
-from integrity.jobs.targets import Target
 from integrity.model import BaselineReason, FindingKind
 
 if TYPE_CHECKING:
@@ -95,19 +90,13 @@ def _find_reason(run: RootRun, held: Finding | None) -> str | None:
     make a pattern are not looked at, so nearly every run ends here.
     """
     at = run.started_at if held is None else min(held.opened_at, run.started_at)
-    settings = run.settings
     with run.catalog.read() as connection:
         waiting = sum(sum(candidates.count_candidates(connection, run.root.id, state)) for state in _UNDECIDED)
-        if waiting + sum(_count_earlier(connection, run, at)) < LEAST_RENAMED:
+        if waiting + sum(_count_earlier(connection, run, at)) < LEAST_PATTERN:
             return None
-        changes = find_changes_after(connection, run.root, at - DAY_S)
-        hit_group = find_hit_group(connection, run.root.id, changes, settings)
-    looks = look_into(Target(run.root, b""), changes, ())
-    limits = {"most_files": settings.mass_change_files, "most_percent": settings.mass_change_percent}
-    signs = find_signs(changes, looks.changed, looks.arrivals, **limits)
-    if are_enough(signs):
-        return messages.ransomware(sign.message for sign in signs)
-    return hit_group
+    from integrity.jobs.gating.reasons import find_reason  # what most runs do not need would slow all their starts
+
+    return find_reason(run, at - DAY_S)
 
 
 def _count_earlier(connection: Connection, run: RootRun, at: int) -> tuple[int, int]:

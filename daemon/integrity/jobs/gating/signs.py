@@ -15,11 +15,9 @@ from enum import StrEnum
 
 from integrity.jobs.gating.changes import Changes
 from integrity.jobs.gating.filetypes import Look, find_suffix, is_innocent, may_hold_anything
+from integrity.jobs.guard import LEAST_PATTERN
 
 SIGNS_TO_STOP = 2
-
-LEAST_RENAMED = 20
-"""Renamed files that are a pattern: who changes the suffix of a handful does it by hand."""
 
 RENAMED_SHARE = 0.5
 """
@@ -156,7 +154,7 @@ def _find_renamed(changes: Changes, *, are_sound: bool) -> Sign | None:
     suffix, count = suffixes.most_common(1)[0]
     folders = {_folder(path) for path in returned if _split(path)[1].lower() == suffix}
     gone = sum(_folder(path) in folders for path in changes.removed)
-    if count < LEAST_RENAMED or count < RENAMED_SHARE * gone:
+    if count < LEAST_PATTERN or count < RENAMED_SHARE * gone:
         return None
     text = f"{count} files are gone and came back with names that end in .{suffix.decode('utf-8', 'backslashreplace')}"
     return Sign(SignKind.RENAMED, text, is_enough=not are_sound and not is_innocent(suffix))

@@ -14,7 +14,7 @@ import os
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files
-from integrity.catalog.repairs import Place, Repair, drop_repair, find_repairs
+from integrity.catalog.repairs import Place, Repair, drop_repair
 from integrity.errors import ReadError, RepairFailed, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.opening import stat_beneath
@@ -30,21 +30,23 @@ from integrity.model import ReadHow
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from integrity.jobs.context import RootRun
     from integrity.model import Witness
 
 
-def end_repairs(run: RootRun) -> None:
+def end_repairs(run: RootRun, repairs: Iterable[Repair]) -> None:
     """
-    End what is under way in a root, and tell of it.
+    End what is under way in a root, and report it.
+
+    Args:
+        run: on the root.
+        repairs: what is under way.
 
     Raises:
         RepairFailed: a file is out of its place and can't be brought back: no run may take it for deleted.
     """
-    with run.catalog.read() as connection:
-        repairs = find_repairs(connection, run.root)
-    if not repairs:
-        return
     with Buffers() as buffers:
         for repair in repairs:
             _Recovery(run, repair, buffers).run()
