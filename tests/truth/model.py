@@ -2,7 +2,8 @@
 Changes of names and of content in an order that nobody would think of, with damage among them, against the truth.
 
 A sequence is a list of steps on a few small files of one size, most of them written in one tick of the clock, so that
-their witnesses coincide. Jobs run in this process, and nothing waits but for the clock to tick.
+their witnesses coincide. Where inodes tell nothing no two files have one size, or nobody could know which is which.
+Jobs run in this process, and nothing waits but for the clock to tick.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count, repeat
 from pathlib import Path
 
 from integrity.catalog import findings
@@ -58,10 +60,12 @@ class Model:
         disk: mounted.
         context: of ``open_quick_context``; for many sequences, one after the other.
         number: of the sequence: its folder.
+        has_one_size: the files.
     """
 
-    def __init__(self, disk: Disk, context: Context, number: int) -> None:
+    def __init__(self, disk: Disk, context: Context, number: int, *, has_one_size: bool = True) -> None:
         self._context = context
+        self._sizes = repeat(_SIZE_BYTES) if has_one_size else count(_SIZE_BYTES)
         self._tree = Tree(disk, disk.folder / f"sequence-{number}", seed=number)
         self._versions: dict[str, list[tuple[bytes, int]]] = {}
         self.errors: list[str] = []
@@ -69,7 +73,7 @@ class Model:
     def play(self, steps: Iterable[Step]) -> None:
         """Plant, record, play all steps, and look at everything once more."""
         try:
-            for name, data in [(name, self._tree.content(_SIZE_BYTES)) for name in _FILES]:
+            for name, data in [(name, self._tree.content(next(self._sizes))) for name in _FILES]:
                 self._tree.write(name, data)
             self._scrub()
             for step in steps:
@@ -121,7 +125,7 @@ class Model:
         old, new = self._name(first), self._new_name(second)
         if new not in self._tree.names:
             self._tree.rename(old, new)
-            self._tree.write(old, _SIZE_BYTES)
+            self._tree.write(old, next(self._sizes))
 
     def _link(self, first: int, second: int) -> None:
         new = self._new_name(second)
@@ -152,7 +156,7 @@ class Model:
     def _save(self, first: int, _: int) -> None:
         name = self._name(first)
         self._keep_version(name)
-        self._tree.save(name)
+        self._tree.save(name, next(self._sizes))
 
     def _keep_version(self, name: str) -> None:
         """Back a file up, before it changes."""

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from integrity.jobs.context import Context
-from truth.disks import DISKS, Disk
+from truth.disks import DISKS, Disk, Overlay
 from truth.model import ACTIONS, Model, Step, open_quick_context
 
 pytestmark = pytest.mark.root
@@ -38,7 +38,7 @@ def context() -> Iterator[Context]:
 
 
 def _play(disk: Disk, context: Context, steps: list[Step]) -> None:
-    model = Model(disk, context, next(_sequence))
+    model = Model(disk, context, next(_sequence), has_one_size=not isinstance(disk, Overlay))
     model.play(steps)
     assert not model.errors, "\n".join(model.errors)
 

@@ -31,7 +31,7 @@ from integrity.hashing.engine import Task
 from integrity.jobs import inheritance
 from integrity.jobs.absence import may_be_there
 from integrity.jobs.idset import IdSet
-from integrity.jobs.inodes import is_same_inode, was_born_before
+from integrity.jobs.inodes import as_last_seen, is_same_inode, was_born_before
 from integrity.jobs.knowndamage import InQuestion, KnownDamage
 from integrity.jobs.report import NoteKind
 from integrity.jobs.restored import find_formers, find_rename_key
@@ -163,14 +163,15 @@ class Arrivals:
         links: list[FileRecord] = []
         gone: list[FileRecord] = []
         for record in self._find_by_inode(connection, witness.inode):
-            is_unwritten = record.witness[:2] == witness[:2]
+            last = as_last_seen(connection, record)
+            is_unwritten = last.witness[:2] == witness[:2]
             if not record.is_sealed or not (is_unwritten or record.is_frozen):
                 continue
             stands = record.root_id == self._run.root.id and record.id not in moving and self._stands(record)
             is_here = stands or record.id in moving or record.id in self._staying or record.root_id != self._run.root.id
-            if is_unwritten and is_same_inode(self._run.root_fd, place.path, record, stands=stands):
+            if is_unwritten and is_same_inode(self._run.root_fd, place.path, last, stands=stands):
                 (links if is_here else gone).append(record)
-            elif not (is_unwritten or is_here) and was_born_before(self._run.root_fd, place.path, record):
+            elif not (is_unwritten or is_here) and was_born_before(self._run.root_fd, place.path, last):
                 gone.append(record)
         if gone:
             record = min(gone, key=lambda one: (not one.path.endswith(b"/" + place.name), one.id))

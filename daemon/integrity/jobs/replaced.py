@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files
 from integrity.jobs.arrivals import Move, Place
-from integrity.jobs.inodes import is_same_inode, was_born_before
+from integrity.jobs.inodes import as_last_seen, is_same_inode, was_born_before
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
@@ -97,16 +97,15 @@ def _match_inodes(connection: Connection, run: RootRun, names: Sequence[Replaced
     paths = {name.place.path for name in names}
     matched: set[FileId] = set()
     for place, seen in names:
-        fitting = [
-            record
-            for record in files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode)
-            if record.path in paths
-            and record.id not in matched
-            and record.is_sealed
-            and (is_unwritten(record, seen) or was_born_before(run.root_fd, place.path, record) is True)
-        ]
+        fitting: list[tuple[FileRecord, FileRecord]] = []
+        for record in files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode):
+            if record.path in paths and record.id not in matched and record.is_sealed:
+                last = as_last_seen(connection, record)
+                if is_unwritten(last, seen) or was_born_before(run.root_fd, place.path, last):
+                    fitting.append((record, last))
         # Of several names of one inode that which was called the same: folders are swapped more often than files.
-        record = min(fitting, key=lambda one: one.path.rpartition(b"/")[2] != place.name, default=None)
-        if record is not None and is_same_inode(run.root_fd, place.path, record):
+        fitting.sort(key=lambda one: one[0].path.rpartition(b"/")[2] != place.name)
+        if fitting and is_same_inode(run.root_fd, place.path, fitting[0][1]):
+            record = fitting[0][0]
             matched.add(record.id)
             yield Move(record, place)
