@@ -2,7 +2,8 @@
 Changes of names and of content in an order that nobody would think of, with damage among them, against the truth.
 
 A sequence is a list of steps on a few small files of one size, most of them written in one tick of the clock, so that
-their witnesses coincide. Where inodes tell nothing no two files have one size, or nobody could know which is which.
+their witnesses coincide. Where inodes tell nothing, no two files have one size, and no name is passed on: there nobody
+can know which file is which.
 Jobs run in this process, and nothing waits but for the clock to tick.
 """
 
@@ -60,12 +61,13 @@ class Model:
         disk: mounted.
         context: of ``open_quick_context``; for many sequences, one after the other.
         number: of the sequence: its folder.
-        has_one_size: the files.
+        has_stable_inodes: else no two files have one size, and no name is passed on to another file.
     """
 
-    def __init__(self, disk: Disk, context: Context, number: int, *, has_one_size: bool = True) -> None:
+    def __init__(self, disk: Disk, context: Context, number: int, *, has_stable_inodes: bool = True) -> None:
         self._context = context
-        self._sizes = repeat(_SIZE_BYTES) if has_one_size else count(_SIZE_BYTES)
+        self._has_stable_inodes = has_stable_inodes
+        self._sizes = repeat(_SIZE_BYTES) if has_stable_inodes else count(_SIZE_BYTES)
         self._tree = Tree(disk, disk.folder / f"sequence-{number}", seed=number)
         self._versions: dict[str, list[tuple[bytes, int]]] = {}
         self.errors: list[str] = []
@@ -77,7 +79,7 @@ class Model:
                 self._tree.write(name, data)
             self._scrub()
             for step in steps:
-                if self._tree.names:
+                if self._tree.names and (self._has_stable_inodes or step.action not in _PASSING_ON):
                     ACTIONS[step.action](self, step.first, step.second)
             self._judge_end(self._scrub())
         finally:
@@ -102,8 +104,9 @@ class Model:
 
     def _rename(self, first: int, second: int) -> None:
         old, new = self._name(first), self._new_name(second)
-        if old != new and self._tree.names.get(new) is not self._tree.names[old]:  # else rename(2) does nothing
-            self._tree.rename(old, new)
+        is_free = new not in self._tree.names
+        if is_free or (self._has_stable_inodes and self._tree.names[new] is not self._tree.names[old]):
+            self._tree.rename(old, new)  # of one file by its other name rename(2) does nothing
 
     def _swap(self, first: int, second: int) -> None:
         one, other = self._name(first), self._name(second)
@@ -266,6 +269,8 @@ ACTIONS: dict[str, Callable[[Model, int, int], object]] = {
     "scrub_blindly": Model._scrub_blindly,
 }
 """What a step can do."""
+
+_PASSING_ON = frozenset({"swap", "exchange", "cycle", "chain", "swap_folders"})
 
 
 @contextmanager

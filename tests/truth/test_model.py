@@ -38,16 +38,15 @@ def context() -> Iterator[Context]:
 
 
 def _play(disk: Disk, context: Context, steps: list[Step]) -> None:
-    model = Model(disk, context, next(_sequence), has_one_size=not isinstance(disk, Overlay))
+    model = Model(disk, context, next(_sequence), has_stable_inodes=not isinstance(disk, Overlay))
     model.play(steps)
     assert not model.errors, "\n".join(model.errors)
 
 
-_quick = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+_quick = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 _long = settings(_quick, max_examples=10_000, derandomize=False, phases=[Phase.generate, Phase.shrink])
 
 
-@pytest.mark.campaign
 @given(steps=_steps)
 @_quick
 def test_sequences(disk: Disk, context: Context, steps: list[Step]) -> None:
