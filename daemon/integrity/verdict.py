@@ -19,7 +19,7 @@ I8  What could not be compared is never in order, and neither is a copy that was
     that were deleted on purpose, of which no copy is owed.
 I9  Content that is recorded of another file excuses a mismatch only where a rename can have brought it: under another
     inode, or, where inodes are not stable, if that other name has it no longer. Under the recorded inode the disk wrote
-    a block to the wrong place.
+    a block to the wrong place, unless a moved ctime and the other file on its disk show that it was copied here.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Elsewhere(StrEnum):
     NOWHERE = "nowhere"  # or the content is what a disk without data gives, as zeros
     RECORDED = "recorded"  # it was moved or copied here, or the disk confused two places
     LEFT = "left"  # recorded under a name that is gone or has other content by now: it was moved
+    STANDS = "stands"  # recorded under a name that has it on the disk, since this file was last right: it was copied
 
 
 class Verdict(StrEnum):
@@ -230,10 +231,11 @@ def _judge_without_write(capability: Capability, shift: WitnessShift, circumstan
 
 
 def _was_moved_here(capability: Capability, shift: WitnessShift, elsewhere: Elsewhere) -> bool:
-    """Say whether a rename, or a copy that was renamed, explains content that another file is recorded with (I9)."""
-    if capability.has_stable_inodes:
-        return elsewhere is not Elsewhere.NOWHERE and not shift.is_inode_equal
-    return elsewhere is Elsewhere.LEFT
+    """Say whether a rename, or a copy, explains content that another file is recorded with (I9)."""
+    if not capability.has_stable_inodes:
+        return elsewhere is Elsewhere.LEFT
+    was_renamed = elsewhere is not Elsewhere.NOWHERE and not shift.is_inode_equal
+    return was_renamed or (elsewhere is Elsewhere.STANDS and not shift.is_ctime_equal)
 
 
 DAMAGE = frozenset({Verdict.ROT, Verdict.SILENT_REWRITE})

@@ -12,7 +12,7 @@ import pytest
 from integrity.jobs.runner import scan, scrub
 from integrity.jobs.scan import ScanOptions
 from integrity.jobs.scrub import ScrubOptions
-from support.bitrot import rot
+from support.bitrot import drop_cache, get_positions, overwrite_at, read_at, rot
 from support.cli import Box, JsonObject
 from support.jobs import open_context
 from support.loopfs import LoopFS
@@ -52,6 +52,65 @@ def damage_copy(source: Path, target: Path, offset: int) -> None:
         byte = os.pread(file.fileno(), 1, offset)
         os.pwrite(file.fileno(), bytes([byte[0] ^ 1]), offset)
     shutil.copystat(source, target)
+
+
+# Content of another file under a recorded inode
+
+
+def put_pair(folder: Path) -> tuple[Path, Path]:
+    """Write two files of one size and one time, as reproducible builds do."""
+    pair = put_old(folder / "one", os.urandom(4_096)), put_old(folder / "other", os.urandom(4_096))
+    os.utime(pair[1], ns=(pair[0].stat().st_atime_ns, pair[0].stat().st_mtime_ns))
+    age(pair[1])
+    return pair
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Let the disk confuse the sectors of two files."""
+    places = [get_positions(path, 0) for path in (one, other)]
+    contents = [read_at(place[0], 4_096) for place in places]
+    for place, content in zip(places, reversed(contents), strict=True):
+        overwrite_at(place[0], content)
+    for path in (one, other):
+        drop_cache(path)
+
+
+def test_file_that_is_copied_over_another_with_its_time(data: Path, integrity: Box) -> None:
+    """The content is on the disk under its own name, too, and was when the file was last right: somebody copied it."""
+    one, other = put_pair(data)
+    integrity.run("scrub", data, expect=0)
+
+    shutil.copyfile(one, other)
+    shutil.copystat(one, other)
+
+    done = integrity.run("--json", "scrub", data, expect=0)
+    assert [] == done.findings
+    assert {"changed": 1, "verified": 1} == tallies(done)
+    assert {"verified": 2} == tallies(integrity.run("--json", "scrub", data, expect=0))
+
+
+def test_files_that_the_disk_exchanged_are_damaged_though_one_was_touched(data: Path, integrity: Box) -> None:
+    """Neither has what the other was recorded with on its own disk: nobody copied anything."""
+    one, other = put_pair(data)
+    integrity.run("scrub", data, expect=0)
+    exchange(one, other)
+    other.chmod(0o600)
+
+    assert {str(one), str(other)} == {path for _, path in met(integrity.run("--json", "scrub", data, expect=1))}
+
+
+def test_copy_of_rot_is_no_excuse_for_the_original(data: Path, integrity: Box) -> None:
+    """What was recorded after the file was last right may be a copy of its damage."""
+    one, _ = put_pair(data)
+    integrity.run("scrub", data, expect=0)
+    verified_at = int(time.time())
+    wait_until(lambda: int(time.time()) > verified_at, "the next second")
+    rot(one, 100)
+    shutil.copy2(one, data / "copy")
+    integrity.run("scan", data, expect=0)
+    one.chmod(0o600)
+
+    assert str(one) in {path for _, path in met(integrity.run("--json", "scrub", data, expect=1))}
 
 
 # New names of an inode

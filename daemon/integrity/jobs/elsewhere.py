@@ -62,7 +62,11 @@ def find_elsewhere(run: RootRun, suspicions: Sequence[Suspicion]) -> list[Elsewh
         )
     ]
     answers = [_answer(*each) for each in zip(suspicions, contents, found, strict=True)]
-    if not run.capability.has_stable_inodes:
+    if run.capability.has_stable_inodes:
+        for number, suspicion in enumerate(suspicions):
+            if answers[number] is Elsewhere.RECORDED and _stands(run, suspicion, found[number].now):
+                answers[number] = Elsewhere.STANDS
+    else:
         undecided = {number: found[number] for number, answer in enumerate(answers) if answer is Elsewhere.RECORDED}
         for number in _find_left(run, suspicions, undecided):
             answers[number] = Elsewhere.LEFT
@@ -140,6 +144,30 @@ def _find_left(run: RootRun, suspicions: Sequence[Suspicion], undecided: dict[in
                     changed.append((number, record, content))
     found = _look_up(run, [(record, content) for _, record, content in changed])
     return left | {number for (number, _, _), others in zip(changed, found, strict=True) if others.now or others.before}
+
+
+def _stands(run: RootRun, suspicion: Suspicion, others: Sequence[FileRecord]) -> bool:
+    """
+    Say whether the content that was written over a file is on the disk under another name, too, since before that.
+
+    So it was copied from there with its time, which was this file's time, too. A later copy is one of the damage.
+    """
+    record, reading = suspicion.record, suspicion.reading
+    shift = compare_witness(run.capability, record.witness, reading.witness)
+    if shift.is_ctime_equal or not shift.is_inode_equal:
+        return False
+    wanted = set(FileContent(reading.witness.size_bytes, reading.digests, None).whole_digests)
+    with Buffers() as buffers:
+        for other in islice(others, _NAMES_LOOKED_AT):
+            if other.recorded_at > (record.verified_at or record.recorded_at):
+                continue
+            try:
+                content = _read_name(run, other, buffers)
+            except (OSError, ReadError):
+                continue  # what can't be looked at speaks for nothing; whoever reads that file says why
+            if content is not None and wanted & set(content.whole_digests):
+                return True
+    return False
 
 
 def _of_record(record: FileRecord) -> FileContent:

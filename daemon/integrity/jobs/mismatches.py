@@ -111,8 +111,11 @@ class Mismatches:
         moved: list[tuple[Suspicion, Judgement]] = []
         with self._run.catalog.read() as connection:
             for one in suspicions:
-                judgement = self._evidence.judge(connection, one.record, one.done, Elsewhere.LEFT)
-                (left if judgement.verdict in DAMAGE else possible).append(one)
+                excused = (
+                    self._evidence.judge(connection, one.record, one.done, elsewhere).verdict not in DAMAGE
+                    for elsewhere in (Elsewhere.LEFT, Elsewhere.STANDS)
+                )
+                (possible if any(excused) else left).append(one)
         for one, elsewhere in zip(possible, find_elsewhere(self._run, possible), strict=True):
             if elsewhere is None:
                 self._account.read_again(one.record)
