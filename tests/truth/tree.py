@@ -50,6 +50,7 @@ class File:
         is_exact: all that differs was damaged since it was recorded, so all of it must be named.
         is_ambiguous: its owner changed it in a way that no one can tell from damage; the README says so.
         copies: new files that were copied from it, with their times.
+        is_known_by_name: nothing but its name, size and time says what it should be, until a run has read it.
     """
 
     data: bytes
@@ -59,6 +60,7 @@ class File:
     is_exact: bool = True
     is_ambiguous: bool = False
     copies: list[File] = field(default_factory=list)
+    is_known_by_name: bool = False
 
 
 class Tree:
@@ -91,6 +93,8 @@ class Tree:
     def _stands(self, name: str, file: File) -> None:
         if name in self._left_damaged and file.damage is Damage.NONE:
             file.damage = Damage.MAYBE  # a finding about what stood there stays until a person has looked (R6)
+        if file.is_known_by_name and file.damage is Damage.DUE:
+            file.damage = Damage.MAYBE  # it was renamed
         self.names[name] = file
         self.met.setdefault(name, []).append(file)
 
@@ -282,6 +286,7 @@ class Tree:
             is_successor = not copy.is_recorded and any(each.split("/")[-1] == name.split("/")[-1] for each in names)
             if names and (file.is_noticed or is_successor):
                 copy.damage, copy.is_noticed = Damage.DUE, file.is_noticed
+                copy.is_known_by_name = not file.is_noticed
                 return
 
     def meanwhile(self, change: Callable[[int], None], *, times: int = 20, pause_s: float = 0.08) -> None:
@@ -365,7 +370,7 @@ class Tree:
     def was_read(self) -> None:
         """Note that a run has recorded all that changed."""
         for file in self.names.values():
-            file.is_recorded = True
+            file.is_recorded, file.is_known_by_name = True, False
 
     def was_scrubbed(self) -> None:
         """Note that a scrub has read everything."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from integrity.jobs.assess import Assessor
     from integrity.jobs.context import RootRun
     from integrity.jobs.idset import IdSet
+    from integrity.jobs.replaced import Replaced
 
 _BATCH = 500
 
@@ -40,13 +41,15 @@ class Departures:
         assessor: counts.
         arrivals: knows what is new.
         seen: ids of the recorded files that were met.
+        replaced: knows what was renamed over recorded files.
     """
 
-    def __init__(self, run: RootRun, assessor: Assessor, arrivals: Arrivals, seen: IdSet) -> None:
+    def __init__(self, run: RootRun, assessor: Assessor, arrivals: Arrivals, seen: IdSet, replaced: Replaced) -> None:
         self._run = run
         self._assessor = assessor
         self._arrivals = arrivals
         self._seen = seen
+        self._replaced = replaced
         self._unlisted: list[bytes] = []
         self._covered: list[bytes] = []
 
@@ -138,8 +141,10 @@ class Departures:
         run = self._run
         with run.catalog.read() as connection:
             records = files.find_files(connection, run.catalog.sealer, ids)
-        twins = self._match_twins(records)
-        successors = self._match_successors(records, twins)
+        # A file that was renamed over another one is not gone: what has its content, or its name, is a copy.
+        gone = [one for one in records if one.is_sealed and self._replaced.find(one.path, one.witness) is None]
+        twins = self._match_twins(gone)
+        successors = self._match_successors([one for one in gone if one.id not in twins], twins)
         with run.writing() as connection:
             if successors:
                 self._arrivals.hold_successors(connection, successors)
@@ -169,18 +174,15 @@ class Departures:
         if files.find_files(connection, self._run.catalog.sealer, [record.id]):
             self._assessor.account.count(record.id, Tally.SKIPPED)
 
-    def _match_successors(
-        self, records: list[FileRecord], twins: dict[FileId, FileId]
-    ) -> list[tuple[FileRecord, FileId]]:
+    def _match_successors(self, gone: list[FileRecord], twins: dict[FileId, FileId]) -> list[tuple[FileRecord, FileId]]:
         """Match files that are gone, with all of their content, with new ones of the same name, size and mtime."""
-        gone = [record for record in records if record.is_sealed and record.id not in twins]
         found = [(record, self._arrivals.find_successor(record)) for record in gone]
         pairs = [(record, new) for record, new in found if new is not None and new not in twins.values()]
         claims = [new for _, new in pairs]
         return [(record, new) for record, new in pairs if claims.count(new) == 1]
 
-    def _match_twins(self, records: list[FileRecord]) -> dict[FileId, FileId]:
+    def _match_twins(self, gone: list[FileRecord]) -> dict[FileId, FileId]:
         """Match files that are gone with new ones of the same content, where it is clear which is which."""
-        found = {record.id: self._arrivals.find_twin(record) for record in records if record.is_sealed}
+        found = {record.id: self._arrivals.find_twin(record) for record in gone}
         claims = [twin for twin in found.values() if twin is not None]
         return {file_id: twin for file_id, twin in found.items() if twin is not None and claims.count(twin) == 1}

@@ -76,7 +76,7 @@ class Scanner:
         self.replaced = Replaced()
         self.assessor = Assessor(run, from_disk=False, replaced=self.replaced)
         self._arrivals = Arrivals(run, self._seen, is_prelude=is_prelude)
-        self._departures = Departures(run, self.assessor, self._arrivals, self._seen)
+        self._departures = Departures(run, self.assessor, self._arrivals, self._seen, self.replaced)
         self._checkpoints = Checkpoints(run)
         self._comparison = Comparison(
             run,
