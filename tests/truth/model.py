@@ -4,7 +4,8 @@ Changes of names and of content in an order that nobody would think of, with dam
 A sequence is a list of steps on a few small files of one size, most of them written in one tick of the clock, so that
 their witnesses coincide. Where inodes tell nothing, no two files have one size, and no name is passed on: there nobody
 can know which file is which.
-Jobs run in this process, and nothing waits but for the clock to tick.
+Jobs run in this process, and nothing waits but for the clock to tick; a second passes with each step, as what the
+catalog knows of before and after is in seconds.
 """
 
 from __future__ import annotations
@@ -53,6 +54,17 @@ class Step:
     second: int
 
 
+class Clock:
+    """The time of the machine, and as many seconds more as were let pass."""
+
+    def __init__(self) -> None:
+        self.seconds = 0
+
+    def __call__(self) -> float:
+        """Tell the time."""
+        return time.time() + self.seconds
+
+
 class Model:
     """
     One sequence on one disk.
@@ -66,6 +78,8 @@ class Model:
 
     def __init__(self, disk: Disk, context: Context, number: int, *, has_stable_inodes: bool = True) -> None:
         self._context = context
+        assert isinstance(context.clock, Clock)
+        self._clock = context.clock
         self._has_stable_inodes = has_stable_inodes
         self._sizes = repeat(_SIZE_BYTES) if has_stable_inodes else count(_SIZE_BYTES)
         self._tree = Tree(disk, disk.folder / f"sequence-{number}", seed=number)
@@ -79,8 +93,10 @@ class Model:
                 self._tree.write(name, data)
             self._scrub()
             for step in steps:
+                self._clock.seconds += 1
                 if self._tree.names and (self._has_stable_inodes or step.action not in _PASSING_ON):
                     ACTIONS[step.action](self, step.first, step.second)
+            self._clock.seconds += 1
             self._judge_end(self._scrub())
         finally:
             shutil.rmtree(self._tree.folder)
@@ -277,7 +293,7 @@ _PASSING_ON = frozenset({"swap", "exchange", "cycle", "chain", "swap_folders"})
 def open_quick_context(path: Path) -> Iterator[Context]:
     """Open a catalog, best on a tmpfs, for jobs that wait for nothing but the ticks of the file system's clock."""
     with open_context(path) as context:
-        context.wait, context.jobs = _wait, 1
+        context.wait, context.jobs, context.clock = _wait, 1, Clock()
         yield context
 
 
