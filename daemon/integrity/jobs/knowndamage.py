@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, files
 from integrity.jobs.contents import is_candidate
+from integrity.model import BaselineReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +27,7 @@ class InQuestion(NamedTuple):
 
 
 class LastSeen(NamedTuple):
-    """A record, and the same with the witness that its file was last seen with: its candidate's, if it has one."""
+    """A record, and the same with the witness that its file was last seen with."""
 
     record: FileRecord
     last: FileRecord
@@ -79,5 +80,9 @@ class KnownDamage:
 
 
 def _as_last_seen(connection: Connection, record: FileRecord) -> FileRecord:
+    """Write a record as its file was last seen: not what was saved over it since, but what was renamed over it."""
     known = candidates.get_candidate(connection, record.id) if record.is_frozen else None
-    return record if known is None or known.witness is None else replace(record, witness=known.witness)
+    if known is None or known.witness is None:
+        return record
+    is_its_file = known.because is BaselineReason.MOVED or known.witness.inode == record.witness.inode
+    return replace(record, witness=known.witness) if is_its_file else record
