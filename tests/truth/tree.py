@@ -50,7 +50,9 @@ class File:
         is_exact: all that differs was damaged since it was recorded, so all of it must be named.
         is_ambiguous: its owner changed it in a way that no one can tell from damage; the README says so.
         copies: new files that were copied from it, with their times.
-        is_known_by_name: nothing but its name, size and time says what it should be, until a run has read it.
+        recorded_as: the names under which the last run read it.
+        successor_of: the recorded name of the file that this one should be a copy of, as nothing but its name, size and
+            time says until a run has read it.
     """
 
     data: bytes
@@ -60,7 +62,8 @@ class File:
     is_exact: bool = True
     is_ambiguous: bool = False
     copies: list[File] = field(default_factory=list)
-    is_known_by_name: bool = False
+    recorded_as: frozenset[str] = frozenset()
+    successor_of: str | None = None
 
 
 class Tree:
@@ -93,8 +96,10 @@ class Tree:
     def _stands(self, name: str, file: File) -> None:
         if name in self._left_damaged and file.damage is Damage.NONE:
             file.damage = Damage.MAYBE  # a finding about what stood there stays until a person has looked (R6)
-        if file.is_known_by_name and file.damage is Damage.DUE:
-            file.damage = Damage.MAYBE  # it was renamed
+        for other in {file, *self.names.values()}:
+            if other.successor_of is not None and (other is file or other.successor_of == name):
+                other.successor_of = None  # it was renamed, or the name that it should have had was used again
+                other.damage = Damage.MAYBE if other.damage is Damage.DUE else other.damage
         self.names[name] = file
         self.met.setdefault(name, []).append(file)
 
@@ -282,11 +287,12 @@ class Tree:
             return
         for copy in file.copies:
             names = [each for each, other in self.names.items() if other is copy and copy.data == file.data]
-            # What nobody has noticed is told by its name, size and time alone.
-            is_successor = not copy.is_recorded and any(each.split("/")[-1] == name.split("/")[-1] for each in names)
-            if names and (file.is_noticed or is_successor):
+            # What nobody has noticed is told by the recorded name, size and time alone.
+            free = {each.split("/")[-1]: each for each in file.recorded_as if each not in self.names}
+            successor_of = next((free[last] for each in names if (last := each.split("/")[-1]) in free), None)
+            if names and (file.is_noticed or (successor_of is not None and not copy.is_recorded)):
                 copy.damage, copy.is_noticed = Damage.DUE, file.is_noticed
-                copy.is_known_by_name = not file.is_noticed
+                copy.successor_of = None if file.is_noticed else successor_of
                 return
 
     def meanwhile(self, change: Callable[[int], None], *, times: int = 20, pause_s: float = 0.08) -> None:
@@ -369,8 +375,8 @@ class Tree:
 
     def was_read(self) -> None:
         """Note that a run has recorded all that changed."""
-        for file in self.names.values():
-            file.is_recorded, file.is_known_by_name = True, False
+        for file, names in self.files():
+            file.is_recorded, file.recorded_as, file.successor_of = True, frozenset(names), None
 
     def was_scrubbed(self) -> None:
         """Note that a scrub has read everything."""
