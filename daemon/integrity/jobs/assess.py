@@ -211,7 +211,10 @@ class Assessor:
 
     def _intact(self, record: FileRecord, reading: Reading) -> None:
         moved = _is_news(record.witness, reading.witness)
-        self.account.verify(record, reading, reading.witness if moved else None)
+        is_other_inode = self._run.capability.has_stable_inodes and record.witness.inode != reading.witness.inode
+        # The recorded inode may stand under another name, and must be known there when a walk comes.
+        is_witness_kept = not moved or (is_other_inode and not self.follows_names)
+        self.account.verify(record, reading, None if is_witness_kept else reading.witness)
         if moved and reading.witness.is_racy:
             self.account.read_again_later(record)
         self._mismatches.forget(record)
