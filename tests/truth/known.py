@@ -16,6 +16,7 @@ _KNOWN: dict[tuple[str, str, str], str] = {
     ("*", "*_swapped*", "FUSE"): _PERMUTED,
     ("*", "rotten_file_in_c*", "FUSE"): _PERMUTED,
     ("missed", "rotten_file_linked_and_old_name_removed_later", "FUSE"): _PERMUTED,
+    ("missed", "rotten_file_renamed_over_another", "FUSE"): _PERMUTED,
     ("missed", "whole_files_exchanged_below", "FUSE"): _PERMUTED,
     ("false", "known_rot*swapped*", "ext4 -I 128"): _PERMUTED,
     ("missed", "rotten_f*_moved_by_copy", "ext4 -I 128"): _MOVED,
