@@ -31,7 +31,7 @@ from integrity.hashing.engine import Task
 from integrity.jobs import inheritance
 from integrity.jobs.absence import may_be_there
 from integrity.jobs.idset import IdSet
-from integrity.jobs.inodes import is_same_inode, was_born_before
+from integrity.jobs.inodes import as_last_seen, is_same_inode, was_born_before
 from integrity.jobs.knowndamage import InQuestion, KnownDamage
 from integrity.jobs.report import NoteKind
 from integrity.jobs.restored import find_formers, find_rename_key
@@ -162,11 +162,10 @@ class Arrivals:
         moving = {move.record.id for move in self._moves}
         links: list[FileRecord] = []
         gone: list[FileRecord] = []
-        for record, last in self._damage.find_last_seen(
-            connection, self._find_by_inode(connection, witness.inode), witness.inode
-        ):
+        for record in self._find_by_inode(connection, witness.inode):
+            last = as_last_seen(connection, record)
             is_unwritten = last.witness[:2] == witness[:2]
-            if not (is_unwritten or record.is_frozen):
+            if not record.is_sealed or not (is_unwritten or record.is_frozen):
                 continue
             stands = record.root_id == self._run.root.id and record.id not in moving and self._stands(last)
             is_here = stands or record.id in moving or record.id in self._staying or record.root_id != self._run.root.id

@@ -119,13 +119,13 @@ class Assessor:
             if self._waits_for_its_file(record, known):
                 self.account.read_again(record)
                 return
-            is_over = self._has_moved_on(connection, record, known, done.reading)
+            is_over = self._has_moved_on(connection, record, known)
             is_known = known is not None and is_candidate(
                 connection, self._sealer, known, done.reading, done.first_block
             )
             judged = None if is_known or is_over else self._judge(connection, record, known, done, difference)
         if is_over:
-            self._resolve(record, "the file that it was about stands under another name now, or is gone")
+            self._resolve(record, "the file that it was about stands under another name now")
             self.account.read_again(record)  # to be judged anew, as the record is free now
         elif judged is not None:
             self._differs(judged[0], done, *judged[1:])
@@ -139,19 +139,13 @@ class Assessor:
         self._waited.add(record.id)
         return True
 
-    def _has_moved_on(
-        self, connection: Connection, record: FileRecord, known: CandidateRecord | None, reading: Reading
-    ) -> bool:
+    def _has_moved_on(self, connection: Connection, record: FileRecord, known: CandidateRecord | None) -> bool:
         """
         Say whether the damaged file that a finding is about stands here no more.
 
-        It had been renamed over a recorded one, and went on; or it was renamed over another recorded one, which has the
-        finding by now. What was only replaced by newer content keeps its finding (R6).
+        It was renamed over another recorded one, which has the finding by now. What was only replaced by newer content
+        keeps its finding (R6).
         """
-        if not record.is_frozen or not self._run.capability.has_stable_inodes:
-            return False
-        if known is not None and known.because is BaselineReason.MOVED and known.witness is not None:
-            return known.witness.inode != reading.witness.inode
         name = self._evidence.find_new_name(record, known)
         there = None if name is None else files.find_file(connection, self._sealer, self._run.root.id, name)
         return there is not None and there.is_frozen

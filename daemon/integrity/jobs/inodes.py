@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from integrity.catalog import candidates
 from integrity.catalog.rows import FileRecord
 from integrity.files.statx import find_birth_ns
 
 if TYPE_CHECKING:
+    from integrity.catalog.connect import Connection
     from integrity.catalog.history import HistoryRecord
 
 _SECOND_NS = 1_000_000_000
+
+
+def as_last_seen(connection: Connection, record: FileRecord) -> FileRecord:
+    """Write a record as its file was last seen: not what was saved over it, but with what moved of its inode since."""
+    known = candidates.get_candidate(connection, record.id) if record.is_frozen else None
+    if known is None or known.witness is None or known.witness.inode != record.witness.inode:
+        return record
+    return replace(record, witness=known.witness)
 
 
 def is_same_inode(root_fd: int, path: bytes, record: FileRecord | HistoryRecord, *, stands: bool = False) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates
+from integrity.catalog import candidates, files
 from integrity.catalog.blocks import CANDIDATE_VERSION
+from integrity.catalog.candidates import CandidateState
 from integrity.catalog.rows import require_current
 from integrity.errors import ReadError, RecordSuperseded, Unstable, Vanished
 from integrity.jobs import messages
@@ -21,6 +22,7 @@ from integrity.model import BaselineReason, Certainty, FileId, FindingKind, Tall
 from integrity.verdict import DAMAGE, Confirmation, Elsewhere, Judgement, finding_of
 
 if TYPE_CHECKING:
+    from integrity.catalog.connect import Connection
     from integrity.catalog.files import FileRecord
     from integrity.hashing.engine import Done
     from integrity.jobs.account import Account
@@ -150,7 +152,7 @@ class Mismatches:
             kind, certainty = FindingKind.TRANSIENT, None
             text = messages.transient(is_unsteady=outcome.confirmation is Confirmation.UNSTEADY)
         try:
-            self._open(record, kind, text, certainty, outcome)
+            record = self._open(record, kind, text, certainty, outcome)
         except RecordSuperseded:
             self._account.read_again(record)
             return
@@ -165,11 +167,13 @@ class Mismatches:
 
     def _open(
         self, record: FileRecord, kind: FindingKind, text: str, certainty: Certainty | None, outcome: Outcome
-    ) -> None:
+    ) -> FileRecord:
+        """Open the finding about a mismatch, and return the record that it is about."""
         is_whole = record.block_size_bytes is None
-        is_newer = record.version == CANDIDATE_VERSION
         with self._run.writing() as connection:
             require_current(connection, record)
+            record = self._take_over_moved(connection, record)
+            is_newer = record.version == CANDIDATE_VERSION
             if not is_newer:  # the baseline is back: a candidate is not what was last there any more
                 candidates.discard(connection, record.id)
             self._run.open_finding(
@@ -185,3 +189,19 @@ class Mismatches:
                 step=messages.mend_newer_content() if is_newer else None,
             )
         self._account.open_paths.add(record.path)
+        return record
+
+    def _take_over_moved(self, connection: Connection, record: FileRecord) -> FileRecord:
+        """
+        Give a name the baseline of the damaged file that was renamed over it; other newer content waits for a decision.
+
+        So the damage is what the name has, and is followed from there like any other.
+        """
+        known = candidates.get_candidate(connection, record.id) if record.version == CANDIDATE_VERSION else None
+        if known is None or known.state is not CandidateState.STAGED or known.because is not BaselineReason.MOVED:
+            return record
+        run, sealer = self._run, self._run.catalog.sealer
+        is_taken_over = candidates.promote(
+            connection, sealer, run.root, record.id, BaselineReason.MOVED, run.now(), record.boot_id
+        )
+        return files.get_file(connection, sealer, record.id) if is_taken_over else record

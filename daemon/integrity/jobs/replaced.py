@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files
 from integrity.jobs.arrivals import Move, Place
-from integrity.jobs.inodes import is_same_inode, was_born_before
-from integrity.jobs.knowndamage import KnownDamage
+from integrity.jobs.inodes import as_last_seen, is_same_inode, was_born_before
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
@@ -95,20 +94,18 @@ def _match_inodes(connection: Connection, run: RootRun, names: Sequence[Replaced
 
     A file that was written to since is still the inode that it was, if a time of birth shows that.
     """
-    paths, damage = {name.place.path for name in names}, KnownDamage(run)
+    paths = {name.place.path for name in names}
     matched: set[FileId] = set()
     for place, seen in names:
-        recorded = files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode)
-        fitting = [
-            one
-            for one in damage.find_last_seen(connection, recorded, seen.inode)
-            if one.record.root_id == run.root.id
-            and one.record.path in paths
-            and one.record.id not in matched
-            and (is_unwritten(one.last, seen) or was_born_before(run.root_fd, place.path, one.last))
-        ]
+        fitting: list[tuple[FileRecord, FileRecord]] = []
+        for record in files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode):
+            if record.path in paths and record.id not in matched and record.is_sealed:
+                last = as_last_seen(connection, record)
+                if is_unwritten(last, seen) or was_born_before(run.root_fd, place.path, last):
+                    fitting.append((record, last))
         # Of several names of one inode that which was called the same: folders are swapped more often than files.
-        fitting.sort(key=lambda one: one.record.path.rpartition(b"/")[2] != place.name)
-        if fitting and is_same_inode(run.root_fd, place.path, fitting[0].last):
-            matched.add(fitting[0].record.id)
-            yield Move(fitting[0].record, place)
+        fitting.sort(key=lambda one: one[0].path.rpartition(b"/")[2] != place.name)
+        if fitting and is_same_inode(run.root_fd, place.path, fitting[0][1]):
+            record = fitting[0][0]
+            matched.add(record.id)
+            yield Move(record, place)
