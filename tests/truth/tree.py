@@ -81,6 +81,7 @@ class Tree:
         self.names: dict[str, File] = {}
         self.met: dict[str, list[File]] = {}
         self._left_damaged: set[str] = set()
+        self._recorded: set[str] = set()
         self._threads = ThreadPoolExecutor(max_workers=1)
         self._writers: list[Future[None]] = []
         folder.mkdir(parents=True, exist_ok=True)
@@ -289,7 +290,8 @@ class Tree:
             names = [each for each, other in self.names.items() if other is copy and copy.data == file.data]
             # What nobody has noticed is told by the recorded name, size and time alone.
             free = {each.split("/")[-1]: each for each in file.recorded_as if each not in self.names}
-            successor_of = next((free[last] for each in names if (last := each.split("/")[-1]) in free), None)
+            fresh = [each.split("/")[-1] for each in names if each not in self._recorded]
+            successor_of = next((free[last] for last in fresh if last in free), None)
             if names and (file.is_noticed or (successor_of is not None and not copy.is_recorded)):
                 copy.damage, copy.is_noticed = Damage.DUE, file.is_noticed
                 copy.successor_of = None if file.is_noticed else successor_of
@@ -375,6 +377,7 @@ class Tree:
 
     def was_read(self) -> None:
         """Note that a run has recorded all that changed."""
+        self._recorded = set(self.names)
         for file, names in self.files():
             file.is_recorded, file.recorded_as, file.successor_of = True, frozenset(names), None
 
