@@ -30,6 +30,7 @@ _FELL = [
     "flip 0 0, scrub 0 0, chain 0 8, scrub_blindly 0 0",
     "copy 1 6, swap 1 58, cycle 0 0, flip 4 0, scrub_blindly 0 0",
     "flip 21 0, exchange 9 10, rename 29 1, scrub 0 0, move_by_copy 4 2",
+    "flip 53 0, move_by_copy 2 2, scrub 0 0, rename 1 0, move_by_copy 18 48",
     "flip 0 0, cycle 0 0, save 0 0, scrub 0 0, touch 8 0, cycle 0 0",
 ]
 _numbers = st.integers(0, 59)

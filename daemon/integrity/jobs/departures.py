@@ -50,6 +50,7 @@ class Departures:
         self._arrivals = arrivals
         self._seen = seen
         self._replaced = replaced
+        self._damaged: list[FileRecord] = []
         self._unlisted: list[bytes] = []
         self._covered: list[bytes] = []
 
@@ -157,10 +158,25 @@ class Departures:
                     self._arrivals.merge(connection, record, twin)
                     candidates.discard(connection, record.id)  # that it is gone, if an earlier run said so
                 elif not self._assessor.failures.missing(connection, record):
-                    candidates.stage_removal(connection, record, run.run_id)
+                    if record.is_frozen:
+                        self._damaged.append(record)
+                    else:
+                        candidates.stage_removal(connection, record, run.run_id)
         for record in records:
             if not record.is_sealed:
                 self._assessor.failures.catalog_damaged(record)
+
+    def remove_damaged(self) -> None:
+        """
+        Stage the removal of files with an open finding, when the run has read all that it reads.
+
+        Until then what is known of their damage is needed: it may turn up in a file that they were copied over.
+        """
+        damaged, self._damaged = self._damaged, []
+        for record in damaged:
+            with self._run.writing() as connection:
+                if is_current(connection, record):
+                    candidates.stage_removal(connection, record, self._run.run_id)
 
     def _find_twin(self, connection: Connection, record: FileRecord, twin: FileId | None) -> FileRecord | None:
         """Find the new file with the content of one that is gone, if it still is that."""

@@ -100,6 +100,7 @@ class Scanner:
         if self._is_stopped():
             self._departures.leave_rest()
         else:
+            self.remove_damaged()
             settle(self._run, self._run.looked_at)
 
     def prepare(self) -> None:
@@ -119,6 +120,10 @@ class Scanner:
             self._commits.write()
         if not self._is_prelude:
             self._judge_what_came_back()
+
+    def remove_damaged(self) -> None:
+        """Stage the removal of damaged files that are gone: before the run settles, and when it has read everything."""
+        self._departures.remove_damaged()
 
     def _judge_what_came_back(self) -> None:
         """Read the names again that got a baseline of before, and judge what is in them; else the scrub does."""

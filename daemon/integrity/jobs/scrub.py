@@ -113,6 +113,7 @@ class Scrubber:
         self._limit = Limit(run, until=until, until_bytes=options.byte_limit)
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._scanner = Scanner(run, ScanOptions(), is_prelude=True) if options.scan_first else None
+        self._scanners = [] if self._scanner is None else [self._scanner]
         replaced = Replaced() if self._scanner is None else self._scanner.replaced
         self._assessor = Assessor(run, from_disk=True, replaced=replaced, follows_names=options.scan_first)
         self._checkpoints = Checkpoints(run, is_verifying=True)
@@ -150,6 +151,8 @@ class Scrubber:
         self._end_device_findings()
         self._end_overdue()
         if not self._run.context.stop.is_set():
+            for scanner in self._scanners:
+                scanner.remove_damaged()
             settle(self._run, self._run.looked_at or self._summary.files)
 
     def _order(self) -> WorkOrder:
@@ -411,6 +414,7 @@ class Scrubber:
         """Scan, and name the files that were judged by what stands under their former names, to be judged anew."""
         run = self._run
         scanner = Scanner(run, ScanOptions(), is_prelude=True)
+        self._scanners.append(scanner)
         scanner.assessor.account.answered = self._assessor.account.answered
         run.counts_unrecorded = False
         scanner.prepare()
