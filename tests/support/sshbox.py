@@ -132,10 +132,13 @@ class SshBox:
         return _find_children(self._process.pid) if self._process else []
 
     def _kill_below(self, pid: int) -> None:
-        for child in _find_children(pid):
-            self._kill_below(child)
+        """Kill from the top, so that no program above has the time to say how one below ended."""
+        family = _find_children(pid)
+        for each in family:
+            family += _find_children(each)  # those are come to, too
+        for each in family:
             with suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
+                os.kill(each, signal.SIGKILL)
 
 
 def make_sshbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> SshBox:
