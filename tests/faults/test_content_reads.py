@@ -239,7 +239,7 @@ def test_file_that_never_holds_still(tmp_path: Path, integrity: Box) -> None:
     """A file that changes whenever it is read is unstable: neither good nor bad, and soon given up."""
     root = tmp_path / "root"
     root.mkdir()
-    fill(root, {"busy": 8 * MIB, "quiet": 5_000})
+    fill(root, {"busy": 48 * MIB, "quiet": 5_000})
     with changing(root / "busy"):
         began = time.monotonic()
         first = integrity.run("--json", "scan", root, expect=3)

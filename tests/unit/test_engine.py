@@ -407,7 +407,7 @@ def hanging(faulty: FaultFS, tmp_path: Path) -> Iterator[tuple[FaultFS, Path]]:
     yield faulty, tmp_path / "source"
     faulty.clear()
     for thread in threading.enumerate():
-        if thread.name.startswith("read-"):
+        if thread.name.startswith(("read-", "hash")):
             thread.join(10)
     assert 0 == count_readers()
 
