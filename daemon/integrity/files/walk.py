@@ -166,7 +166,7 @@ class _Tree:
         try:
             fd = open_noatime(self._root_fd, folder, self._flags)
         except OSError as error:
-            if not self._is_gone(folder, error):
+            if error.errno not in _GONE and not self._is_gone(folder, error):
                 yield Listing(folder, [], False, True, [], _describe(folder, error))
             return []
         subfolders: list[bytes] = []
@@ -182,8 +182,8 @@ class _Tree:
         return sorted(subfolders)
 
     def _is_gone(self, folder: bytes, error: OSError) -> bool:
-        """Say whether an error means that a folder was removed, with all that was in it before."""
-        return error.errno in _GONE or was_removed(self._root_fd, folder, error)
+        """Say whether an error means that an open folder was removed, with all that was in it before."""
+        return error.errno == errno.ENOENT or was_removed(self._root_fd, folder, error)
 
     def _read_listings(
         self, folder: bytes, fd: int, subfolders: list[bytes], *, is_first: bool
