@@ -10,7 +10,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -49,6 +49,7 @@ class Catalog:
             "sqlite://", creator=lambda: db, poolclass=NullPool, isolation_level="AUTOCOMMIT"
         )
         self._connection = self._engine.connect()
+        self._reading = _Reading(path, self._connection, self._end_reading)
         bind_sealer(self._connection, sealer)
 
     @classmethod
@@ -144,19 +145,18 @@ class Catalog:
             finally:
                 self._in_transaction = False
 
-    @contextmanager
-    def read(self) -> Iterator[sa.Connection]:
+    def read(self) -> AbstractContextManager[sa.Connection]:
         """
         Read, without holding up anybody: each statement sees the newest committed state.
 
         Inside a transaction it sees the transaction's.
         """
-        with _translating(self.path):
-            try:
-                yield self._connection
-            finally:
-                if not self._in_transaction:
-                    self._connection.rollback()  # ends Core's own bookkeeping; SQLite has no transaction open
+        return self._reading
+
+    def _end_reading(self) -> None:
+        if not self._in_transaction:
+            with _translating(self.path):
+                self._connection.rollback()  # ends Core's own bookkeeping; SQLite has no transaction open
 
     def close(self) -> None:
         """Close the file; may be called twice."""
@@ -179,17 +179,45 @@ class Catalog:
             )
 
 
+class _Reading:
+    """
+    What ``Catalog.read`` gives.
+
+    A class and not a generator, as a scrub enters it several times for each file.
+    """
+
+    def __init__(self, path: bytes, connection: sa.Connection, end: Callable[[], None]) -> None:
+        self._path = path
+        self._connection = connection
+        self._end = end
+
+    def __enter__(self) -> sa.Connection:
+        return self._connection
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if self._connection.in_transaction():
+            self._end()
+        cause = _find_driver_error(error)
+        if cause is not None:
+            raise failure.translate(self._path, cause) from error
+
+
 @contextmanager
 def _translating(path: bytes) -> Iterator[None]:
     """Say what the driver's errors mean."""
     try:
         yield
-    except sa.exc.DBAPIError as error:
-        if not isinstance(error.orig, sqlite3.Error):
+    except Exception as error:
+        cause = _find_driver_error(error)
+        if cause is None:
             raise
-        raise failure.translate(path, error.orig) from error
-    except sqlite3.Error as error:
-        raise failure.translate(path, error) from error
+        raise failure.translate(path, cause) from error
+
+
+def _find_driver_error(error: BaseException | None) -> sqlite3.Error | None:
+    """Find what SQLite said, if an error is one of the driver's."""
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    return cause if isinstance(cause, sqlite3.Error) else None
 
 
 def _upgrade(path: bytes, db: sqlite3.Connection) -> None:

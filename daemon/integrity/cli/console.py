@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from integrity.alerts.entries import Group, gather
 from integrity.alerts.wording import sort_by_gravity
 from integrity.cli.exitcodes import ExitCode, code_for_summary
 from integrity.cli.objects import finding_object, note_object, summary_object
@@ -76,9 +75,15 @@ class ConsoleReport:
 
     def show(self) -> None:
         """Print what was kept."""
-        output = self._output
         self._progress.close()
         self._print_notes()
+        if self._findings:
+            self._print_findings()
+
+    def _print_findings(self) -> None:
+        from integrity.alerts.entries import Group, gather
+
+        output = self._output
         entries = list(gather(sort_by_gravity(self._findings.values())))[:_ENTRIES_SHOWN]
         shown = sum(len(one.findings) if isinstance(one, Group) else 1 for one in entries)
         more = len(self._found) - shown

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from integrity.alerts.entries import Group, describe_group
 from integrity.alerts.wording import damage, title
 from integrity.cli.advice import next_steps
 from integrity.cli.output import Output, printable
@@ -16,6 +15,7 @@ from integrity.errors import show_path
 from integrity.model import INTEGRITY_PROBLEMS, Finding, FindingState, Outcome, RunCounts
 
 if TYPE_CHECKING:
+    from integrity.alerts.entries import Group
     from integrity.jobs.report import Compared, Summary
 
 _OUTCOMES = {
@@ -65,6 +65,8 @@ def describe_finding(finding: Finding, output: Output) -> Iterator[str]:
 
 def describe_findings(group: Group, output: Output) -> Iterator[str]:
     """Write many findings that say the same of one copy: how many, where, a few of them, what to do."""
+    from integrity.alerts.entries import describe_group
+
     entry = describe_group(group)
     color = "red" if group.same.kind in INTEGRITY_PROBLEMS else "yellow"
     numbers = [finding.id for finding in group.findings]

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from integrity.files.extents import iterate_extents
+from integrity.files.extents import read_extents
 from integrity.files.identity import get_fs_id
 from integrity.files.mounts import Mount, find_uuid, get_block_device, get_mount
 
@@ -60,12 +60,12 @@ def physical_position(fd: int) -> int | None:
         None where the file system does not tell, or the file has no bytes of its own on the device (yet).
     """
     try:
-        first = next(iterate_extents(fd, at_once=1), None)
+        extents = read_extents(fd, 0, 1)
     except OSError as error:
         if error.errno in _NO_FIEMAP:
             return None
         raise
-    return None if first is None or first.is_nowhere else first.position
+    return extents[0].position if extents and not extents[0].is_nowhere else None
 
 
 def find_nodes(root_fd: int, mount: Mount) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # linux/btrfs.h; a device that is missing gives ENODEV, an id that was never given or is no more, too
 _BTRFS_IOC_FS_INFO = 0x8400941F
@@ -20,8 +20,7 @@ _DEV_STATS = struct.Struct("=QQQ5Q968x")  # device id, number of values, flags; 
 _VALUES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
+class _Counts(NamedTuple):
     """Errors since the file system was made: of reads that a device failed, and of what was refused."""
 
     failed: int

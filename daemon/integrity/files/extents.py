@@ -21,6 +21,7 @@ _ENCODED = 0x8 | 0x200  # FIEMAP_EXTENT_ENCODED (compressed, encrypted), _DATA_I
 _NOWHERE = 0x2 | 0x4 | 0x200  # FIEMAP_EXTENT_UNKNOWN, _DELALLOC, _DATA_INLINE
 _UNWRITTEN = 0x800
 _TO_THE_END = (1 << 64) - 1
+_AT_ONCE = 256
 
 
 class Extent(NamedTuple):
@@ -47,23 +48,30 @@ class Extent(NamedTuple):
         return not self.flags & (_ENCODED | _NOWHERE | _UNWRITTEN)
 
 
-def iterate_extents(fd: int, start: int = 0, *, at_once: int = 256) -> Iterator[Extent]:
+def iterate_extents(fd: int, start: int = 0) -> Iterator[Extent]:
     """
     Yield the extents of an open file in its order, from the one that ``start`` lies in; holes have none.
 
     Raises:
         OSError: the file system does not tell (EOPNOTSUPP, ENOTTY), or could not find out.
     """
-    while True:
-        buffer = bytearray(_HEAD.size + at_once * _EXTENT.size)
-        _HEAD.pack_into(buffer, 0, start, _TO_THE_END - start, 0, 0, at_once, 0)
-        fcntl.ioctl(fd, _FS_IOC_FIEMAP, buffer)
-        count = _HEAD.unpack_from(buffer)[3]
-        if not count:
+    while extents := read_extents(fd, start, _AT_ONCE):
+        yield from extents
+        last = extents[-1]
+        start = last.offset + last.length
+        if last.flags & _EXTENT_LAST:
             return
-        for index in range(count):
-            extent = Extent(*_EXTENT.unpack_from(buffer, _HEAD.size + index * _EXTENT.size))
-            yield extent
-            start = extent.offset + extent.length
-            if extent.flags & _EXTENT_LAST:
-                return
+
+
+def read_extents(fd: int, start: int, count: int) -> list[Extent]:
+    """
+    Read the next extents of an open file, at most ``count``.
+
+    Raises:
+        OSError: as of ``iterate_extents``.
+    """
+    buffer = bytearray(_HEAD.size + count * _EXTENT.size)
+    _HEAD.pack_into(buffer, 0, start, _TO_THE_END - start, 0, 0, count, 0)
+    fcntl.ioctl(fd, _FS_IOC_FIEMAP, buffer)
+    end = _HEAD.size + _HEAD.unpack_from(buffer)[3] * _EXTENT.size
+    return [Extent(*fields) for fields in _EXTENT.iter_unpack(memoryview(buffer)[_HEAD.size : end])]

@@ -17,7 +17,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from integrity.files.devices import find_nodes, list_attributes, read_attribute
 from integrity.files.extents import Extent, iterate_extents
@@ -43,8 +43,7 @@ _BTRFS_COPIES = {"raid1": 2, "raid1c3": 3, "raid1c4": 4, "raid10": 2, "dup": 2}
 _NOT_FOR_US = frozenset({errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENXIO, errno.ENODEV})
 
 
-@dataclass(frozen=True, slots=True)
-class Leg:
+class Leg(NamedTuple):
     """
     One of the devices of a mirror.
 
@@ -57,8 +56,7 @@ class Leg:
     shift_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Mirror:
+class Mirror(NamedTuple):
     """
     A mirror that a file system lies on.
 
@@ -82,8 +80,7 @@ class Mirror:
         return self.kind.startswith("btrfs")
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorCopy:
+class MirrorCopy(NamedTuple):
     """What one copy of a mirror holds of a part of a file; ``data`` is None if it can't be read there."""
 
     device: str

@@ -57,15 +57,17 @@ class Account:
             if tally in self._counted_as:
                 self._counted_as[tally].add(file_id)
 
-    def take_back(self, file_id: FileId) -> None:
-        """Take back that a file is what was recorded, or changed: neither counted nor written."""
+    def take_back(self, file_ids: Iterable[FileId]) -> None:
+        """Take back that files are what was recorded, or changed: neither counted nor written."""
+        taken_back = set(file_ids)
         for tally, ids in self._counted_as.items():
-            if file_id in ids:
-                ids.discard(file_id)
-                self._run.counts.add(tally, -1)
-                self.answered.discard(file_id)
-        self._verified = [one for one in self._verified if one.file_id != file_id]
-        self._refreshed = [one for one in self._refreshed if one.file_id != file_id]
+            for file_id in taken_back:
+                if file_id in ids:
+                    ids.discard(file_id)
+                    self._run.counts.add(tally, -1)
+                    self.answered.discard(file_id)
+        self._verified = [one for one in self._verified if one.file_id not in taken_back]
+        self._refreshed = [one for one in self._refreshed if one.file_id not in taken_back]
 
     def was_counted(self, file_id: FileId) -> bool:
         """Note that a file is counted elsewhere (I1); say whether that is news."""

@@ -40,6 +40,8 @@ from integrity.model import BaselineReason, FindingKind, Policy, ReadHow, Readin
 from integrity.verdict import DAMAGE, Judgement, finding_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from integrity.catalog.connect import Connection
     from integrity.jobs.context import RootRun
 
@@ -66,24 +68,25 @@ class Assessor:
     Args:
         run: the run they belong to.
         from_disk: the readings are from the disk: they verify (scrub), and can end findings. Else they only compare.
-        replaced: the names under which the run met another file than was recorded.
-        follows_names: a walk came before, and records have followed the files that were renamed. Else a name may show
-            the file of another record, of which nothing is concluded before one came.
+        replaced: the names under which a walk met another file than was recorded, when records had followed the files
+            that were renamed. None: no walk came before, and a name may show the file of another record, of which
+            nothing is concluded before one came.
 
     Attributes:
         account: what is concluded.
         failures: takes the files about which there is no verdict.
     """
 
-    def __init__(self, run: RootRun, *, from_disk: bool, replaced: Replaced, follows_names: bool = True) -> None:
+    def __init__(self, run: RootRun, *, from_disk: bool, replaced: Replaced | None) -> None:
         self._run = run
-        self.follows_names = follows_names
+        self._follows_names = replaced is not None
         self.account = Account(run, from_disk=from_disk)
         self.failures = Failures(run, self.account)
-        self._evidence = Evidence(run, replaced)
+        self._evidence = Evidence(run, replaced or Replaced())
         self._copies = DamageCopies(run, self.account)
         self._mismatches = Mismatches(run, self.account, self.failures, self._evidence, self._copies)
         self._displaced: list[FileRecord] = []
+        self._told = IdSet()  # as still open
         self._waited = IdSet()  # for the file that a finding about them is about
 
     def take(self, record: FileRecord, done: Done, bad_before: tuple[int, ...] = ()) -> None:
@@ -116,6 +119,9 @@ class Assessor:
             if done.first_block and (known is not None or self._run.settings.policy is Policy.GROWING):
                 self.account.read_again(record)  # what was compared before tells nothing of the other content
                 return
+            if not self._follows_names and self._may_be_elsewhere(connection, record, known, done.reading.witness):
+                self._displaced.append(record)
+                return
             if self._waits_for_its_file(record, known):
                 self.account.read_again(record)
                 return
@@ -131,6 +137,16 @@ class Assessor:
             self._differs(judged[0], done, *judged[1:])
         elif known is not None:
             self._is_candidate(record, known, done.reading)
+
+    def _may_be_elsewhere(
+        self, connection: Connection, record: FileRecord, known: CandidateRecord | None, seen: Witness
+    ) -> bool:
+        """Say of a name that the file of another record stands here, or that its damaged one may stand elsewhere."""
+        if self._evidence.find_another(connection, record, seen) is not None:
+            return True
+        witnesses = (record.witness, None if known is None else known.witness)
+        inodes = {one.inode for one in witnesses if one is not None}
+        return record.is_frozen and self._run.capability.has_stable_inodes and seen.inode not in inodes
 
     def _waits_for_its_file(self, record: FileRecord, known: CandidateRecord | None) -> bool:
         """Say, once, of a name that its damaged file stands under another one now, which is to be judged first."""
@@ -205,10 +221,10 @@ class Assessor:
 
     def _intact(self, record: FileRecord, reading: Reading) -> None:
         moved = _is_news(record.witness, reading.witness)
-        is_other_inode = self._run.capability.has_stable_inodes and record.witness.inode != reading.witness.inode
-        # The recorded inode may stand under another name, and must be known there when a walk comes.
-        is_witness_kept = not moved or (is_other_inode and not self.follows_names)
-        self.account.verify(record, reading, None if is_witness_kept else reading.witness)
+        if not moved or self._is_other_inode_before_walk(record, reading.witness):
+            self.account.verify(record, reading, None)
+        else:
+            self.account.verify(record, reading, reading.witness)
         if moved and reading.witness.is_racy:
             self.account.read_again_later(record)
         self._mismatches.forget(record)
@@ -225,6 +241,11 @@ class Assessor:
             return
         self._resolve(record, "its content is what was recorded, read from the disk")
         self.account.count(record.id, Tally.VERIFIED)
+
+    def _is_other_inode_before_walk(self, record: FileRecord, seen: Witness) -> bool:
+        """Say of an intact file that the recorded inode may be met under another name yet, and must be known there."""
+        is_other = self._run.capability.has_stable_inodes and record.witness.inode != seen.inode
+        return is_other and not self._follows_names
 
     def _resolve(self, record: FileRecord, resolution: str) -> None:
         with self._run.writing() as connection:
@@ -250,7 +271,7 @@ class Assessor:
             otherwise: how it counts if the finding is not about its content.
         """
         self.account.count(record.id, Tally.DAMAGED if record.is_frozen else otherwise)
-        if self.account.from_disk:
+        if self.account.from_disk and self._told.add(record.id):
             if record.is_frozen and otherwise is Tally.CHANGED and self._run.settings.policy is Policy.MUTABLE:
                 self._run.note(NoteKind.CHANGED, record.path, messages.newer_waits())
             with self._run.catalog.read() as connection:
@@ -265,9 +286,6 @@ class Assessor:
             return
         with self._run.catalog.read() as connection:
             another = self._evidence.find_another(connection, record, reading.witness)
-        if another is not None and not self.follows_names:
-            self._displaced.append(record)
-            return
         if not is_complete(done):
             self.account.read_again(record)
             return
@@ -354,6 +372,15 @@ class Assessor:
         """Hand over the records of names under which the files of others stand: a walk has theirs follow them there."""
         displaced, self._displaced = self._displaced, []
         return displaced
+
+    def follow(self, replaced: Replaced) -> None:
+        """Go on after a walk came, which met other files than were recorded under these names."""
+        self._follows_names, self._evidence.replaced = True, replaced
+
+    def leave_displaced(self, displaced: Iterable[FileRecord]) -> None:
+        """Count such files when no walk comes."""
+        for record in displaced:
+            self._still_open(record, Tally.CHANGED)
 
 
 def _is_news(recorded: Witness, seen: Witness) -> bool:

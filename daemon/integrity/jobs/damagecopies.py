@@ -108,7 +108,7 @@ class DamageCopies:
         with self._run.writing() as connection:
             if not inheritance.replace_by_baseline(self._run, connection, copy, original, reading):
                 return False
-        self._account.take_back(copy.id)
+        self._account.take_back([copy.id])
         self._account.open_paths.add(copy.path)
         if copy.root_id == self._run.root.id:
             self._account.count(copy.id, Tally.DAMAGED)

@@ -39,7 +39,7 @@ class Evidence:
 
     def __init__(self, run: RootRun, replaced: Replaced) -> None:
         self._run = run
-        self._replaced = replaced
+        self.replaced = replaced
         self._interruptions: dict[tuple[int | None, str], Interruption | None] = {}
 
     def judge(
@@ -75,7 +75,7 @@ class Evidence:
 
         The latter says that names were passed on (log.1 to log.2), which pushed out the oldest.
         """
-        if self._replaced.find(record.path, record.witness) is not None:
+        if self.replaced.find(record.path, record.witness) is not None:
             return True
         run = self._run
         others = files.find_by_inode(connection, run.catalog.sealer, run.root.id, record.witness.inode)
@@ -86,7 +86,7 @@ class Evidence:
     def find_new_name(self, record: FileRecord, known: CandidateRecord | None) -> bytes | None:
         """Find the recorded name under which a file with an open finding stands now, renamed over another one."""
         witnesses = (record.witness, None if known is None else known.witness)
-        names = (self._replaced.find(record.path, one) for one in witnesses if one is not None and record.is_frozen)
+        names = (self.replaced.find(record.path, one) for one in witnesses if one is not None and record.is_frozen)
         return next((name for name in names if name is not None), None)
 
     def find_another(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:

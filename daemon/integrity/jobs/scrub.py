@@ -37,7 +37,6 @@ from integrity.jobs.idset import IdSet
 from integrity.jobs.limit import Limit
 from integrity.jobs.overmounts import find_overmounts
 from integrity.jobs.paging import iterate_files
-from integrity.jobs.replaced import Replaced
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan import BETWEEN_TRIES_S, TRIES, Scanner, ScanOptions
 from integrity.jobs.settle import forget_unsettled, settle
@@ -114,8 +113,8 @@ class Scrubber:
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._scanner = Scanner(run, ScanOptions(), is_prelude=True) if options.scan_first else None
         self._scanners = [] if self._scanner is None else [self._scanner]
-        replaced = Replaced() if self._scanner is None else self._scanner.replaced
-        self._assessor = Assessor(run, from_disk=True, replaced=replaced, follows_names=options.scan_first)
+        replaced = None if self._scanner is None else self._scanner.replaced
+        self._assessor = Assessor(run, from_disk=True, replaced=replaced)
         self._checkpoints = Checkpoints(run, is_verifying=True)
         self._recordings = Checkpoints(run)  # of what is read for a new baseline
         self._links = HardLinks(run)
@@ -391,14 +390,12 @@ class Scrubber:
             return  # not due
         if self._options.scan_missing and self._is_root_itself():
             misjudged = self._scan_again()
-            self._assessor.follows_names = True
             again = self._take_undecided([*(record.id for record in displaced), *misjudged])
             self._read(self._tasks_again(again), self._limit)
             self._assessor.confirm()
             self._read_again()
         else:
-            for record in displaced:
-                self._assessor.account.count(record.id, Tally.CHANGED)
+            self._assessor.leave_displaced(displaced)
         for record in self._take_undecided():
             self._leave_missing(record)
 
@@ -419,8 +416,8 @@ class Scrubber:
         run.counts_unrecorded = False
         scanner.prepare()
         run.counts_unrecorded = True
-        for file_id in scanner.misjudged:
-            self._assessor.account.take_back(file_id)
+        self._assessor.follow(scanner.replaced)
+        self._assessor.account.take_back(scanner.misjudged)
         return scanner.misjudged
 
     def _take_undecided(self, others: Iterable[FileId] = ()) -> list[FileRecord]:
