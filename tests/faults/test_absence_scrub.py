@@ -138,6 +138,20 @@ def test_scrub_without_scan_does_not_call_a_vanished_file_well(root: Path, integ
     assert {"verified": 5, "missing": 1} == tallies(integrity.run("--json", "scrub", root, expect=0), without="moved")
 
 
+def test_scrub_without_scan_does_not_judge_files_that_changed_places(root: Path, integrity: Box) -> None:
+    """What stands under a name is another record's file, so neither is well, damaged or changed before a scan."""
+    integrity.run("scan", root, expect=0)
+    (root / "a/0.jpg").rename(root / "a/x")
+    (root / "a/1.jpg").rename(root / "a/0.jpg")
+    (root / "a/x").rename(root / "a/1.jpg")
+
+    done = integrity.run("--json", "scrub", "--no-scan", root, expect=3)
+
+    assert {"verified": 4, "missing": 2} == tallies(done)
+    assert [str(root / "a/0.jpg"), str(root / "a/1.jpg")] == sorted(notes(done, "missing"))
+    assert {"verified": 6} == tallies(integrity.run("--json", "scrub", root, expect=0), without="moved")
+
+
 def test_scrub_without_scan_finds_what_an_archive_misses(root: Path, integrity: Box) -> None:
     """Nothing may go from an archive, so it is a finding at once."""
     integrity.configure(ARCHIVE.format(path=root))

@@ -37,6 +37,7 @@ from integrity.jobs.mismatches import Mismatches
 from integrity.jobs.replaced import Replaced
 from integrity.jobs.report import NoteKind
 from integrity.model import BaselineReason, FindingKind, Policy, ReadHow, Reading, Tally, Witness
+from integrity.paths import shell_path
 from integrity.verdict import DAMAGE, Judgement, finding_of
 
 if TYPE_CHECKING:
@@ -119,16 +120,16 @@ class Assessor:
             if done.first_block and (known is not None or self._run.settings.policy is Policy.GROWING):
                 self.account.read_again(record)  # what was compared before tells nothing of the other content
                 return
-            if not self._follows_names and self._may_be_elsewhere(connection, record, known, done.reading.witness):
+            is_known = known is not None and is_candidate(
+                connection, self._sealer, known, done.reading, done.first_block
+            )
+            if not (is_known or self._follows_names) and self._may_be_elsewhere(connection, record, known, done):
                 self._displaced.append(record)
                 return
             if self._waits_for_its_file(record, known):
                 self.account.read_again(record)
                 return
             is_over = self._has_moved_on(connection, record, known)
-            is_known = known is not None and is_candidate(
-                connection, self._sealer, known, done.reading, done.first_block
-            )
             judged = None if is_known or is_over else self._judge(connection, record, known, done, difference)
         if is_over:
             self._resolve(record, "the file that it was about stands under another name now")
@@ -139,9 +140,10 @@ class Assessor:
             self._is_candidate(record, known, done.reading)
 
     def _may_be_elsewhere(
-        self, connection: Connection, record: FileRecord, known: CandidateRecord | None, seen: Witness
+        self, connection: Connection, record: FileRecord, known: CandidateRecord | None, done: Done
     ) -> bool:
         """Say of a name that the file of another record stands here, or that its damaged one may stand elsewhere."""
+        seen = done.reading.witness
         if self._evidence.find_another(connection, record, seen) is not None:
             return True
         witnesses = (record.witness, None if known is None else known.witness)
@@ -378,9 +380,12 @@ class Assessor:
         self._follows_names, self._evidence.replaced = True, replaced
 
     def leave_displaced(self, displaced: Iterable[FileRecord]) -> None:
-        """Count such files when no walk comes."""
+        """Count such files when no walk comes: it is not known where they are."""
+        run = self._run
         for record in displaced:
-            self._still_open(record, Tally.CHANGED)
+            self._still_open(record, Tally.MISSING)
+            run.is_incomplete = True
+            run.note(NoteKind.MISSING, record.path, messages.displaced(f"integrity scan {shell_path(run.root.path)}"))
 
 
 def _is_news(recorded: Witness, seen: Witness) -> bool:

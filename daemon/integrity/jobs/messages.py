@@ -128,6 +128,11 @@ def vanished(command: str) -> str:
     return f"is recorded and was not found; to find out whether it was moved or deleted: {command}"
 
 
+def displaced(command: str) -> str:
+    """Say that another file stands under the name of a recorded one, and how to find out what became of that."""
+    return f"another file stands under this name; to find out what became of the recorded one: {command}"
+
+
 def of_newer_content(text: str) -> str:
     """Say that what is found is about content that is newer than the baseline, and waits for a decision."""
     return f"newer content of this file, not accepted yet when this was found: {text}"
