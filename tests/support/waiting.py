@@ -11,7 +11,7 @@ class TimedOutError(AssertionError):
     """Say that what a test waited for did not come."""
 
 
-def wait_until(is_so: Callable[[], bool], what: str, *, timeout_s: float = 30.0, every_s: float = 0.005) -> None:
+def wait_until(is_so: Callable[[], bool], what: str, *, timeout_s: float = 120.0, every_s: float = 0.005) -> None:
     """
     Return as soon as ``is_so()`` is true.
 

@@ -34,6 +34,8 @@ _FELL = [
     "flip 21 0, exchange 9 10, rename 29 1, scrub 0 0, move_by_copy 4 2",
     "flip 53 0, move_by_copy 2 2, scrub 0 0, rename 1 0, move_by_copy 18 48",
     "flip 0 0, cycle 0 0, save 0 0, scrub 0 0, touch 8 0, cycle 0 0",
+    "flip 21 0, scrub 0 0, swap_folders 0 1, edit 0 0, cycle 0 0, move_by_copy 0 2",
+    "flip 0 0, scrub 0 0, edit 0 9, rename 0 1",
 ]
 _numbers = st.integers(0, 59)
 _steps = st.lists(st.builds(Step, st.sampled_from(sorted(ACTIONS)), _numbers, _numbers), min_size=2, max_size=16)

@@ -126,7 +126,7 @@ class Assessor:
             if not (is_known or self._follows_names) and self._may_be_elsewhere(connection, record, known, done):
                 self._displaced.append(record)
                 return
-            if self._waits_for_its_file(record, known):
+            if self._waits_for_its_file(connection, record, known):
                 self.account.read_again(record)
                 return
             is_over = self._has_moved_on(connection, record, known)
@@ -150,9 +150,9 @@ class Assessor:
         inodes = {one.inode for one in witnesses if one is not None}
         return record.is_frozen and self._run.capability.has_stable_inodes and seen.inode not in inodes
 
-    def _waits_for_its_file(self, record: FileRecord, known: CandidateRecord | None) -> bool:
+    def _waits_for_its_file(self, connection: Connection, record: FileRecord, known: CandidateRecord | None) -> bool:
         """Say, once, of a name that its damaged file stands under another one now, which is to be judged first."""
-        if self._evidence.find_new_name(record, known) is None or record.id in self._waited:
+        if self._evidence.find_new_name(connection, record, known) is None or record.id in self._waited:
             return False
         self._waited.add(record.id)
         return True
@@ -164,7 +164,7 @@ class Assessor:
         It was renamed over another recorded one, which has the finding by now. What was only replaced by newer content
         keeps its finding (R6).
         """
-        name = self._evidence.find_new_name(record, known)
+        name = self._evidence.find_new_name(connection, record, known)
         there = None if name is None else files.find_file(connection, self._sealer, self._run.root.id, name)
         return there is not None and there.is_frozen
 
@@ -296,7 +296,7 @@ class Assessor:
         if reading.witness.is_racy:
             self.account.read_again_later(record)
         kind = finding_of(judgement.verdict, self._run.settings.policy)
-        if kind is None and self._copies.take_known(record, reading):
+        if kind is None and self._is_known_damage(record, reading, judgement):
             return
         with self._run.writing() as connection:
             is_in_question = kind is not None or record.is_frozen
@@ -313,6 +313,19 @@ class Assessor:
             self._still_open(record, Tally.CHANGED)
         else:
             self._changed(record, judgement)
+
+    def _is_known_damage(self, record: FileRecord, reading: Reading, judgement: Judgement) -> bool:
+        """
+        Say whether a change of a name is that a file stands there with whose content something is wrong.
+
+        Either a damaged file was renamed over it, and written to, or it has a copy of the damage. Then what should be
+        there is its baseline by now.
+        """
+        with self._run.catalog.read() as connection:
+            moved = self._evidence.find_damaged(connection, record, reading.witness)
+        if moved is not None and self._copies.take_moved(record, moved, reading, judgement):
+            return True
+        return self._copies.take_known(record, reading)
 
     def _take_damaged_elsewhere(
         self, record: FileRecord, another: FileRecord, done: Done, judgement: Judgement

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from integrity.jobs.account import Account
     from integrity.jobs.context import RootRun
     from integrity.model import Reading
-    from integrity.verdict import Verdict
+    from integrity.verdict import Judgement, Verdict
 
 
 class DamageCopies:
@@ -68,6 +68,10 @@ class DamageCopies:
             found = self._known.find(connection, reading)
         return found is not None and found.content.is_damage and self._take_copy(record, found.original, reading)
 
+    def take_moved(self, record: FileRecord, original: FileRecord, reading: Reading, judgement: Judgement) -> bool:
+        """Take what a file has now for another, damaged one that was renamed over it and written to; say whether."""
+        return self._take_copy(record, original, reading, judgement)
+
     def find_copies(self) -> None:
         """Look for files that were recorded with content which has just turned out to be damaged: copied too late."""
         damaged, self._damaged = self._damaged, []
@@ -93,7 +97,9 @@ class DamageCopies:
             return True
         return compare_witness(self._run.capability, record.witness, seen).touches_content
 
-    def _take_copy(self, copy: FileRecord, original: FileRecord, reading: Reading | None = None) -> bool:
+    def _take_copy(
+        self, copy: FileRecord, original: FileRecord, reading: Reading | None = None, written: Judgement | None = None
+    ) -> bool:
         """
         Give a copy of damage the baseline that it should have.
 
@@ -101,12 +107,13 @@ class DamageCopies:
             copy: the file.
             original: of which it has the damage.
             reading: its content by now; None: as it is recorded.
+            written: what judging says of it, if it is the original, written to.
 
         Returns:
             Whether that could be done.
         """
         with self._run.writing() as connection:
-            if not inheritance.replace_by_baseline(self._run, connection, copy, original, reading):
+            if not inheritance.replace_by_baseline(self._run, connection, copy, original, reading, written):
                 return False
         self._account.take_back([copy.id])
         self._account.open_paths.add(copy.path)

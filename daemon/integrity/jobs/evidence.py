@@ -18,6 +18,7 @@ from integrity.catalog.boots import Interruption, find_interruption
 from integrity.catalog.files import FileRecord
 from integrity.hashing.engine import Done
 from integrity.jobs.contents import as_former, keeps_prefix
+from integrity.jobs.inodes import as_last_seen, was_born_before
 from integrity.jobs.replaced import Replaced
 from integrity.model import Policy, ReadHow, Witness
 from integrity.verdict import Circumstances, Content, Elsewhere, Judgement, compare_witness, judge
@@ -83,11 +84,28 @@ class Evidence:
             return True
         return self.find_another(connection, record, seen) is not None
 
-    def find_new_name(self, record: FileRecord, known: CandidateRecord | None) -> bytes | None:
+    def find_new_name(self, connection: Connection, record: FileRecord, known: CandidateRecord | None) -> bytes | None:
         """Find the recorded name under which a file with an open finding stands now, renamed over another one."""
+        if not record.is_frozen:
+            return None
         witnesses = (record.witness, None if known is None else known.witness)
-        names = (self.replaced.find(record.path, one) for one in witnesses if one is not None and record.is_frozen)
-        return next((name for name in names if name is not None), None)
+        names = (self.replaced.find(record.path, one) for one in witnesses if one is not None)
+        found = next((name for name in names if name is not None), None)
+        if found is not None or not self._run.capability.has_stable_inodes:
+            return found
+        return self.replaced.find_written(self._run.root_fd, as_last_seen(connection, record))
+
+    def find_damaged(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
+        """Find the record with an open finding whose file was written to since and stands under this name by now."""
+        run, sealer = self._run, self._run.catalog.sealer
+        if not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
+            return None
+        for one in files.find_by_inode(connection, sealer, run.root.id, seen.inode):
+            if one.id != record.id and one.is_frozen and one.is_sealed:
+                last = as_last_seen(connection, one)
+                if last.witness[:2] != seen[:2] and was_born_before(run.root_fd, record.path, last):
+                    return one
+        return None
 
     def find_another(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
         """

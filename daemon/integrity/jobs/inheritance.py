@@ -10,6 +10,7 @@ I1  An inherited baseline is never newer than the content that it is held agains
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings, history, roots
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
     from integrity.catalog.files import FileRecord, HistoryRecord
     from integrity.jobs.context import RootRun
+    from integrity.verdict import Judgement
 
 _NEVER_NS = 0
 """A ctime that no file has, for a baseline that was taken of another inode."""
@@ -89,10 +91,17 @@ def move_to_copy(run: RootRun, connection: Connection, path: bytes, reading: Rea
 
 
 def replace_by_baseline(
-    run: RootRun, connection: Connection, copy: FileRecord, original: FileRecord, reading: Reading | None = None
+    run: RootRun,
+    connection: Connection,
+    copy: FileRecord,
+    original: FileRecord,
+    reading: Reading | None = None,
+    written: Judgement | None = None,
 ) -> bool:
     """
     Give a recorded file whose content is the damage of another the baseline that it should have.
+
+    So also if it is the other one, which was renamed over it, and written to.
 
     Args:
         run: which found the damage.
@@ -100,6 +109,7 @@ def replace_by_baseline(
         copy: the file, of any root.
         original: the damaged file, whose candidate is the damage.
         reading: the copy's content by now; None: it is recorded with it, from before the damage was known.
+        written: what judging says of that, if it is not the damage any more but what was written to it.
 
     Returns:
         Whether it was done; not if one of the records is damaged, or changed meanwhile.
@@ -115,12 +125,14 @@ def replace_by_baseline(
         return False
     replace_baseline(
         *(connection, sealer, roots.get_root(connection, copy.root_id), copy.id, right),
-        because=BaselineReason.INHERITED,
+        because=BaselineReason.INHERITED if written is None else BaselineReason.MOVED,
         now=run.now(),
         boot_id=original.boot_id,
     )
-    _keep(run, connection, copy.id, found, damage)
-    _repeat_findings(run, connection, original.id, (copy.root_id, copy.id, copy.path), messages.copied)
+    kept = damage if written is None else replace(damage, verdict=written.verdict.value, because=written.because)
+    _keep(run, connection, copy.id, found, kept)
+    describe = messages.copied if written is None else messages.renamed
+    _repeat_findings(run, connection, original.id, (copy.root_id, copy.id, copy.path), describe)
     return True
 
 

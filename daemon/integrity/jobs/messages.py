@@ -101,6 +101,11 @@ def copied(other: str, message: str) -> str:
     return f"this is a copy of {other}, made when that was damaged already: {message}"
 
 
+def renamed(other: str, message: str) -> str:
+    """Say that a file with an open finding was renamed over another one, and written to."""
+    return f"this file was {other} when this was found, and was written to since: {message}"
+
+
 def restored(recorded_at: int) -> str:
     """Say that a file came back with its old size and time, and with other content."""
     date = time.strftime("%Y-%m-%d", time.gmtime(recorded_at))

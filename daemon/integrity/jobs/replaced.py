@@ -41,14 +41,15 @@ class Replaced:
 
     def __init__(self) -> None:
         self._names: list[ReplacedName] = []
-        self._found: dict[tuple[int, int, int], bytes] = {}
+        self._found: dict[int, ReplacedName] = {}
 
     def add(self, place: Place, seen: Seen) -> bool:
         """Let a name wait; say False if it can't, because too many do."""
         if len(self._names) >= _KEPT:
             return False
-        self._names.append(ReplacedName(place, seen))
-        self._found[seen.inode, seen.size_bytes, seen.mtime_ns] = place.path
+        name = ReplacedName(place, seen)
+        self._names.append(name)
+        self._found[seen.inode] = name
         return True
 
     def take(self) -> list[ReplacedName]:
@@ -58,13 +59,21 @@ class Replaced:
 
     def find(self, path: bytes, witness: Witness) -> bytes | None:
         """Find another of these names than ``path`` under which the file with this witness stands now."""
-        found = self._found.get((witness.inode, witness.size_bytes, witness.mtime_ns))
-        return None if found == path else found
+        found = self._found.get(witness.inode)
+        is_it = found is not None and found.place.path != path and is_unwritten(witness, found.seen)
+        return found.place.path if found is not None and is_it else None
+
+    def find_written(self, root_fd: int, last: FileRecord) -> bytes | None:
+        """Find another of these names under which a file stands that was written to since it was seen like this."""
+        found = self._found.get(last.witness.inode)
+        if found is None or found.place.path == last.path:
+            return None
+        return found.place.path if was_born_before(root_fd, found.place.path, last) else None
 
 
-def is_unwritten(record: FileRecord, seen: Seen) -> bool:
-    """Say whether what stands under a name has the size and the mtime of a record."""
-    return record.witness[:2] == (seen.size_bytes, seen.mtime_ns)
+def is_unwritten(witness: Witness, seen: Seen) -> bool:
+    """Say whether what stands under a name has the size and the mtime that were recorded."""
+    return witness[:2] == (seen.size_bytes, seen.mtime_ns)
 
 
 def find_cycles(run: RootRun, names: Sequence[ReplacedName]) -> list[list[Move]]:
@@ -101,7 +110,7 @@ def _match_inodes(connection: Connection, run: RootRun, names: Sequence[Replaced
         for record in files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode):
             if record.path in paths and record.id not in matched and record.is_sealed:
                 last = as_last_seen(connection, record)
-                if is_unwritten(last, seen) or was_born_before(run.root_fd, place.path, last):
+                if is_unwritten(last.witness, seen) or was_born_before(run.root_fd, place.path, last):
                     fitting.append((record, last))
         # Of several names of one inode that which was called the same: folders are swapped more often than files.
         fitting.sort(key=lambda one: one[0].path.rpartition(b"/")[2] != place.name)

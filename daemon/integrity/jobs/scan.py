@@ -173,7 +173,7 @@ class Scanner:
             if self._arrivals.waiting >= _MOVES_AT_ONCE:
                 self._commits.write()
         self._commits.write()
-        return {move.place for cycle in cycles for move in cycle if is_unwritten(move.record, seen[move.place])}
+        return {move.place for cycle in cycles for move in cycle if is_unwritten(move.record.witness, seen[move.place])}
 
     def _read(self, tasks: Iterable[Task]) -> None:
         engine = self._run.engine(ReadMode.RECORD)
