@@ -11,10 +11,9 @@ import pytest
 from integrity.catalog.findings import find_findings
 from integrity.catalog.roots import find_roots
 from integrity.files.read import Pace
+from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import NoteKind
 from integrity.jobs.runner import scan, scrub
-from integrity.jobs.scan import ScanOptions
-from integrity.jobs.scrub import ScrubOptions
 from integrity.model import Outcome
 from support.bitrot import rot
 from support.cli import Box

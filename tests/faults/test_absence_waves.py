@@ -13,8 +13,8 @@ import pytest
 from integrity.catalog.findings import find_findings
 from integrity.config import Config
 from integrity.config.definition import MassChange, RootSettings
+from integrity.jobs.options import ScanOptions
 from integrity.jobs.runner import scan
-from integrity.jobs.scan import ScanOptions
 from support.cli import Box
 from support.documents import encrypt, make_content
 from support.jobs import open_context

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.jobs.comparing.options import CompareOptions
+from integrity.jobs.options import CompareOptions
 from integrity.jobs.runner import compare as run_compare
 from integrity.model import Outcome
 from support.bitrot import flip_bit

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.runner import scan, scrub
-from integrity.jobs.scan import ScanOptions
-from integrity.jobs.scrub import ScrubOptions
 from support.bitrot import drop_cache, get_positions, overwrite_at, read_at, rot
 from support.cli import Box, JsonObject
 from support.jobs import open_context

@@ -16,9 +16,8 @@ import pytest
 from integrity.catalog import files
 from integrity.files.statx import find_birth_ns
 from integrity.jobs.context import Context
+from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.runner import scan, scrub
-from integrity.jobs.scan import ScanOptions
-from integrity.jobs.scrub import ScrubOptions
 from integrity.model import RootId
 from support.bitrot import drop_cache, flip_bit
 from support.jobs import Told, open_context

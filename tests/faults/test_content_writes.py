@@ -18,7 +18,7 @@ import pytest
 
 from integrity.jobs import runner
 from integrity.jobs.context import Context
-from integrity.jobs.scan import ScanOptions
+from integrity.jobs.options import ScanOptions
 from integrity.model import Outcome
 from support.bitrot import flip_bit, identity, rot
 from support.cli import Box, Completed, complete, make_command

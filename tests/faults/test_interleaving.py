@@ -26,10 +26,9 @@ from integrity.errors import CatalogLocked
 from integrity.jobs.accept import accept_file, find_file_targets
 from integrity.jobs.context import Context
 from integrity.jobs.forget import forget, plan_forgetting
+from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Summary
 from integrity.jobs.runner import scan, scrub
-from integrity.jobs.scan import ScanOptions
-from integrity.jobs.scrub import ScrubOptions
 from integrity.model import Tally
 from support.bitrot import rot
 from support.cli import Box

@@ -18,10 +18,9 @@ from integrity.catalog.connect import Catalog
 from integrity.catalog.findings import find_findings
 from integrity.config import Config
 from integrity.jobs.context import Context
+from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Summary
 from integrity.jobs.runner import scan, scrub
-from integrity.jobs.scan import ScanOptions
-from integrity.jobs.scrub import ScrubOptions
 from support.bitrot import rot
 from support.moments import Moments
 from support.reading import let_age

@@ -13,8 +13,7 @@ import pytest
 
 from integrity.jobs import runner
 from integrity.jobs.context import Context
-from integrity.jobs.scan import ScanOptions
-from integrity.jobs.scrub import ScrubOptions
+from integrity.jobs.options import ScanOptions, ScrubOptions
 from support.cli import Box
 from support.planted import age
 from support.repairs import (

@@ -12,11 +12,10 @@ import pytest
 from integrity.catalog.findings import find_findings
 from integrity.config import Config
 from integrity.config.definition import ConfiguredCopy
-from integrity.jobs.comparing.options import CompareOptions
 from integrity.jobs.context import Context
+from integrity.jobs.options import CompareOptions, ScanOptions
 from integrity.jobs.report import Summary
 from integrity.jobs.runner import compare, scan
-from integrity.jobs.scan import ScanOptions
 from integrity.model import Finding
 from support.jobs import open_context, tally
 from support.planted import plant, plant_path

@@ -20,8 +20,8 @@ from integrity.config import Config
 from integrity.config.definition import ConfiguredCopy, ConfiguredRoot
 from integrity.files.read import UNLIMITED
 from integrity.jobs.copypromise import check_copies
+from integrity.jobs.options import ScanOptions
 from integrity.jobs.runner import scan
-from integrity.jobs.scan import ScanOptions
 from integrity.model import Finding
 from integrity.service.comparisons import Comparisons, schedule_name
 from integrity.service.copyset import KeptCopy, find_disks, find_kept_copies

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from integrity.catalog.roots import find_roots
 from integrity.jobs.context import Context
+from integrity.jobs.options import ScanOptions
 from integrity.jobs.rootcare import TAKEN_OUT, follow_config, set_paused
 from integrity.jobs.runner import scan
-from integrity.jobs.scan import ScanOptions
 from integrity.model import RootState
 from support.jobs import open_context
 from support.planted import plant

@@ -11,9 +11,9 @@ import pytest
 from integrity.config import Config
 from integrity.config.definition import ConfiguredRoot, MassChange
 from integrity.jobs.context import Context
+from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import Summary
 from integrity.jobs.runner import scan, scan_hints
-from integrity.jobs.scan import ScanOptions
 from integrity.model import FindingKind, Policy
 from support.jobs import Told, open_context, tally
 from support.mounts import hidden

@@ -13,9 +13,9 @@ import pytest
 from integrity.config import Config
 from integrity.files.devices import Device
 from integrity.jobs.context import Context
+from integrity.jobs.options import ScanOptions
 from integrity.jobs.rootcare import set_paused
 from integrity.jobs.runner import scan, scrub
-from integrity.jobs.scan import ScanOptions
 from integrity.service.nights import Night
 from integrity.service.rootset import KeptRoot, find_kept_roots
 from integrity.service.windows import parse_windows

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from integrity.jobs.options import ScanOptions
 from integrity.jobs.runner import scan
-from integrity.jobs.scan import ScanOptions
 from integrity.model import FindingKind
 from support.jobs import Told, open_context, tally
 from support.planted import age, plant, plant_path

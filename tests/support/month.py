@@ -17,11 +17,10 @@ from integrity.config import Config
 from integrity.files.read import UNLIMITED
 from integrity.jobs import promise, runner
 from integrity.jobs.context import Context
+from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.pacing.pace import Throttle
 from integrity.jobs.plan import OpenTimes, plan_window
 from integrity.jobs.report import Note, Progress, Summary
-from integrity.jobs.scan import ScanOptions
-from integrity.jobs.scrub import ScrubOptions
 from integrity.jobs.stop import Stop
 from integrity.model import Finding, RootState
 

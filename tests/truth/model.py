@@ -22,10 +22,9 @@ from pathlib import Path
 from integrity.catalog import findings
 from integrity.jobs.context import Context
 from integrity.jobs.forget import forget, plan_forgetting
+from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Summary
 from integrity.jobs.runner import scan, scrub
-from integrity.jobs.scan import ScanOptions
-from integrity.jobs.scrub import ScrubOptions
 from integrity.model import Finding
 from support.jobs import Told, open_context
 from truth.disks import Disk

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrity.errors import AppError, CatalogLocked, ConfigError, Unreadable
+from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Note, Progress, Summary
-from integrity.jobs.scan import ScanOptions
-from integrity.jobs.scrub import ScrubOptions
 from integrity.model import Finding, Job
 from integrity.service import wire
 from integrity.service.control import BusyRoot, DaemonState, Request

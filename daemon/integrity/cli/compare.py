@@ -12,8 +12,8 @@ from integrity.cli.running import real_path, run_job
 from integrity.cli.session import Session
 
 if TYPE_CHECKING:
-    from integrity.jobs.comparing.options import CompareOptions
     from integrity.jobs.context import Context
+    from integrity.jobs.options import CompareOptions
     from integrity.jobs.report import Summary
 
 
@@ -63,7 +63,7 @@ def compare(
     """
     if read and read_percent is not None:
         raise click.UsageError("--read and --read-percent exclude each other: each says how much to read")
-    from integrity.jobs.comparing.options import CompareOptions
+    from integrity.jobs.options import CompareOptions
 
     options = CompareOptions(
         os.fsdecode(copy),

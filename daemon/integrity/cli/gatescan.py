@@ -13,9 +13,9 @@ from integrity.cli.handover import Daemon, find_daemon, find_state, follow
 from integrity.cli.session import Session
 from integrity.config import format_duration
 from integrity.errors import CatalogError, CatalogLocked, show_path
+from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import Note, NoteKind, Summary
 from integrity.jobs.runner import make_context
-from integrity.jobs.scan import ScanOptions
 from integrity.model import Finding, Job, Outcome
 from integrity.service.requests import Request, interrupted, nothing_done, run_request
 

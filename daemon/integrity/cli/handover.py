@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from integrity.cli.console import ConsoleReport
     from integrity.jobs.report import Summary
     from integrity.jobs.stop import Stop
-    from integrity.service.requests import DaemonState, Request
+    from integrity.service.requests import Request
+    from integrity.service.states import DaemonState
     from integrity.service.wire import Answer, Hello, Question
 
 _GREETING_S = 10.0
@@ -135,7 +136,7 @@ class Daemon:
         Raises:
             CatalogError: it does not say so in that time.
         """
-        from integrity.service.requests import DaemonState
+        from integrity.service.states import DaemonState
         from integrity.service.wire import AskState
 
         self.send(AskState())

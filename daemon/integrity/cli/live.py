@@ -14,7 +14,7 @@ from integrity.cli.session import Session
 from integrity.errors import CatalogError, show_path
 
 if TYPE_CHECKING:
-    from integrity.service.requests import BusyRoot, DaemonState, QueuedJob, WatchState
+    from integrity.service.states import BusyRoot, DaemonState, QueuedJob, WatchState
 
 _PATIENCE_S = 2.0
 """A service answers in a few milliseconds; on a machine that swaps it takes longer, and status is wanted then."""

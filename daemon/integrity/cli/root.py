@@ -117,8 +117,8 @@ def rebind(session: Session, old: bytes, new: bytes, no_scrub: bool) -> int:
             session.output.tell(line)
     if no_scrub:
         return ExitCode.PROBLEM if rebound.missing else ExitCode.OK
+    from integrity.jobs.options import ScrubOptions
     from integrity.jobs.runner import scrub
-    from integrity.jobs.scrub import ScrubOptions
 
     # Nothing is scanned first: a scan would take a copy's newer times for changes and never look at the bytes.
     options = ScrubOptions(scan_first=False, scan_missing=False)

@@ -25,7 +25,7 @@ def scan(session: Session, paths: tuple[bytes, ...], full: bool, jobs: int | Non
     While a daemon serves the catalog the scan is handed to it, with all options, and goes first in its queue; what is
     printed and the exit code are the same.
     """
-    from integrity.jobs.scan import ScanOptions
+    from integrity.jobs.options import ScanOptions
     from integrity.model import Job
     from integrity.service.requests import Request
 

@@ -53,7 +53,7 @@ def scrub(
     """
     if sum((everything, due, new, older_than_s is not None)) > 1:
         raise click.UsageError("--all, --due, --new and --older-than exclude each other: each says what to read")
-    from integrity.jobs.scrub import ScrubOptions
+    from integrity.jobs.options import ScrubOptions
     from integrity.model import Job
     from integrity.service.requests import Request
 

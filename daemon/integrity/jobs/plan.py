@@ -16,7 +16,7 @@ from itertools import islice, takewhile
 from typing import NamedTuple, Protocol
 
 from integrity.catalog.coverage import DueDay
-from integrity.jobs.scrub import ScrubOptions
+from integrity.jobs.options import ScrubOptions
 
 _DAY_S = 86_400
 _MOST_OPENINGS = 1000

@@ -30,11 +30,11 @@ from integrity.jobs.leftout import make_excludes
 from integrity.jobs.lock import lock_root
 from integrity.jobs.nested import tell_absent
 from integrity.jobs.opening import Opened, open_disk
+from integrity.jobs.options import CompareOptions, ScanOptions, ScrubOptions
 from integrity.jobs.pacing.pace import Throttle
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.report import Compared, Note, NoteKind, Report, Summary
-from integrity.jobs.scan import Scanner, ScanOptions
-from integrity.jobs.scrub import Scrubber, ScrubOptions
+from integrity.jobs.scan import Scanner
 from integrity.jobs.stop import Stop
 from integrity.jobs.targets import Target, find_targets, is_inside
 from integrity.model import (
@@ -53,8 +53,6 @@ from integrity.paths import shell_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from integrity.jobs.comparing.options import CompareOptions
 
 
 def make_context(catalog: Catalog, config: Config, report: Report, *, jobs: int | None, stop: Stop) -> Context:
@@ -110,6 +108,8 @@ def _without_inner(names: Sequence[bytes]) -> Iterator[bytes]:
 
 def scrub(context: Context, paths: Sequence[bytes], options: ScrubOptions) -> Summary:
     """Scrub roots or parts of them; see ``scan`` for arguments and errors."""
+    from integrity.jobs.scrub import Scrubber
+
     began_at = context.monotonic()
     pace = context.pace if options.rate is None else _throttle(context, options.rate)
     return _run_all(context, paths, Job.SCRUB, pace, lambda run: Scrubber(run, options, began_at=began_at).run())

@@ -12,7 +12,6 @@ I2  The catalog is written by this thread alone, about once a second at most, re
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files
@@ -28,6 +27,7 @@ from integrity.jobs.commits import Commits
 from integrity.jobs.comparison import Comparison
 from integrity.jobs.departures import Departures
 from integrity.jobs.idset import IdSet
+from integrity.jobs.options import ScanOptions
 from integrity.jobs.replaced import Replaced, ReplacedName, find_cycles, is_unwritten
 from integrity.jobs.report import NoteKind
 from integrity.jobs.settle import forget_unsettled, settle
@@ -42,21 +42,6 @@ _MOVES_AT_ONCE = 1000
 
 BETWEEN_TRIES_S = 3.0
 """Between two tries of a file that changed while it was read: three tries, less than ten seconds (R1)."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScanOptions:
-    """
-    How to scan.
-
-    Args:
-        full: read files whose witness is unchanged, too.
-        touched_bytes: read up to so much of the files of which nothing but ctime or inode moved, too. A scrub would do
-            it later; who is about to copy the tree can't wait for that.
-    """
-
-    full: bool = False
-    touched_bytes: int = 0
 
 
 class Scanner:

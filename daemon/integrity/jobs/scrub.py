@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files, findings, roots, worklist
@@ -35,10 +35,11 @@ from integrity.jobs.guard import open_guarded
 from integrity.jobs.hardlinks import HardLinks
 from integrity.jobs.idset import IdSet
 from integrity.jobs.limit import Limit
+from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.overmounts import find_overmounts
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.report import NoteKind
-from integrity.jobs.scan import BETWEEN_TRIES_S, TRIES, Scanner, ScanOptions
+from integrity.jobs.scan import BETWEEN_TRIES_S, TRIES, Scanner
 from integrity.jobs.settle import forget_unsettled, settle
 from integrity.jobs.targets import is_inside
 from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally
@@ -49,50 +50,6 @@ if TYPE_CHECKING:
 
 _PAGE = 1000
 _DEVICE_KINDS = frozenset({FindingKind.DEVICE_FAILING, FindingKind.DEVICE_STALLED})
-
-
-@dataclass(frozen=True, slots=True)
-class ScrubOptions:
-    """
-    What to scrub and how far.
-
-    Args:
-        due: only what the promise asks for now.
-        new: only what was recorded and never re-read.
-        older_than_s: only what was not verified for so long.
-        percent: so much of the recorded bytes, stalest first.
-        due_within_s: what falls due within so long, and first.
-        at_least_bytes: more than what is due, stalest first, until it is so much; everything if that is not given.
-        time_limit_s: stop after so long.
-        byte_limit: stop after so many bytes.
-        rate: bytes a second at most.
-        deep: compare the MD5 of whole files as well.
-        scan_first: record new names before.
-        scan_missing: scan at the end if recorded files were not found, to learn whether they were moved or deleted;
-            without it the run is incomplete.
-        large_bytes: larger files have half of a limited scrub, and what the others leave. One that is begun too late is
-            read on by the next scrub, so it must be worth a checkpoint.
-    """
-
-    due: bool = False
-    new: bool = False
-    older_than_s: int | None = None
-    percent: float | None = None
-    due_within_s: int = 0
-    at_least_bytes: int | None = None
-    time_limit_s: float | None = None
-    byte_limit: int | None = None
-    rate: int | None = None
-    deep: bool = False
-    scan_first: bool = True
-    scan_missing: bool = True
-    large_bytes: int = 4 << 30
-
-    @property
-    def is_everything(self) -> bool:
-        """Say whether all that is recorded is to be read."""
-        is_part = self.older_than_s is not None or self.percent is not None or self.at_least_bytes is not None
-        return not (self.due or self.new or is_part)
 
 
 class Scrubber:

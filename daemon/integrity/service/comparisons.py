@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 from integrity.catalog import findings, schedules
 from integrity.catalog.findings import NewFinding
 from integrity.errors import AppError, CatalogError, CatalogLocked
-from integrity.jobs.comparing.options import CompareOptions
 from integrity.jobs.copypromise import find_copy_facts
+from integrity.jobs.options import CompareOptions
 from integrity.model import FindingKind, Outcome
 from integrity.service.copyset import Glance, KeptCopy, find_disks
 from integrity.service.dispatch import ComparePlan
-from integrity.service.requests import CopyWait
 from integrity.service.rootset import may_read
+from integrity.service.states import CopyWait
 
 if TYPE_CHECKING:
     from integrity.jobs.context import Context

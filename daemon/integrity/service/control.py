@@ -27,21 +27,9 @@ from integrity.jobs.report import Note, Progress, Summary
 from integrity.jobs.targets import refuse_new
 from integrity.model import Finding, Job
 from integrity.service.connection import Connection
-from integrity.service.requests import (
-    BusyRoot,
-    Cancel,
-    DaemonState,
-    Done,
-    Handler,
-    NextRun,
-    QueuedJob,
-    Request,
-    WatchState,
-    covers,
-    interrupted,
-    run_request,
-)
+from integrity.service.requests import Cancel, Done, Handler, Request, covers, interrupted, run_request
 from integrity.service.sockets import Peer, default_socket_path, leave, listen
+from integrity.service.states import BusyRoot, DaemonState, NextRun, QueuedJob, WatchState
 from integrity.service.wire import (
     Accepted,
     AskState,

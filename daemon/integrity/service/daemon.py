@@ -42,10 +42,11 @@ from integrity.service.mailman import Mailman
 from integrity.service.memory import give_back
 from integrity.service.mountwatch import MountWatch
 from integrity.service.notify import Notifier, watchdog_interval_s
-from integrity.service.requests import BusyRoot, Cancel, DaemonState, Done, Request
+from integrity.service.requests import Cancel, Done, Request
 from integrity.service.rootset import KeptRoot, find_kept_roots
 from integrity.service.shutdown import GOES_DOWN, mark_clean_stop
 from integrity.service.startup import make_folder, prepare_catalog
+from integrity.service.states import BusyRoot, DaemonState
 from integrity.service.timetable import Timetable
 
 if TYPE_CHECKING:

@@ -17,23 +17,23 @@ from integrity.alerts.heartbeat import Heartbeat
 from integrity.errors import AppError
 from integrity.jobs import runner
 from integrity.jobs.context import Context
+from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import Report, Summary
-from integrity.jobs.scan import ScanOptions
 from integrity.model import Job, Outcome
 from integrity.service.gathering import Gathered
 from integrity.service.holding import Holder
 from integrity.service.lanes import Lane
-from integrity.service.requests import BusyRoot, Cancel, Done, QueuedJob, Request, nothing_done, run_request
+from integrity.service.requests import Cancel, Done, Request, nothing_done, run_request
 from integrity.service.restraint import Restraint
 from integrity.service.rootset import KeptRoot, lane_of
+from integrity.service.states import BusyRoot, QueuedJob
 from integrity.service.work import Urgency, Work, WorkReport
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog
     from integrity.config import Config
     from integrity.files.read import Pace
-    from integrity.jobs.comparing.options import CompareOptions
-    from integrity.jobs.scrub import ScrubOptions
+    from integrity.jobs.options import CompareOptions, ScrubOptions
     from integrity.service.copyset import KeptCopy
 
 

@@ -20,7 +20,7 @@ from integrity.errors import AppError, show_path
 from integrity.files.watch import Blindness, BlindReason, WatchedRoot, Watcher
 from integrity.jobs.leftout import make_excludes
 from integrity.model import FindingKind
-from integrity.service.requests import WatchState
+from integrity.service.states import WatchState
 
 if TYPE_CHECKING:
     from integrity.config import RootSettings

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog.roots import find_roots
+from integrity.jobs.options import ScrubOptions
 from integrity.jobs.plan import make_plan, plan_window
 from integrity.jobs.promise import find_facts
-from integrity.jobs.scrub import ScrubOptions
 from integrity.model import RootState
 from integrity.service.rootset import may_read
 

@@ -1,4 +1,4 @@
-"""What commands ask of the daemon, what it tells of itself, and what answers them: values and one protocol."""
+"""What commands ask of the daemon, and what answers them: values and one protocol."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from integrity.errors import AppError
+from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Progress, Report, Summary
-from integrity.jobs.scan import ScanOptions
-from integrity.jobs.scrub import ScrubOptions
 from integrity.model import Job, Outcome, RunCounts
 
 if TYPE_CHECKING:
     from integrity.jobs.context import Context
+    from integrity.service.states import DaemonState
 
 Cancel = Callable[[], None]
 """Asks that a job ends; may be called at any time, from any thread, and again."""
@@ -49,70 +49,6 @@ class Request:
     scrub: ScrubOptions = field(default_factory=ScrubOptions)
     jobs: int | None = None
     may_add_roots: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class BusyRoot:
-    """A root that is worked on at this moment; ``copy``: that it is compared with."""
-
-    root: bytes
-    job: str
-    phase: str
-    files_done: int
-    bytes_done: int
-    bytes_total: int | None
-    rate_bytes_per_s: float | None
-    copy: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class QueuedJob:
-    """A job that waits for its turn. ``reason``: who or what wants it, for people; ``copy``: to compare with."""
-
-    root: bytes
-    job: str
-    reason: str
-    copy: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class NextRun:
-    """When the schedule does something next: seconds UTC."""
-
-    name: str
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class WatchState:
-    """How well a root's changes are noticed as they happen. ``blind``: what is not seen and why, for people."""
-
-    root: bytes
-    folders: int
-    blind: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CopyWait:
-    """A copy that is to be compared, and why that has not begun, for people."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class DaemonState:
-    """What the daemon is doing and is about to do. ``trouble``: why its last job could not be recorded."""
-
-    pid: int
-    started_at: int
-    version: str
-    busy: tuple[BusyRoot, ...] = ()
-    queued: tuple[QueuedJob, ...] = ()
-    next_runs: tuple[NextRun, ...] = ()
-    watch: tuple[WatchState, ...] = ()
-    copies: tuple[CopyWait, ...] = ()
-    trouble: str = ""
 
 
 class Handler(Protocol):

@@ -30,8 +30,7 @@ from integrity.config import Config
 from integrity.errors import ChannelError, ConfigError, show_path
 from integrity.jobs import runner
 from integrity.jobs.context import Context
-from integrity.jobs.scan import ScanOptions
-from integrity.jobs.scrub import ScrubOptions
+from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.stop import Stop
 from integrity.model import Finding, FindingKind, ReadHow
 from integrity.service import canary

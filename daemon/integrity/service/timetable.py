@@ -20,14 +20,14 @@ from integrity.jobs.promise import check
 from integrity.model import Job
 from integrity.service.comparisons import Comparisons, schedule_name
 from integrity.service.nights import Night
-from integrity.service.requests import CopyWait, NextRun
 from integrity.service.scheduler import Scheduler
+from integrity.service.states import CopyWait, NextRun
 from integrity.service.windows import Windows, parse_windows
 from integrity.service.work import LogReport
 
 if TYPE_CHECKING:
+    from integrity.jobs.options import ScrubOptions
     from integrity.jobs.report import Summary
-    from integrity.jobs.scrub import ScrubOptions
     from integrity.service.copyset import KeptCopy
     from integrity.service.dispatch import Dispatcher, Grounds
     from integrity.service.rootset import KeptRoot

@@ -30,7 +30,8 @@ from integrity import errors
 from integrity.errors import AppError
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.model import Finding, Job
-from integrity.service.requests import DaemonState, Request
+from integrity.service.requests import Request
+from integrity.service.states import DaemonState
 
 VERSION = 1
 REQUEST_LIMIT = 1 << 20

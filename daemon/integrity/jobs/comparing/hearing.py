@@ -22,12 +22,12 @@ from integrity.errors import ReadError, ReadInterrupted
 from integrity.jobs.comparing import messages
 from integrity.jobs.comparing.listing import CopyListing, unpack_published
 from integrity.jobs.comparing.localdigests import Asked, FileMatch
-from integrity.jobs.comparing.options import CompareOptions
 from integrity.jobs.comparing.readback import ReadBack
 from integrity.jobs.comparing.renamed import RenamedFiles
 from integrity.jobs.comparing.statements import Stated, Statements
 from integrity.jobs.comparing.voices import Level, Take, Voice, cannot, whole_digest
 from integrity.jobs.limit import Limit
+from integrity.jobs.options import CompareOptions
 from integrity.jobs.report import Compared
 from integrity.model import Reading
 from integrity.verdict import CopyVote

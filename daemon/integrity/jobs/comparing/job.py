@@ -35,12 +35,12 @@ from integrity.jobs.comparing.doubts import COPY_KINDS, VOTES, Arbiter, Doubt
 from integrity.jobs.comparing.hearing import Hearing
 from integrity.jobs.comparing.listing import CopyListing
 from integrity.jobs.comparing.localdigests import LocalPass
-from integrity.jobs.comparing.options import CompareOptions
 from integrity.jobs.comparing.sources import Source, is_same_place
 from integrity.jobs.comparing.treereading import TreeReading
 from integrity.jobs.comparing.voices import Level, Voice
 from integrity.jobs.limit import Limit
 from integrity.jobs.messages import catalog_damaged
+from integrity.jobs.options import CompareOptions
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.report import Compared, NoteKind
 from integrity.model import FindingKind, Reading, Tally
