@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -277,16 +277,22 @@ def discard_refuted(c: sa.Connection, root_id: RootId, now: int) -> int:
     return len(refuted)
 
 
-def count_staged(c: sa.Connection, root_id: RootId) -> tuple[int, int]:
-    """
-    Count the changes and the removals that wait for their run's decision.
+class Staged(NamedTuple):
+    """How many candidates wait for their run's decision. A name to which another file was moved is ``moved`` only."""
 
-    A file that was moved here is no change in a wave: what it holds was recorded before.
-    """
-    changed, removed = count_candidates(c, root_id, CandidateState.STAGED)
-    is_moved = candidate.c.state == CandidateState.STAGED.value, candidate.c.because == BaselineReason.MOVED.value
-    moved = c.execute(sa.select(sa.func.count()).where(*is_moved, _in_root(root_id))).scalar_one()
-    return changed - int(moved), removed
+    changed: int
+    removed: int
+    moved: int
+
+
+def count_staged(c: sa.Connection, root_id: RootId) -> Staged:
+    """Count the candidates that wait for their run's decision."""
+    is_change = candidate.c.kind == CandidateKind.CHANGE.value
+    is_moved = candidate.c.because.is_not_distinct_from(BaselineReason.MOVED.value)
+    kinds = (is_change & ~is_moved, ~is_change, is_change & is_moved)
+    query = sa.select(*(sa.func.count().filter(kind) for kind in kinds))
+    row = c.execute(query.where(candidate.c.state == CandidateState.STAGED.value, _in_root(root_id))).one()
+    return Staged(*map(int, row))
 
 
 def count_candidates(c: sa.Connection, root_id: RootId, state: CandidateState) -> tuple[int, int]:

@@ -44,7 +44,7 @@ def settle(run: RootRun, looked_at: int) -> None:
     """
     _drop_refuted(run)
     with run.catalog.read() as connection:
-        changed, removed = candidates.count_staged(connection, run.root.id)
+        changed, removed, moved = candidates.count_staged(connection, run.root.id)
         held = _find_wave(connection, run)
         is_wave = _is_wave(connection, run, Wave(changed, removed, _weigh_against(run, looked_at)))
     why = _find_reason(run, held) if changed + removed or held is not None else None
@@ -52,7 +52,8 @@ def settle(run: RootRun, looked_at: int) -> None:
     if changed + removed and is_held:
         with run.writing() as connection:
             candidates.hold(connection, run.root.id, _get_last_before(connection, run, held))
-    promote_all(run, CandidateState.STAGED)
+    if changed + removed + moved:
+        promote_all(run, CandidateState.STAGED)
     if is_held:
         _tell_held(run, why)
 
