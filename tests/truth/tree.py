@@ -105,8 +105,8 @@ class Tree:
         self.met.setdefault(name, []).append(file)
 
     def _wrote(self, file: File, data: bytes, *, is_whole: bool = False) -> None:
-        """Note a write. Damage that no scrub has met before is then a part of what somebody wrote."""
-        if file.damage is Damage.DUE and (is_whole or not file.is_noticed):
+        """Note a write. Damage that no scrub has met before in this file is then a part of what somebody wrote."""
+        if file.damage is Damage.DUE and (is_whole or not file.is_noticed or not file.recorded_as):
             file.damage = Damage.MAYBE
         file.data, file.is_recorded, file.is_exact = data, False, file.damage is Damage.NONE
 
