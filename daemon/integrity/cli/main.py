@@ -171,8 +171,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is not None:
         return _main(list(argv))
     # The process is ours. A command makes records by the hundred thousand and hardly any cycles: looked for as often as
-    # is usual, they cost a tenth of a scan. In the end they are not looked for at all, for the process ends as well.
-    gc.set_threshold(100_000)
+    # is usual, they cost a tenth of a scan; and what is loaded until a job begins, a hundred thousand objects, stays. In
+    # the end they are not looked for at all, for the process ends as well.
+    gc.set_threshold(200_000)
     open_missing_streams()
     code = _main(sys.argv[1:])
     gc.freeze()
