@@ -105,8 +105,9 @@ def test_one_place_is_one_copy(root: Path, copy: Path, integrity: Box, tmp_path:
 
 
 def test_files_renamed_since_the_backup_are_in_it(root: Path, copy: Path, integrity: Box) -> None:
-    """A folder that was renamed after the backup is no list of missing files: each is found by its content."""
+    """A folder that was renamed after the backup is neither missing in the copy nor only there: content tells."""
     integrity.run("scan", root, expect=0)
+    put(copy / "extra")
     folder = plant_path(root, 3).parent
     names = [path.name for path in folder.iterdir() if path.is_file()]
     folder.rename(root / "renamed")
@@ -115,6 +116,8 @@ def test_files_renamed_since_the_backup_are_in_it(root: Path, copy: Path, integr
 
     found = counts(done)
     assert len(names) == found["renamed"]
+    assert 1 == done.summary["files_extra"]
+    assert [str(root / "extra")] == [one["path"] for one in done.of_type("note") if one["kind"] == "copy_extra"]
     notes = [one for one in done.of_type("note") if one["kind"] == "moved" and "has it as" in str(one["message"])]
     assert {str(root / "renamed" / name) for name in names} == {one["path"] for one in notes}
     assert all("copy_missing" != one["kind"] or str(root / "renamed") not in str(one["path"]) for one in done.findings)

@@ -28,7 +28,7 @@ from integrity.jobs.runner import scan, scrub
 from integrity.model import Finding
 from support.jobs import Told, open_context
 from truth.disks import Disk
-from truth.tree import Damage, Tree
+from truth.tree import Damage, File, Tree
 
 _SIZE_BYTES = 4_096
 _FILES = ("a/0", "a/1", "a/2", "b/0", "b/1", "b/2")
@@ -82,6 +82,7 @@ class Model:
         self._has_stable_inodes = has_stable_inodes
         self._sizes = repeat(_SIZE_BYTES) if has_stable_inodes else count(_SIZE_BYTES)
         self._tree = Tree(disk, disk.folder / f"sequence-{number}", seed=number)
+        self._flipped: set[tuple[File, int]] = set()
         self._versions: dict[str, list[tuple[bytes, int]]] = {}
         self.errors: list[str] = []
 
@@ -208,7 +209,11 @@ class Model:
     # Damage
 
     def _flip(self, first: int, second: int) -> None:
-        self._tree.flip(self._name(first), second % 64 * 64)
+        name, offset = self._name(first), second % 64 * 64
+        bit = self._tree.names[name], offset
+        if bit not in self._flipped:  # the second time would undo the first
+            self._flipped.add(bit)
+            self._tree.flip(name, offset)
 
     # Jobs
 

@@ -2,14 +2,14 @@
 What a copy listed, beside what is recorded, and the order in which both are held against each other.
 
 Two tables that live with the connection, in temporary files: a listing of any length takes no memory, nothing of it is
-in the catalog, and no conclusion is drawn before it is whole. A third one has what is not recorded: a file that was
-renamed since the backup is found there by its size.
+in the catalog, and no conclusion is drawn before it is whole. A third one has what is not recorded, in the order of the
+listing: a file that was renamed since the backup is found there by its size.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -37,9 +37,12 @@ _listed = make_temporary(
 )
 _extra = make_temporary(
     "extra",
-    sa.Column("size_bytes", sa.Integer, primary_key=True),
-    sa.Column("path", sa.LargeBinary, primary_key=True),
+    sa.Column("seq", sa.Integer, primary_key=True),
+    sa.Column("size_bytes", sa.Integer, nullable=False),  # 0: not known, either
+    sa.Column("path", sa.LargeBinary, nullable=False),
     sa.Column("published", sa.Text, nullable=False),
+    sa.Column("is_renamed", sa.Integer, nullable=False, server_default="0"),
+    sa.UniqueConstraint("size_bytes", "path"),
 )
 _ADD_EXTRA = HotInsert(
     sa.insert(_extra)
@@ -94,16 +97,13 @@ class Listing:
         make_anew(c, _listed)
         make_anew(c, _extra)
 
-    def add(self, c: sa.Connection, entries: Sequence[tuple[bytes, ListedFile]]) -> list[bytes]:
+    def add(self, c: sa.Connection, entries: Sequence[tuple[bytes, ListedFile]]) -> None:
         """
-        Keep what is said of recorded files.
+        Keep what is said of files, recorded and not.
 
         Args:
             c: the connection.
             entries: paths in the root, and what is said of each.
-
-        Returns:
-            The paths that are not recorded.
         """
         unknown = []
         for path, listed in entries:
@@ -112,9 +112,7 @@ class Listing:
                 unknown.append((path, listed))
             else:
                 _ADD.run(c, file_id, listed.size_bytes, _pack(listed))
-        extra = [(one.size_bytes, path, _pack(one)) for path, one in unknown if one.size_bytes]
-        _ADD_EXTRA.run_many(c, extra)
-        return [path for path, _ in unknown]
+        _ADD_EXTRA.run_many(c, [(one.size_bytes or 0, path, _pack(one)) for path, one in unknown])
 
 
 class _Names:
@@ -139,6 +137,19 @@ def find_extra(c: sa.Connection, size_bytes: int, limit: int) -> list[tuple[byte
     query = sa.select(_extra.c.path, _extra.c.published).where(_extra.c.size_bytes == size_bytes)
     rows = c.execute(query.order_by(_extra.c.path).limit(limit))
     return [(row.path, listed) for row in rows if (listed := _unpack(size_bytes, row.published, 0)) is not None]
+
+
+def mark_renamed(c: sa.Connection, size_bytes: int, path: bytes) -> None:
+    """Note of such a file that it is a recorded one, under the name that this had."""
+    is_it = _extra.c.size_bytes == size_bytes, _extra.c.path == path
+    c.execute(sa.update(_extra).where(*is_it).values(is_renamed=1))
+
+
+def iterate_extra(c: sa.Connection) -> Iterator[bytes]:
+    """Yield the paths in the root of the files that only the copy has; in a list such names may have any length."""
+    query = sa.select(_extra.c.path).where(_extra.c.is_renamed == 0).order_by(_extra.c.seq)
+    for row in c.execute(query):
+        yield row.path
 
 
 def is_any_recorded(c: sa.Connection, root_id: RootId, paths: Iterable[bytes]) -> bool:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateTable, DropTable
 
 
-def make_temporary(name: str, *columns: sa.Column[Any]) -> sa.Table:
+def make_temporary(name: str, *columns: sa.Column[Any] | sa.UniqueConstraint) -> sa.Table:
     """Describe a table that lives with the connection, in a temporary file; nothing of it is in the catalog."""
     return sa.Table(name, sa.MetaData(), *columns, prefixes=["TEMPORARY"], schema="temp")
 

@@ -171,8 +171,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is not None:
         return _main(list(argv))
     # The process is ours. A command makes records by the hundred thousand and hardly any cycles: looked for as often as
-    # is usual, they cost a tenth of a scan; and what is loaded until a job begins, a hundred thousand objects, stays. In
-    # the end they are not looked for at all, for the process ends as well.
+    # is usual, they cost a tenth of a scan. What is loaded before a job begins, a hundred thousand objects, is no cause
+    # to look either, nor is the end: the process ends as well.
     gc.set_threshold(200_000)
     open_missing_streams()
     code = _main(sys.argv[1:])

@@ -161,12 +161,15 @@ class Assessor:
         """
         Say whether the damaged file that a finding is about stands here no more.
 
-        It was renamed over another recorded one, which has the finding by now. What was only replaced by newer content
-        keeps its finding (R6).
+        It was renamed over another recorded one, which has the finding by now, or takes over the content that this had
+        before it was damaged: somebody put it back. What was only replaced by newer content keeps its finding (R6).
         """
         name = self._evidence.find_new_name(connection, record, known)
         there = None if name is None else files.find_file(connection, self._sealer, self._run.root.id, name)
-        return there is not None and there.is_frozen
+        if there is None or there.is_frozen:
+            return there is not None
+        taken_over = candidates.get_candidate(connection, there.id)
+        return taken_over is not None and record.digests.md5 in {taken_over.digests.md5} - {None}
 
     def _judge(
         self,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, copies, findings, history
 from integrity.catalog.copies import CopyState
+from integrity.catalog.copylist import mark_renamed
 from integrity.catalog.rows import FileRecord
 from integrity.jobs.comparing import messages
 from integrity.jobs.comparing.filecheck import FileCheck
@@ -260,6 +261,7 @@ class Arbiter:
             run.note(NoteKind.NOT_COMPARABLE, record.path, doubt.voice.reason)
             return
         if doubt.voice.found_as is not None:
+            mark_renamed(connection, record.witness.size_bytes, doubt.voice.found_as)
             run.note(NoteKind.MOVED, record.path, messages.renamed(absolute(run.root.path, doubt.voice.found_as), copy))
         if kind is not None:
             text = messages.describe(arbitration.outcome, stand, doubt.voice, copy)

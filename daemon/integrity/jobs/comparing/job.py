@@ -245,7 +245,6 @@ class Comparer:
     def run(self) -> None:
         """Look at each file, decide, sum up."""
         run = self._run
-        self._compared.extra += self._listing.extra
         with run.catalog.transaction() as connection:
             where, after = (self._known.id, run.root.id, run.prefix), self._options.after
             self._files, self._bytes = copylist.order_files(connection, *where, after)
@@ -387,6 +386,7 @@ class Comparer:
     def _end(self) -> None:
         """Write down what holds of the copy as a whole."""
         run = self._run
+        self._compared.extra += self._listing.tell_extra()
         is_whole = len(run.prefix) <= len(self._known.prefix) and not run.context.stop.is_set()
         self._arbiter.finish(self._find_over() if is_whole and not self._limit.is_set() else frozenset())
         with run.writing() as connection:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from integrity.catalog.copylist import ListedFile, Listing, count_below, count_listed, is_any_recorded
+from integrity.catalog.copylist import ListedFile, Listing, count_below, count_listed, is_any_recorded, iterate_extra
 from integrity.copies.protocol import Copy, Entry, Kind, LimitedNames, Published, Trouble
 from integrity.errors import CopyUnreachable, show_path
 from integrity.files.opening import stat_beneath
@@ -41,7 +41,6 @@ class CopyListing:
 
     Attributes:
         files: how many it listed.
-        extra: how many of them only the copy has.
     """
 
     def __init__(self, run: RootRun, copy: Copy, base: bytes, *, is_other: bool = False) -> None:
@@ -52,7 +51,6 @@ class CopyListing:
         self._troubles: dict[bytes, str] = {}
         self._trouble_count = self._trouble_bytes = 0
         self.files = 0
-        self.extra = 0
 
     def read(self) -> None:
         """
@@ -69,9 +67,8 @@ class CopyListing:
             if run.context.stop.is_set():
                 return
             with run.catalog.transaction() as connection:
-                unknown = kept.add(connection, entries)
+                kept.add(connection, entries)
             self.files += len(entries)
-            self._take_extra(unknown)
             run.progress("list the copy", self.files, 0, files=None, size=None)
         if self._trouble_count > _TROUBLES_TOLD:
             run.note(NoteKind.WARNING, None, messages.more_troubles(self._trouble_count - _TROUBLES_TOLD))
@@ -147,11 +144,15 @@ class CopyListing:
         place = f"{show_path(trouble.path)}: " if trouble.path else ""
         self._run.note(NoteKind.WARNING, None, f"in the copy: {place}{trouble.message}")
 
-    def _take_extra(self, paths: list[bytes]) -> None:
-        for path in paths:
-            if not self._run.excludes.covers(path, is_folder=False):
-                self.extra += 1
-                self._run.note(NoteKind.EXTRA, path, messages.extra(is_here=self._is_here(path)))
+    def tell_extra(self) -> int:
+        """List what only the copy has, under whatever name, when all was compared; return how many files that are."""
+        count = 0
+        with self._run.catalog.read() as connection:
+            for path in iterate_extra(connection):
+                if not self._run.excludes.covers(path, is_folder=False):
+                    count += 1
+                    self._run.note(NoteKind.EXTRA, path, messages.extra(is_here=self._is_here(path)))
+        return count
 
     def _is_here(self, path: bytes) -> bool:
         try:
