@@ -477,6 +477,24 @@ def test_known_rot_is_edited_and_renamed_and_its_name_used_again(data: Path, int
     assert met(done) == [("rot", str(moved))]
 
 
+@pytest.mark.parametrize("is_right", [True, False])
+def test_known_rot_is_written_to_and_renamed_over_another(data: Path, integrity: Box, *, is_right: bool) -> None:
+    """The finding goes along with the inode, over whatever it is renamed, unless what was recorded is back in it."""
+    one, other = put_old(data / "one", os.urandom(SMALL)), put_old(data / "other", os.urandom(SMALL))
+    right = one.read_bytes()
+    integrity.run("scrub", data, expect=0)
+    rot(one, 100)
+    integrity.run("scrub", data, expect=1)
+
+    with open(one, "r+b") as file:
+        file.write(right if is_right else b"edited")
+    one.rename(other)
+
+    done = integrity.run("--json", "scrub", data, expect=0 if is_right else 1)
+    assert ([] if is_right else [("rot", str(other))]) == met(done)
+    assert met(done) == met(integrity.run("--json", "scrub", data, expect=0 if is_right else 1))
+
+
 def test_copy_of_known_rot_is_damaged_too(data: Path, integrity: Box) -> None:
     """Copied today, the original deleted days later: the copy was never good."""
     file = find_damage(integrity, data)

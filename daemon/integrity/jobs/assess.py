@@ -299,7 +299,7 @@ class Assessor:
         if reading.witness.is_racy:
             self.account.read_again_later(record)
         kind = finding_of(judgement.verdict, self._run.settings.policy)
-        if kind is None and self._is_known_damage(record, reading, judgement):
+        if kind is None and self._is_known_damage(record, done, judgement):
             return
         with self._run.writing() as connection:
             is_in_question = kind is not None or record.is_frozen
@@ -317,16 +317,18 @@ class Assessor:
         else:
             self._changed(record, judgement)
 
-    def _is_known_damage(self, record: FileRecord, reading: Reading, judgement: Judgement) -> bool:
+    def _is_known_damage(self, record: FileRecord, done: Done, judgement: Judgement) -> bool:
         """
         Say whether a change of a name is that a file stands there with whose content something is wrong.
 
-        Either a damaged file was renamed over it, and written to, or it has a copy of the damage. Then what should be
-        there is its baseline by now.
+        Either a damaged file was renamed over it, and written to, but not put right; or it has a copy of the damage.
+        Then what should be there is its baseline by now.
         """
+        reading = done.reading
         with self._run.catalog.read() as connection:
             moved = self._evidence.find_damaged(connection, record, reading.witness)
-        if moved is not None and self._copies.take_moved(record, moved, reading, judgement):
+            is_right = moved is not None and self._compare(connection, moved, done, ()).is_same
+        if moved is not None and not is_right and self._copies.take_moved(record, moved, reading, judgement):
             return True
         return self._copies.take_known(record, reading)
 
