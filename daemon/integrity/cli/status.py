@@ -162,7 +162,7 @@ def _describe_gaps(one: RootStatus) -> Iterator[str]:
         size = f"{count(covered.cache_possible_files, 'file')} ({format_size(covered.cache_possible_bytes)})"
         yield f"{size} may have been read from memory, not from the disk"
     if covered.suspects:
-        yield f"{count(covered.suspects, 'file')} had their inode touched and will be re-read early"
+        yield f"{count(covered.suspects, 'file')} whose inode was touched will be re-read early"
     if scan is not None and covered.files and scan.counts.known == scan.counts.skipped:
         yield "the last scan could look at none of its files: its disk or folder was not there"
     elif scan is not None and scan.counts.skipped:
