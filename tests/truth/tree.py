@@ -80,7 +80,7 @@ class Tree:
         self._disk, self.folder, self._random = disk, folder, Random(f"{folder.name} {seed}")
         self.names: dict[str, File] = {}
         self.met: dict[str, list[File]] = {}
-        self._left_damaged: set[str] = set()
+        self._held: set[str] = set()
         self._recorded: set[str] = set()
         self._threads = ThreadPoolExecutor(max_workers=1)
         self._writers: list[Future[None]] = []
@@ -95,7 +95,7 @@ class Tree:
         return self._random.randbytes(size)
 
     def _stands(self, name: str, file: File) -> None:
-        if name in self._left_damaged and file.damage is Damage.NONE:
+        if name in self._held and file.damage is Damage.NONE:
             file.damage = Damage.MAYBE  # a finding about what stood there stays until a person has looked (R6)
         for other in {file, *self.names.values()}:
             if other.successor_of is not None and (other is file or other.successor_of == name):
@@ -275,7 +275,7 @@ class Tree:
     def _hold_findings(self, file: File) -> None:
         """Note that a damaged file is gone: whoever has its name now can't be told from a newer version of it (R6)."""
         for name in [name for name, files in self.met.items() if file in files]:
-            self._left_damaged.add(name)
+            self._held.add(name)
             if name in self.names and self.names[name].damage is Damage.NONE:
                 self.names[name].damage = Damage.MAYBE
 
@@ -387,8 +387,8 @@ class Tree:
             file.is_noticed = file.damage is Damage.DUE
 
     def forget_past(self) -> None:
-        """Forget what stood where until now."""
-        self._left_damaged.clear()
+        """Forget what stood where until now; who has the name of a damaged file then holds its finding."""
+        self._held &= self.names.keys()
         self.met = {name: [file] for name, file in self.names.items()}
 
     def files(self) -> Iterator[tuple[File, list[str]]]:

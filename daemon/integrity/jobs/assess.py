@@ -123,7 +123,8 @@ class Assessor:
             is_known = known is not None and is_candidate(
                 connection, self._sealer, known, done.reading, done.first_block
             )
-            if not (is_known or self._follows_names) and self._may_be_elsewhere(connection, record, known, done):
+            is_judged = is_known or self._follows_names or self._mismatches.is_confirmed(record)
+            if not is_judged and self._may_be_elsewhere(connection, record, known, done):
                 self._displaced.append(record)
                 return
             if self._waits_for_its_file(connection, record, known):

@@ -73,6 +73,10 @@ class Mismatches:
         """Forget what was confirmed of a file that is intact."""
         self._confirmed_blocks.pop((record.id, record.version), None)
 
+    def is_confirmed(self, record: FileRecord) -> bool:
+        """Say whether damage of a file was confirmed from a part of it: the next reading is what it has as a whole."""
+        return (record.id, record.version) in self._confirmed_blocks
+
     @property
     def are_waiting(self) -> bool:
         """Say whether any wait to be confirmed."""
