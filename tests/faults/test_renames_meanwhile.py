@@ -22,6 +22,7 @@ from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Summary
 from integrity.jobs.runner import scan, scrub
 from support.bitrot import rot
+from support.loopfs import LoopFS
 from support.moments import Moments
 from support.reading import let_age
 
@@ -159,6 +160,18 @@ def stage(data: Path) -> Iterator[Stage]:
 )
 def test_renames_at_each_moment_of_a_run(stage: Stage, job: Job, script: Script, of_one_time: bool) -> None:
     """All that is damaged is named, and nothing else."""
+    play_at_each_moment(stage, job, script, of_one_time=of_one_time)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("job", [run_scan, run_scrub])
+@pytest.mark.parametrize("script", [swap_files, swap_folders])
+def test_renames_of_what_the_file_system_refuses(btrfs: LoopFS, job: Job, script: Script) -> None:
+    """A reading that fails is of the file that stands there by then, not of the one whose name it was."""
+    play_at_each_moment(Stage(btrfs.folder), job, script, of_one_time=False)
+
+
+def play_at_each_moment(stage: Stage, job: Job, script: Script, *, of_one_time: bool) -> None:
     _, _, last = stage.play(job, script, 10**9, of_one_time=of_one_time)
     wrong = []
     for at in sorted({last * number // MOMENTS for number in range(MOMENTS)}):

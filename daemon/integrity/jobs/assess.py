@@ -82,8 +82,8 @@ class Assessor:
         self._run = run
         self._follows_names = replaced is not None
         self.account = Account(run, from_disk=from_disk)
-        self.failures = Failures(run, self.account)
         self._evidence = Evidence(run, replaced or Replaced())
+        self.failures = Failures(run, self.account, self._evidence)
         self._copies = DamageCopies(run, self.account)
         self._mismatches = Mismatches(run, self.account, self.failures, self._evidence, self._copies)
         self._displaced: list[FileRecord] = []

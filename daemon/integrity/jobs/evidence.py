@@ -107,19 +107,23 @@ class Evidence:
                     return one
         return None
 
-    def find_another(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
-        """
-        Find the record whose file stands under another record's name by now, by inode, size and mtime.
-
-        That may be a former one: a name that was given away while a run worked got another baseline before its own
-        file was met under its new name.
-        """
-        run, sealer = self._run, self._run.catalog.sealer
+    def find_renamed(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
+        """Find the record whose file stands under another record's name by now, by inode, size and mtime."""
+        run = self._run
         if not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
             return None
-        here = files.find_by_inode(connection, sealer, run.root.id, seen.inode)
-        present = next((one for one in here if one.id != record.id and one.witness[:2] == seen[:2]), None)
-        if present is not None:
+        here = files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode)
+        return next((one for one in here if one.id != record.id and one.witness[:2] == seen[:2]), None)
+
+    def find_another(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
+        """
+        Find such a record among the former ones, too.
+
+        A name that was given away while a run worked got another baseline before its own file was met elsewhere.
+        """
+        run, sealer = self._run, self._run.catalog.sealer
+        present = self.find_renamed(connection, record, seen)
+        if present is not None or not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
             return present
         former = history.find_former_of_inode(connection, run.root.id, seen)
         content = None if former is None else recording.load_content(connection, sealer, former, former.witness)

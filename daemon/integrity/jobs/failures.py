@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from integrity.catalog.ahead import when_looked_at
 from integrity.catalog.rows import is_current
 from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, RecordSuperseded, Unreadable
+from integrity.files.opening import stat_beneath
+from integrity.files.stamps import witness_of
 from integrity.jobs import messages
 from integrity.jobs.absence import describe_instead
 from integrity.jobs.report import NoteKind
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from integrity.catalog.files import FileRecord
     from integrity.jobs.account import Account
     from integrity.jobs.context import RootRun
+    from integrity.jobs.evidence import Evidence
 
 
 class Failures:
@@ -26,11 +29,13 @@ class Failures:
     Args:
         run: the run.
         account: counts.
+        evidence: tells whose file it is.
     """
 
-    def __init__(self, run: RootRun, account: Account) -> None:
+    def __init__(self, run: RootRun, account: Account, evidence: Evidence) -> None:
         self._run = run
         self._account = account
+        self._evidence = evidence
 
     def catalog_damaged(self, record: FileRecord) -> None:
         """Report a record that can't be relied on; nothing is said about its file."""
@@ -69,12 +74,22 @@ class Failures:
             self.device(error)
             self._account.count(record.id, Tally.SKIPPED)
         else:
+            renamed = self._find_renamed(record) or record
             try:
-                self.unreadable(record.path, error, record)
+                self.unreadable(renamed.path, error, renamed)
             except RecordSuperseded:
                 self._account.read_again(record)
             else:
                 self._account.count(record.id, Tally.UNREADABLE)
+
+    def _find_renamed(self, record: FileRecord) -> FileRecord | None:
+        """Find the record of what stands under a name by now, if that was renamed while the run was at work."""
+        try:
+            seen = witness_of(stat_beneath(self._run.root_fd, record.path))
+        except OSError:
+            return None  # what was opened can't be told any more
+        with self._run.catalog.read() as connection:
+            return self._evidence.find_renamed(connection, record, seen)
 
     def unreadable(self, path: bytes, error: ReadError, record: FileRecord | None) -> None:
         """
