@@ -145,7 +145,8 @@ class Assessor:
     ) -> bool:
         """Say of a name that the file of another record stands here, or that its damaged one may stand elsewhere."""
         seen = done.reading.witness
-        if self._evidence.find_another(connection, record, seen) is not None:
+        others = (find(connection, record, seen) for find in (self._evidence.find_another, self._evidence.find_damaged))
+        if any(other is not None for other in others):
             return True
         witnesses = (record.witness, None if known is None else known.witness)
         inodes = {one.inode for one in witnesses if one is not None}
