@@ -91,6 +91,21 @@ def rotate_good(root: Path) -> set[str]:
     return set()
 
 
+def swap_known_file(root: Path) -> set[str]:
+    exchange(root / "a" / "1", root / "b" / "2")
+    return {"b/2"}
+
+
+def rename_known_file_over(root: Path) -> set[str]:
+    os.rename(root / "a" / "1", root / "b" / "2")
+    return {"b/2"}
+
+
+def swap_folder_of_known_file(root: Path) -> set[str]:
+    exchange(root / "a", root / "b")
+    return {"b/1"}
+
+
 def run_scan(context: Context) -> Summary:
     return scan(context, [], ScanOptions(full=True))
 
@@ -110,19 +125,33 @@ class Stage:
         self._folder = folder
         self._numbers = count()
 
-    def play(self, job: Job, script: Script, at: int, *, of_one_time: bool) -> tuple[set[str], set[str], int]:
-        """Run a job, and have files renamed at one of its moments; give what is damaged, what is said, and moments."""
+    def play(
+        self, job: Job, script: Script, at: int, *, of_one_time: bool, is_known: bool = False
+    ) -> tuple[set[str], set[str], int]:
+        """
+        Run a job, and have files renamed at one of its moments; give what is damaged, what is said, and moments.
+
+        Args:
+            job: the run.
+            script: the renames.
+            at: which moment.
+            of_one_time: all files have one time of modification.
+            is_known: a file is damaged and found before.
+        """
         root = self._folder / str(next(self._numbers))
         self._plant(root, of_one_time=of_one_time)
         name = f"{root}.db"
         with Catalog.create(name) as catalog:
             scrub(self._surround(catalog, Moments()), [os.fsencode(root)], ScrubOptions())
+            if is_known:
+                rot(root / "a" / "1", 30)
+                scrub(self._surround(catalog, Moments()), [os.fsencode(root)], ScrubOptions())
             damaged: set[str] = set()
             moments = Moments(act_at=at, act=lambda: damaged.update(script(root)))
             job(self._surround(catalog, moments))
             if not moments.is_over:
                 moments.act()
-            let_age(root / "a" / "1")
+            let_age(max((root / "a").iterdir(), key=lambda path: path.stat().st_ctime_ns))
             scan(self._surround(catalog, Moments()), [], ScanOptions())
             scrub(self._surround(catalog, Moments()), [], ScrubOptions())
             with catalog.read() as connection:
@@ -171,11 +200,19 @@ def test_renames_of_what_the_file_system_refuses(btrfs: LoopFS, job: Job, script
     play_at_each_moment(Stage(btrfs.folder), job, script, of_one_time=False)
 
 
-def play_at_each_moment(stage: Stage, job: Job, script: Script, *, of_one_time: bool) -> None:
-    _, _, last = stage.play(job, script, 10**9, of_one_time=of_one_time)
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("job", [run_scan, run_scrub, run_blindly])
+@pytest.mark.parametrize("script", [swap_known_file, rename_known_file_over, swap_folder_of_known_file])
+def test_renames_of_a_file_that_is_known_to_be_damaged(stage: Stage, job: Job, script: Script) -> None:
+    """Its finding goes along, and leaves nothing behind with the name that it had."""
+    play_at_each_moment(stage, job, script, of_one_time=False, is_known=True)
+
+
+def play_at_each_moment(stage: Stage, job: Job, script: Script, *, of_one_time: bool, is_known: bool = False) -> None:
+    _, _, last = stage.play(job, script, 10**9, of_one_time=of_one_time, is_known=is_known)
     wrong = []
     for at in sorted({last * number // MOMENTS for number in range(MOMENTS)}):
-        damaged, said, _ = stage.play(job, script, at, of_one_time=of_one_time)
+        damaged, said, _ = stage.play(job, script, at, of_one_time=of_one_time, is_known=is_known)
         if damaged != said:
             wrong.append((at, last, "missed", damaged - said, "false", said - damaged))
     assert not wrong

@@ -360,7 +360,7 @@ class Tree:
 
     def _damage(self, name: str) -> None:
         file = self.names[name]
-        if file.is_recorded or file.damage is Damage.DUE:
+        if file.is_recorded or (file.damage is Damage.DUE and file.recorded_as):
             file.damage = Damage.DUE
         else:
             file.damage = Damage.MAYBE

@@ -127,10 +127,10 @@ class Assessor:
             if not is_judged and self._may_be_elsewhere(connection, record, known, done):
                 self._displaced.append(record)
                 return
-            if self._waits_for_its_file(connection, record, known):
+            if self._waits_for_its_file(connection, record, known, done):
                 self.account.read_again(record)
                 return
-            is_over = self._has_moved_on(connection, record, known)
+            is_over = self._has_moved_on(connection, record, known, done)
             judged = None if is_known or is_over else self._judge(connection, record, known, done, difference)
         if is_over:
             self._resolve(record, "the file that it was about stands under another name now")
@@ -152,21 +152,26 @@ class Assessor:
         inodes = {one.inode for one in witnesses if one is not None}
         return record.is_frozen and self._run.capability.has_stable_inodes and seen.inode not in inodes
 
-    def _waits_for_its_file(self, connection: Connection, record: FileRecord, known: CandidateRecord | None) -> bool:
+    def _waits_for_its_file(
+        self, connection: Connection, record: FileRecord, known: CandidateRecord | None, done: Done
+    ) -> bool:
         """Say, once, of a name that its damaged file stands under another one now, which is to be judged first."""
-        if self._evidence.find_new_name(connection, record, known) is None or record.id in self._waited:
+        name = self._evidence.find_new_name(connection, record, known, done.reading.witness)
+        if name is None or record.id in self._waited:
             return False
         self._waited.add(record.id)
         return True
 
-    def _has_moved_on(self, connection: Connection, record: FileRecord, known: CandidateRecord | None) -> bool:
+    def _has_moved_on(
+        self, connection: Connection, record: FileRecord, known: CandidateRecord | None, done: Done
+    ) -> bool:
         """
         Say whether the damaged file that a finding is about stands here no more.
 
         It was renamed over another recorded one, which has the finding by now, or takes over the content that this had
         before it was damaged: somebody put it back. What was only replaced by newer content keeps its finding (R6).
         """
-        name = self._evidence.find_new_name(connection, record, known)
+        name = self._evidence.find_new_name(connection, record, known, done.reading.witness)
         there = None if name is None else files.find_file(connection, self._sealer, self._run.root.id, name)
         if there is None or there.is_frozen:
             return there is not None

@@ -20,7 +20,7 @@ from integrity.hashing.engine import Done
 from integrity.jobs.contents import as_former, keeps_prefix
 from integrity.jobs.inodes import as_last_seen, was_born_before
 from integrity.jobs.replaced import Replaced
-from integrity.model import Policy, ReadHow, Witness
+from integrity.model import BaselineReason, Policy, ReadHow, Witness
 from integrity.verdict import Circumstances, Content, Elsewhere, Judgement, compare_witness, judge
 
 if TYPE_CHECKING:
@@ -84,16 +84,31 @@ class Evidence:
             return True
         return self.find_another(connection, record, seen) is not None
 
-    def find_new_name(self, connection: Connection, record: FileRecord, known: CandidateRecord | None) -> bytes | None:
-        """Find the recorded name under which a file with an open finding stands now, renamed over another one."""
-        if not record.is_frozen:
+    def find_new_name(
+        self, connection: Connection, record: FileRecord, known: CandidateRecord | None, seen: Witness
+    ) -> bytes | None:
+        """
+        Find the recorded name under which a file with an open finding stands now, renamed over another one.
+
+        A walk met it there, or it was renamed after that, and the name has its baseline by now.
+        """
+        last = as_last_seen(connection, record)
+        has_stable_inodes = self._run.capability.has_stable_inodes
+        if not record.is_frozen or (has_stable_inodes and seen.inode == last.witness.inode):
             return None
         witnesses = (record.witness, None if known is None else known.witness)
         names = (self.replaced.find(record.path, one) for one in witnesses if one is not None)
         found = next((name for name in names if name is not None), None)
-        if found is not None or not self._run.capability.has_stable_inodes:
+        if found is not None or not has_stable_inodes:
             return found
-        return self.replaced.find_written(self._run.root_fd, as_last_seen(connection, record))
+        found = self.replaced.find_written(self._run.root_fd, last)
+        if found is not None:
+            return found
+        links = files.find_by_inode(connection, self._run.catalog.sealer, self._run.root.id, last.witness.inode)
+        return next(
+            (one.path for one in links if one.id != record.id and one.is_frozen and one.reason is BaselineReason.MOVED),
+            None,
+        )
 
     def find_damaged(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
         """Find the record with an open finding whose file was written to since and stands under this name by now."""
