@@ -193,8 +193,8 @@ def test_renames_at_each_moment_of_a_run(stage: Stage, job: Job, script: Script,
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("job", [run_scan, run_scrub])
-@pytest.mark.parametrize("script", [swap_files, swap_folders])
+@pytest.mark.parametrize("job", [run_scan, run_scrub, run_blindly])
+@pytest.mark.parametrize("script", [swap_files, swap_folders, rotate, rename_over])
 def test_renames_of_what_the_file_system_refuses(btrfs: LoopFS, job: Job, script: Script) -> None:
     """A reading that fails is of the file that stands there by then, not of the one whose name it was."""
     play_at_each_moment(Stage(btrfs.folder), job, script, of_one_time=False)

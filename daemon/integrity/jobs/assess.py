@@ -21,7 +21,7 @@ from integrity.catalog.candidates import CandidateRecord, CandidateState
 from integrity.catalog.files import FileRecord
 from integrity.catalog.rows import require_current
 from integrity.catalog.seal import Sealer
-from integrity.errors import RecordSuperseded
+from integrity.errors import ReadError, RecordSuperseded, Unreadable
 from integrity.files.span import can_vouch
 from integrity.hashing.engine import Done
 from integrity.jobs import messages
@@ -112,6 +112,13 @@ class Assessor:
                 self._take_other(record, done, difference)
         except RecordSuperseded:
             self.account.read_again(record)
+
+    def failed(self, record: FileRecord, error: ReadError) -> None:
+        """Take that a recorded file could not be read; before a walk, what is another's file waits for that."""
+        if not self._follows_names and isinstance(error, Unreadable) and self.failures.find_renamed(record) is not None:
+            self._displaced.append(record)
+        else:
+            self.failures.failed(record, error)
 
     def _take_other(self, record: FileRecord, done: Done, difference: Difference) -> None:
         """Take a reading that is not the baseline's content."""

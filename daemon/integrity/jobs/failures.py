@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from integrity.catalog import files, recording
 from integrity.catalog.ahead import when_looked_at
-from integrity.catalog.rows import is_current
+from integrity.catalog.rows import is_current, require_current
 from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, RecordSuperseded, Unreadable
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.jobs import messages
 from integrity.jobs.absence import describe_instead
 from integrity.jobs.report import NoteKind
-from integrity.model import FindingKind, Policy, Tally
+from integrity.model import BaselineReason, FindingKind, Policy, Tally
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
@@ -74,22 +75,48 @@ class Failures:
             self.device(error)
             self._account.count(record.id, Tally.SKIPPED)
         else:
-            renamed = self._find_renamed(record) or record
             try:
-                self.unreadable(renamed.path, error, renamed)
+                self.unreadable(record.path, error, self._take_over_renamed(record))
             except RecordSuperseded:
                 self._account.read_again(record)
             else:
                 self._account.count(record.id, Tally.UNREADABLE)
 
-    def _find_renamed(self, record: FileRecord) -> FileRecord | None:
-        """Find the record of what stands under a name by now, if that was renamed while the run was at work."""
+    def find_renamed(self, record: FileRecord) -> FileRecord | None:
+        """Find the record of what stands under a name by now, if that is another recorded file."""
         try:
             seen = witness_of(stat_beneath(self._run.root_fd, record.path))
         except OSError:
             return None  # what was opened can't be told any more
         with self._run.catalog.read() as connection:
             return self._evidence.find_renamed(connection, record, seen)
+
+    def _take_over_renamed(self, record: FileRecord) -> FileRecord:
+        """
+        Give a name the baseline of the recorded file that was renamed over it, which is what can't be read.
+
+        Returns:
+            What the name should have.
+
+        Raises:
+            RecordSuperseded: it is not recorded like that any more.
+        """
+        run, sealer, renamed = self._run, self._run.catalog.sealer, self.find_renamed(record)
+        is_held = record.is_frozen or run.settings.policy is Policy.ARCHIVE  # what it had is not given up (R6)
+        if renamed is None or not renamed.is_sealed or is_held:
+            return record
+        with run.writing() as connection:
+            require_current(connection, record)
+            right = recording.load_content(connection, sealer, renamed, renamed.witness)
+            if right is None:
+                return record
+            recording.replace_baseline(
+                *(connection, sealer, run.root, record.id, right),
+                because=BaselineReason.MOVED,
+                now=run.now(),
+                boot_id=renamed.boot_id,
+            )
+            return files.get_file(connection, sealer, record.id)
 
     def unreadable(self, path: bytes, error: ReadError, record: FileRecord | None) -> None:
         """

@@ -309,7 +309,7 @@ class Scrubber:
         """Account for what could not be read; what the disk refused under one name it refuses under all."""
         for other in self._links.take(record):
             if isinstance(error, Unreadable) and error.ranges and self._links.is_still(other, record.witness):
-                self._assessor.failures.failed(other, error)
+                self._assessor.failed(other, error)
             else:
                 self._by_itself.append(other)
         if isinstance(error, Unstable):
@@ -317,7 +317,7 @@ class Scrubber:
         elif isinstance(error, Vanished):
             self._vanished.append(record)
         else:
-            self._assessor.failures.failed(record, error)
+            self._assessor.failed(record, error)
 
     def _read_again(self) -> None:
         """Read again what changed while it was read, or may have (R1), and changes whose reading lacked digests."""
