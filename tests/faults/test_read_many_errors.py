@@ -56,6 +56,21 @@ def test_files_that_btrfs_refuses_are_all_named_at_once(btrfs: LoopFS, integrity
     assert [[4096, 5904]] == grown
 
 
+def test_unreadable_file_under_another_name_is_told_without_a_scan(btrfs: LoopFS, integrity: Box) -> None:
+    """Whose finding it is only a walk can tell; that it can't be read is told anyway."""
+    root = fill(Path(os.fsdecode(btrfs.mnt)) / "root", 3)
+    integrity.run("scrub", root, expect=0)
+    flip_bit(os.fsencode(root / "000"), 5000)
+    os.rename(root / "000", root / "001")
+
+    done = integrity.run("--json", "scrub", "--no-scan", root, expect=3)
+
+    assert {"verified": 1, "missing": 2} == tallies(done)
+    assert "which can't be read (" in integrity.run("scrub", "--no-scan", root, expect=3).stdout
+    after = integrity.run("--json", "scrub", root, expect=3)
+    assert [("unreadable", str(root / "001"))] == met(after)
+
+
 def test_each_run_on_a_failing_disk_gets_further(flaky_ext4: FlakyDisk, integrity: Box) -> None:
     """What it did not come to is first; files that are known to be unreadable are last and cost one read each."""
     root = fill(Path(os.fsdecode(flaky_ext4.mnt)) / "root", 40)

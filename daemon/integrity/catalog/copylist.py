@@ -146,7 +146,11 @@ def mark_renamed(c: sa.Connection, size_bytes: int, path: bytes) -> None:
 
 
 def iterate_extra(c: sa.Connection) -> Iterator[bytes]:
-    """Yield the paths in the root of the files that only the copy has; in a list such names may have any length."""
+    """
+    Yield the paths in the root of the files that only the copy has; in a list such names may have any length.
+
+    Nothing else may be asked of the list before the last one was yielded: the query keeps the table in use.
+    """
     query = sa.select(_extra.c.path).where(_extra.c.is_renamed == 0).order_by(_extra.c.seq)
     for row in c.execute(query):
         yield row.path

@@ -86,7 +86,7 @@ class Assessor:
         self.failures = Failures(run, self.account, self._evidence)
         self._copies = DamageCopies(run, self.account)
         self._mismatches = Mismatches(run, self.account, self.failures, self._evidence, self._copies)
-        self._displaced: list[FileRecord] = []
+        self._displaced: list[tuple[FileRecord, Unreadable | None]] = []  # and why it could not be read
         self._told = IdSet()  # as still open
         self._waited = IdSet()  # for the file that a finding about them is about
 
@@ -116,7 +116,7 @@ class Assessor:
     def failed(self, record: FileRecord, error: ReadError) -> None:
         """Take that a recorded file could not be read; before a walk, what is another's file waits for that."""
         if not self._follows_names and isinstance(error, Unreadable) and self.failures.find_renamed(record) is not None:
-            self._displaced.append(record)
+            self._displaced.append((record, error))
         else:
             self.failures.failed(record, error)
 
@@ -132,12 +132,13 @@ class Assessor:
             )
             is_judged = is_known or self._follows_names or self._mismatches.is_confirmed(record)
             if not is_judged and self._may_be_elsewhere(connection, record, known, done):
-                self._displaced.append(record)
+                self._displaced.append((record, None))
                 return
-            if self._waits_for_its_file(connection, record, known, done):
-                self.account.read_again(record)
+            new_name = self._evidence.find_new_name(connection, record, known, done.reading.witness)
+            if new_name is not None and self._waited.add(record.id):
+                self.account.read_again(record)  # once: what stands under the other name is to be judged first
                 return
-            is_over = self._has_moved_on(connection, record, known, done)
+            is_over = new_name is not None and self._has_moved_on(connection, record, new_name)
             judged = None if is_known or is_over else self._judge(connection, record, known, done, difference)
         if is_over:
             self._resolve(record, "the file that it was about stands under another name now")
@@ -159,27 +160,14 @@ class Assessor:
         inodes = {one.inode for one in witnesses if one is not None}
         return record.is_frozen and self._run.capability.has_stable_inodes and seen.inode not in inodes
 
-    def _waits_for_its_file(
-        self, connection: Connection, record: FileRecord, known: CandidateRecord | None, done: Done
-    ) -> bool:
-        """Say, once, of a name that its damaged file stands under another one now, which is to be judged first."""
-        name = self._evidence.find_new_name(connection, record, known, done.reading.witness)
-        if name is None or record.id in self._waited:
-            return False
-        self._waited.add(record.id)
-        return True
-
-    def _has_moved_on(
-        self, connection: Connection, record: FileRecord, known: CandidateRecord | None, done: Done
-    ) -> bool:
+    def _has_moved_on(self, connection: Connection, record: FileRecord, new_name: bytes) -> bool:
         """
-        Say whether the damaged file that a finding is about stands here no more.
+        Say whether the damaged file that a finding is about, now under another recorded name, took the finding along.
 
         It was renamed over another recorded one, which has the finding by now, or takes over the content that this had
         before it was damaged: somebody put it back. What was only replaced by newer content keeps its finding (R6).
         """
-        name = self._evidence.find_new_name(connection, record, known, done.reading.witness)
-        there = None if name is None else files.find_file(connection, self._sealer, self._run.root.id, name)
+        there = files.find_file(connection, self._sealer, self._run.root.id, new_name)
         if there is None or there.is_frozen:
             return there is not None
         taken_over = candidates.get_candidate(connection, there.id)
@@ -342,7 +330,7 @@ class Assessor:
         with self._run.catalog.read() as connection:
             moved = self._evidence.find_damaged(connection, record, reading.witness)
             is_right = moved is not None and self._compare(connection, moved, done, ()).is_same
-        if moved is not None and not is_right and self._copies.take_moved(record, moved, reading, judgement):
+        if moved is not None and not is_right and self._copies.take_copy(record, moved, reading, judgement):
             return True
         return self._copies.take_known(record, reading)
 
@@ -402,8 +390,12 @@ class Assessor:
                     self.account.read_again(suspicion.record)
         self._copies.find_copies()
 
-    def take_displaced(self) -> list[FileRecord]:
-        """Hand over the records of names under which the files of others stand: a walk has theirs follow them there."""
+    def take_displaced(self) -> list[tuple[FileRecord, Unreadable | None]]:
+        """
+        Hand over the records of names under which the files of others stand: a walk has theirs follow them there.
+
+        With each goes the error of a file that could not be read.
+        """
         displaced, self._displaced = self._displaced, []
         return displaced
 
@@ -411,13 +403,14 @@ class Assessor:
         """Go on after a walk came, which met other files than were recorded under these names."""
         self._follows_names, self._evidence.replaced = True, replaced
 
-    def leave_displaced(self, displaced: Iterable[FileRecord]) -> None:
+    def leave_displaced(self, displaced: Iterable[tuple[FileRecord, Unreadable | None]]) -> None:
         """Count such files when no walk comes: it is not known where they are."""
         run = self._run
-        for record in displaced:
+        command = f"integrity scan {shell_path(run.root.path)}"
+        for record, error in displaced:
             self._still_open(record, Tally.MISSING)
             run.is_incomplete = True
-            run.note(NoteKind.MISSING, record.path, messages.displaced(f"integrity scan {shell_path(run.root.path)}"))
+            run.note(NoteKind.MISSING, record.path, messages.displaced(command, error))
 
 
 def _is_news(recorded: Witness, seen: Witness) -> bool:

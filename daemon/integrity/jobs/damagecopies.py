@@ -66,38 +66,9 @@ class DamageCopies:
         """Take what a file has now for a copy of another one's damage, if it is that; say whether."""
         with self._run.catalog.read() as connection:
             found = self._known.find(connection, reading)
-        return found is not None and found.content.is_damage and self._take_copy(record, found.original, reading)
+        return found is not None and found.content.is_damage and self.take_copy(record, found.original, reading)
 
-    def take_moved(self, record: FileRecord, original: FileRecord, reading: Reading, judgement: Judgement) -> bool:
-        """Take what a file has now for another, damaged one that was renamed over it and written to; say whether."""
-        return self._take_copy(record, original, reading, judgement)
-
-    def find_copies(self) -> None:
-        """Look for files that were recorded with content which has just turned out to be damaged: copied too late."""
-        damaged, self._damaged = self._damaged, []
-        if not damaged:
-            return
-        with self._run.catalog.read() as connection:
-            sealer, contents = self._run.catalog.sealer, [content for _, content in damaged]
-            found = files.find_by_content(connection, sealer, None, contents)
-        for (original, _), copies in zip(damaged, found, strict=True):
-            for copy in copies:
-                # Who had this content while the original was still right is its owner, whose block was written here.
-                is_later = copy.recorded_at > (original.verified_at or original.recorded_at)
-                if copy.id != original.id and is_later and not copy.is_frozen and not self._was_written(copy):
-                    self._take_copy(copy, original)
-
-    def _was_written(self, record: FileRecord) -> bool:
-        """Say whether a file of this root is not what is recorded any more; whoever reads it says what it is."""
-        if record.root_id != self._run.root.id:
-            return False
-        try:
-            seen = witness_of(stat_beneath(self._run.root_fd, record.path))
-        except OSError:
-            return True
-        return compare_witness(self._run.capability, record.witness, seen).touches_content
-
-    def _take_copy(
+    def take_copy(
         self, copy: FileRecord, original: FileRecord, reading: Reading | None = None, written: Judgement | None = None
     ) -> bool:
         """
@@ -120,3 +91,28 @@ class DamageCopies:
         if copy.root_id == self._run.root.id:
             self._account.count(copy.id, Tally.DAMAGED)
         return True
+
+    def find_copies(self) -> None:
+        """Look for files that were recorded with content which has just turned out to be damaged: copied too late."""
+        damaged, self._damaged = self._damaged, []
+        if not damaged:
+            return
+        with self._run.catalog.read() as connection:
+            sealer, contents = self._run.catalog.sealer, [content for _, content in damaged]
+            found = files.find_by_content(connection, sealer, None, contents)
+        for (original, _), copies in zip(damaged, found, strict=True):
+            for copy in copies:
+                # Who had this content while the original was still right is its owner, whose block was written here.
+                is_later = copy.recorded_at > (original.verified_at or original.recorded_at)
+                if copy.id != original.id and is_later and not copy.is_frozen and not self._was_written(copy):
+                    self.take_copy(copy, original)
+
+    def _was_written(self, record: FileRecord) -> bool:
+        """Say whether a file of this root is not what is recorded any more; whoever reads it says what it is."""
+        if record.root_id != self._run.root.id:
+            return False
+        try:
+            seen = witness_of(stat_beneath(self._run.root_fd, record.path))
+        except OSError:
+            return True
+        return compare_witness(self._run.capability, record.witness, seen).touches_content

@@ -17,6 +17,7 @@ from integrity.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
     from integrity.catalog.boots import Interruption
+    from integrity.errors import Unreadable
 
 _ROT = {
     Certainty.PROVEN: "the bytes on the disk changed though nobody wrote to the file: bit rot",
@@ -133,9 +134,10 @@ def vanished(command: str) -> str:
     return f"is recorded and was not found; to find out whether it was moved or deleted: {command}"
 
 
-def displaced(command: str) -> str:
-    """Say that another file stands under the name of a recorded one, and how to find out what became of that."""
-    return f"another file stands under this name; to find out what became of the recorded one: {command}"
+def displaced(command: str, error: Unreadable | None) -> str:
+    """Say that another file has the name of a recorded one, readable or not, and how to find out what became of it."""
+    other = "another file" if error is None else f"another file, which can't be read ({error}),"
+    return f"{other} stands under this name; to find out what became of the recorded one: {command}"
 
 
 def of_newer_content(text: str) -> str:

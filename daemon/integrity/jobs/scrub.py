@@ -347,7 +347,7 @@ class Scrubber:
             return  # not due
         if self._options.scan_missing and self._is_root_itself():
             misjudged = self._scan_again()
-            again = self._take_undecided([*(record.id for record in displaced), *misjudged])
+            again = self._take_undecided([*(record.id for record, _ in displaced), *misjudged])
             self._read(self._tasks_again(again), self._limit)
             self._assessor.confirm()
             self._read_again()
