@@ -24,9 +24,11 @@ import pytest
 
 from support.machine import need_programs
 from support.programs import sh
+from support.smtpsink import free_port
 from support.waiting import wait_until
 
 _SSHD = "/usr/sbin/sshd"  # it must be called by its whole path
+_PORTS_TRIED = 5
 
 
 class SshBox:
@@ -43,7 +45,7 @@ class SshBox:
         self.home = folder / "home"
         self.options = list(options)
         self.user = getpass.getuser()
-        self.port = _free_port()
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> SshBox:
@@ -80,7 +82,14 @@ class SshBox:
         (self.home / ".ssh" / "known_hosts").write_text(f"127.0.0.1 {' '.join(words)}\n", encoding="ascii")
 
     def start(self) -> None:
-        """Start sshd and wait until it listens."""
+        """Start sshd and wait until it listens; on another port if somebody else took the one that was free."""
+        for _ in range(_PORTS_TRIED):
+            if self._try_to_start():
+                return
+            self.port = free_port()
+        raise AssertionError((self.folder / "log").read_text(encoding="utf-8"))
+
+    def _try_to_start(self) -> bool:
         config = self.folder / "sshd_config"
         lines = [
             *self.options,
@@ -98,15 +107,13 @@ class SshBox:
         if not any(line.startswith("Subsystem") for line in lines):  # may be said once only
             lines.append("Subsystem sftp internal-sftp")
         config.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        command = [_SSHD, "-D", "-f", str(config), "-E", str(self.folder / "log")]
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-        wait_until(self._listens, "sshd listens")
-
-    def _listens(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, (self.folder / "log").read_text(encoding="utf-8")
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+        log = self.folder / "log"
+        log.unlink(missing_ok=True)
+        self._process = process = subprocess.Popen([_SSHD, "-D", "-f", config, "-E", log], stdin=subprocess.DEVNULL)
+        # What answers on the port may be somebody else's server: sshd itself says that it has it.
+        said = f"Server listening on 127.0.0.1 port {self.port}.".encode()
+        wait_until(lambda: process.poll() is not None or said in _read_if_any(log), "sshd listens")
+        return process.poll() is None
 
     def restart(self, *options: str) -> None:
         """Start it again with other options."""
@@ -148,6 +155,10 @@ def make_sshbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) 
     monkeypatch.setenv("HOME", str(box.home))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     return box
+
+
+def _read_if_any(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
 
 
 def _find_children(pid: int) -> list[int]:
@@ -253,9 +264,3 @@ class CountingProxy:
 
 def _reset(client: socket.socket) -> None:
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

@@ -292,7 +292,8 @@ class Tree:
             free = {each.split("/")[-1]: each for each in file.recorded_as if each not in self.names}
             fresh = [each.split("/")[-1] for each in names if each not in self._recorded]
             successor_of = next((free[last] for last in fresh if last in free), None)
-            if names and (file.is_noticed or (successor_of is not None and not copy.is_recorded)):
+            is_known = file.is_noticed or (successor_of is not None and not copy.is_recorded)
+            if names and is_known and file.is_recorded:  # else it has content and a time that no run has seen
                 copy.damage, copy.is_noticed = Damage.DUE, file.is_noticed
                 copy.successor_of = None if file.is_noticed else successor_of
                 return
