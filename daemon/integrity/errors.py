@@ -49,6 +49,14 @@ class CatalogLocked(CatalogError):
     """Say that another job works on the same root, and which."""
 
 
+class CopyBeingMade(CatalogLocked):
+    """Say that another program makes the same copy of the catalog at this moment."""
+
+
+class CatalogReplaced(CatalogError):
+    """Say that another file took the place of a catalog that was open."""
+
+
 class CatalogCorrupt(CatalogError):
     """Say that the catalog's file is damaged."""
 

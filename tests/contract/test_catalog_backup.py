@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog import copying, files
-from integrity.catalog.backup import back_up, due_for_backup, find_backups, restore, verify_backup
+from integrity.catalog.backup import back_up, due_for_backup, find_backups
 from integrity.catalog.connect import Catalog
 from integrity.catalog.hot import driver_of
+from integrity.catalog.restoring import restore, verify_backup
 from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing
 from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
@@ -120,9 +121,11 @@ def test_restored_catalog_is_the_backup_and_the_damaged_one_stays(box: CatalogBo
         damaged.write(b"x" * 5000)
     with open(box.path + b"-wal", "wb") as log:
         log.write(wal)
-    aside = box.path + b".damaged-" + STAMPS[0]
+    taken, aside = restore(box.path, folder)
 
-    assert restore(box.path, folder, now=NOW) == (backup, aside)
+    assert taken == backup
+    assert aside is not None
+    assert aside.startswith(box.path + b".replaced-")
     assert paths_in(box.path) == [b"a"]
     assert os.stat(box.path).st_mode & 0o777 == 0o600
     with open(aside, "rb") as kept, open(aside + b"-wal", "rb") as kept_log:
@@ -148,7 +151,7 @@ def test_newest_backup_that_is_whole_is_taken(box: CatalogBox, folder: bytes) ->
     box.catalog.close()
     os.unlink(box.path)
 
-    assert restore(box.path, folder, now=NOW) == (good, None)
+    assert restore(box.path, folder) == (good, None)
     assert paths_in(box.path) == [b"a"]
 
 
@@ -161,11 +164,11 @@ def test_named_backup_is_taken_or_refused(box: CatalogBox, folder: bytes) -> Non
     with open(bad, "wb") as made:
         made.write(b"no catalog" * 1000)
     with pytest.raises(CatalogCorrupt, match=r"bad\.db"):
-        restore(box.path, bad, now=NOW)
+        restore(box.path, bad)
     with pytest.raises(CatalogMissing, match="no such backup"):
-        restore(box.path, folder + b"/none.db", now=NOW)
+        restore(box.path, folder + b"/none.db")
     assert paths_in(box.path) == [b"a"]
-    assert restore(box.path, good, now=NOW)[0] == good
+    assert restore(box.path, good)[0] == good
     assert paths_in(box.path) == []
 
 
@@ -174,7 +177,7 @@ def test_restoring_without_a_backup_touches_nothing(box: CatalogBox) -> None:
     box.record(b"a")
     box.catalog.close()
     with pytest.raises(CatalogMissing, match="no backup"):
-        restore(box.path, b"", now=NOW)
+        restore(box.path, b"")
 
     assert paths_in(box.path) == [b"a"]
 
@@ -184,7 +187,7 @@ def test_restored_catalog_goes_on(box: CatalogBox, folder: bytes) -> None:
     box.record(b"a")
     back_up(box.catalog, folder, keep=3, now=NOW)
     box.catalog.close()
-    restore(box.path, folder, now=NOW)
+    restore(box.path, folder)
     box.reopen()
     box.record(b"b", make_reading("b"))
 
@@ -208,6 +211,6 @@ def test_backup_made_by_root_belongs_to_the_catalogs_owner(box: CatalogBox, fold
     os.chown(box.path, 12345, 23456)
     path = back_up(box.catalog, folder, keep=3, now=NOW)
     box.catalog.close()
-    restore(box.path, path, now=NOW)
+    restore(box.path, path)
 
     assert {os.stat(name).st_uid for name in (path, box.path)} == {12345}

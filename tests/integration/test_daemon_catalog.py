@@ -57,7 +57,7 @@ def test_damaged_catalog_is_restored_from_the_newest_good_backup(integrity: Box,
             service.stop()
     assert ["catalog_damaged"] == [one["kind"] for one in integrity.findings("findings", expect=1)]
     assert newest.name in sink.received[0].text
-    assert list(integrity.home.glob("catalog.db.damaged-*"))
+    assert list(integrity.home.glob("catalog.db.replaced-*"))
 
 
 def test_damaged_catalog_without_a_backup_ends_the_service(integrity: Box, tmp_path: Path) -> None:
@@ -130,3 +130,40 @@ def test_full_disk_at_the_start_ends_the_service(integrity: Box, tmp_path: Path)
                 assert 4 == service.wait_end()
                 assert "full" in service.log
                 assert "Traceback" not in service.log
+
+
+def test_catalog_of_a_running_service_is_not_restored(integrity: Box, tmp_path: Path) -> None:
+    """The restore says what has it open; nothing is exchanged, and the service goes on with its own file."""
+    root = plant(tmp_path / "root", 10)
+    configure(integrity, root)
+    integrity.run("scan", expect=0)
+    integrity.run("catalog", "backup", expect=0)
+    with Service(integrity) as service:
+        service.wait_begun()
+        inode = integrity.catalog.stat().st_ino
+        refused = integrity.run("catalog", "restore", "--yes", expect=4)
+        service.stop()
+
+    assert "is in use" in refused.stderr
+    assert "daemon" in refused.stderr
+    assert "systemctl stop integrity" in refused.stderr
+    assert inode == integrity.catalog.stat().st_ino
+    integrity.run("catalog", "restore", "--yes", expect=0)
+
+
+def test_catalog_that_is_exchanged_by_hand_under_a_service(integrity: Box, tmp_path: Path) -> None:
+    """Nothing more is written to the file that was moved away: what follows goes into the one in its place."""
+    root = plant(tmp_path / "root", 10)
+    configure(integrity, root)
+    integrity.run("scan", expect=0)
+    integrity.run("catalog", "backup", expect=0)
+    with Service(integrity) as service:
+        service.wait_begun()
+        copy = max(integrity.home.glob("catalog-*.db"))
+        os.rename(integrity.catalog, tmp_path / "former.db")
+        for suffix in ("-wal", "-shm"):
+            os.rename(f"{integrity.catalog}{suffix}", tmp_path / f"former.db{suffix}")
+        os.rename(copy, integrity.catalog)
+        plant(root / "more", 7)
+        wait_until(lambda: count_rows(integrity) == 17, "the new files in the catalog", timeout_s=60)
+        service.stop()

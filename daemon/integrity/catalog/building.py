@@ -9,7 +9,7 @@ import uuid
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from integrity.catalog import copying, failure, tables
+from integrity.catalog import copying, failure, ownfiles, tables
 from integrity.catalog.seal import Sealer
 
 
@@ -24,20 +24,18 @@ def build(path: bytes, sealer: Sealer, now: int) -> None:
         sqlite3.Error: it could not be written.
     """
     partial = path + b".new-" + secrets.token_hex(4).encode()
-    try:
-        copying.make_folder(os.path.dirname(path))
-        copying.make_private_file(partial, os.stat(os.path.dirname(path)))
-        _write_schema(partial, sealer, now)
+    copying.make_folder(os.path.dirname(path))
+    with ownfiles.making(partial, os.stat(os.path.dirname(path))) as fd:
+        _write_schema(partial, fd, sealer, now)
+        os.fsync(fd)
         _publish(partial, path)
-    finally:
-        if os.path.lexists(partial):
-            os.unlink(partial)
 
 
-def _write_schema(path: bytes, sealer: Sealer, now: int) -> None:
-    """Write an empty schema into an empty file and bring it to the disk."""
+def _write_schema(path: bytes, fd: int, sealer: Sealer, now: int) -> None:
+    """Write an empty schema into an empty file, which is open as ``fd``, too."""
     db = failure.connect(path, "mode=rw")
     try:
+        ownfiles.require_opened(path, fd)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute(f"PRAGMA application_id = {tables.APPLICATION_ID}")
         engine = sa.create_engine("sqlite://", creator=lambda: db, poolclass=NullPool, isolation_level="AUTOCOMMIT")
@@ -51,7 +49,6 @@ def _write_schema(path: bytes, sealer: Sealer, now: int) -> None:
         engine.dispose()
     finally:
         db.close()
-    copying.sync_file(path)
 
 
 def _first_meta(sealer: Sealer, now: int) -> list[dict[str, str]]:

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -18,9 +18,10 @@ from sqlalchemy.pool import NullPool
 
 from integrity.catalog import failure, tables
 from integrity.catalog.building import build
-from integrity.catalog.opening import open_database, require_usable
+from integrity.catalog.locking import hold_shared
+from integrity.catalog.opening import open_database, require_file, require_usable
 from integrity.catalog.seal import Sealer, bind_sealer
-from integrity.errors import CatalogError, show_path
+from integrity.errors import CatalogError, CatalogReplaced, show_path
 from integrity.files.mounts import mount_of
 
 _BUSY_TIMEOUT_S = 30.0
@@ -38,10 +39,12 @@ class Catalog:
         warnings: what is unwise about where it lies, for people.
     """
 
-    def __init__(self, path: bytes, db: sqlite3.Connection, sealer: Sealer, *, writes: bool) -> None:
+    def __init__(self, path: bytes, db: sqlite3.Connection, sealer: Sealer, lock_fd: int | None) -> None:
         self.path = path
         self.sealer = sealer
-        self.writes = writes
+        self.writes = lock_fd is not None
+        self._lock_fd = lock_fd
+        self._file = _identify(path)
         self.warnings = _warn_of_place(path)
         self._in_transaction = False
         # The driver neither begins nor commits by itself (AUTOCOMMIT): transaction() below says when.
@@ -101,18 +104,20 @@ class Catalog:
             CatalogMissing: there is none.
             SchemaMismatch: newer than this program; or older, and not opened for writing.
             CatalogCorrupt: damaged, or no catalog at all.
-            CatalogLocked: another program kept it locked.
+            CatalogLocked: another program kept it locked, or it is being restored.
         """
         path = os.path.abspath(os.fsencode(path))
-        with _translating(path):
+        require_file(path)
+        with ExitStack() as opened, _translating(path):
+            lock_fd = hold_shared(path) if writes else None
+            if lock_fd is not None:
+                opened.callback(os.close, lock_fd)
             db, revision = open_database(path, writes=writes, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
-            try:
-                if require_usable(path, revision, writes=writes):
-                    _upgrade(path, db)
-                catalog = cls(path, db, Sealer(seal_key), writes=writes)
-            except BaseException:  # whatever it is, the file must not stay open
-                db.close()
-                raise
+            opened.callback(db.close)
+            if require_usable(path, revision, writes=writes):
+                _upgrade(path, db)
+            catalog = cls(path, db, Sealer(seal_key), lock_fd)
+            opened.pop_all()  # they are the catalog's now
         try:
             if not any_key:
                 catalog._check_key()
@@ -129,10 +134,16 @@ class Catalog:
         The write lock is taken at the start, so what was read inside cannot change before it is written.
 
         Raises:
+            CatalogReplaced: another file has its name by now.
             CatalogError: and its kinds, for whatever the driver says; nothing was changed then.
         """
         if self._in_transaction:
             raise RuntimeError("a transaction is open already")
+        if _identify(self.path) != self._file:
+            raise CatalogReplaced(
+                f"{show_path(self.path)}: another file was put in its place while it was open, so nothing more was"
+                " written to the former one; run this again. To exchange a catalog: integrity catalog restore"
+            )
         with _translating(self.path):
             self._connection.exec_driver_sql("BEGIN IMMEDIATE")
             self._in_transaction = True
@@ -162,6 +173,9 @@ class Catalog:
         """Close the file; may be called twice."""
         self._connection.close()
         self._engine.dispose()
+        lock_fd, self._lock_fd = self._lock_fd, None
+        if lock_fd is not None:
+            os.close(lock_fd)
 
     def __enter__(self) -> Catalog:
         return self
@@ -212,6 +226,15 @@ def _translating(path: bytes) -> Iterator[None]:
         if cause is None:
             raise
         raise failure.translate(path, cause) from error
+
+
+def _identify(path: bytes) -> tuple[int, int] | None:
+    """Tell the file of a name from others; None: there is none."""
+    try:
+        seen = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return seen.st_dev, seen.st_ino
 
 
 def _find_driver_error(error: BaseException | None) -> sqlite3.Error | None:

@@ -7,22 +7,19 @@ is readable by nobody else: it names every file of its owner.
 
 from __future__ import annotations
 
-import errno
-import logging
 import os
 import re
+import shutil
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing
 
-from integrity.catalog import failure
+from integrity.catalog import failure, ownfiles
 from integrity.errors import CatalogError, show_path
 
-logger = logging.getLogger(__name__)
-
-_PAGES_AT_ONCE = 1000  # between two steps of a backup, writers get their turn
 _PARTIAL = b".partial"
-_NO_OWNERS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})  # vfat, exFAT and some FUSE say these
+_BYTES_AT_ONCE = 1 << 20
 
 
 def make_folder(folder: bytes) -> None:
@@ -38,22 +35,6 @@ def make_folder(folder: bytes) -> None:
         return
     if os.geteuid() == 0 and (owner.st_uid, owner.st_gid) != (0, 0):
         os.chown(folder, owner.st_uid, owner.st_gid)
-
-
-def make_private_file(path: bytes, owner: os.stat_result) -> None:
-    """Make an empty file, 0600, in place of a left-over one; as root for ``owner``."""
-    if os.path.lexists(path):
-        os.unlink(path)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        if os.geteuid() == 0 and (owner.st_uid, owner.st_gid) != (0, 0):
-            os.fchown(fd, owner.st_uid, owner.st_gid)
-    except OSError as error:
-        if error.errno not in _NO_OWNERS:
-            raise
-        logger.warning("catalog_copy_without_owner path=%s: its file system knows no owners", show_path(path))
-    finally:
-        os.close(fd)
 
 
 def sync_file(path: bytes) -> None:
@@ -73,6 +54,8 @@ def copy_database(source: sqlite3.Connection, path: bytes, owner: os.stat_result
     """
     Copy a database while others use it: checked, on the disk, and under its name only when it is whole.
 
+    What others commit meanwhile is not in it: the copy is of one moment, or it would begin anew with each commit.
+
     Args:
         source: a connection without a transaction.
         path: of the copy; replaced if it exists.
@@ -81,24 +64,55 @@ def copy_database(source: sqlite3.Connection, path: bytes, owner: os.stat_result
     Raises:
         CatalogError: it could not be written, or the copy is not whole.
     """
+
+    def write(partial: bytes, fd: int) -> None:
+        with closing(failure.connect(partial, "mode=rw")) as target:
+            ownfiles.require_opened(partial, fd)
+            target.execute("PRAGMA journal_mode = OFF")  # it is thrown away if it is not finished
+            source.backup(target)
+
+    _make_copy(path, owner, write)
+
+
+def copy_file(source: bytes, path: bytes, owner: os.stat_result, *, is_trusted: bool) -> None:
+    """
+    Copy a database that nobody uses, such as a backup, as ``copy_database`` does.
+
+    Args:
+        source: the database.
+        path: of the copy; replaced if it exists.
+        owner: stat of the file or folder whose owner gets the copy.
+        is_trusted: a person named the source. Else it must be a file of that owner, of the caller or of root.
+
+    Raises:
+        CatalogError: it could not be written, or the copy is not whole, or is not the owner's to have.
+    """
+
+    def write(_: bytes, fd: int) -> None:
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        from_fd = os.open(source, flags) if is_trusted else ownfiles.open_own(source, flags, owner)
+        with open(from_fd, "rb") as reader, open(fd, "wb", closefd=False) as writer:
+            shutil.copyfileobj(reader, writer, _BYTES_AT_ONCE)
+
+    _make_copy(path, owner, write)
+
+
+def _make_copy(path: bytes, owner: os.stat_result, write: Callable[[bytes, int], None]) -> None:
+    """Give a copy its name when it is whole; ``write`` gets the name that it has before, and its open file."""
     partial = path + _PARTIAL
     try:
-        make_private_file(partial, owner)
-        with closing(failure.connect(partial, "mode=rw")) as target:
-            source.backup(target, pages=_PAGES_AT_ONCE)
-        sync_file(partial)
-        complaint = failure.quick_check(partial, is_alone=True)
-        if complaint is not None:
-            raise CatalogError(f"{show_path(path)}: the copy is not whole: {complaint}; check both disks")
-        os.rename(partial, path)
-        sync_file(os.path.dirname(path) or b".")
+        with ownfiles.making(partial, owner) as fd:
+            write(partial, fd)
+            os.fsync(fd)
+            complaint = failure.quick_check(partial, is_alone=True)
+            if complaint is not None:
+                raise CatalogError(f"{show_path(path)}: the copy is not whole: {complaint}; check both disks")
+            os.rename(partial, path)
+            sync_file(os.path.dirname(path) or b".")
     except OSError as error:
         raise CatalogError(f"{show_path(path)}: cannot write a copy of the catalog: {error.strerror}") from error
     except sqlite3.Error as error:
         raise CatalogError(f"{show_path(path)}: cannot copy the catalog there: {error}") from error
-    finally:
-        if os.path.lexists(partial):
-            os.unlink(partial)
 
 
 def time_stamp(now: int) -> bytes:
@@ -115,8 +129,9 @@ def backup_name(path: bytes, now: int) -> bytes:
 def own_names(path: bytes) -> re.Pattern[bytes]:
     """Match the names of all files that stand beside the catalog ``path`` because of it: log, locks, backups, ..."""
     stem, suffix = (re.escape(part) for part in os.path.splitext(os.path.basename(path)))
-    tail = rb"(-wal|-shm|-journal|\.root-\d+\.lock|\.control|\.restoring|\.damaged-.*|\.partial)*"
-    return re.compile(stem + rb"(-\d{8}T\d{6}Z)?" + suffix + tail)
+    tails = rb"-wal|-shm|-journal|(\.root-\d+)?\.lock|\.control|\.restoring|\.partial|\.new-\w+"
+    copies = rb"\.(damaged|replaced|before)-.*"  # what versions before this one put aside was called damaged
+    return re.compile(stem + rb"(-\d{8}T\d{6}Z)?" + suffix + rb"(" + tails + rb"|" + copies + rb")*")
 
 
 def find_backups(path: bytes, folder: bytes = b"") -> list[bytes]:

@@ -17,7 +17,8 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from integrity.catalog import copying, failure, tables
+from integrity.catalog import copying, failure, ownfiles, tables
+from integrity.catalog.restoring import finish_restore, was_interrupted
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, SchemaMismatch, show_path
 
 _PRAGMAS = ("foreign_keys = ON", "temp_store = FILE", "cache_size = -24576")
@@ -39,7 +40,6 @@ def open_database(
         CatalogCorrupt: damaged, twice in a row: EIO can pass for corruption once (R9). Or no catalog at all.
         sqlite3.Error: anything else.
     """
-    _require_file(path)
     options = "mode=rw" if writes else "mode=ro"
     for is_last in (False, True):
         db = failure.connect(path, options, busy_timeout_s=busy_timeout_s)
@@ -55,8 +55,21 @@ def open_database(
     raise AssertionError("the second attempt returns or raises")
 
 
-def _require_file(path: bytes) -> None:
+def require_file(path: bytes) -> None:
+    """
+    Require that there is a file that can be a catalog, and nothing beside it that SQLite would take for its own.
+
+    A restore that was killed is ended first.
+
+    Raises:
+        CatalogMissing: there is none.
+        CatalogCorrupt: it is empty.
+        CatalogError: it is none that this program made, or can't be looked at.
+    """
+    if was_interrupted(path):
+        finish_restore(path)
     try:
+        ownfiles.require_own(path)
         size = os.stat(path).st_size
     except FileNotFoundError as error:
         raise CatalogMissing(

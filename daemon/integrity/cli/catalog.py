@@ -89,10 +89,10 @@ def restore(session: Session, source: bytes | None, yes: bool) -> int:
     """
     path = session.catalog_path
     confirm(f"Replace the catalog {show_path(path)} by a backup?", is_yes=yes)
-    from integrity.jobs.restore import restore_catalog
+    from integrity.catalog.restoring import restore as restore_catalog
 
     place = session.backup_folder if source is None else real_path(source)
-    taken, aside = restore_catalog(path, place, now=int(time.time()))
+    taken, aside = restore_catalog(path, place)
     session.output.say(f"restored from {show_path(taken)}; what was recorded later is recorded anew by the next scan")
     if aside is not None:
         session.output.say(f"the former catalog is kept as {show_path(aside)}")

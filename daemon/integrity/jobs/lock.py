@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
+from integrity.catalog import ownfiles
 from integrity.errors import CatalogError, CatalogLocked, show_path
 from integrity.model import Job, RootId
 
@@ -33,8 +34,8 @@ class Holder:
 
 
 def lock_path(catalog_path: bytes, root_id: RootId) -> bytes:
-    """Name the lock file of a root: beside the catalog, whose owner can write there."""
-    return catalog_path + b".root-%d.lock" % root_id
+    """Name the lock file of a root: beside the catalog, whose owner can write there, and wherever links lead to it."""
+    return os.path.realpath(catalog_path) + b".root-%d.lock" % root_id
 
 
 @contextmanager
@@ -66,14 +67,13 @@ def lock_root(
     """
     path = lock_path(catalog_path, root_id)
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = ownfiles.open_own(path, os.O_RDWR | os.O_CREAT, ownfiles.find_owner(catalog_path))
     except OSError as error:
         raise _explain(path, error) from error
     try:
         if not _take(fd, wait):
             raise CatalogLocked(_describe(root, _read_holder(fd)))
         try:
-            _match_owner(fd, catalog_path)
             os.ftruncate(fd, 0)
             os.pwrite(fd, json.dumps(asdict(Holder(os.getpid(), job.value, now, socket))).encode(), 0)
         except OSError as error:
@@ -106,7 +106,8 @@ def _explain(path: bytes, error: OSError) -> CatalogError:
 def find_holder(catalog_path: bytes, root_id: RootId) -> Holder | None:
     """Tell who works on a root at this moment; None when nobody does."""
     try:
-        fd = os.open(lock_path(catalog_path, root_id), os.O_RDONLY | os.O_CLOEXEC)
+        owner = ownfiles.find_owner(catalog_path)
+        fd = ownfiles.open_own(lock_path(catalog_path, root_id), os.O_RDONLY, owner)
     except FileNotFoundError:
         return None
     try:
@@ -137,10 +138,3 @@ def _describe(root: bytes, holder: Holder | None) -> str:
             " which is shown by: integrity status"
         )
     return f"{name}: a {holder.job} of it is running (process {holder.pid}); wait for it to end, or stop that process"
-
-
-def _match_owner(fd: int, catalog_path: bytes) -> None:
-    """Give the lock file to the catalog's owner, so that a job run once as root does not lock him out (R9)."""
-    owner = os.stat(catalog_path)
-    if os.geteuid() == 0 and os.fstat(fd).st_uid != owner.st_uid:
-        os.fchown(fd, owner.st_uid, owner.st_gid)

@@ -18,7 +18,7 @@ from integrity.catalog import backup, boots, findings, roots, runs
 from integrity.catalog.connect import Catalog
 from integrity.catalog.repairs import find_repairs
 from integrity.config import Config
-from integrity.errors import AppError, show_path
+from integrity.errors import AppError, CopyBeingMade, show_path
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.errorcounters import find_counters
 from integrity.files.excludes import Excludes
@@ -415,5 +415,7 @@ def _back_up(context: Context) -> None:
             return
     try:
         backup.back_up(context.catalog, os.fsencode(settings.folder), keep=settings.keep, now=now)
+    except CopyBeingMade:
+        pass  # by another run, which ended in the same second
     except AppError as error:
         context.report.note(Note(NoteKind.WARNING, b"", None, f"the catalog could not be backed up: {error}"))

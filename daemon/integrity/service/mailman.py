@@ -85,8 +85,7 @@ class Mailman:
                 self._called.wait(self._make_round())
                 self._called.clear()  # before the next round, which sees all that it was called for
         finally:
-            if self._catalog is not None:
-                self._catalog.close()
+            self._close()
 
     def _make_round(self) -> float:
         """Deliver what is due; return how long nothing will be."""
@@ -95,7 +94,13 @@ class Mailman:
             return min(self._find_delivery().tick(), LONGEST_WAIT_S)
         except AppError as error:
             _log.error("delivery_failed: %s", error)  # nothing is lost: it waits in the catalog
+            self._close()  # another file may have its place
             return LONGEST_WAIT_S
+
+    def _close(self) -> None:
+        if self._catalog is not None:
+            self._catalog.close()
+        self._catalog = self._delivery = None
 
     def _find_delivery(self) -> Delivery:
         """Make what delivers when it is first needed, and anew when the configuration is another one."""

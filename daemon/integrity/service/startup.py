@@ -11,9 +11,9 @@ from integrity.catalog import copying, findings, roots
 from integrity.catalog.backup import find_backups
 from integrity.catalog.connect import Catalog
 from integrity.catalog.findings import NewFinding
+from integrity.catalog.restoring import restore
 from integrity.config import read_seal_key
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, show_path
-from integrity.jobs.restore import restore_catalog
 from integrity.model import FindingKind
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def prepare_catalog(path: bytes, config: Config, *, clock: Callable[[], float]) 
         Catalog.open(path, writes=True, seal_key=key).close()
     except CatalogCorrupt as error:
         _log.error("catalog_damaged: %s", error)
-        taken, aside = restore_catalog(path, folder, now=int(clock()))
+        taken, aside = restore(path, folder)
         kept = "" if aside is None else f"; the damaged one is kept as {show_path(aside)}"
         message = (
             f"the catalog was damaged and was restored from {show_path(taken)}: what was recorded or verified since is"

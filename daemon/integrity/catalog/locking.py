@@ -1,0 +1,119 @@
+"""
+Who has the catalog's file open, and the right to exchange it.
+
+Each program that may write to a catalog holds a shared flock(2) on the file ``CATALOG.lock`` for as long as it has it
+open. Who puts another file in its place (restore) holds it exclusively, so that nobody goes on with the one that was
+put aside. Locks go with their process: a kill leaves nothing to clean up.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from integrity.catalog import ownfiles
+from integrity.errors import CatalogError, CatalogLocked, show_path
+
+_TRIES = 20
+_BETWEEN_S = 0.1
+_COMMAND_BYTES = 200
+
+
+def lock_path(catalog: bytes) -> bytes:
+    """Name the lock file of a catalog: the same by whatever link it is reached, as SQLite names its own files."""
+    return os.path.realpath(catalog) + b".lock"
+
+
+def hold_shared(catalog: bytes) -> int:
+    """
+    Take the shared lock, and return the descriptor that holds it until it is closed.
+
+    Raises:
+        CatalogLocked: the catalog is being restored.
+        CatalogError: the lock file can't be used.
+    """
+    fd = _open(catalog)
+    if _take(fd, fcntl.LOCK_SH, time.sleep):
+        return fd
+    os.close(fd)
+    raise CatalogLocked(f"{show_path(catalog)}: is being restored at this moment; try again when that is done")
+
+
+@contextmanager
+def held(catalog: bytes) -> Iterator[None]:
+    """Hold the shared lock in the block; raise as ``hold_shared``."""
+    fd = hold_shared(catalog)
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def locked_for_exchange(catalog: bytes, *, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
+    """
+    Keep everybody else from the catalog, to put another file in its place.
+
+    Raises:
+        CatalogLocked: somebody has it open; the message says who.
+        CatalogError: the lock file can't be used.
+    """
+    fd = _open(catalog)
+    try:
+        if not _take(fd, fcntl.LOCK_EX, wait):
+            raise CatalogLocked(
+                f"{show_path(catalog)}: is in use{_describe_holders(fd)}; stop that first (the service with: systemctl"
+                " stop integrity), or wait for it to end"
+            )
+        yield
+    finally:
+        os.close(fd)
+
+
+def _open(catalog: bytes) -> int:
+    path = lock_path(catalog)
+    try:
+        return ownfiles.open_own(path, os.O_RDWR | os.O_CREAT, ownfiles.find_owner(catalog))
+    except OSError as error:
+        raise CatalogError(
+            f"{show_path(path)}: the lock of the catalog can't be used: {error.strerror}; free space there, and check"
+            " its permissions"
+        ) from error
+
+
+def _take(fd: int, kind: int, wait: Callable[[float], None]) -> bool:
+    """Take a lock; short commands that hold it are waited for."""
+    for number in range(_TRIES):
+        if number:
+            wait(_BETWEEN_S)
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        return True
+    return False
+
+
+def _describe_holders(fd: int) -> str:
+    """Name the processes that hold a lock on a file; nothing where the kernel does not say (proc(5), ``locks``)."""
+    inode = str(os.fstat(fd).st_ino)
+    try:
+        with open("/proc/locks", encoding="ascii") as locks:
+            words = [line.split() for line in locks]
+    except OSError:
+        return ""
+    pids = sorted({int(one[4]) for one in words if one[1] == "FLOCK" and one[5].rpartition(":")[2] == inode})
+    return f" (by {', '.join(map(_describe_process, pids))})" if pids else ""
+
+
+def _describe_process(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read(_COMMAND_BYTES).rstrip(b"\0").split(b"\0")
+    except OSError:
+        words = []
+    name = b" ".join([os.path.basename(words[1] if len(words) > 1 else words[0]), *words[2:]]) if words[:1] else b""
+    return f"process {pid}: {show_path(name)}" if name else f"process {pid}"

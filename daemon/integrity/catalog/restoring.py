@@ -1,0 +1,143 @@
+"""
+Bring back a backup of the catalog: nothing is deleted, and a kill at any moment leaves a catalog.
+
+The backup is copied beside the catalog first, and has the name ``CATALOG.restoring`` only when it is whole. From then
+on the restore is decided: whoever opens the catalog next ends it, if the program that began was killed.
+
+I1  Nobody has the catalog open while files are exchanged (``locking.py``).
+I2  The log is put aside before its file: SQLite would play it into whatever file has the name.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+
+from integrity.catalog import copying, failure, ownfiles, tables
+from integrity.catalog.copying import find_backups
+from integrity.catalog.locking import locked_for_exchange
+from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, show_path
+
+_RESTORING = b".restoring"
+
+
+def was_interrupted(path: bytes) -> bool:
+    """Say whether a restore was decided, and is not at its end."""
+    return os.path.lexists(os.path.realpath(path) + _RESTORING)
+
+
+def restore(path: bytes | str, source: bytes) -> tuple[bytes, bytes | None]:
+    """
+    Bring back a backup in place of a catalog that is damaged or missing.
+
+    Args:
+        path: of the catalog.
+        source: a backup, or a folder of them: then the newest that is whole. Beside the catalog when empty.
+
+    Returns:
+        The backup that was taken, and the path under which the former catalog was put aside; None if there was none.
+
+    Raises:
+        CatalogLocked: somebody has the catalog open.
+        CatalogMissing: there is no backup.
+        CatalogCorrupt: none is whole.
+        CatalogError: it can't be brought back.
+    """
+    path = os.path.realpath(os.fsencode(path))
+    with locked_for_exchange(path):
+        chosen, is_named = _choose(path, source)
+        copying.copy_file(chosen, path + _RESTORING, ownfiles.find_owner(path), is_trusted=is_named)
+        return chosen, _exchange(path)
+
+
+def finish_restore(path: bytes) -> None:
+    """
+    End a restore that was killed when what it brought back was whole, but not in its place yet.
+
+    Raises:
+        CatalogLocked: it is still at work.
+        CatalogError: what it left is none of its files, or can't be put into its place.
+    """
+    path = os.path.realpath(path)
+    with locked_for_exchange(path):
+        if not os.path.lexists(path + _RESTORING):
+            return  # somebody else ended it
+        os.close(ownfiles.open_own(path + _RESTORING, os.O_RDONLY, ownfiles.find_owner(path)))
+        complaint = verify_backup(path + _RESTORING)
+        if complaint is not None:
+            raise CatalogError(
+                f"{show_path(path + _RESTORING)}: is what a restore was about to bring back, but {complaint}; remove"
+                " it, and restore again: integrity catalog restore"
+            )
+        _exchange(path)
+
+
+def _exchange(path: bytes) -> bytes | None:
+    """Put the file that is ready into the place of the catalog; return where that one is put aside, if there is one."""
+    try:
+        aside = _put_aside(path)
+        os.rename(path + _RESTORING, path)
+        copying.sync_file(os.path.dirname(path))
+    except OSError as error:
+        raise CatalogError(
+            f"{show_path(path)}: cannot put {show_path(path + _RESTORING)} into its place: {error.strerror}"
+        ) from error
+    return aside
+
+
+def _choose(path: bytes, source: bytes) -> tuple[bytes, bool]:
+    """Choose the backup to bring back, and say whether a person named it."""
+    is_named = bool(source) and not os.path.isdir(source)
+    if is_named:
+        if not os.path.lexists(source):
+            raise CatalogMissing(f"{show_path(source)}: there is no such backup")
+        candidates = [os.path.abspath(source)]
+    else:
+        candidates = find_backups(path, source)[::-1]
+    complaints = []
+    for candidate in candidates:
+        complaint = verify_backup(candidate)
+        if complaint is None:
+            return candidate, is_named
+        complaints.append(f"{show_path(candidate)}: {complaint}")
+    where = show_path(source or os.path.dirname(path))
+    if not complaints:
+        raise CatalogMissing(
+            f"{where}: there is no backup of {show_path(path)}; name one: integrity catalog restore FILE"
+        )
+    raise CatalogCorrupt("no backup can be brought back: " + "; ".join(complaints))
+
+
+def verify_backup(path: bytes) -> str | None:
+    """Say what is wrong with a backup; None if it is a whole catalog."""
+    complaint = failure.quick_check(path, is_alone=True)
+    if complaint is not None:
+        return complaint
+    try:
+        with closing(failure.connect(path, "mode=ro&immutable=1")) as db:
+            if db.execute("PRAGMA application_id").fetchone()[0] != tables.APPLICATION_ID:
+                return "it is no catalog of integrity"
+            revision = str(db.execute("SELECT version_num FROM alembic_version").fetchone()[0])
+    except (sqlite3.Error, TypeError) as error:
+        return str(error)
+    if not revision.isdigit() or int(revision) > int(tables.SCHEMA_REVISION):
+        return f"its schema is {revision}, newer than this program's ({tables.SCHEMA_REVISION})"
+    return None
+
+
+def _put_aside(path: bytes) -> bytes | None:
+    """Rename the catalog with its log, in which alone may be what was committed last; return its name, if any."""
+    # Not the time of now: who ends what another began must come to the same name.
+    aside = path + b".replaced-" + copying.time_stamp(int(os.stat(path + _RESTORING).st_mtime))
+    while os.path.lexists(aside):
+        aside += b"-again"
+    had_one = os.path.lexists(path)
+    if os.path.lexists(path + b"-wal"):
+        os.rename(path + b"-wal", aside + b"-wal")
+    if os.path.lexists(path + b"-shm"):
+        os.unlink(path + b"-shm")  # only an index of the log
+    if had_one:
+        os.rename(path, aside)
+    copying.sync_file(os.path.dirname(path))
+    return aside if had_one else None
