@@ -74,6 +74,41 @@ def test_folder_gets_the_owner_of_where_it_lies(root: Path, fd: int) -> None:
     ]
 
 
+@pytest.mark.parametrize("what", ["full", "open to others", "another user's", "a link", "gone"])
+def test_folder_that_is_exchanged_while_it_is_made_is_not_given_away(
+    root: Path, fd: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Whoever owns the folder that it lies in may do that between the making and the opening of it."""
+    need_root()
+    os.chown(root, 12345, 54321)
+    other = root / "of root"
+    other.mkdir(mode=0o755 if what == "open to others" else 0o700)
+    if what == "full":
+        (other / "secret").write_bytes(b"")
+    elif what == "another user's":
+        os.chown(other, 2000, 2000)
+    elif what == "a link":
+        other = other.rename(tmp_path / "of root")
+    elif what == "gone":
+        other.rmdir()
+    before = other.stat() if other.exists() else None
+    make = os.mkdir
+
+    def make_and_exchange(name: bytes, mode: int, *, dir_fd: int) -> None:
+        make(name, mode, dir_fd=dir_fd)
+        os.rename(root / "new", root / "made")
+        if what == "a link":
+            (root / "new").symlink_to(other)
+        elif what != "gone":
+            other.rename(root / "new")
+
+    monkeypatch.setattr(os, "mkdir", make_and_exchange)
+    with pytest.raises(OSError, match="was exchanged by somebody"), making_folders(fd, [NewFolder(b"new", 0o755)]):
+        pass
+    after = (root / "new").stat() if before else None
+    assert before is None or after is None or (before.st_uid, before.st_mode) == (after.st_uid, after.st_mode)
+
+
 def test_folders_are_taken_away_if_what_is_done_in_them_fails(root: Path, fd: int) -> None:
     """But one that somebody else has made, or put something into, stays."""
     folders = [NewFolder(name, None) for name in (b"a", b"a/b", b"full", b"full/c", b"there")]

@@ -115,6 +115,10 @@ def test_service_starts_records_and_stops(box: SystemdBox) -> None:
     wait(box, lambda: knows(box, "/srv/data/private/new"), "the record of a new file")
     assert "integrity" == box.run("ps", "-o", "user=", "-p", box.show(UNIT, "MainPID")).strip()[:9]
     before = box.show(UNIT, "MainPID")
+    status = box.run("cat", f"/proc/{before}/status")
+    fields = dict(line.split(":\t") for line in status.splitlines() if ":\t" in line)
+    assert (0, "1") == (int(fields["CapAmb"], 16), fields["NoNewPrivs"])  # so its children have no capabilities
+    assert 0 != int(fields["CapEff"], 16)
     box.put("/etc/integrity/integrity.toml", CONFIG + "[schedule]\nscan = 'hourly'\n")
     box.run("systemctl", "reload", UNIT)
     wait(box, lambda: "reloaded roots=1" in box.log(UNIT), "the reload")

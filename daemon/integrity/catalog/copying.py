@@ -17,6 +17,7 @@ from contextlib import closing
 
 from integrity.catalog import failure, ownfiles
 from integrity.errors import CatalogError, show_path
+from integrity.files.new_folder import make_folder_at
 
 _PARTIAL = b".partial"
 _BYTES_AT_ONCE = 1 << 20
@@ -28,13 +29,11 @@ def make_folder(folder: bytes) -> None:
         return
     above = os.path.dirname(folder) or b"."
     make_folder(above)
-    owner = os.stat(above)
+    above_fd = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.mkdir(folder, 0o700)
-    except FileExistsError:
-        return
-    if os.geteuid() == 0 and (owner.st_uid, owner.st_gid) != (0, 0):
-        os.chown(folder, owner.st_uid, owner.st_gid)
+        make_folder_at(above_fd, os.path.basename(folder), mode=0o700)
+    finally:
+        os.close(above_fd)
 
 
 def sync_file(path: bytes) -> None:

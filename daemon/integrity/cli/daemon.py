@@ -23,6 +23,9 @@ def daemon(session: Session, is_self_test: bool) -> int:
 
     SIGHUP reads the configuration again, SIGTERM stops. Under systemd: integrity service install.
     """
+    from integrity.service.capabilities import keep_capabilities_to_ourselves
+
+    keep_capabilities_to_ourselves()
     if is_self_test:
         from integrity.cli.selftest import self_test
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
+from integrity.files.new_folder import make_folder_at
 from integrity.files.opening import open_beneath, stat_beneath
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
@@ -65,28 +66,9 @@ def _make(root_fd: int, new: NewFolder) -> bool:
     above, _, name = new.path.rpartition(b"/")
     above_fd = open_beneath(root_fd, above, _FOLDER)
     try:
-        try:
-            os.mkdir(name, 0o700, dir_fd=above_fd)
-        except FileExistsError:
-            return False
-        fd = open_beneath(root_fd, new.path, _FOLDER)
-        try:
-            _dress(fd, os.fstat(above_fd), new.mode)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.fsync(above_fd)
+        return make_folder_at(above_fd, name, mode=new.mode)
     finally:
         os.close(above_fd)
-    return True
-
-
-def _dress(fd: int, above: os.stat_result, mode: int | None) -> None:
-    mine = os.fstat(fd)
-    if (mine.st_uid, mine.st_gid) != (above.st_uid, above.st_gid):
-        os.fchown(fd, above.st_uid, above.st_gid)
-    inherited = mine.st_mode & stat.S_ISGID  # where files are to belong to the folder's group
-    os.fchmod(fd, (above.st_mode if mode is None else mode) & 0o777 | inherited)
 
 
 def _take_away(root_fd: int, path: bytes) -> None:
