@@ -228,7 +228,9 @@ class Model:
         return summary
 
     def _scrub_blindly(self, _: int = 0, __: int = 0) -> None:
-        self._judge(lambda: scrub(self._context, self._root, ScrubOptions(scan_first=False)))
+        counts = self._judge(lambda: scrub(self._context, self._root, ScrubOptions(scan_first=False))).counts
+        if counts.moved or counts.new or counts.missing:  # it scanned at its end, to find out what became of some
+            self._tree.was_read()
         self._tree.was_scrubbed()
 
     @property
