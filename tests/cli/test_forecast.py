@@ -14,7 +14,7 @@ from integrity.catalog.roots import find_roots
 from integrity.model import FindingKind
 from support.cli import Box, JsonObject
 from support.planted import plant
-from support.stored import query, tamper
+from support.stored import query, rewrite
 
 DAY_S = 86_400
 
@@ -42,7 +42,7 @@ def note_scrub(integrity: Box) -> None:
 def test_ages_are_shown_by_bytes(integrity: Box, root: Path) -> None:
     """One line, each share where it belongs."""
     assert "  last seen  100 % within a day\n" in integrity.run("status", expect=0).stdout
-    tamper(integrity, f"UPDATE file SET verified_at = recorded_at - {10 * DAY_S} WHERE id <= 3")
+    rewrite(integrity, f"UPDATE file SET verified_at = recorded_at - {10 * DAY_S} WHERE id <= 3")
 
     assert "  last seen  70 % within a day, 30 % 7 to 14 days ago\n" in integrity.run("status", expect=0).stdout
 
@@ -76,7 +76,7 @@ def test_forecast_comes_with_the_first_window(integrity: Box, root: Path) -> Non
 def test_broken_promise_comes_with_advice(integrity: Box, root: Path) -> None:
     """When it will be kept again, or what would help."""
     note_scrub(integrity)
-    tamper(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S}")
+    rewrite(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S}")
     text, plan = integrity.run("status", expect=3).stdout, find_root(integrity)["plan"]
 
     assert "  forecast   the promise is not kept: " in text
@@ -100,7 +100,7 @@ def test_what_findings_name_is_apart(integrity: Box, root: Path) -> None:
     victim.write_bytes(victim.read_bytes()[::-1])
     os.utime(victim, ns=(status.st_atime_ns, status.st_mtime_ns))
     integrity.run("scrub", root, expect=1)
-    tamper(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S} WHERE verified_at IS NULL")
+    rewrite(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S} WHERE verified_at IS NULL")
     text, found = integrity.run("status", expect=1).stdout, find_root(integrity)
 
     assert "1 file (1000 B) could not be found intact, as findings say: neither verified nor overdue" in text
@@ -112,7 +112,7 @@ def test_what_findings_name_is_apart(integrity: Box, root: Path) -> None:
 
 def test_suspended_root_is_apart_as_a_whole(integrity: Box, root: Path) -> None:
     """Nothing of it can be verified; it is not called overdue besides."""
-    tamper(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S}")
+    rewrite(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S}")
     root.rename(root.with_name("elsewhere"))
     root.mkdir()
     integrity.run("scan", root, expect=3)
@@ -124,7 +124,7 @@ def test_suspended_root_is_apart_as_a_whole(integrity: Box, root: Path) -> None:
 
 def test_scrub_by_hand_ends_what_was_overdue(integrity: Box, root: Path) -> None:
     """No service may be there to look; a scrub that leaves something overdue ends nothing."""
-    tamper(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S}")
+    rewrite(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S}")
     with Catalog.open(bytes(integrity.catalog), writes=True) as catalog, catalog.transaction() as c:
         (found,) = find_roots(c)
         new = findings.NewFinding(FindingKind.OVERDUE, found.id, None, None, "10 files not verified within 30d")

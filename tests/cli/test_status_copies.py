@@ -9,7 +9,7 @@ import pytest
 
 from support.cli import Box, JsonObject
 from support.planted import plant, plant_path
-from support.stored import tamper
+from support.stored import rewrite
 
 COUNT = 10
 
@@ -65,7 +65,7 @@ def test_copy_that_was_never_compared_is_shown_as_such(integrity: Box, root: Pat
 def test_broken_promise_of_a_copy_is_told_by_the_exit_code(integrity: Box, root: Path) -> None:
     """Before any service has looked; for monitoring, too."""
     integrity.run("compare", "--with", "nightly", expect=0)
-    tamper(integrity, "UPDATE copy_file SET compared_at = compared_at - 91 * 86400")
+    rewrite(integrity, "UPDATE copy_file SET compared_at = compared_at - 91 * 86400")
     text, copy = integrity.run("status", expect=3).stdout, ask(integrity, "nightly")
 
     assert "  compared   OVERDUE: 10 of 10 files not within 90d; last " in text

@@ -36,7 +36,7 @@ def test_backup_is_a_whole_catalog(box: CatalogBox, folder: bytes) -> None:
     path = back_up(box.catalog, folder, keep=3, now=NOW)
 
     assert path == folder + b"/catalog-" + STAMPS[0] + b".db"
-    assert verify_backup(path) is None
+    assert verify_backup(path, box.sealer) is None
     assert os.listdir(folder) == [os.path.basename(path)]
     assert os.stat(path).st_mode & 0o777 == 0o600
     assert paths_in(path) == [b"a"]
@@ -105,7 +105,7 @@ def test_failed_backup_keeps_the_old_ones(box: CatalogBox, folder: bytes) -> Non
     with pytest.raises(CatalogError, match="cannot write a copy"):
         back_up(box.catalog, folder, keep=1, now=NOW + DAY_S)
 
-    assert verify_backup(folder + b"/catalog-" + STAMPS[0] + b".db") is None
+    assert verify_backup(folder + b"/catalog-" + STAMPS[0] + b".db", box.sealer) is None
     assert not [name for name in os.listdir(folder) if name.endswith(b".partial")]
 
 

@@ -99,7 +99,7 @@ def cut_out(blocks_of_it: Blocks, start: int, end: int) -> Blocks:
 
 def _save(box: CatalogBox, c: sa.Connection, offset_bytes: int, witness: Witness = WITNESS) -> int:
     return checkpoints.save_checkpoint(
-        *(c, box.sealer, box.root.id, b"big", Purpose.RECORD),
+        *(c, box.root.id, b"big", Purpose.RECORD),
         witness=witness,
         offset_bytes=offset_bytes,
         block_size_bytes=MIB,
@@ -196,7 +196,7 @@ def test_checkpoint_of_a_verification_keeps_the_bad_blocks(box: CatalogBox) -> N
     """Damage that was found before the window ended is not forgotten."""
     with box.catalog.transaction() as c:
         checkpoints.save_checkpoint(
-            *(c, box.sealer, box.root.id, b"big", Purpose.VERIFY),
+            *(c, box.root.id, b"big", Purpose.VERIFY),
             witness=WITNESS,
             offset_bytes=7 * MIB,
             block_size_bytes=MIB,

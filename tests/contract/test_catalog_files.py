@@ -180,11 +180,13 @@ def test_verification_keeps_the_row_and_its_seal(box: CatalogBox) -> None:
     assert box.get(file_id).is_suspect
     before = box.get(file_id)
     with box.catalog.transaction() as c:
-        rows = [Verified(file_id, box.get(file_id).seal, None, ReadHow.DROPPED)]
+        rows = [Verified(box.get(file_id), None, ReadHow.DROPPED)]
         files.mark_verified(c, box.sealer, box.root, rows, now=NOW + DAY_S, boot_id=box.boot_id)
 
     expected = replace(before, verified_at=NOW + DAY_S, read_how=ReadHow.DROPPED, is_suspect=False)
-    assert box.get(file_id) == expected
+    found = box.get(file_id)
+    assert found == replace(expected, state_seal=found.state_seal)
+    assert found.is_sealed
     assert box.check_tally().is_right
 
 
@@ -193,7 +195,7 @@ def test_verification_with_a_moved_witness_is_sealed_anew(box: CatalogBox) -> No
     file_id = box.record(b"a")
     witness = box.get(file_id).witness._replace(ctime_ns=7, inode=8)
     with box.catalog.transaction() as c:
-        rows = [Verified(file_id, box.get(file_id).seal, witness, ReadHow.DIRECT)]
+        rows = [Verified(box.get(file_id), witness, ReadHow.DIRECT)]
         files.mark_verified(c, box.sealer, box.root, rows, now=NOW + 5, boot_id=box.boot_id)
     record = box.get(file_id)
 
@@ -396,7 +398,7 @@ def test_missing_and_new_file_with_one_content_become_one(box: CatalogBox) -> No
     old_id = box.record(b"old/a", make_reading("same", blocks=make_blocks("same", 2), size_bytes=2 * MIB))
     open_finding(box, old_id, FindingKind.MISSING)
     with box.catalog.transaction() as c:
-        verified = [Verified(old_id, box.get(old_id).seal, None, ReadHow.DIRECT)]
+        verified = [Verified(box.get(old_id), None, ReadHow.DIRECT)]
         files.mark_verified(c, box.sealer, box.root, verified, now=NOW + 1, boot_id=box.boot_id)
     reading = make_reading("same", blocks=make_blocks("same", 2), size_bytes=2 * MIB, inode=9, ctime_ns=9)
     new_id = box.record(b"new/a", reading, now=NOW + 5)
@@ -437,7 +439,7 @@ def test_damaged_row_is_neither_deleted_nor_sealed_anew_by_jobs(box: CatalogBox)
             c,
             box.sealer,
             box.root,
-            [Verified(damaged, box.get(damaged).seal, witness, ReadHow.DIRECT)],
+            [Verified(box.get(damaged), witness, ReadHow.DIRECT)],
             now=NOW,
             boot_id=None,
         ),

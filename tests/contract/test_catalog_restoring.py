@@ -16,6 +16,7 @@ from integrity.catalog.restoring import restore, was_interrupted
 from integrity.errors import CatalogLocked, CatalogReplaced
 from support.catalogs import NOW, CatalogBox, make_reading
 from support.proc import signal_at
+from support.waiting import wait_until
 
 _RESTORER = """
 import os, sys
@@ -157,12 +158,12 @@ def test_backup_ends_while_others_commit(box: CatalogBox) -> None:
 
     thread = threading.Thread(target=go_on)
     thread.start()
+    wait_until(lambda: commits > 0, "a commit")
     try:
         backup = back_up(box.catalog, b"", keep=3, now=NOW)
     finally:
         is_over.set()
         thread.join()
 
-    assert commits
     with Catalog.open(backup, writes=False) as copy:
         assert maintenance.check(copy).tallies[0][1].actual_rows == 30_000

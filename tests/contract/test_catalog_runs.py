@@ -213,7 +213,7 @@ def test_forgotten_root_leaves_nothing(box: CatalogBox) -> None:
         new = NewFinding(FindingKind.ROT, box.root.id, file_id, b"d/a", "message")
         findings.open_finding(c, new, now=NOW, run_id=box.run_id)
         number = checkpoints.save_checkpoint(
-            *(c, box.sealer, box.root.id, b"big", Purpose.RECORD),
+            *(c, box.root.id, b"big", Purpose.RECORD),
             witness=Witness(1, 2, 3, 4),
             offset_bytes=0,
             block_size_bytes=MIB,

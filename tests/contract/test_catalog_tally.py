@@ -64,7 +64,7 @@ class Walk:
     def verify(self, c: sa.Connection) -> None:
         witness = self.rng.choice([None, Witness(5, self.count, 2, 3)])
         record = self.box.get(self.one())
-        rows = [Verified(record.id, record.seal, witness, ReadHow.DIRECT)]
+        rows = [Verified(record, witness, ReadHow.DIRECT)]
         files.mark_verified(c, self.box.sealer, self.box.root, rows, now=NOW, boot_id=self.box.boot_id)
 
     def remove(self, c: sa.Connection) -> None:

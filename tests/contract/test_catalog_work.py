@@ -17,9 +17,7 @@ from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
 
 def verify(box: CatalogBox, file_id: FileId, at: int, how: ReadHow = ReadHow.DIRECT) -> None:
     with box.catalog.transaction() as c:
-        files.mark_verified(
-            c, box.sealer, box.root, [Verified(file_id, box.get(file_id).seal, None, how)], now=at, boot_id=None
-        )
+        files.mark_verified(c, box.sealer, box.root, [Verified(box.get(file_id), None, how)], now=at, boot_id=None)
 
 
 def suspect(box: CatalogBox, *ids: FileId) -> None:

@@ -25,7 +25,7 @@ from support.results import kinds, met, notes, tallies
 from support.running import Running
 from support.seccomp import without_syscall
 from support.shapes import put
-from support.stored import baselines, count_rows, query, tamper
+from support.stored import baselines, count_rows, query, rewrite
 from support.waiting import wait_until
 
 IOCTL = 16  # on x86-64
@@ -509,12 +509,12 @@ def test_root_recorded_by_its_device(fs_type: str, integrity: Box) -> None:
         right = get_fs_id(integrity)
         device = os.fsdecode(fs.device)
         for wrong in (f"{fs_type}:{device}x", "fsid:0123456789abcdef", "uuid:12345678-9a2b-4b35-a8a5-9d8c6a1f2b3c"):
-            tamper(integrity, "UPDATE root SET fs_id = ?", (wrong,))
+            rewrite(integrity, "UPDATE root SET fs_id = ?", (wrong,))
             refused = integrity.run("--json", "scan", root, expect=3)
             assert ["root_suspended"] == kinds(refused)
             assert wrong in str(the(refused.findings)["message"])
             assert wrong == get_fs_id(integrity)
-        tamper(integrity, "UPDATE root SET fs_id = ?", (f"{fs_type}:{device}",))
+        rewrite(integrity, "UPDATE root SET fs_id = ?", (f"{fs_type}:{device}",))
         integrity.run("scan", root, expect=0)
 
     assert right.startswith(f"uuid:{UUID}")
@@ -554,7 +554,7 @@ def test_nested_mount_and_copy_recorded_by_their_devices(integrity: Box, tmp_pat
             stored = {table: str(query(integrity, f"SELECT identity FROM {table}")[0][0]) for table in disks}
             for table, disk in disks.items():
                 by_device = f"ext4:{os.fsdecode(disk.device)} {stored[table].split(' ')[1]}"
-                assert 1 == tamper(integrity, f"UPDATE {table} SET identity = ?", (by_device,))
+                assert 1 == rewrite(integrity, f"UPDATE {table} SET identity = ?", (by_device,))
 
             scanned = integrity.run("--json", "scan", root, expect=0)
             compared = integrity.run("--json", "compare", root, "--with", copy, expect=0)

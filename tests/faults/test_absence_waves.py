@@ -21,7 +21,7 @@ from support.jobs import open_context
 from support.planted import plant, plant_path
 from support.results import kinds, messages, tallies
 from support.shapes import put
-from support.stored import baselines, count_rows, query, tamper
+from support.stored import baselines, count_rows, query, rewrite
 
 COUNT = 1000
 NOON = 1_800_014_400  # 12:00 UTC on some day
@@ -396,7 +396,7 @@ def test_wave_that_waits_for_days_says_what_it_was_weighed_with(tmp_path: Path, 
         "UPDATE run SET started_at = started_at - 200000, finished_at = finished_at - 200000",
         "UPDATE history SET replaced_at = replaced_at - 200000",
     ):
-        tamper(integrity, sql)
+        rewrite(integrity, sql)
     edit(plant_path(root, 0))
 
     text = messages(integrity.run("--json", "scan", expect=1))
@@ -413,7 +413,7 @@ def test_changes_of_a_clock_that_was_ahead_are_no_part_of_the_day(tmp_path: Path
     for number in range(5):
         edit(plant_path(root, number))
     integrity.run("scan", expect=0)
-    tamper(integrity, "UPDATE history SET replaced_at = replaced_at + 31536000")
+    rewrite(integrity, "UPDATE history SET replaced_at = replaced_at + 31536000")
     edit(plant_path(root, 5))
 
     integrity.run("scan", expect=0)

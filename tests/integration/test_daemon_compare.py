@@ -15,7 +15,7 @@ from support.planted import plant, plant_path
 from support.running import Running
 from support.service import Service
 from support.smtpsink import SmtpSink
-from support.stored import query, tamper
+from support.stored import query, rewrite
 from support.waiting import wait_until
 
 NEVER = "0 0 29 feb *"
@@ -97,7 +97,7 @@ def test_damage_in_a_copy_is_mailed_and_its_end_as_well(integrity: Box, tmp_path
         assert f"<code>{plant_path(root, 4)}</code>" in mail.html
 
         shutil.copy2(plant_path(root, 4), plant_path(copy, 4))
-        tamper(integrity, "UPDATE schedule_run SET started_at = started_at - ?", (DAY_S,))
+        rewrite(integrity, "UPDATE schedule_run SET started_at = started_at - ?", (DAY_S,))
         write(integrity, root, copy, sink=sink, compare="daily")
         with Service(integrity) as service:
             wait_compared(integrity, "findings", "clean")

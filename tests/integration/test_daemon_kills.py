@@ -20,7 +20,7 @@ from support.loopfs import LoopFS, flip_bit
 from support.planted import age
 from support.service import Service
 from support.smtpsink import SmtpSink
-from support.stored import query, tamper
+from support.stored import query, rewrite
 from support.waiting import wait_until
 
 FILES, FILE_BYTES = 40, 32_768
@@ -154,7 +154,7 @@ def test_service_that_is_killed_again_and_again(ext4: LoopFS, integrity: Box, ki
             live(integrity, folder, life, sink)
             check_catalog(integrity)
             check_verified(integrity, folder, damage)
-            tamper(integrity, "UPDATE alert SET created_at = created_at - 3600")  # no more than five an hour are sent
+            rewrite(integrity, "UPDATE alert SET created_at = created_at - 3600")  # no more than five an hour are sent
             if life % 3 == 0:
                 damage.flip(victims[life // 3])
         rotten = {bytes(path.relative_to(folder)) for path in damage.at}

@@ -15,7 +15,7 @@ from support.cli import Box, JsonObject
 from support.documents import drop_notes, encrypt, make_content, make_documents
 from support.machine import need_programs
 from support.planted import age
-from support.stored import tamper
+from support.stored import rewrite
 
 COUNT = 1000
 
@@ -195,7 +195,7 @@ def test_mass_change_over_days_closes_the_gate(home: Path, integrity: Box) -> No
         path.write_bytes(make_content(path.suffix[1:], number, random.Random(number)) + b"edited")
         if number == 150:
             integrity.run("scan", home, expect=0)
-            tamper(integrity, "UPDATE history SET replaced_at = replaced_at - 100000")
+            rewrite(integrity, "UPDATE history SET replaced_at = replaced_at - 100000")
 
     verdict = ask(integrity, home, expect=1)
 

@@ -16,6 +16,7 @@ from alembic.script import ScriptDirectory
 
 from integrity.catalog import maintenance, tables
 from integrity.catalog.connect import Catalog
+from integrity.catalog.seal import Sealer
 from integrity.catalog.upgrade import run_migrations, shipped_scripts, upgrade
 from integrity.errors import CatalogError, SchemaMismatch
 from integrity.model import Reading
@@ -51,6 +52,11 @@ def schema(db: sqlite3.Connection) -> dict[str, list[str]]:
     """Give each table's and index's parts in no order: a column that was added stands behind the constraints."""
     rows = db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
     return {name: sorted(re.sub(r"\s+", " ", part).strip(" )") for part in split_parts(sql)) for name, sql in rows}
+
+
+def triggers(db: sqlite3.Connection) -> dict[str, str]:
+    """Give each trigger: what it seals is in an order, which must be the same however the catalog was made."""
+    return dict(db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
 
 
 def split_parts(sql: str) -> list[str]:
@@ -100,9 +106,10 @@ def test_steps_make_what_a_new_catalog_has(tmp_path: Path) -> None:
         closing(sqlite3.connect(path)) as new,
         closing(sqlite3.connect(tmp_path / "steps.db", isolation_level=None)) as upgraded,
     ):
-        run_migrations(upgraded, to=tables.SCHEMA_REVISION)
+        run_migrations(upgraded, Sealer(), to=tables.SCHEMA_REVISION)
 
         assert schema(upgraded) == schema(new)
+        assert triggers(upgraded) == triggers(new)
         assert upgraded.execute("SELECT * FROM alembic_version").fetchall() == [(tables.SCHEMA_REVISION,)]
 
 
@@ -110,23 +117,28 @@ def test_steps_make_what_a_new_catalog_has(tmp_path: Path) -> None:
 def test_upgrade_from_every_revision_keeps_the_rows(tmp_path: Path, revision: str) -> None:
     """Whatever version wrote the catalog: afterwards all rows are there and every reference holds."""
     with closing(sqlite3.connect(tmp_path / "old.db", isolation_level=None)) as db:
-        run_migrations(db, to=revision)
+        run_migrations(db, Sealer(), to=revision)
         values = (1, bytes(16), b"/srv", "uuid", 1, "ext4", "active", None, 1, 1, bytes(16))
-        db.execute(f"INSERT INTO root VALUES ({', '.join('?' * len(values))})", values)
+        names = "id, token, path, fs_id, folder_inode, fs_type, state, state_reason, created_at, file_count, seal_xor"
+        db.execute(f"INSERT INTO root ({names}) VALUES ({', '.join('?' * len(values))})", values)
         db.execute("INSERT INTO folder (id, root_id, path) VALUES (1, 1, x'64')")
         boot = {"id": 7, "uuid": "u", "fs_id": "", "mount": "", "first_seen_at": 1, "stopped_cleanly_at": 2}
         known = {name: boot[name] for _, name, *_ in db.execute("PRAGMA table_info(boot)") if name in boot}
         db.execute(f"INSERT INTO boot ({', '.join(known)}) VALUES ({', '.join('?' * len(known))})", [*known.values()])
-        ran = {name: 1 for _, name, _, needed, *_ in db.execute("PRAGMA table_info(run)") if needed and name != "id"}
+        ran = {
+            name: 1
+            for _, name, _, needed, *_ in db.execute("PRAGMA table_info(run)")
+            if needed and name not in ("id", "seal")
+        }
         ran |= {"job": "scan", "boot_id": 7}
         for values in ({**ran, "finished_at": 1}, ran):
             db.execute(
                 f"INSERT INTO run ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})", [*values.values()]
             )
-        run_migrations(db, to=tables.SCHEMA_REVISION)
+        run_migrations(db, Sealer(), to=tables.SCHEMA_REVISION)
 
         ended, working = db.execute("SELECT last_file_id FROM run ORDER BY id").fetchall()
-        assert (ended, working) == ((None if revision == tables.SCHEMA_REVISION else 0,), (None,))
+        assert (ended, working) == ((0 if revision < "0004" else None,), (None,))
         assert db.execute("SELECT id, root_id, path FROM folder").fetchall() == [(1, 1, b"d")]
         assert db.execute(f"SELECT {', '.join(boot)} FROM boot").fetchall() == [tuple(boot.values())]
         assert db.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -139,7 +151,7 @@ def take_back_to_0001(path: bytes) -> None:
     new = path + b".0001"
     with closing(sqlite3.connect(new.decode(), isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = WAL")
-        run_migrations(db, to="0001")
+        run_migrations(db, Sealer(), to="0001")
         db.execute("PRAGMA foreign_keys = OFF")
         db.execute("ATTACH ? AS newer", (path.decode(),))
         for (table,) in db.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall():
@@ -199,7 +211,7 @@ def test_failing_step_leaves_nothing_behind(filled: CatalogBox, tmp_path: Path, 
     scripts = with_one_more_step(tmp_path / "scripts", last)
     with closing(sqlite3.connect(filled.path.decode(), isolation_level=None)) as db:
         with pytest.raises(CatalogError, match="was undone"):
-            upgrade(filled.path, db, to=NEXT, scripts=scripts, clock=lambda: NOW)
+            upgrade(filled.path, db, Sealer(), to=NEXT, scripts=scripts, clock=lambda: NOW)
         assert not db.in_transaction
     assert dump(filled.path) == before
     assert dump(filled.path + f".before-{NEXT}-20251121T044000Z".encode()) == before
@@ -212,7 +224,7 @@ def test_good_step_rebuilds_a_table_without_losing_what_points_to_it(filled: Cat
     filled.catalog.close()
     scripts = with_one_more_step(tmp_path / "scripts", "UPDATE folder SET half_done = 1")
     with closing(sqlite3.connect(filled.path.decode(), isolation_level=None)) as db:
-        upgrade(filled.path, db, to=NEXT, scripts=scripts, clock=lambda: NOW)
+        upgrade(filled.path, db, Sealer(), to=NEXT, scripts=scripts, clock=lambda: NOW)
         assert db.execute("SELECT count(*), sum(half_done) FROM folder").fetchone() == (2, 2)
         assert db.execute("SELECT count(*) FROM file JOIN folder ON folder.id = folder_id").fetchone() == (6,)
         assert db.execute("SELECT version_num FROM alembic_version").fetchone() == (NEXT,)

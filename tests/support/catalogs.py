@@ -23,6 +23,7 @@ from integrity.model import (
     RootIdentity,
     Witness,
 )
+from support.stored import leave_seals
 
 NOW = 1_763_700_000
 DAY_S = 86_400
@@ -126,6 +127,7 @@ class CatalogBox:
     def damage(self, sql: str, *values: object) -> None:
         """Change the file behind the catalog's back, as bad memory would: no constraint is asked."""
         with closing(sqlite3.connect(self.path.decode(), isolation_level=None)) as db:
+            leave_seals(db)
             db.execute("PRAGMA foreign_keys = OFF")
             db.execute("PRAGMA ignore_check_constraints = ON")
             assert db.execute(sql, values).rowcount

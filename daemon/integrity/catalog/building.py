@@ -9,7 +9,7 @@ import uuid
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from integrity.catalog import copying, failure, ownfiles, tables
+from integrity.catalog import copying, failure, ownfiles, rowseals, tables
 from integrity.catalog.seal import Sealer
 
 
@@ -38,11 +38,14 @@ def _write_schema(path: bytes, fd: int, sealer: Sealer, now: int) -> None:
         ownfiles.require_opened(path, fd)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute(f"PRAGMA application_id = {tables.APPLICATION_ID}")
+        rowseals.bind(db, sealer)
         engine = sa.create_engine("sqlite://", creator=lambda: db, poolclass=NullPool, isolation_level="AUTOCOMMIT")
         with engine.connect() as c:
             c.exec_driver_sql("BEGIN IMMEDIATE")
             tables.metadata.create_all(c)
             tables.alembic_version.create(c)
+            for trigger in rowseals.make_triggers():
+                c.exec_driver_sql(trigger)
             c.execute(tables.alembic_version.insert().values(version_num=tables.SCHEMA_REVISION))
             c.execute(sa.insert(tables.meta), _first_meta(sealer, now))
             c.commit()

@@ -7,7 +7,6 @@ A file has at most one candidate: what was seen last. It is sealed like a baseli
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,6 +21,7 @@ from integrity.catalog.recording import PERSONS_WORD, drop_candidate, put_baseli
 from integrity.catalog.removing import remove_files
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileRecord, chunked, inside, join_path, require_current, require_rising
+from integrity.catalog.rowseals import is_sealed
 from integrity.catalog.seal import Sealer, sealer_of
 from integrity.catalog.tables import candidate, file, folder, run
 from integrity.catalog.words import read_optional_word, read_word
@@ -84,7 +84,10 @@ class CandidateRecord:
 
 
 _QUERY = (
-    sa.select(candidate, folder.c.root_id, folder.c.path.label("folder_path"), file.c.name, run.c.boot_id)
+    sa.select(
+        *(candidate, is_sealed(candidate).label("is_sealed")),
+        *(folder.c.root_id, folder.c.path.label("folder_path"), file.c.name, run.c.boot_id),
+    )
     .select_from(candidate)
     .join(file, candidate.c.file_id == file.c.id)
     .join(folder, file.c.folder_id == folder.c.id)
@@ -172,37 +175,20 @@ def stage_removal(c: sa.Connection, record: FileRecord, run_id: RunId) -> None:
 
 def _insert(c: sa.Connection, values: dict[str, Any], run_id: RunId, state: CandidateState) -> None:
     started_at = sa.select(run.c.started_at).where(run.c.id == run_id).scalar_subquery()
-    seal = _seal(sealer_of(c), values)
-    c.execute(
-        sa.insert(candidate).values({**values, "run_id": run_id, "state": state, "seal": seal, "seen_at": started_at})
-    )
-
-
-_NUMBERS = ("file_id", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "block_size_bytes", "version")
-_BYTES = ("md5", "xxh3_128", "blake3")
-_WORDS = ("kind", "verdict", "because", "read_how")
-
-
-def _seal(sealer: Sealer, values: Any) -> bytes:
-    """Seal what a promotion rests on; the state may change without it."""
-    numbers = (b"" if values[name] is None else struct.pack("<q", values[name]) for name in _NUMBERS)
-    digests = (values[name] or b"" for name in _BYTES)
-    words = ((values[name] or "").encode() for name in _WORDS)
-    later = () if values["crc64nvme"] is None else (values["crc64nvme"],)  # see seal.py
-    return sealer.seal_parts(b"candidate", (*numbers, *digests, *words, *later))
+    sealed_at_once = {**values, "run_id": run_id, "state": state, "seal": bytes(16), "seen_at": started_at}
+    c.execute(sa.insert(candidate).values(sealed_at_once))
 
 
 def get_candidate(c: sa.Connection, file_id: FileId) -> CandidateRecord | None:
     """Get the candidate of a file; None if it has none."""
     row = c.execute(_QUERY.where(candidate.c.file_id == file_id)).mappings().one_or_none()
-    return None if row is None else _to_record(sealer_of(c), row)
+    return None if row is None else _to_record(row)
 
 
 def get_candidates(c: sa.Connection, ids: Iterable[FileId]) -> dict[FileId, CandidateRecord]:
     """Get the candidates of some files; those that have none are left out."""
-    sealer = sealer_of(c)
     rows = (row for chunk in chunked(ids) for row in c.execute(_QUERY.where(candidate.c.file_id.in_(chunk))).mappings())
-    return {record.file_id: record for record in (_to_record(sealer, row) for row in rows)}
+    return {record.file_id: record for record in (_to_record(row) for row in rows)}
 
 
 def find_candidates(
@@ -228,8 +214,7 @@ def find_candidates(
         query = query.where(candidate.c.state == CandidateState(state).value)
     rows = c.execute(query.order_by(candidate.c.file_id).limit(limit)).mappings().all()
     require_rising((row["file_id"] for row in rows), after)
-    sealer = sealer_of(c)
-    return [_to_record(sealer, row) for row in rows]
+    return [_to_record(row) for row in rows]
 
 
 def find_in_question(c: sa.Connection) -> list[CandidateRecord]:
@@ -237,8 +222,7 @@ def find_in_question(c: sa.Connection) -> list[CandidateRecord]:
     is_open = candidate.c.state == CandidateState.FROZEN.value, file.c.is_frozen == 1
     is_change = candidate.c.kind == CandidateKind.CHANGE.value
     rows = c.execute(_QUERY.where(*is_open, is_change).order_by(candidate.c.file_id)).mappings().all()
-    sealer = sealer_of(c)
-    return [_to_record(sealer, row) for row in rows]
+    return [_to_record(row) for row in rows]
 
 
 def find_held_removals(c: sa.Connection, root_id: RootId) -> list[FileId]:
@@ -364,8 +348,7 @@ def set_witness(c: sa.Connection, known: CandidateRecord, witness: Witness) -> N
     if row is None or _witness(row) != known.witness:
         return
     values = {**witness._asdict(), "is_racy": int(witness.is_racy)}
-    seal = _seal(sealer_of(c), {**row, **values})
-    c.execute(sa.update(candidate).where(*this).values(seal=seal, **values))
+    c.execute(sa.update(candidate).where(*this).values(values))
 
 
 def discard(c: sa.Connection, file_id: FileId) -> None:
@@ -409,24 +392,14 @@ def hold(c: sa.Connection, root_id: RootId, last_file_id: int | None = None) -> 
     c.execute(sa.update(candidate).where(*staged).values(state=CandidateState.HELD.value))
 
 
-def reseal_candidates(c: sa.Connection, sealer: Sealer, root_id: RootId) -> None:
-    """Seal the candidates of a root anew, as they are, after a person has looked."""
-    for row in c.execute(sa.select(candidate).where(_in_root(root_id))).mappings().all():
-        seal = _seal(sealer, row)
-        c.execute(sa.update(candidate).where(candidate.c.file_id == row["file_id"]).values(seal=seal))
-
-
 def _in_root(root_id: RootId) -> sa.ColumnElement[bool]:
     return sa.exists().where(
         file.c.id == candidate.c.file_id, folder.c.id == file.c.folder_id, folder.c.root_id == root_id
     )
 
 
-def _to_record(sealer: Sealer, row: Any) -> CandidateRecord:
-    try:
-        is_sealed = _seal(sealer, row) == row["seal"]
-    except (TypeError, AttributeError, struct.error):
-        is_sealed = False
+def _to_record(row: Any) -> CandidateRecord:
+    is_sealed = bool(row["is_sealed"])
     is_change = is_sealed and row["kind"] == CandidateKind.CHANGE.value
     because, how = (row["because"], row["read_how"]) if is_sealed else (None, None)
     return CandidateRecord(

@@ -9,7 +9,6 @@ the caller compares. A damaged one is as good as none: reading from the start co
 from __future__ import annotations
 
 import json
-import struct
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -25,6 +24,7 @@ from integrity.catalog.blocks import (
     pack_runs,
     packed_run,
 )
+from integrity.catalog.rowseals import is_sealed
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import checkpoint, checkpoint_run
 from integrity.catalog.words import read_numbers
@@ -54,7 +54,6 @@ class Checkpoint:
 
 def save_checkpoint(
     c: sa.Connection,
-    sealer: Sealer,
     root_id: RootId,
     path: bytes,
     purpose: Purpose,
@@ -84,10 +83,9 @@ def save_checkpoint(
         "saved_at": now,
     }
     same = {"root_id": root_id, "path": path, "purpose": purpose.value}
-    values["seal"] = _seal(sealer, values | same)
     old = _find(c, root_id, path, purpose)
     if old is None:
-        key = c.execute(sa.insert(checkpoint).values(**same, **values)).inserted_primary_key
+        key = c.execute(sa.insert(checkpoint).values(**same, **values, seal=bytes(16))).inserted_primary_key
         assert key is not None
         return int(key[0])
     if (_witness(old), old["block_size_bytes"]) != (witness, block_size_bytes):
@@ -118,7 +116,7 @@ def load_checkpoint(
 ) -> Checkpoint | None:
     """Load how far a file was read; None if it was not, or what is stored is damaged or not all there."""
     row = _find(c, root_id, path, purpose)
-    if row is None or not _is_sealed(sealer, row):
+    if row is None or not row["is_sealed"]:
         return None
     if (
         purpose is Purpose.RECORD
@@ -162,7 +160,7 @@ def drop_checkpoint(c: sa.Connection, root_id: RootId, path: bytes, purpose: Pur
 
 
 def _find(c: sa.Connection, root_id: RootId, path: bytes, purpose: Purpose) -> Any:
-    query = sa.select(checkpoint).where(*_of(root_id, path, purpose))
+    query = sa.select(checkpoint, is_sealed(checkpoint).label("is_sealed")).where(*_of(root_id, path, purpose))
     return c.execute(query).mappings().one_or_none()
 
 
@@ -197,22 +195,6 @@ def _sealed_blocks(c: sa.Connection, sealer: Sealer, checkpoint_id: int) -> int:
             break
         blocks += row.block_count
     return blocks
-
-
-_NUMBERS = ("root_id", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "offset_bytes", "block_size_bytes")
-
-
-def _seal(sealer: Sealer, values: Any) -> bytes:
-    numbers = struct.pack(f"<{len(_NUMBERS)}q", *(values[name] for name in _NUMBERS))
-    words = values["purpose"].encode(), values["bad_blocks"].encode()
-    return sealer.seal_parts(b"checkpoint", (numbers, values["path"], values["md5_state"] or b"", *words))
-
-
-def _is_sealed(sealer: Sealer, row: Any) -> bool:
-    try:
-        return _seal(sealer, row) == bytes(row["seal"])
-    except (TypeError, AttributeError, struct.error):
-        return False
 
 
 def _witness(row: Any) -> Witness:

@@ -11,12 +11,13 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from itertools import islice
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.pool import NullPool
 
-from integrity.catalog import failure, tables
+from integrity.catalog import copying, failure, rowseals
 from integrity.catalog.building import build
 from integrity.catalog.locking import hold_shared
 from integrity.catalog.opening import open_database, require_file, require_usable
@@ -25,6 +26,7 @@ from integrity.errors import CatalogError, CatalogReplaced, show_path
 from integrity.files.mounts import mount_of
 
 _BUSY_TIMEOUT_S = 30.0
+_SHOWN = 3  # damaged rows
 _REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "fuse.rclone"})
 
 
@@ -87,6 +89,7 @@ class Catalog:
         seal_key: bytes | None = None,
         quick_check: bool = True,
         any_key: bool = False,
+        verify_rows: bool = True,
         busy_timeout_s: float = _BUSY_TIMEOUT_S,
     ) -> Catalog:
         """
@@ -98,6 +101,7 @@ class Catalog:
             seal_key: what its seals are keyed with.
             quick_check: have SQLite look it through first: 0.1 s for 500,000 files.
             any_key: open it also if its seals were made with another key (before resealing).
+            verify_rows: with ``quick_check``, look through the rows that every job rests on, too.
             busy_timeout_s: how long to wait for another writer.
 
         Raises:
@@ -112,16 +116,21 @@ class Catalog:
             lock_fd = hold_shared(path) if writes else None
             if lock_fd is not None:
                 opened.callback(os.close, lock_fd)
-            db, revision = open_database(path, writes=writes, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
+            sealer = Sealer(seal_key)
+            db, revision = open_database(
+                path, sealer, writes=writes, quick_check=quick_check, busy_timeout_s=busy_timeout_s
+            )
             opened.callback(db.close)
+            if not any_key:
+                _require_key(path, db, sealer)
             if require_usable(path, revision, writes=writes):
-                _upgrade(path, db)
-            catalog = cls(path, db, Sealer(seal_key), lock_fd)
+                _upgrade(path, db, sealer)
+            catalog = cls(path, db, sealer, lock_fd)
             opened.pop_all()  # they are the catalog's now
         try:
-            if not any_key:
-                catalog._check_key()
-        except CatalogError:
+            if quick_check and verify_rows and not any_key:
+                catalog._verify_rows()
+        except BaseException:  # whatever it is, the file must not stay open
             catalog.close()
             raise
         return catalog
@@ -183,13 +192,12 @@ class Catalog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check_key(self) -> None:
+    def _verify_rows(self) -> None:
         with self.read() as c:
-            kept = c.execute(sa.select(tables.meta.c.value).where(tables.meta.c.key == "seal_check")).scalar()
-        if kept != self.sealer.key_check:
-            raise CatalogError(
-                f"{show_path(self.path)}: its rows are sealed with another key than the configured one; "
-                "set the key that it was made with, or run: integrity catalog reseal"
+            damaged = list(islice(rowseals.find_damaged(c, rowseals.DECISIVE), _SHOWN))
+        if damaged:
+            raise failure.describe_damage(
+                self.path, "; ".join(map(str, damaged)), next(reversed(copying.find_backups(self.path)), None)
             )
 
 
@@ -243,11 +251,20 @@ def _find_driver_error(error: BaseException | None) -> sqlite3.Error | None:
     return cause if isinstance(cause, sqlite3.Error) else None
 
 
-def _upgrade(path: bytes, db: sqlite3.Connection) -> None:
+def _require_key(path: bytes, db: sqlite3.Connection, sealer: Sealer) -> None:
+    kept = db.execute("SELECT value FROM meta WHERE key = 'seal_check'").fetchone()
+    if kept is None or kept[0] != sealer.key_check:
+        raise CatalogError(
+            f"{show_path(path)}: its rows are sealed with another key than the configured one; "
+            "set the key that it was made with, or run: integrity catalog reseal"
+        )
+
+
+def _upgrade(path: bytes, db: sqlite3.Connection, sealer: Sealer) -> None:
     # Imported here: Alembic costs 130 ms, and is needed once a year.
     from integrity.catalog.upgrade import upgrade
 
-    upgrade(path, db)
+    upgrade(path, db, sealer)
 
 
 def _warn_of_place(path: bytes) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ file's content freezes its baseline until it is resolved (R6).
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ from integrity.model import (
 
 _CONTENT_KINDS = sorted(kind.value for kind in CONTENT_FINDINGS)
 _UNRESOLVED = finding.c.state != sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
+_HOLDS = sa.exists().where(finding.c.file_id == file.c.id, finding.c.kind.in_(_CONTENT_KINDS), _UNRESOLVED)
 _QUERY = sa.select(finding, root.c.path.label("root_path")).join(root, finding.c.root_id == root.c.id)
 
 
@@ -282,10 +283,19 @@ def _resolve(c: sa.Connection, conditions: list[sa.ColumnElement[bool]], resolut
     return [_to_finding(row) for part in found for row in part]
 
 
+def find_misfrozen(c: sa.Connection) -> Iterator[FileId]:
+    """Find the files whose baselines are held although no finding holds them, or the other way round (R6)."""
+    return (FileId(row[0]) for row in c.execute(sa.select(file.c.id).where(file.c.is_frozen != _HOLDS)))
+
+
+def realign_frozen(c: sa.Connection) -> None:
+    """Hold just the baselines that findings hold."""
+    c.execute(sa.update(file).where(file.c.is_frozen != _HOLDS).values(is_frozen=_HOLDS))
+
+
 def _unfreeze(c: sa.Connection, ids: Collection[FileId]) -> None:
-    still = sa.exists().where(finding.c.file_id == file.c.id, finding.c.kind.in_(_CONTENT_KINDS), _UNRESOLVED)
     for chunk in chunked(ids):
-        c.execute(sa.update(file).where(file.c.id.in_(chunk), ~still).values(is_frozen=0))
+        c.execute(sa.update(file).where(file.c.id.in_(chunk), ~_HOLDS).values(is_frozen=0))
 
 
 def _set_unresolved(c: sa.Connection, ids: Iterable[FindingId], values: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 History: the baselines that were replaced or removed, with the reason (R6).
 
 A name may be given away while a run works, so that its old baseline is replaced before its file is met under another
-name, which keeps the inode. Then the file is held against what history knows of it.
+name, which keeps the inode. Then the file is held against what history knows of it; but against no row that is damaged.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from integrity.catalog.gates import follow_history
 from integrity.catalog.hot import Hot
 from integrity.catalog.rows import FileContent, FileRecord, chunked
+from integrity.catalog.rowseals import is_sealed
 from integrity.catalog.tables import block_run, candidate, file, history
 from integrity.catalog.words import read_word
 from integrity.model import BaselineReason, Digests, FileId, RootId, Witness
@@ -47,13 +48,14 @@ _DELETED = (
         history.c.size_bytes == sa.bindparam("size_bytes"),
         _IS_DELETED,
         ~_IS_BACK,
+        is_sealed(history),
     )
     .order_by(history.c.replaced_at.desc(), history.c.id.desc())
 )
 _WITNESSED = ("root_id", "inode", "size_bytes", "mtime_ns")
 _LAST_OF_INODE = Hot(
     sa.select(*history.c)
-    .where(*(history.c[name] == sa.bindparam(name) for name in _WITNESSED))
+    .where(*(history.c[name] == sa.bindparam(name) for name in _WITNESSED), is_sealed(history))
     .order_by(history.c.id.desc())
     .limit(1),
     *_WITNESSED,
@@ -152,7 +154,9 @@ def find_by_former_content(c: sa.Connection, root_id: RootId, contents: Sequence
     sizes = {content.size_bytes for content in contents}
     names = "size_bytes", "md5", "xxh3_128", "file_id", "path", "recorded_at"
     kept = [history.c[name] for name in names]
-    rows = c.execute(sa.select(*kept).where(history.c.root_id == root_id, history.c.size_bytes.in_(sizes))).all()
+    rows = c.execute(
+        sa.select(*kept).where(*(history.c.root_id == root_id, history.c.size_bytes.in_(sizes), is_sealed(history)))
+    ).all()
     by_size: dict[int, set[FormerFile]] = {}
     by_digest: dict[tuple[int, bytes], set[FormerFile]] = {}
     for size_bytes, md5, xxh3_128, *who in rows:

@@ -75,12 +75,12 @@ class Hot:
             values = tuple(values[place] for place in order)
         return driver_of(c).execute(sql, values)
 
-    def run_many(self, c: sa.Connection, rows: Iterable[Sequence[object]]) -> None:
-        """Run it once for each row of values; for statements without constants of their own."""
+    def run_many(self, c: sa.Connection, rows: Iterable[Sequence[object]]) -> int:
+        """Run it once for each row of values, for statements without constants; return how many rows it changed."""
         sql, order, _ = self._compiled
         if order is not None:
             rows = ([values[place] for place in order] for values in rows)
-        driver_of(c).executemany(sql, rows)
+        return driver_of(c).executemany(sql, rows).rowcount
 
 
 class HotInsert(Hot):
@@ -104,10 +104,12 @@ class HotInsert(Hot):
         row, end, tail = rest.partition(")")
         return head + values + ", ".join([row + end] * _ROWS_AT_ONCE) + tail
 
-    def run_many(self, c: sa.Connection, rows: Iterable[Sequence[object]]) -> None:
-        """Insert rows."""
-        for _ in self.run_returning(c, rows):
+    def run_many(self, c: sa.Connection, rows: Iterable[Sequence[object]]) -> int:
+        """Insert rows; return how many."""
+        given = list(rows)
+        for _ in self.run_returning(c, given):
             pass
+        return len(given)
 
     def run_returning(self, c: sa.Connection, rows: Iterable[Sequence[object]]) -> Iterator[Any]:
         """Insert rows; yield what the statement returns of each, in any order."""

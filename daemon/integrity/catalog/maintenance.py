@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -12,9 +12,11 @@ import sqlalchemy as sa
 from integrity.catalog import tables
 from integrity.catalog.blocks import find_rows, is_run_sealed, packed_run
 from integrity.catalog.connect import Catalog
+from integrity.catalog.findings import find_misfrozen
 from integrity.catalog.hot import snapshot
 from integrity.catalog.resealing import ResealCounts, reseal
 from integrity.catalog.roots import TallyCheck, check_tally, find_roots
+from integrity.catalog.rowseals import DECISIVE, SEALED, DamagedRow, find_damaged
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import block_run, candidate, file, history
 from integrity.errors import CatalogCorrupt
@@ -38,15 +40,25 @@ class CheckReport:
 
     complaints: tuple[str, ...]  # of SQLite about the file, its indexes and keys
     tallies: tuple[tuple[bytes, TallyCheck], ...]  # by path of the root; empty unless deep
+    damaged_rows: tuple[DamagedRow, ...]  # of other tables, the first 100
     damaged_runs: tuple[DamagedRun, ...]  # the first 100
     incomplete_files: tuple[FileId, ...]  # files whose block digests do not cover them, the first 100
+    misfrozen_files: tuple[
+        FileId, ...
+    ]  # files whose baseline is held, but by no finding, or the reverse; the first 100
     orphan_runs: int  # rows of block digests that belong to nothing: harmless, they take room
 
     @property
     def is_right(self) -> bool:
         """Say whether everything in it can be relied on."""
         are_right = all(tally.is_right for _, tally in self.tallies)
-        return are_right and not (self.complaints or self.damaged_runs or self.incomplete_files)
+        return are_right and not (
+            *self.complaints,
+            *self.damaged_rows,
+            *self.damaged_runs,
+            *self.incomplete_files,
+            *self.misfrozen_files,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +89,28 @@ def check(catalog: Catalog, deep: bool = True) -> CheckReport:
 
     Args:
         catalog: an open catalog.
-        deep: check every index, every seal and every tally (10 s for a million files); else the structure only.
+        deep: check every index, every seal and every tally (10 s for a million files); else the structure, and the rows
+            that every job rests on.
     """
     with catalog.read() as c, snapshot(c):
         complaints = _ask_sqlite(catalog, "PRAGMA integrity_check(100)" if deep else "PRAGMA quick_check(100)")
         keys = c.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(_SHOWN) if not complaints else []
         complaints += [f"row {row[1]} of {row[0]} points to a row of {row[2]} that is not there" for row in keys]
-        if not deep:
-            return CheckReport(tuple(complaints), (), (), (), 0)
         try:
+            if not deep:
+                rows = () if complaints else _find_damaged_rows(c, DECISIVE)
+                return CheckReport(tuple(complaints), (), rows, (), (), (), 0)
             tallies = tuple((root.path, check_tally(c, catalog.sealer, root)) for root in find_roots(c))
             damaged, incomplete = _damaged_runs(c, catalog.sealer), _incomplete_files(c)
-            return CheckReport(tuple(complaints), tallies, damaged, incomplete, _count_orphans(c))
+            misfrozen = tuple(islice(find_misfrozen(c), _SHOWN))
+            rows = _find_damaged_rows(c, SEALED)
+            return CheckReport(tuple(complaints), tallies, rows, damaged, incomplete, misfrozen, _count_orphans(c))
         except CatalogCorrupt as error:
-            return CheckReport((*complaints, str(error)), (), (), (), 0)
+            return CheckReport((*complaints, str(error)), (), (), (), (), (), 0)
+
+
+def _find_damaged_rows(c: sa.Connection, sealed: Iterable[sa.Table]) -> tuple[DamagedRow, ...]:
+    return tuple(islice(find_damaged(c, sealed), _SHOWN))
 
 
 def _ask_sqlite(catalog: Catalog, pragma: str) -> list[str]:

@@ -17,17 +17,19 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from integrity.catalog import copying, failure, ownfiles, tables
+from integrity.catalog import copying, failure, ownfiles, rowseals, tables
 from integrity.catalog.restoring import finish_restore, was_interrupted
+from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, SchemaMismatch, show_path
 
-_PRAGMAS = ("foreign_keys = ON", "temp_store = FILE", "cache_size = -24576")
+# trusted_schema: the triggers call a function of ours.
+_PRAGMAS = ("foreign_keys = ON", "trusted_schema = ON", "temp_store = FILE", "cache_size = -24576")
 _WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "journal_size_limit = 67108864")
 _DAMAGE = failure.CORRUPT_CODES | {sqlite3.SQLITE_ERROR}  # ERROR: a table is not there
 
 
 def open_database(
-    path: bytes, *, writes: bool, quick_check: bool, busy_timeout_s: float
+    path: bytes, sealer: Sealer, *, writes: bool, quick_check: bool, busy_timeout_s: float
 ) -> tuple[sqlite3.Connection, str]:
     """
     Open a catalog's file.
@@ -44,6 +46,7 @@ def open_database(
     for is_last in (False, True):
         db = failure.connect(path, options, busy_timeout_s=busy_timeout_s)
         try:
+            rowseals.bind(db, sealer)
             return db, _set_up(path, db, writes=writes, quick_check=quick_check)
         except CatalogCorrupt:
             db.close()

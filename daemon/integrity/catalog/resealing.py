@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from integrity.catalog.blocks import find_rows, has_sound_shape, packed_run
-from integrity.catalog.candidates import reseal_candidates
 from integrity.catalog.connect import Catalog
-from integrity.catalog.findings import resolve_findings
+from integrity.catalog.findings import realign_frozen, resolve_findings
 from integrity.catalog.hot import Hot
 from integrity.catalog.roots import RootRecord, find_records, find_roots, set_tally
 from integrity.catalog.rows import FileRecord
+from integrity.catalog.rowseals import reseal_rows, reseal_states
 from integrity.catalog.seal import Sealer, xor_seals
 from integrity.catalog.tables import block_run, checkpoint, checkpoint_run, file, meta
 from integrity.errors import CatalogError, show_path
@@ -37,6 +37,7 @@ class ResealCounts:
     resealed: int  # files whose old seal did not match
     unsealable: tuple[bytes, ...]  # paths of rows too damaged for a seal: forget them, and scan again
     runs: int  # rows of block digests whose old seal did not match
+    others: int  # rows of other tables whose old seal did not match
     findings: int  # findings about the catalog that are resolved by it
 
 
@@ -57,9 +58,9 @@ def reseal(catalog: Catalog, root: RootRecord | None, now: int) -> ResealCounts:
             raise CatalogError(f"{show_path(catalog.path)}: one root cannot have another key; reseal all of them")
         roots = find_roots(c) if root is None else [root]
         done = [_reseal_root(c, catalog.sealer, one) for one in roots]
+        realign_frozen(c)
         runs = _reseal_runs(c, catalog.sealer)
         for one in roots:
-            reseal_candidates(c, catalog.sealer, one.id)
             _drop_checkpoints(c, one.id)
         damaged = {FindingKind.CATALOG_DAMAGED}
         findings = sum(
@@ -67,11 +68,13 @@ def reseal(catalog: Catalog, root: RootRecord | None, now: int) -> ResealCounts:
             for one in roots
         )
         c.execute(sa.update(meta).where(meta.c.key == "seal_check").values(value=catalog.sealer.key_check))
+        others = reseal_rows(c)
     return ResealCounts(
         files=sum(files for files, _, _ in done),
         resealed=sum(resealed for _, resealed, _ in done),
         unsealable=tuple(path for _, _, unsealable in done for path in unsealable),
         runs=runs,
+        others=others,
         findings=findings,
     )
 
@@ -88,6 +91,7 @@ def _reseal_root(c: sa.Connection, sealer: Sealer, root: RootRecord) -> tuple[in
         if not record.is_sealed:
             resealed += 1
             _SET_SEAL.run(c, _seal(sealer, root, record), record.id)
+    reseal_states(c)
     # Looked at again: of a row whose fields are not even of their types, the record held stand-ins.
     files, xor, unsealable = 0, bytes(16), []
     for record in find_records(c, sealer, root.id):

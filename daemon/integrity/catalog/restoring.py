@@ -14,9 +14,13 @@ import os
 import sqlite3
 from contextlib import closing
 
-from integrity.catalog import copying, failure, ownfiles, tables
+import sqlalchemy as sa
+from sqlalchemy.pool import StaticPool
+
+from integrity.catalog import copying, failure, ownfiles, rowseals, tables
 from integrity.catalog.copying import find_backups
 from integrity.catalog.locking import locked_for_exchange
+from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, show_path
 
 _RESTORING = b".restoring"
@@ -27,13 +31,14 @@ def was_interrupted(path: bytes) -> bool:
     return os.path.lexists(os.path.realpath(path) + _RESTORING)
 
 
-def restore(path: bytes | str, source: bytes) -> tuple[bytes, bytes | None]:
+def restore(path: bytes | str, source: bytes, *, seal_key: bytes | None = None) -> tuple[bytes, bytes | None]:
     """
     Bring back a backup in place of a catalog that is damaged or missing.
 
     Args:
         path: of the catalog.
         source: a backup, or a folder of them: then the newest that is whole. Beside the catalog when empty.
+        seal_key: what its seals are keyed with.
 
     Returns:
         The backup that was taken, and the path under which the former catalog was put aside; None if there was none.
@@ -46,7 +51,7 @@ def restore(path: bytes | str, source: bytes) -> tuple[bytes, bytes | None]:
     """
     path = os.path.realpath(os.fsencode(path))
     with locked_for_exchange(path):
-        chosen, is_named = _choose(path, source)
+        chosen, is_named = _choose(path, source, Sealer(seal_key))
         copying.copy_file(chosen, path + _RESTORING, ownfiles.find_owner(path), is_trusted=is_named)
         return chosen, _exchange(path)
 
@@ -64,7 +69,7 @@ def finish_restore(path: bytes) -> None:
         if not os.path.lexists(path + _RESTORING):
             return  # somebody else ended it
         os.close(ownfiles.open_own(path + _RESTORING, os.O_RDONLY, ownfiles.find_owner(path)))
-        complaint = verify_backup(path + _RESTORING)
+        complaint = failure.quick_check(path + _RESTORING, is_alone=True)
         if complaint is not None:
             raise CatalogError(
                 f"{show_path(path + _RESTORING)}: is what a restore was about to bring back, but {complaint}; remove"
@@ -86,7 +91,7 @@ def _exchange(path: bytes) -> bytes | None:
     return aside
 
 
-def _choose(path: bytes, source: bytes) -> tuple[bytes, bool]:
+def _choose(path: bytes, source: bytes, sealer: Sealer) -> tuple[bytes, bool]:
     """Choose the backup to bring back, and say whether a person named it."""
     is_named = bool(source) and not os.path.isdir(source)
     if is_named:
@@ -97,7 +102,7 @@ def _choose(path: bytes, source: bytes) -> tuple[bytes, bool]:
         candidates = find_backups(path, source)[::-1]
     complaints = []
     for candidate in candidates:
-        complaint = verify_backup(candidate)
+        complaint = verify_backup(candidate, sealer)
         if complaint is None:
             return candidate, is_named
         complaints.append(f"{show_path(candidate)}: {complaint}")
@@ -109,8 +114,12 @@ def _choose(path: bytes, source: bytes) -> tuple[bytes, bool]:
     raise CatalogCorrupt("no backup can be brought back: " + "; ".join(complaints))
 
 
-def verify_backup(path: bytes) -> str | None:
-    """Say what is wrong with a backup; None if it is a whole catalog."""
+def verify_backup(path: bytes, sealer: Sealer) -> str | None:
+    """
+    Say what is wrong with a backup; None if it is a whole catalog.
+
+    Whether rows are as they were written is not asked of one with another key, or of a version that did not seal them.
+    """
     complaint = failure.quick_check(path, is_alone=True)
     if complaint is not None:
         return complaint
@@ -119,6 +128,10 @@ def verify_backup(path: bytes) -> str | None:
             if db.execute("PRAGMA application_id").fetchone()[0] != tables.APPLICATION_ID:
                 return "it is no catalog of integrity"
             revision = str(db.execute("SELECT version_num FROM alembic_version").fetchone()[0])
+            if revision == tables.SCHEMA_REVISION and _has_key(db, sealer):
+                damaged = _find_damaged_row(db, sealer)
+                if damaged is not None:
+                    return damaged
     except (sqlite3.Error, TypeError) as error:
         return str(error)
     if not revision.isdigit() or int(revision) > int(tables.SCHEMA_REVISION):
@@ -141,3 +154,14 @@ def _put_aside(path: bytes) -> bytes | None:
         os.rename(path, aside)
     copying.sync_file(os.path.dirname(path))
     return aside if had_one else None
+
+
+def _has_key(db: sqlite3.Connection, sealer: Sealer) -> bool:
+    return bool(db.execute("SELECT value FROM meta WHERE key = 'seal_check'").fetchone() == (sealer.key_check,))
+
+
+def _find_damaged_row(db: sqlite3.Connection, sealer: Sealer) -> str | None:
+    rowseals.bind(db, sealer)
+    engine = sa.create_engine("sqlite://", creator=lambda: db, poolclass=StaticPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as c:
+        return next(map(str, rowseals.find_damaged(c, rowseals.DECISIVE)), None)

@@ -51,7 +51,8 @@ class FileRecord:
     is_suspect: bool
     is_frozen: bool
     is_sealed: bool  # False: the row is damaged, nothing in it may be relied on
-    seal: bytes  # as stored
+    seal: bytes  # of the baseline, as stored
+    state_seal: bytes  # of what runs noted about it, as stored
 
 
 class FileContent(NamedTuple):
@@ -76,7 +77,7 @@ RECORD_COLUMNS: tuple[sa.ColumnElement[Any], ...] = (
     *(file.c[name] for name in ("name", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy")),
     *(file.c[name] for name in ("md5", "xxh3_128", "blake3", "block_size_bytes", "version", "recorded_at", "reason")),
     *(file.c[name] for name in ("verified_at", "read_how", "boot_id", "is_suspect", "is_frozen", "seal")),
-    file.c.crc64nvme,
+    *(file.c.crc64nvme, file.c.state_seal),
 )
 FILE_JOIN = file.join(folder, file.c.folder_id == folder.c.id).join(root, folder.c.root_id == root.c.id)
 
@@ -208,14 +209,15 @@ def to_record(sealer: Sealer, row: Sequence[Any]) -> FileRecord:
     """Make a record of a row with RECORD_COLUMNS, and check its seal."""
     (file_id, root_id, folder_id, token, folder_path, name, size, mtime, ctime, inode, racy, *rest) = row
     (md5, xxh3_128, blake3, block_size, version, recorded, reason, verified, how, boot, *rest) = rest
-    (suspect, frozen, seal, crc64nvme) = rest
+    (suspect, frozen, seal, crc64nvme, state_seal) = rest
     digests = Digests(md5, xxh3_128, blake3, crc64nvme)
     try:
         path = join_path(folder_path, name)
         witness = Witness(size, mtime, ctime, inode, racy)
         sealed = sealer.seal_file(token, path, witness, digests, block_size, version)
-        is_sealed = sealed == seal and reason in _REASONS and how in _HOWS and _are_times(recorded, verified, boot)
-    except (TypeError, ValueError, struct.error):
+        state = seal_state(sealer, file_id, seal, recorded, reason, verified, how, boot, suspect, frozen)
+        is_sealed = sealed == seal and state == state_seal and reason in _REASONS and how in _HOWS
+    except (TypeError, ValueError, AttributeError, struct.error):
         return _damaged(row)
     return FileRecord(
         file_id,
@@ -235,11 +237,26 @@ def to_record(sealer: Sealer, row: Sequence[Any]) -> FileRecord:
         bool(frozen),
         is_sealed,
         _raw(seal),
+        _raw(state_seal),
     )
 
 
-def _are_times(recorded: object, verified: object, boot: object) -> bool:
-    return type(recorded) is int and type(verified) in (int, type(None)) and type(boot) in (int, type(None))
+def seal_state(
+    sealer: Sealer,
+    file_id: int,
+    seal: bytes,
+    recorded_at: int,
+    reason: str,
+    verified_at: int | None,
+    read_how: str | None,
+    boot_id: int | None,
+    is_suspect: int,
+    is_frozen: int,
+) -> bytes:
+    """Seal what runs note about a file, as the triggers of ``rowseals.py`` do."""
+    how = None if read_how is None else read_how.encode()
+    state = recorded_at, reason.encode(), verified_at, how, boot_id, is_suspect, is_frozen
+    return sealer.seal_row("file", file_id, seal, *state)
 
 
 def _damaged(row: Sequence[Any]) -> FileRecord:
@@ -262,6 +279,7 @@ def _damaged(row: Sequence[Any]) -> FileRecord:
         is_frozen=bool(row[22]),
         is_sealed=False,
         seal=_raw(row[23]),
+        state_seal=_raw(row[25]),
     )
 
 

@@ -10,6 +10,7 @@ sealed (all integers little-endian; block size -1 and digests of length 0 stand 
     RUN     file id 8 | version 8 | run 8 | block count 8 | lengths: md5 4, xxh3 4 | these in order
             | crc64nvme, if there is any
     BYTES   label and parts, each with a length of 4 before it
+    ROW     literal of a Python tuple: name of the table, then the values of the row
 
 Each kind begins with a byte of its own, so no row can pass for one of another kind. The CRCs came later: rows without
 one keep the seals that they always had. Because all that stands before a CRC has its length in the header, what is left
@@ -99,6 +100,10 @@ class Sealer:
     def seal_parts(self, label: bytes, parts: Iterable[bytes]) -> bytes:
         """Seal anything else: a label that names its kind, and its fields in order."""
         return self._seal(b"\x03" + b"".join(len(part).to_bytes(4, "little") + part for part in (label, *parts)))
+
+    def seal_row(self, table: str, *values: float | bytes | None) -> bytes:
+        """Seal the columns of any other row: integers, floats, bytes (text as UTF-8) and None."""
+        return self._seal(b"\x05" + repr((table, *values)).encode())
 
 
 def bind_sealer(c: sa.Connection, sealer: Sealer) -> None:

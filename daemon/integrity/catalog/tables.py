@@ -5,6 +5,7 @@ Decides names, types, constraints and indexes; the numbered migrations build the
 Invariants:
 
 I1  A ``file`` row's seal covers what a verdict rests on (``seal.py``); it is written with the row, never later.
+    Other rows are sealed as a whole, by triggers (``rowseals.py``), but for folders, which the seals of files cover.
 I2  ``root.file_count`` and ``root.seal_xor`` are the number and the XOR of the seals of the root's ``file`` rows,
     changed in the transaction that changes the rows.
 I3  A file id is never given twice: findings and history point to files that are gone.
@@ -21,7 +22,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_REVISION = "0004"
+SCHEMA_REVISION = "0005"
 """The newest migration; what this program reads and writes."""
 
 APPLICATION_ID = 0x696E7467
@@ -85,11 +86,24 @@ def _crc64nvme_of_blocks() -> sa.Column[Any]:
     )
 
 
+def _seal() -> sa.Column[Any]:
+    # Its triggers write it (rowseals.py); the default lets a row be inserted, and be added to in older catalogs.
+    return sa.Column(
+        "seal",
+        sa.LargeBinary,
+        sa.CheckConstraint("length(seal) = 16"),
+        nullable=False,
+        server_default=sa.text(f"x'{bytes(16).hex()}'"),
+        comment="see rowseals.py",
+    )
+
+
 meta = sa.Table(
     "meta",
     metadata,
     _text("key", "uuid, created_at, next_file_id, seal_check, last_backup_at; for import/... see imports.py"),
     _text("value", "its value as text"),
+    _seal(),
     sa.PrimaryKeyConstraint("key"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
@@ -109,6 +123,7 @@ root = sa.Table(
     _int("created_at", "when it became a root"),
     _int("file_count", "number of its file rows (I2)"),
     _blob("seal_xor", "XOR of the seals of its file rows (I2)", length=16),
+    _seal(),
     sa.UniqueConstraint("path"),
     sqlite_strict=True,
 )
@@ -119,6 +134,7 @@ nested_mount = sa.Table(
     _int("root_id", "the root, which crosses mounts", sa.ForeignKey("root.id")),
     _blob("path", "where something is mounted, relative to the root"),
     _text("identity", "identity (R5): that of its file system, and inode number of the folder that it shows"),
+    _seal(),
     sa.PrimaryKeyConstraint("root_id", "path"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
@@ -135,6 +151,7 @@ configured_root = sa.Table(
         autoincrement=False,
         comment="a root that the service has seen in its configuration: taken out of there it is paused",
     ),
+    _seal(),
     sqlite_strict=True,
 )
 
@@ -148,6 +165,7 @@ boot = sa.Table(
     _int("mount_count", "how often it had been mounted for writing by then; null: not known", null=True),
     _int("first_seen_at", "when a program of ours first ran in it"),
     _int("stopped_cleanly_at", "when its clean end was marked; null: it may have crashed", null=True),
+    _seal(),
     sa.UniqueConstraint("uuid", "fs_id", "mount"),
     sqlite_strict=True,
 )
@@ -183,6 +201,14 @@ file = sa.Table(
     _int("is_frozen", "1: a finding on its content is open; the baseline stays (R6)"),
     _blob("seal", "see seal.py (I1)", length=16),
     _crc64nvme(),
+    sa.Column(
+        "state_seal",
+        sa.LargeBinary,
+        sa.CheckConstraint("length(state_seal) = 16"),
+        nullable=False,
+        server_default=sa.text(f"x'{bytes(16).hex()}'"),
+        comment="of what is no part of the baseline, see rowseals.py",
+    ),
     sa.UniqueConstraint("folder_id", "name"),
     sqlite_strict=True,
 )
@@ -233,6 +259,7 @@ run = sa.Table(
     _text("error", "why it failed, for people", null=True),
     _text("copy", "name of the copy that was compared; null for other jobs", null=True),
     _int("last_file_id", "highest number of a file when it ended; null: it works, or died", null=True),
+    _seal(),
     sqlite_strict=True,
 )
 sa.Index("run_root", run.c.root_id)
@@ -279,6 +306,7 @@ history = sa.Table(
     _int("is_racy", "is_racy of the old baseline; null: older than this column", null=True),
     _int("ctime_ns", "ctime of the old content; null: older than this column", null=True),
     _int("inode", "inode that had it; null: older than this column", null=True),
+    _seal(),
     sqlite_strict=True,
 )
 sa.Index("history_inode", history.c.inode, sqlite_where=history.c.inode.is_not(None))
@@ -331,6 +359,7 @@ finding = sa.Table(
     _text("step", "what to do next, for people; null: as for all of its kind", null=True),
     _text("command", "what does that; null: as for all of its kind, or nothing", null=True),
     _int("opened_by", "run that opened it; null: none did, or it is older than this column", null=True),
+    _seal(),
     sqlite_strict=True,
     sqlite_autoincrement=True,
 )
@@ -388,6 +417,7 @@ schedule_run = sa.Table(
     _int("started_at", "when it began"),
     _int("finished_at", "when it ended; null: it works, or died", null=True),
     _text("outcome", "how it ended; null: it works, or died", null=True),
+    _seal(),
     sqlite_strict=True,
 )
 sa.Index("schedule_run_last", schedule_run.c.schedule, schedule_run.c.root_id, schedule_run.c.started_at)
@@ -404,6 +434,7 @@ alert = sa.Table(
     _text("facts", "the message for programs, JSON"),
     _text("incidents", "numbers of the findings that it is about, with blanks between them"),
     _int("created_at", "when it was written; the Date of its mails"),
+    _seal(),
     sa.UniqueConstraint("message_id"),
     sqlite_strict=True,
 )
@@ -417,6 +448,7 @@ delivery = sa.Table(
     _int("next_try_at", "not to be tried before"),
     _int("sent_at", "when the channel took it; null: not yet", null=True),
     _text("last_error", "why the last attempt failed, for people", null=True),
+    _seal(),
     sa.PrimaryKeyConstraint("alert_id", "channel"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
@@ -432,6 +464,7 @@ told = sa.Table(
     _text("ranges", "its ranges as told"),
     _int("first_told_at", "when it was told first"),
     _int("swallowed_by", "device_failing finding that was told in its place; null: told itself", null=True),
+    _seal(),
     sqlite_strict=True,
 )
 
@@ -446,6 +479,7 @@ channel = sa.Table(
     _int("is_permanent", "1: the failure will not pass by itself"),
     _text("last_error", "why it failed last, for people; null: it works", null=True),
     _int("told_at", "when the failure was told through others; null: not yet", null=True),
+    _seal(),
     sa.PrimaryKeyConstraint("name"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
@@ -463,6 +497,7 @@ copy = sa.Table(
     _int("has_bytes", "0: it has digests only, so nothing can be repaired from it"),
     _int("created_at", "when it was first compared"),
     _int("listed_at", "when it was last listed as a whole; null: never", null=True),
+    _seal(),
     sa.UniqueConstraint("root_id", "prefix", "name"),
     sqlite_strict=True,
 )
@@ -482,6 +517,7 @@ copy_file = sa.Table(
         length=16,
         null=True,
     ),
+    _seal(),
     sa.PrimaryKeyConstraint("copy_id", "file_id"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
@@ -510,6 +546,7 @@ gate = sa.Table(
     _int("passed_at", "when it was last let through, or its state taken as seen"),
     _int("last_history_id", "the last entry of history then: what came after it is looked at"),
     _int("last_file_id", "the last number given to a file then"),
+    _seal(),
     sa.PrimaryKeyConstraint("root_id", "prefix"),
     sqlite_strict=True,
     sqlite_with_rowid=False,

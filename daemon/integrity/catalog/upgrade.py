@@ -18,13 +18,15 @@ from alembic.config import Config
 from alembic.util import CommandError
 from sqlalchemy.pool import StaticPool
 
-from integrity.catalog import copying, tables
+from integrity.catalog import copying, rowseals, tables
+from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogError, show_path
 
 
 def upgrade(
     path: bytes,
     db: sqlite3.Connection,
+    sealer: Sealer,
     *,
     to: str = tables.SCHEMA_REVISION,
     scripts: str | None = None,
@@ -36,6 +38,7 @@ def upgrade(
     Args:
         path: of the catalog.
         db: a connection to it, in autocommit; stays open.
+        sealer: of its rows.
         to: the revision that it shall have.
         scripts: folder of the Alembic environment; the one that is shipped by default.
         clock: for the name of the copy.
@@ -49,7 +52,7 @@ def upgrade(
     copy = path + b".before-" + to.encode() + b"-" + copying.time_stamp(int(clock()))
     copying.copy_database(db, copy, os.stat(path))
     try:
-        run_migrations(db, to=to, scripts=scripts)
+        run_migrations(db, sealer, to=to, scripts=scripts)
     except (sa.exc.SQLAlchemyError, sqlite3.Error, CommandError) as error:
         raise CatalogError(
             f"{show_path(path)}: the upgrade to schema {to} failed and was undone: {error}; the catalog is as it was, "
@@ -58,10 +61,11 @@ def upgrade(
     return copy
 
 
-def run_migrations(db: sqlite3.Connection, *, to: str, scripts: str | None = None) -> None:
+def run_migrations(db: sqlite3.Connection, sealer: Sealer, *, to: str, scripts: str | None = None) -> None:
     """Run all steps up to a revision in one transaction; on any error nothing is changed."""
     # One connection, which stays the caller's: this pool hands it out and never closes it.
     engine = sa.create_engine("sqlite://", creator=lambda: db, poolclass=StaticPool, isolation_level="AUTOCOMMIT")
+    rowseals.bind(db, sealer)
     # Off while tables are rebuilt: SQLite would delete the rows that point to the old table. Checked before the commit.
     db.execute("PRAGMA foreign_keys = OFF")
     try:

@@ -44,7 +44,7 @@ def check(session: Session, quick: bool) -> int:
 
     Exits 4 if anything in it can't be relied on.
     """
-    with session.open_catalog(writes=False) as opened:
+    with session.open_catalog(writes=False, verify_rows=False) as opened:
         from integrity.catalog.maintenance import check as check_catalog
 
         report = check_catalog(opened, deep=not quick)
@@ -90,9 +90,10 @@ def restore(session: Session, source: bytes | None, yes: bool) -> int:
     path = session.catalog_path
     confirm(f"Replace the catalog {show_path(path)} by a backup?", is_yes=yes)
     from integrity.catalog.restoring import restore as restore_catalog
+    from integrity.config import read_seal_key
 
     place = session.backup_folder if source is None else real_path(source)
-    taken, aside = restore_catalog(path, place)
+    taken, aside = restore_catalog(path, place, seal_key=read_seal_key(session.config))
     session.output.say(f"restored from {show_path(taken)}; what was recorded later is recorded anew by the next scan")
     if aside is not None:
         session.output.say(f"the former catalog is kept as {show_path(aside)}")
@@ -123,7 +124,7 @@ def reseal(session: Session, root: bytes | None, yes: bool) -> int:
     Only after a look at what `catalog check` says, or to change the key: what is stored is taken for true from then on.
     """
     confirm("Take what the catalog says now for true, damaged rows included?", is_yes=yes)
-    with session.open_catalog(writes=True, any_key=root is None) as opened:
+    with session.open_catalog(writes=True, any_key=root is None, verify_rows=False) as opened:
         from integrity.catalog.maintenance import reseal as reseal_catalog
         from integrity.jobs.rootcare import find_root
 
@@ -134,11 +135,18 @@ def reseal(session: Session, root: bytes | None, yes: bool) -> int:
         counts = reseal_catalog(opened, record, int(time.time()))
     output = session.output
     output.say(
-        f"{counts.files:,} files looked at, {counts.resealed:,} files and {counts.runs:,} block rows sealed anew"
+        f"{counts.files:,} files looked at, {counts.resealed:,} files, {counts.runs:,} block rows and"
+        f" {counts.others:,} other rows sealed anew"
     )
     for path in counts.unsealable:
         output.tell(f"too damaged to be sealed: {show_path(path)}:  integrity forget FILE, then scan again")
-    fields = {"files": counts.files, "resealed": counts.resealed, "runs": counts.runs, "findings": counts.findings}
+    fields = {
+        "files": counts.files,
+        "resealed": counts.resealed,
+        "runs": counts.runs,
+        "others": counts.others,
+        "findings": counts.findings,
+    }
     output.give("catalog_reseal", fields | {"unsealable": [path_fields("path", path) for path in counts.unsealable]})
     return ExitCode.CATALOG if counts.unsealable else ExitCode.OK
 
@@ -190,6 +198,10 @@ def _describe_check(report: CheckReport) -> Iterator[str]:
             yield f"{show_path(absolute(root, path))}: its row is damaged"
         if tally.broken_count > _EXAMPLES:
             yield f"{show_path(root)}: and {tally.broken_count - _EXAMPLES:,} more damaged rows"
+    for row in report.damaged_rows[:_EXAMPLES]:
+        yield printable(str(row))
+    for file_id in report.misfrozen_files[:_EXAMPLES]:
+        yield f"file {file_id}: its record is held by a finding that is not there, or not held by one that is"
     for run in report.damaged_runs[:_EXAMPLES]:
         yield f"file {run.file_id}: its block digests (row {run.run}) are damaged"
     for file_id in report.incomplete_files[:_EXAMPLES]:
@@ -210,7 +222,9 @@ def _check_fields(path: bytes, report: CheckReport) -> dict[str, object]:
             }
             for root, tally in report.tallies
         ],
+        "damaged_rows": [str(row) for row in report.damaged_rows],
         "damaged_runs": len(report.damaged_runs),
+        "misfrozen_files": len(report.misfrozen_files),
         "incomplete_files": len(report.incomplete_files),
         "orphan_runs": report.orphan_runs,
     }

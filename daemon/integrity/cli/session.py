@@ -61,9 +61,9 @@ class Session:
         return exit_code
 
     @contextmanager
-    def open_catalog(self, *, writes: bool, any_key: bool = False) -> Iterator[Catalog]:
+    def open_catalog(self, *, writes: bool, any_key: bool = False, verify_rows: bool = True) -> Iterator[Catalog]:
         """
-        Open the catalog that exists.
+        Open the catalog that exists; the arguments are those of ``Catalog.open``.
 
         Raises:
             CatalogError: and its kinds; CatalogMissing says how to begin.
@@ -74,7 +74,8 @@ class Session:
         from integrity.catalog.connect import Catalog
         from integrity.config import read_seal_key
 
-        with Catalog.open(path, writes=writes, seal_key=read_seal_key(self.config), any_key=any_key) as catalog:
+        key = read_seal_key(self.config)
+        with Catalog.open(path, writes=writes, seal_key=key, any_key=any_key, verify_rows=verify_rows) as catalog:
             self._warn(catalog)
             yield catalog
 

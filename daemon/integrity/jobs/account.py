@@ -66,8 +66,8 @@ class Account:
                     ids.discard(file_id)
                     self._run.counts.add(tally, -1)
                     self.answered.discard(file_id)
-        self._verified = [one for one in self._verified if one.file_id not in taken_back]
-        self._refreshed = [one for one in self._refreshed if one.file_id not in taken_back]
+        self._verified = [one for one in self._verified if one.record.id not in taken_back]
+        self._refreshed = [one for one in self._refreshed if one.record.id not in taken_back]
 
     def was_counted(self, file_id: FileId) -> bool:
         """Note that a file is counted elsewhere (I1); say whether that is news."""
@@ -83,9 +83,9 @@ class Account:
             witness: replaces the recorded one; None: that stays.
         """
         if self.from_disk:
-            self._verified.append(Verified(record.id, record.seal, witness, reading.how))
+            self._verified.append(Verified(record, witness, reading.how))
         elif witness is not None:
-            self._refreshed.append(Verified(record.id, record.seal, witness, reading.how))
+            self._refreshed.append(Verified(record, witness, reading.how))
 
     @property
     def waiting(self) -> int:

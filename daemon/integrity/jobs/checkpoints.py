@@ -129,7 +129,6 @@ class Checkpoints:
                 store.drop_checkpoint(connection, root_id, path, self._purpose)
             checkpoint_id = store.save_checkpoint(
                 connection,
-                sealer,
                 root_id,
                 path,
                 self._purpose,

@@ -61,7 +61,7 @@ def prepare_catalog(path: bytes, config: Config, *, clock: Callable[[], float]) 
         Catalog.open(path, writes=True, seal_key=key).close()
     except CatalogCorrupt as error:
         _log.error("catalog_damaged: %s", error)
-        taken, aside = restore(path, folder)
+        taken, aside = restore(path, folder, seal_key=key)
         kept = "" if aside is None else f"; the damaged one is kept as {show_path(aside)}"
         message = (
             f"the catalog was damaged and was restored from {show_path(taken)}: what was recorded or verified since is"

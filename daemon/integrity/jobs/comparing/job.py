@@ -357,7 +357,7 @@ class Comparer:
         """Take a file that was read here for its copy's sake, and is what was recorded: that verifies it as well."""
         if record.path not in self._arbiter.doubted:
             witness = reading.witness if reading.witness != record.witness else None
-            self._verified.append(Verified(record.id, record.seal, witness, reading.how))
+            self._verified.append(Verified(record, witness, reading.how))
 
     def _settle_doubts(self) -> None:
         doubts, self._doubts = self._doubts, []

@@ -91,8 +91,7 @@ class TreeReading:
     def _resume(self, task: Task, record: FileRecord) -> Task:
         """Let a large file go on where the last comparison stopped in it."""
         with self._run.catalog.read() as connection:
-            sealer = self._run.catalog.sealer
-            found = copyreadings.load_reading(connection, sealer, self._copy_id, record.id, record.version)
+            found = copyreadings.load_reading(connection, self._copy_id, record.id, record.version)
         if found is None:
             return task
         self._bad[task.path] = list(found.bad_blocks)
@@ -126,7 +125,7 @@ class TreeReading:
         known += bad
         with run.writing() as connection:
             reading = CopyReading(record.id, record.version, part.witness, part.offset, tuple(known))
-            copyreadings.save_reading(connection, sealer, self._copy_id, reading)
+            copyreadings.save_reading(connection, self._copy_id, reading)
 
     def _take_whole(self, row: CompareRow, done: Done) -> None:
         record = row.record

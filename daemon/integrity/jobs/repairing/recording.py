@@ -75,7 +75,7 @@ def record_repaired(
             is_same = compare_witness(run.capability, verified, witness).is_nothing
             if not is_same:
                 moved = describe_move(verified, witness)
-            rows = [Verified(record.id, record.seal, witness if is_same else verified, how)]
+            rows = [Verified(record, witness if is_same else verified, how)]
             mark_verified(connection, run.catalog.sealer, run.root, rows, now=now, boot_id=run.boot_id)
             add_history(connection, [record], because=BaselineReason.REPAIRED, now=now, note=repair.resolution)
             ended += findings.resolve_findings(

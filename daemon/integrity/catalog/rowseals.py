@@ -1,0 +1,119 @@
+"""
+Seals of whole rows, made by triggers of the schema, so that no statement can forget them (R9).
+
+A table with a column ``seal`` that is listed in ``SEALED`` seals all of its other columns. The triggers ask the
+connection for ``row_seal``, which every connection of this program has (``bind``) and no other program's.
+
+Rows of ``file`` have two seals: that of the baseline, which only a new one changes, and that of what runs note about it
+(``state_seal``), which a trigger keeps unless a statement brings its own, as those do that run once for each file.
+
+I1  A damaged row stays damaged: a change of some of its columns does not seal the others anew.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from integrity.catalog import tables
+from integrity.catalog.seal import Sealer
+from integrity.catalog.tables import file
+
+FUNCTION = "row_seal"
+
+SEALED = (
+    *(tables.meta, tables.root, tables.nested_mount, tables.configured_root, tables.boot, tables.finding),
+    *(tables.told, tables.channel, tables.copy, tables.gate),
+    *(tables.run, tables.candidate, tables.history, tables.checkpoint, tables.schedule_run, tables.alert),
+    *(tables.delivery, tables.copy_file, tables.copy_reading),
+)
+
+DECISIVE = SEALED[:10]
+"""Tables that every job rests on, and that are small: they are looked through whenever a catalog is opened."""
+
+STATE = ("recorded_at", "reason", "verified_at", "read_how", "boot_id", "is_suspect", "is_frozen")
+"""What runs note about a file beside its baseline."""
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedRow:
+    """A row that is not as it was written."""
+
+    table: str
+    key: tuple[object, ...]
+
+    def __str__(self) -> str:
+        key = ", ".join(one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in self.key)
+        return f"row {key} of {self.table} is not as it was written"
+
+
+def bind(db: sqlite3.Connection, sealer: Sealer) -> None:
+    """Give a connection the function that the triggers and the queries here call."""
+    db.create_function(FUNCTION, -1, sealer.seal_row, deterministic=True)
+
+
+def make_triggers() -> Iterator[str]:
+    """Write the statements that create all triggers."""
+    for table in SEALED:
+        columns = [column for column in table.columns if column.name != "seal"]
+        names = ", ".join(f'"{column.name}"' for column in columns)
+        this = " AND ".join(f'"{column.name}" = NEW."{column.name}"' for column in table.primary_key)
+        old, new = (_call(table.name, columns, row) for row in ("OLD", "NEW"))
+        sealing = f'BEGIN UPDATE "{table.name}" SET seal = {new} WHERE {this}; END'  # noqa: S608 - names of ours
+        yield f'CREATE TRIGGER "{table.name}_sealed" AFTER INSERT ON "{table.name}" {sealing}'
+        changed = f'AFTER UPDATE OF {names} ON "{table.name}" WHEN OLD.seal IS {old}'
+        yield f'CREATE TRIGGER "{table.name}_resealed" {changed} {sealing}'
+    columns = _state_columns()
+    names = ", ".join(f'"{column.name}"' for column in columns)
+    old, new = (_call("file", columns, row) for row in ("OLD", "NEW"))
+    changed = f'AFTER UPDATE OF {names} ON "file" WHEN NEW.state_seal IS OLD.state_seal AND OLD.state_seal IS {old}'
+    sealing = f'BEGIN UPDATE "file" SET state_seal = {new} WHERE "id" = NEW."id"; END'  # noqa: S608 - names of ours
+    yield f'CREATE TRIGGER "file_resealed" {changed} {sealing}'
+
+
+def is_sealed(table: sa.Table) -> sa.ColumnElement[bool]:
+    """Say in a query whether a row of a sealed table is as it was written."""
+    columns = [column for column in table.columns if column.name != "seal"]
+    return table.c.seal.op("IS", is_comparison=True)(_expression(table.name, columns))
+
+
+def find_damaged(c: sa.Connection, sealed: Iterable[sa.Table]) -> Iterator[DamagedRow]:
+    """Look through whole tables."""
+    for table in sealed:
+        rows = c.execute(sa.select(*table.primary_key).where(sa.not_(is_sealed(table))))
+        yield from (DamagedRow(table.name, tuple(row)) for row in rows)
+
+
+def reseal_states(c: sa.Connection) -> None:
+    """Seal what runs noted about files anew, as it is."""
+    c.execute(sa.update(file).values(state_seal=_expression("file", _state_columns())))
+
+
+def reseal_rows(c: sa.Connection) -> int:
+    """Seal all rows of sealed tables anew, as they are; return how many were damaged."""
+    damaged = sum(1 for _ in find_damaged(c, SEALED))
+    for table in SEALED:
+        columns = [column for column in table.columns if column.name != "seal"]
+        c.execute(sa.update(table).values(seal=_expression(table.name, columns)))
+    return damaged
+
+
+def _state_columns() -> list[sa.Column[Any]]:
+    return [file.c[name] for name in ("id", "seal", *STATE)]
+
+
+def _call(name: str, columns: Sequence[sa.Column[Any]], row: str) -> str:
+    values = (
+        f'CAST({row}."{column.name}" AS BLOB)' if isinstance(column.type, sa.Text) else f'{row}."{column.name}"'
+        for column in columns
+    )
+    return f"{FUNCTION}('{name}', {', '.join(values)})"
+
+
+def _expression(name: str, columns: Sequence[sa.Column[Any]]) -> sa.ColumnElement[bytes]:
+    values = (sa.cast(column, sa.LargeBinary) if isinstance(column.type, sa.Text) else column for column in columns)
+    return sa.func.row_seal(name, *values, type_=sa.LargeBinary)
