@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from support.cli import Box
-from support.planted import plant
+from support.machine import need_programs
+from support.planted import plant, plant_path
 from support.privileges import NOBODY, as_nobody, run_as_nobody
 from support.results import tallies
+from support.stored import rewrite
 
 pytestmark = pytest.mark.root
 
@@ -132,3 +134,41 @@ def test_snapshot_of_the_folder_by_hard_links_is_no_attack(nobodys_box: Box, roo
             name.with_name(f"{name.name} of monday").hardlink_to(name)
 
     nobodys_box.run("scrub", root, expect=0)
+
+
+def damage(box: Box, root: Path) -> Path:
+    """Change a file and put its time back, have that found, and return its path."""
+    path = plant_path(root, 1)
+    before = path.stat()
+    path.write_bytes(b"!" * before.st_size)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    box.run("scrub", root, expect=1)
+    return path
+
+
+def test_address_in_a_row_is_no_command(nobodys_box: Box, root: Path, tmp_path: Path) -> None:
+    """A copy whose row was changed to what rclone would run a command for is asked by nobody who has not named it."""
+    need_programs("rclone")
+    shutil.copytree(root, nobodys_box.home.parent / "copy")
+    nobodys_box.run("compare", root, "--with", nobodys_box.home.parent / "copy", expect=0)
+    mark = nobodys_box.home.parent / "ran"
+    url = f"rclone::webdav,url='http://127.0.0.1:1',bearer_token_command='touch {mark}':"
+    assert 1 == rewrite(nobodys_box, "UPDATE copy SET url = ?", (url,))
+    os.chown(nobodys_box.catalog, 0, 0)  # as in a catalog of root's own
+    rotten = damage(nobodys_box, root)
+
+    for words in (["repair", rotten], ["explain", rotten], ["status"]):
+        nobodys_box.run("--json", *words)
+    assert not mark.exists()
+
+
+def test_root_goes_only_to_copies_of_the_configuration_in_somebody_elses_catalog(nobodys_box: Box, root: Path) -> None:
+    """Its rows may name any machine, and root has keys for some; what root names, root goes to."""
+    copy = nobodys_box.home.parent / "copy"
+    shutil.copytree(root, copy)
+    nobodys_box.run("compare", root, "--with", copy, expect=0)
+    rotten = damage(nobodys_box, root)
+
+    assert "no copy of it is known" in nobodys_box.run("repair", rotten).stdout
+    assert "no copy of it is known" not in nobodys_box.run("repair", rotten, "--from", copy).stdout
+    assert "no copy of it is known" not in run_as_nobody(nobodys_box, "repair", rotten).stdout

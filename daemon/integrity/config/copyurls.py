@@ -20,6 +20,11 @@ def find_password(url: str) -> str | None:
     return None
 
 
+def has_backend_options(url: str) -> bool:
+    """Say whether a URL describes a remote of rclone itself, or changes one: such options can name commands to run."""
+    return re.match(r"rclone:(:|[^:/]*,)", url) is not None
+
+
 def hide_secrets(url: str) -> str:
     """Leave out the options of a remote of rclone that is described in the URL itself: passwords are among them."""
     return re.sub(r"^(rclone::?[^,:/]*),.*:", r"\1,...:", url, count=1, flags=re.DOTALL)

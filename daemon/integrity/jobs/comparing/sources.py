@@ -17,6 +17,7 @@ from urllib.parse import quote
 from integrity.catalog.copies import CopyRecord, find_copies
 from integrity.catalog.files import page_files
 from integrity.catalog.roots import RootRecord, find_roots
+from integrity.config.copyurls import has_backend_options
 from integrity.copies.opening import open_copy
 from integrity.copies.protocol import Interruptible
 from integrity.errors import ConfigError, show_path
@@ -92,7 +93,8 @@ def find_source(
     with catalog.read() as connection:
         roots = find_roots(connection)
         known = find_copies(connection)
-    written = next((one.url for one in known if one.name == text), text)  # as findings and their commands name it
+    # As findings and their commands name it.
+    written = next((one.url for one in known if one.name == text and _is_address_believed(catalog, one)), text)
     url = _with_endpoint(_complete(written, [configured.name for configured in config.copies]), endpoint)
     for configured in config.copies:
         is_meant = all(is_inside(path, configured.of.rstrip(b"/")) for path in paths)
@@ -117,9 +119,20 @@ def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[So
     for record in known:
         base = record.find_base(roots[record.root_id].path)
         is_found = any(record.name == one.name or is_same_place(record.url, one.url) for one in configured)
-        if not is_found and is_inside(path, base.rstrip(b"/")):
+        if not is_found and is_inside(path, base.rstrip(b"/")) and _is_address_believed(catalog, record):
             found.append(Source(record.name, record.url, base))
     return found
+
+
+def _is_address_believed(catalog: Catalog, record: CopyRecord) -> bool:
+    """
+    Say whether the address in a row may be gone to without a person having named it.
+
+    Whoever may write to a catalog can make its rows. With root's rights, keys and passwords only what root's own
+    catalog says is gone to; and what rclone would run as a command, or take a password from, for nobody.
+    """
+    is_own = os.geteuid() != 0 or os.stat(catalog.path).st_uid == 0
+    return is_own and not has_backend_options(record.url)
 
 
 def _make_source(configured: ConfiguredCopy, url: str) -> Source:
