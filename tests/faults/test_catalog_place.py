@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support.cli import Box
+from support.cli import Box, make_command
 from support.faultfs import FaultFS, Rule
 from support.mounts import filled, small_tmpfs
 from support.planted import plant, plant_path
@@ -20,6 +22,7 @@ from support.stored import baselines, count_rows
 from support.waiting import wait_until
 
 MIB = 1 << 20
+PIPES: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
 
 
 @pytest.fixture
@@ -167,3 +170,25 @@ def test_run_as_root_leaves_the_catalog_to_its_owner(nobodys_box: Box) -> None:
     put(plant_path(root, 1), b"edited")
     assert {"changed": 1, "not_due": 28} == tallies(run_as_nobody(nobodys_box, "--json", "scan", root))
     assert 0 == run_as_nobody(nobodys_box, "scrub", root).code
+
+
+def test_first_scans_of_one_folder_at_once(integrity: Box, tmp_path: Path) -> None:
+    """Both make it a root, if a catalog is there or not: one records it, the others wait or are told who is at work."""
+    for name in ("first", "second"):
+        root = plant(tmp_path / name, 28)
+        scans = [subprocess.Popen(make_command("scan", root), env=integrity.environment, **PIPES) for _ in range(8)]
+        ended = [(scan.communicate()[1], scan.returncode) for scan in scans]
+        for told, code in ended:
+            assert code == 0 or (code == 4 and b"is running" in told) or b"has just begun" in told, told
+        assert 0 in {code for _, code in ended}
+    assert 2 * 28 == count_rows(integrity)
+    integrity.run("catalog", "check", expect=0)
+
+
+def test_mistyped_catalog_makes_no_folders(integrity: Box, tmp_path: Path) -> None:
+    """A folder that was not there is a slip of the pen; the default place is made."""
+    root = plant(tmp_path / "root", 3)
+    done = integrity.run("--catalog", tmp_path / "tpyo" / "deeper" / "catalog.db", "scan", root, expect=2)
+
+    assert f"there is no folder {tmp_path / 'tpyo' / 'deeper'}" in done.stderr
+    assert not (tmp_path / "tpyo").exists()

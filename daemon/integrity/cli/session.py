@@ -96,6 +96,11 @@ class Session:
         if backups:
             # A new catalog would know none of the old baselines: whatever rotted since would be recorded as good.
             raise CatalogMissing(_say_missing(path, backups))
+        if self.catalog_option is not None and not os.path.isdir(os.path.dirname(path)):
+            raise ConfigError(
+                f"--catalog: there is no folder {show_path(os.path.dirname(path))} for the catalog; make it, or correct"
+                " the path"
+            )
         if paths:
             _require_folders(paths)
         else:

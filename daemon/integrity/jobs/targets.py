@@ -95,12 +95,16 @@ def find_targets(
     _refuse_nested([identity_path for identity_path, match in matches if isinstance(match, RootIdentity)])
     targets: list[Target] = []
     for path, match in matches:
-        if isinstance(match, RootIdentity):
-            with catalog.transaction() as connection:
-                match = Target(add_root(connection, path, match, now), b"")
-        target = replace(match, is_named=bool(paths))
+        target = _add(catalog, path, match, now) if isinstance(match, RootIdentity) else match
+        target = replace(target, is_named=bool(paths))
         targets.append(target)
     return _without_overlap(targets)
+
+
+def _add(catalog: Catalog, path: bytes, identity: RootIdentity, now: int) -> Target:
+    """Make a folder a root, unless another program has done that since the roots were listed."""
+    with catalog.transaction() as connection:
+        return _match(find_roots(connection), path) or Target(add_root(connection, path, identity, now), b"")
 
 
 def _find_known(catalog: Catalog, configured: Sequence[bytes], *, is_all: bool) -> list[RootRecord]:
