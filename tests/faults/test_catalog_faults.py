@@ -88,8 +88,11 @@ def test_power_cuts_lose_no_committed_row() -> None:
         with disk.running() as fs, CatalogBox(fs.path("state/catalog.db")) as box:
             disk.mark("made")
             for batch in range(6):
-                box.record_all({b"%d/%d" % (batch, n): make_reading((batch, n)) for n in range(30)})
+                ids = box.record_all({b"%d/%d" % (batch, n): make_reading((batch, n)) for n in range(30)})
                 disk.mark("committed")
+                for file_id in ids:
+                    with box.catalog.transaction(is_synced=False) as c:
+                        files.mark_suspects(c, [file_id])
         for cut in disk.find_cuts(12):
             with disk.after(cut) as fs:
                 path = fs.path("state/catalog.db")

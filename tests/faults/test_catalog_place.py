@@ -12,13 +12,14 @@ import pytest
 
 from support.cli import Box, make_command
 from support.faultfs import FaultFS, Rule
+from support.machine import need_programs
 from support.mounts import filled, small_tmpfs
 from support.planted import plant, plant_path
 from support.privileges import as_nobody, run_as_nobody
 from support.results import tallies
 from support.running import Running
 from support.shapes import put
-from support.stored import baselines, count_rows
+from support.stored import baselines, count_rows, query
 from support.waiting import wait_until
 
 MIB = 1 << 20
@@ -192,3 +193,21 @@ def test_mistyped_catalog_makes_no_folders(integrity: Box, tmp_path: Path) -> No
 
     assert f"there is no folder {tmp_path / 'tpyo' / 'deeper'}" in done.stderr
     assert not (tmp_path / "tpyo").exists()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("job", ["scan", "scrub"])
+def test_changed_files_are_not_synced_one_by_one(integrity: Box, tmp_path: Path, job: str) -> None:
+    """What is found is brought to the disk as often as a run commits, not as often as a file was edited."""
+    need_programs("strace")
+    root = plant(tmp_path / "root", 300)
+    integrity.run("scan", root, expect=0)
+    for number in range(300):
+        put(plant_path(root, number), b"edited %d" % number)
+    log = tmp_path / "log"
+    strace = ["strace", "-f", "-qq", "-o", log, "-e", "trace=fsync,fdatasync"]
+
+    subprocess.run([*strace, *make_command(job, root)], env=integrity.environment, check=True, **PIPES)
+
+    assert [300] == [count for (count,) in query(integrity, "SELECT count(*) FROM file WHERE version = 2")]
+    assert log.read_text().count("sync(") < 30

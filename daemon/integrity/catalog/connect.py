@@ -19,6 +19,7 @@ from sqlalchemy.pool import NullPool
 
 from integrity.catalog import copying, failure, rowseals
 from integrity.catalog.building import build
+from integrity.catalog.hot import driver_of
 from integrity.catalog.locking import hold_shared
 from integrity.catalog.opening import open_database, require_file, require_usable
 from integrity.catalog.seal import Sealer, bind_sealer
@@ -136,11 +137,15 @@ class Catalog:
         return catalog
 
     @contextmanager
-    def transaction(self) -> Iterator[sa.Connection]:
+    def transaction(self, *, is_synced: bool = True) -> Iterator[sa.Connection]:
         """
         Write: all of the block or nothing of it.
 
         The write lock is taken at the start, so what was read inside cannot change before it is written.
+
+        Args:
+            is_synced: bring it to the disk before this returns. False where a power cut may take it away, with all that
+                was written after it: the next synced one brings all before it to the disk, too.
 
         Raises:
             CatalogReplaced: another file has its name by now.
@@ -153,7 +158,7 @@ class Catalog:
                 f"{show_path(self.path)}: another file was put in its place while it was open, so nothing more was"
                 " written to the former one; run this again. To exchange a catalog: integrity catalog restore"
             )
-        with _translating(self.path):
+        with _translating(self.path), self._syncing(is_synced=is_synced):
             self._connection.exec_driver_sql("BEGIN IMMEDIATE")
             self._in_transaction = True
             try:
@@ -164,6 +169,18 @@ class Catalog:
                 raise
             finally:
                 self._in_transaction = False
+
+    @contextmanager
+    def _syncing(self, *, is_synced: bool) -> Iterator[None]:
+        """In WAL mode NORMAL appends to the log as FULL does, and leaves it to others to bring it to the disk."""
+        if is_synced:
+            yield
+            return
+        driver_of(self._connection).execute("PRAGMA synchronous = NORMAL")
+        try:
+            yield
+        finally:
+            driver_of(self._connection).execute("PRAGMA synchronous = FULL")
 
     def read(self) -> AbstractContextManager[sa.Connection]:
         """

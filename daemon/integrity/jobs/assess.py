@@ -204,7 +204,7 @@ class Assessor:
     def _is_candidate(self, record: FileRecord, known: CandidateRecord, reading: Reading) -> None:
         """Count a file with the content of its candidate, whose witness is kept up to date like a baseline's."""
         if known.witness is not None and _is_news(known.witness, reading.witness):
-            with self._run.writing() as connection:
+            with self._run.writing(is_synced=False) as connection:
                 candidates.set_witness(connection, known, reading.witness)
         self._still_open(record, Tally.DAMAGED if known.is_damage else Tally.CHANGED)
 
@@ -303,7 +303,7 @@ class Assessor:
         kind = finding_of(judgement.verdict, self._run.settings.policy)
         if kind is None and self._is_known_damage(record, done, judgement):
             return
-        with self._run.writing() as connection:
+        with self._run.writing(is_synced=kind is not None) as connection:  # what is staged alone, the run's end syncs
             is_in_question = kind is not None or record.is_frozen
             state = CandidateState.FROZEN if is_in_question else CandidateState.STAGED
             candidates.stage_change(
@@ -365,7 +365,7 @@ class Assessor:
         is_in_question = record.is_frozen or finding_of(judgement.verdict, run.settings.policy) is not None
         state = CandidateState.FROZEN if is_in_question else CandidateState.STAGED
         because = judgement.because if is_in_question else BaselineReason.MOVED
-        with run.writing() as connection:
+        with run.writing(is_synced=False) as connection:
             candidates.stage_change(connection, record, right, judgement.verdict.value, run.run_id, state, because)
             known = candidates.get_candidate(connection, record.id)
         assert known is not None

@@ -163,14 +163,14 @@ class RootRun:
         return self.context.now()
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self, *, is_synced: bool = True) -> Iterator[Connection]:
         """
-        Open a transaction.
+        Open a transaction; ``is_synced``: see ``Catalog.transaction``.
 
         Raises:
             CatalogError: the root was forgotten meanwhile: what a person decides needs no lock (R9).
         """
-        with self.catalog.transaction() as connection:
+        with self.catalog.transaction(is_synced=is_synced) as connection:
             if not roots.has_root(connection, self.root.id):
                 raise CatalogError(
                     f"{show_path(self.root.path)}: was forgotten while it was worked on; nothing is kept"
