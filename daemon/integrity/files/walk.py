@@ -27,14 +27,16 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from integrity.files.deep_folders import DeepFolders
 from integrity.files.excludes import Excludes
 from integrity.files.listing import FolderError, Listing, Seen, Skip
 from integrity.files.mounts import find_mounts_beneath
-from integrity.files.opening import STAY_ON_MOUNT, open_beneath, open_noatime, stat_beneath, was_removed
+from integrity.files.opening import STAY_ON_MOUNT, open_beneath, stat_beneath, was_removed
 from integrity.files.stamps import MOST, witness_of
 from integrity.model import SkipReason
 
@@ -93,18 +95,17 @@ def walk(
         chunk: the most names in one listing.
     """
     tree = _Tree(root_fd, excludes, cross_mounts, leave_out, chunk)
-    ahead = tree.open_ahead(start)
-    if ahead is None:
-        yield from tree.walk_in_turn(start)
-        return
-    try:
-        for folder, early, is_large in ahead.find_folders():
-            if early is not None:
-                yield from ahead.find_listings(folder, early)
-            else:
-                ahead.add((yield from tree.find_listings(folder, ahead.begin_large if is_large else None)))
-    finally:
-        ahead.close()
+    with closing(tree.folders):
+        ahead = tree.open_ahead(start)
+        if ahead is None:
+            yield from tree.walk_in_turn(start)
+            return
+        with closing(ahead):
+            for folder, early, is_large in ahead.find_folders():
+                if early is not None:
+                    yield from ahead.find_listings(folder, early)
+                else:
+                    ahead.add((yield from tree.find_listings(folder, ahead.begin_large if is_large else None)))
 
 
 class _Tree:
@@ -118,7 +119,7 @@ class _Tree:
         self._cross_mounts = cross_mounts
         self._leave_out = leave_out
         self._chunk = chunk
-        self._flags = _FOLDER if cross_mounts else _FOLDER | STAY_ON_MOUNT
+        self.folders = DeepFolders(root_fd, _FOLDER if cross_mounts else _FOLDER | STAY_ON_MOUNT)
         # Where to ask the kernel; asked everywhere, it would cost two more system calls for each folder.
         self._maybe_mounts = find_mounts_beneath(root_fd)
         self._entered: set[tuple[int, int]] = set()
@@ -164,7 +165,7 @@ class _Tree:
             The paths of the folders in it that are to be walked, too, by name.
         """
         try:
-            fd = open_noatime(self._root_fd, folder, self._flags)
+            fd = self.folders.open(folder)
         except OSError as error:
             if error.errno not in _GONE and not self._is_gone(folder, error):
                 yield Listing(folder, [], False, True, [], _describe(folder, error))
