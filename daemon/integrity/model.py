@@ -84,6 +84,22 @@ CONTENT_FINDINGS = frozenset(
 )
 """Findings about a file's content: while one is open the file's baseline is frozen (R6)."""
 
+GRAVE_FINDINGS = frozenset(
+    {
+        FindingKind.ROT,
+        FindingKind.SILENT_REWRITE,
+        FindingKind.UNREADABLE,
+        FindingKind.CATALOG_DAMAGED,
+        FindingKind.MISSING,
+        FindingKind.MASS_CHANGE,
+        FindingKind.SUSPICIOUS_CHANGE,
+        FindingKind.ROOT_SUSPENDED,
+        FindingKind.DEVICE_FAILING,
+        FindingKind.DEVICE_STALLED,
+    }
+)
+"""Findings of which the first of its kind waits for no limit of mails: somebody should act now."""
+
 INTEGRITY_PROBLEMS = frozenset(
     {
         FindingKind.ROT,

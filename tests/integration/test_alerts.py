@@ -204,6 +204,27 @@ def test_damage_found_for_hours_does_not_mail_every_two_minutes(teller: Teller, 
     assert all(f"/srv/photos/{number:02}\n" in texts for number in range(60))
 
 
+@pytest.mark.parametrize("kind", [FindingKind.ROT, FindingKind.MASS_CHANGE])
+def test_grave_finding_waits_for_no_limit(
+    teller: Teller, sink: SmtpSink, caplog: pytest.LogCaptureFixture, kind: FindingKind
+) -> None:
+    """However many mails there were about other things; more of its kind wait with the rest, and the log says so."""
+    for number in range(10):
+        teller.find(b"%02d" % number, FindingKind.UNSTABLE, blocks=(), certainty=None)
+        teller.tick(after=GROUP_S)
+    assert 5 == len(sink.received)
+    assert "alerts_wait" in caplog.text
+    teller.find(b"grave", kind)
+    teller.tick()
+    teller.tick(after=GROUP_S)
+    assert 6 == len(sink.received)
+    assert "/srv/photos/grave" in sink.received[-1].text
+    teller.find(b"another", kind)
+    teller.tick(after=GROUP_S)
+    teller.tick(after=GROUP_S)
+    assert 6 == len(sink.received)
+
+
 def test_sign_of_life_comes_each_month(teller: Teller, sink: SmtpSink) -> None:
     """Even if all is well, counting from when somebody could be told."""
     file_id = teller.box.record(b"a")

@@ -9,6 +9,7 @@ a kill at any moment neither loses nor repeats it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from integrity.alerts.compose import Alive, Composer
@@ -18,8 +19,14 @@ from integrity.catalog.findings import count_open
 from integrity.catalog.outbox import AlertKind
 from integrity.config import Alerts
 
+_log = logging.getLogger(__name__)
+
 _INCIDENTS_PER_HOUR = 5
-"""A scrub that finds damage for hours tells of it in a few mails, not in one every two minutes."""
+"""
+A scrub that finds damage for hours tells of it in a few mails, not in one every two minutes.
+
+The first grave finding of its kind in a root within the hour waits for no limit, however much noise there was before.
+"""
 
 
 class Planner:
@@ -39,6 +46,7 @@ class Planner:
         self._composer = composer
         self._channels = tuple(channels)
         self._noticed_at: int | None = None  # the first of what is waiting for its mail
+        self._told_of_limit: int | None = None  # until when mails were said to wait
 
     def queue_due(self, now: int) -> int | None:
         """
@@ -94,7 +102,12 @@ class Planner:
         earlier = outbox.created_times(c, [AlertKind.INCIDENT], _INCIDENTS_PER_HOUR)
         due_at = self._noticed_at + self._settings.group_s
         if len(earlier) == _INCIDENTS_PER_HOUR and now - 3600 < earlier[-1] <= now:
-            due_at = max(due_at, earlier[-1] + 3600)
+            limited_until = max(due_at, earlier[-1] + 3600)
+            grave_at = told.unsaid_grave_since(c, now, now - 3600)
+            due_at = limited_until if grave_at is None else min(limited_until, grave_at + self._settings.group_s)
+            if due_at == limited_until != self._told_of_limit:
+                self._told_of_limit = limited_until
+                _log.warning("alerts_wait for_s=%d: there were %d mails within the hour", due_at - now, len(earlier))
         return due_at
 
     def _is_incident_due(self, c: Connection, now: int) -> bool:

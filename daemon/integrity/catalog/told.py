@@ -15,9 +15,18 @@ import sqlalchemy as sa
 from integrity.catalog.findings import get_findings
 from integrity.catalog.rows import chunked
 from integrity.catalog.tables import file, finding, told
-from integrity.model import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS, Finding, FindingId, FindingKind, FindingState
+from integrity.model import (
+    COVERAGE_PROBLEMS,
+    GRAVE_FINDINGS,
+    INTEGRITY_PROBLEMS,
+    Finding,
+    FindingId,
+    FindingKind,
+    FindingState,
+)
 
 _TOLD_KINDS = sorted(kind.value for kind in INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS)
+_GRAVE_KINDS = sorted(kind.value for kind in GRAVE_FINDINGS)
 _RESOLVED: sa.ColumnElement[str] = sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
 _UNRESOLVED = finding.c.state != _RESOLVED
 _JOINED = finding.outerjoin(told, told.c.finding_id == finding.c.id)
@@ -48,6 +57,18 @@ def unsaid_since(c: sa.Connection, now: int) -> int | None:
     noticed_at = sa.case((told.c.finding_id.is_(None), finding.c.opened_at), else_=finding.c.updated_at)
     query = sa.select(sa.func.min(noticed_at)).select_from(_JOINED).where(*_is_unsaid(now), _swallower().is_(None))
     return c.execute(query).scalar()
+
+
+def unsaid_grave_since(c: sa.Connection, now: int, since: int) -> int | None:
+    """Say the same of the grave findings of whose kind, in the same root, nothing was told since then."""
+    others, earlier = finding.alias("other"), told.alias("earlier")
+    was_told = sa.exists().where(
+        *(others.c.id == earlier.c.finding_id, others.c.root_id == finding.c.root_id, others.c.kind == finding.c.kind),
+        earlier.c.first_told_at > since,
+    )
+    query = sa.select(sa.func.min(finding.c.opened_at)).select_from(_JOINED)
+    is_news = told.c.finding_id.is_(None), finding.c.kind.in_(_GRAVE_KINDS), ~was_told
+    return c.execute(query.where(*_is_unsaid(now), _swallower().is_(None), *is_news)).scalar()
 
 
 def find_news(c: sa.Connection, now: int) -> list[News]:
