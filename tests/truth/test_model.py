@@ -24,6 +24,7 @@ _FELL = [
     "flip 0 0, scrub 0 0, cycle 0 0, save 0 0, scrub_blindly 0 0",
     "flip 44 0, scrub 0 0, move_by_copy 0 2, chain 1 0, scrub_blindly 0 0",
     "flip 5 1, scrub 0 0, edit 5 0, move_by_copy 17 8",
+    "chain 0 2, flip 12 0, scrub 0 0, edit 40 0, scan 0 0, cycle 0 0, unlink 0 0, swap 0 40",
     "swap_folders 0 1, scrub_blindly 0 0, unlink 0 0, unlink 0 0, unlink 0 0, swap 0 2, flip 0 0, move_by_copy 0 53",
     "flip 1 0, scrub 0 0, cycle 0 0, unlink 0 0",
     "chain 0 40, flip 6 1, move_by_copy 3 8, scrub_blindly 0 0, swap_folders 0 1, edit 58 0",

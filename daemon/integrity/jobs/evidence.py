@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from integrity.catalog import files, history, recording
+from integrity.catalog import candidates, files, history, recording
 from integrity.catalog.boots import Interruption, find_interruption
 from integrity.catalog.files import FileRecord
 from integrity.hashing.engine import Done
@@ -117,8 +117,9 @@ class Evidence:
             return None
         for one in files.find_by_inode(connection, sealer, run.root.id, seen.inode):
             if one.id != record.id and one.is_frozen and one.is_sealed:
-                last = as_last_seen(connection, one)
-                if last.witness[:2] != seen[:2] and was_born_before(run.root_fd, record.path, last):
+                last, known = as_last_seen(connection, one), candidates.get_candidate(connection, one.id)
+                is_newer = known is not None and not known.is_damage  # as it was when it was last seen
+                if (last.witness[:2] != seen[:2] or is_newer) and was_born_before(run.root_fd, record.path, last):
                     return one
         return None
 
