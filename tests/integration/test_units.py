@@ -299,7 +299,8 @@ def test_root_joins_while_the_service_has_the_catalog_open(box: SystemdBox) -> N
         "count = lambda: db.execute('select count(*) from file').fetchone()[0]\n"
         "before = count(); open('/run/integrity/waits', 'w').close()\n"
         "while count() == before: time.sleep(0.02)\n"
-        "db.execute('begin immediate'); db.execute('update meta set value = value'); db.execute('commit')\n"
+        "db.execute('begin immediate'); db.execute('update alembic_version set version_num = version_num')\n"
+        "db.execute('commit')\n"
     )
     box.put("/srv/script.py", script)
     box.put(
