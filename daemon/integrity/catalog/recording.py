@@ -18,7 +18,7 @@ from integrity.catalog.folders import ensure_folders
 from integrity.catalog.history import HistoryRecord, add_history, drop_former_runs
 from integrity.catalog.hot import Hot, HotInsert
 from integrity.catalog.roots import RootRecord, adjust_tally
-from integrity.catalog.rows import FileRecord, load_record, load_records, seal_state, split_path
+from integrity.catalog.rows import FileRecord, load_record, load_records, split_path
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import candidate, file, meta
 from integrity.errors import CatalogCorrupt, CatalogError, show_path
@@ -132,7 +132,9 @@ def record_files(
                 *(file_id, folder_ids[folder_path], name, *witness),
                 *(digests.md5, digests.xxh3_128, digests.blake3, block_size),
                 *(now, reason, reading.how.value, boot_id, seal, digests.crc64nvme),
-                seal_state(sealer, file_id, seal, now, reason, None, reading.how.value, boot_id, 0, 0),
+                sealer.seal_state(
+                    *(file_id, seal, now, reason.encode(), None, reading.how.value.encode(), boot_id, 0, 0)
+                ),
             )
         )
     _INSERT.run_many(c, values)
@@ -312,9 +314,9 @@ def put_baseline(
             is_suspect=0,
             is_frozen=old.is_frozen,
             seal=seal,
-            state_seal=seal_state(
-                *(sealer, old.id, seal, now, because.value, None, None if how is None else how.value, boot_id),
-                *(0, int(old.is_frozen)),
+            state_seal=sealer.seal_state(
+                *(old.id, seal, now, because.value.encode(), None, None if how is None else how.value.encode()),
+                *(boot_id, 0, int(old.is_frozen)),
             ),
         )
     )
@@ -357,8 +359,8 @@ def mark_verified(
 
 
 def _seal_verified(sealer: Sealer, record: FileRecord, now: int, how: str, boot_id: int | None) -> bytes:
-    state = record.recorded_at, record.reason.value, now, how, boot_id, 0, int(record.is_frozen)
-    return seal_state(sealer, record.id, record.seal, *state)
+    state = record.recorded_at, record.reason.value.encode(), now, how.encode(), boot_id, 0, int(record.is_frozen)
+    return sealer.seal_state(record.id, record.seal, *state)
 
 
 def refresh_witnesses(

@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 _REASONS = {reason.value: reason for reason in BaselineReason}
 _HOWS: dict[str | None, ReadHow | None] = {how.value: how for how in ReadHow} | {None: None}
+_WORDS = {word: (word or "").encode() for word in (*_REASONS, *_HOWS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +216,10 @@ def to_record(sealer: Sealer, row: Sequence[Any]) -> FileRecord:
         path = join_path(folder_path, name)
         witness = Witness(size, mtime, ctime, inode, racy)
         sealed = sealer.seal_file(token, path, witness, digests, block_size, version)
-        state = seal_state(sealer, file_id, seal, recorded, reason, verified, how, boot, suspect, frozen)
-        is_sealed = sealed == seal and state == state_seal and reason in _REASONS and how in _HOWS
-    except (TypeError, ValueError, AttributeError, struct.error):
+        words = _WORDS[reason], _WORDS[how]
+        state = sealer.seal_state(file_id, seal, recorded, words[0], verified, words[1], boot, suspect, frozen)
+        is_sealed = sealed == seal and state == state_seal
+    except (TypeError, ValueError, KeyError, struct.error):
         return _damaged(row)
     return FileRecord(
         file_id,
@@ -239,24 +241,6 @@ def to_record(sealer: Sealer, row: Sequence[Any]) -> FileRecord:
         _raw(seal),
         _raw(state_seal),
     )
-
-
-def seal_state(
-    sealer: Sealer,
-    file_id: int,
-    seal: bytes,
-    recorded_at: int,
-    reason: str,
-    verified_at: int | None,
-    read_how: str | None,
-    boot_id: int | None,
-    is_suspect: int,
-    is_frozen: int,
-) -> bytes:
-    """Seal what runs note about a file, as the triggers of ``rowseals.py`` do."""
-    how = None if read_how is None else read_how.encode()
-    state = recorded_at, reason.encode(), verified_at, how, boot_id, is_suspect, is_frozen
-    return sealer.seal_row("file", file_id, seal, *state)
 
 
 def _damaged(row: Sequence[Any]) -> FileRecord:

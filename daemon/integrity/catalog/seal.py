@@ -10,6 +10,8 @@ sealed (all integers little-endian; block size -1 and digests of length 0 stand 
     RUN     file id 8 | version 8 | run 8 | block count 8 | lengths: md5 4, xxh3 4 | these in order
             | crc64nvme, if there is any
     BYTES   label and parts, each with a length of 4 before it
+    STATE   file id 8 | seal 16 | recorded 8 | verified 8 | boot 8 | suspect 1 | frozen 1 | length of reason 1 | reason
+            | how it was read; the smallest integer stands for none
     ROW     literal of a Python tuple: name of the table, then the values of the row
 
 Each kind begins with a byte of its own, so no row can pass for one of another kind. The CRCs came later: rows without
@@ -34,6 +36,8 @@ _INFO = "integrity.sealer"
 _KEY_CONTEXT = "integrity 2026 seals of catalog rows"
 _FILE = struct.Struct("<B16sqqqqBqqIBBB")
 _RUN = struct.Struct("<BqqqqII")
+_STATE = struct.Struct("<Bq16sqqqBBB")
+_NONE = -(1 << 63)
 
 
 class Sealer:
@@ -101,8 +105,39 @@ class Sealer:
         """Seal anything else: a label that names its kind, and its fields in order."""
         return self._seal(b"\x03" + b"".join(len(part).to_bytes(4, "little") + part for part in (label, *parts)))
 
+    def seal_state(
+        self,
+        file_id: int,
+        seal: bytes,
+        recorded_at: int,
+        reason: bytes,
+        verified_at: int | None,
+        read_how: bytes | None,
+        boot_id: int | None,
+        is_suspect: int,
+        is_frozen: int,
+    ) -> bytes:
+        """Seal the fields of a ``file`` row that runs note beside its baseline, and the seal of that."""
+        head = _STATE.pack(
+            0x06,
+            file_id,
+            seal,
+            recorded_at,
+            _NONE if verified_at is None else verified_at,
+            _NONE if boot_id is None else boot_id,
+            is_suspect,
+            is_frozen,
+            len(reason),
+        )
+        return self._seal(head + reason + (read_how or b""))
+
     def seal_row(self, table: str, *values: float | bytes | None) -> bytes:
         """Seal the columns of any other row: integers, floats, bytes (text as UTF-8) and None."""
+        if table == "file":
+            try:
+                return self.seal_state(*values)  # type: ignore[arg-type]
+            except (TypeError, struct.error):
+                pass  # a damaged row, whose values are not even of their types: the other seal is never its own
         return self._seal(b"\x05" + repr((table, *values)).encode())
 
 
