@@ -219,8 +219,9 @@ class Witness(NamedTuple):
     """
     What stat said of a file when its digests were taken.
 
-    A named tuple: a scan makes one for every file of a tree. ``is_racy``: mtime or ctime lies within one granule of the
-    moment of hashing, so a later write may have left both unchanged (R1).
+    A named tuple, like all of which one is made for each file: a frozen dataclass costs six times as much to make.
+    ``is_racy``: mtime or ctime lies within one granule of the moment of hashing, so a later write may have left both
+    unchanged (R1).
     """
 
     size_bytes: int
@@ -230,8 +231,7 @@ class Witness(NamedTuple):
     is_racy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Digests:
+class Digests(NamedTuple):
     """
     The digests of a whole file; None where one was not computed.
 
@@ -264,8 +264,7 @@ class Blocks:
         return len(self.xxh3_128) // XXH3_128_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """One stable version of a file's content: what stat said and what the bytes hash to."""
 
     witness: Witness

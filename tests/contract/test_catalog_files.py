@@ -183,9 +183,9 @@ def test_verification_keeps_the_row_and_its_seal(box: CatalogBox) -> None:
         rows = [Verified(box.get(file_id), None, ReadHow.DROPPED)]
         files.mark_verified(c, box.sealer, box.root, rows, now=NOW + DAY_S, boot_id=box.boot_id)
 
-    expected = replace(before, verified_at=NOW + DAY_S, read_how=ReadHow.DROPPED, is_suspect=False)
+    expected = before._replace(verified_at=NOW + DAY_S, read_how=ReadHow.DROPPED, is_suspect=False)
     found = box.get(file_id)
-    assert found == replace(expected, state_seal=found.state_seal)
+    assert found == expected._replace(state_seal=found.state_seal)
     assert found.is_sealed
     assert box.check_tally().is_right
 
@@ -292,7 +292,7 @@ def test_removed_files_are_remembered_with_their_digests(box: CatalogBox) -> Non
         assert files.find_deleted(c, box.root.id, 1, reading.digests.md5) == []
         assert findings.get_finding(c, finding.id).resolution == "the file was deleted"
         assert files.find_deleted_of_time(c, box.root.id, 2 * MIB, (NOW * 10**9, NOW * 10**9)) == [found]
-        assert files.load_content(c, box.sealer, found, reading.witness) == replace(reading, bytes_read=0)
+        assert files.load_content(c, box.sealer, found, reading.witness) == reading._replace(bytes_read=0)
         assert files.purge_deleted(c, NOW + 90 * DAY_S) == 0
         assert files.purge_deleted(c, NOW + 91 * DAY_S) == 1
         assert files.find_deleted(c, box.root.id, 2 * MIB, reading.digests.md5) == []

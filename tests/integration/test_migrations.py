@@ -79,7 +79,7 @@ def dump(path: bytes) -> list[str]:
 def without_crc(reading: Reading) -> Reading:
     """Make of a reading what versions up to 0002 knew of a file."""
     blocks = None if reading.blocks is None else replace(reading.blocks, crc64nvme=b"")
-    return replace(reading, digests=replace(reading.digests, crc64nvme=None), blocks=blocks)
+    return reading._replace(digests=reading.digests._replace(crc64nvme=None), blocks=blocks)
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_catalog_of_the_first_version_is_upgraded_by_who_writes(filled: CatalogB
     with filled.reopen() as catalog:
         old, new = filled.find(b"d/1"), filled.get(filled.record(b"new"))
         assert old is not None
-        assert (old.is_sealed, old.digests) == (True, replace(make_digests(1), crc64nvme=None))
+        assert (old.is_sealed, old.digests) == (True, make_digests(1)._replace(crc64nvme=None))
         assert (new.is_sealed, new.digests) == (True, make_digests(b"new"))
         assert maintenance.check(catalog).is_right
         with catalog.transaction() as c:

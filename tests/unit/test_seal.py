@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +13,7 @@ TOKEN = bytes(range(16))
 PATH = b"2019/img_1.jpg"
 WITNESS = Witness(1000, 1_600_000_000_123_456_789, 1_700_000_000_123_456_789, 4711)
 DIGESTS = Digests(b"m" * 16, b"x" * 16, b"b" * 32)
-WITH_CRC = replace(DIGESTS, crc64nvme=b"c" * 8)
+WITH_CRC = DIGESTS._replace(crc64nvme=b"c" * 8)
 
 
 def seal(
@@ -46,12 +44,12 @@ def test_same_fields_give_the_same_seal_of_sixteen_bytes() -> None:
         seal(witness=WITNESS._replace(ctime_ns=WITNESS.ctime_ns + 1)),
         seal(witness=WITNESS._replace(inode=4712)),
         seal(witness=WITNESS._replace(is_racy=True)),
-        seal(digests=replace(DIGESTS, md5=None)),
-        seal(digests=replace(DIGESTS, xxh3_128=None)),
-        seal(digests=replace(DIGESTS, blake3=None)),
+        seal(digests=DIGESTS._replace(md5=None)),
+        seal(digests=DIGESTS._replace(xxh3_128=None)),
+        seal(digests=DIGESTS._replace(blake3=None)),
         seal(digests=WITH_CRC),
-        seal(digests=replace(WITH_CRC, crc64nvme=bytes(8))),
-        seal(digests=replace(DIGESTS, md5=DIGESTS.xxh3_128, xxh3_128=DIGESTS.md5)),
+        seal(digests=WITH_CRC._replace(crc64nvme=bytes(8))),
+        seal(digests=DIGESTS._replace(md5=DIGESTS.xxh3_128, xxh3_128=DIGESTS.md5)),
         seal(block_size_bytes=None),
         seal(block_size_bytes=0),
         seal(block_size_bytes=2 << 20),
@@ -87,7 +85,7 @@ def test_rows_without_a_crc_have_the_seals_that_they_always_had() -> None:
 
 def test_crc_cannot_pass_for_the_end_of_another_digest() -> None:
     """The same bytes are sealed otherwise where the header counts them to the digest before."""
-    long_blake3 = replace(DIGESTS, blake3=b"b" * 32 + b"c" * 8)
+    long_blake3 = DIGESTS._replace(blake3=b"b" * 32 + b"c" * 8)
 
     assert seal(digests=WITH_CRC) != seal(digests=long_blake3)
     assert seal(digests=Digests(crc64nvme=b"c" * 8)) != seal(digests=Digests(md5=b"c" * 8))
@@ -101,7 +99,7 @@ def test_single_flipped_bit_of_a_digest_is_noticed(bit: int, field: str) -> None
     old = fields[field]
     assert old is not None
     new = (int.from_bytes(old, "big") ^ 1 << bit).to_bytes(16, "big")
-    damaged = seal(token=new) if field == "token" else seal(digests=replace(DIGESTS, **{field: new}))
+    damaged = seal(token=new) if field == "token" else seal(digests=DIGESTS._replace(**{field: new}))
 
     assert seal() != damaged
 

@@ -359,7 +359,7 @@ def mark_verified(
 
 
 def _seal_verified(sealer: Sealer, record: FileRecord, now: int, how: str, boot_id: int | None) -> bytes:
-    state = record.recorded_at, record.reason.value.encode(), now, how.encode(), boot_id, 0, int(record.is_frozen)
+    state = record.recorded_at, record.reason.encode(), now, how.encode(), boot_id, 0, int(record.is_frozen)
     return sealer.seal_state(record.id, record.seal, *state)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -131,7 +130,7 @@ def merge_moved(c: sa.Connection, sealer: Sealer, root: RootRecord, old: FileRec
     drop_candidate(c, new.id)
     _DELETE.run(c, new.id)
     adjust_tally(c, root.id, -1, (new.seal,))
-    found = replace(new, is_suspect=new.verified_at is None)
+    found = new._replace(is_suspect=new.verified_at is None)
     _place(c, sealer, root, old, new.folder_id, new.path, found, now)
 
 
@@ -159,7 +158,7 @@ def move_to_copy(
     if not old.is_sealed:
         raise damaged_row(root, old)
     as_recorded = witness._replace(size_bytes=old.witness.size_bytes)
-    found = replace(old, witness=as_recorded, verified_at=None, is_suspect=True)
+    found = old._replace(witness=as_recorded, verified_at=None, is_suspect=True)
     _place(c, sealer, root, old, ensure_folder(c, root.id, split_path(path)[0]), path, found, now)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -32,8 +31,7 @@ _HOWS: dict[str | None, ReadHow | None] = {how.value: how for how in ReadHow} | 
 _WORDS = {word: (word or "").encode() for word in (*_REASONS, *_HOWS)}
 
 
-@dataclass(frozen=True, slots=True)
-class FileRecord:
+class FileRecord(NamedTuple):
     """All that is recorded of one file."""
 
     id: FileId

@@ -7,7 +7,7 @@ Handed from one thread to another, so nothing in them is ever changed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from integrity.errors import ReadError
 from integrity.hashing.digests import Want
@@ -30,8 +30,7 @@ class Resume:
     witness: Witness
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """
     One file to read.
 
@@ -68,8 +67,7 @@ class Partial:
     witness: Witness
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(NamedTuple):
     """
     A file read to its end as one stable version.
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import errno
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, files, folders, history, roots
@@ -146,7 +146,7 @@ class Arrivals:
             known.paths.append(path)
             return None
         if known is not None:
-            self._ready.append(NewFile(path, replace(known, bytes_read=0)))
+            self._ready.append(NewFile(path, known._replace(bytes_read=0)))
             return None
         arrival = self._links[witness] = Arrival([path], witness)
         return arrival
@@ -213,7 +213,7 @@ class Arrivals:
             self._links.move_to_end(arrival.witness)
             while len(self._links) > _LINKS_KEPT and not isinstance(next(iter(self._links.values())), Arrival):
                 self._links.popitem(last=False)
-        self._ready += [NewFile(path, replace(reading, bytes_read=0)) for path in arrival.paths[1:]]
+        self._ready += [NewFile(path, reading._replace(bytes_read=0)) for path in arrival.paths[1:]]
 
     def dropped(self, task: Task) -> list[bytes]:
         """Forget a new file that could not be read; tell the names that it was met under."""

@@ -369,7 +369,7 @@ class Assessor:
             candidates.stage_change(connection, record, right, judgement.verdict.value, run.run_id, state, because)
             known = candidates.get_candidate(connection, record.id)
         assert known is not None
-        latest = replace(as_record(record, known), boot_id=another.boot_id)
+        latest = as_record(record, known)._replace(boot_id=another.boot_id)
         self._mismatches.add(latest, done, moved, difference)
         return True
 

@@ -8,7 +8,6 @@ did not match. A checkpoint is void if the file's witness moved: the engine then
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import checkpoints as store
@@ -45,10 +44,14 @@ class Checkpoints:
         self._saved: set[bytes] = set()
         self._over: list[bytes] = []
 
-    def resume(self, connection: Connection, task: Task) -> Task:
+    def resume(self, task: Task) -> Task:
         """Let a task go on where an earlier run stopped, if one did."""
         if task.size_bytes < LARGE_BYTES:
             return task
+        with self._run.catalog.read() as connection:
+            return self._find(connection, task)
+
+    def _find(self, connection: Connection, task: Task) -> Task:
         found = store.load_checkpoint(connection, self._run.catalog.sealer, self._run.root.id, task.path, self._purpose)
         if found is None or found.block_size_bytes != task.block_size_bytes:
             return task
@@ -58,7 +61,7 @@ class Checkpoints:
             if task.want.md5 and found.md5_state is None:
                 return task
             self._parts[task.path] = [store.load_checkpoint_blocks(connection, found)]
-        return replace(task, resume=Resume(found.offset_bytes, found.md5_state, found.witness))
+        return task._replace(resume=Resume(found.offset_bytes, found.md5_state, found.witness))
 
     def keep(self, partial: Partial, new_bad: tuple[int, ...] = ()) -> None:
         """
@@ -89,8 +92,8 @@ class Checkpoints:
             return done
         whole = join_blocks(blocks.block_size_bytes, [*parts, blocks])
         crc64nvme = combine_crc64nvme(whole, done.reading.witness.size_bytes)
-        digests = replace(done.reading.digests, crc64nvme=crc64nvme)
-        return replace(done, reading=replace(done.reading, digests=digests, blocks=whole), first_block=0)
+        digests = done.reading.digests._replace(crc64nvme=crc64nvme)
+        return done._replace(reading=done.reading._replace(digests=digests, blocks=whole), first_block=0)
 
     def bad_before(self, done: Done) -> tuple[int, ...]:
         """Tell the blocks before ``done.first_block`` that did not match; the file's checkpoint is over."""

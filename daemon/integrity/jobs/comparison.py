@@ -234,7 +234,7 @@ class Comparison:
                 self._run.count_unrecorded(Tally.SKIPPED)
             return []
         resume = self._checkpoints.resume
-        return [resume(connection, task) for task in self._arrivals.meet(connection, folder, names)]
+        return [resume(task) for task in self._arrivals.meet(connection, folder, names)]
 
     def _unknown_one(self, connection: Connection, place: Place, seen: Seen) -> Task | None:
         tasks = self._unknown(connection, place.folder, [seen])
@@ -331,7 +331,7 @@ class Comparison:
         probe = prefix_probe(record) if self._run.settings.policy is Policy.GROWING else None
         block_size = record.block_size_bytes or self._run.settings.block_size_bytes
         task = Task(record.path, record.witness.size_bytes, self._want, block_size, record, probe=probe)
-        return self._checkpoints.resume(connection, task)
+        return self._checkpoints.resume(task)
 
     def tasks_for(self, paths: Iterable[bytes]) -> Iterator[Task]:
         """Make tasks for names that were met before, as they are recorded or not recorded now."""

@@ -8,7 +8,7 @@ place. A seal that does not match makes the catalog the suspect, never the file 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import blocks as block_store
@@ -36,6 +36,9 @@ class Difference:
     is_same: bool
     bad_blocks: tuple[int, ...] = ()
     is_catalog_damaged: bool = False
+
+
+_SAME = Difference(is_same=True)
 
 
 def compare_content(
@@ -104,8 +107,7 @@ def as_record(record: FileRecord, candidate: CandidateRecord) -> FileRecord:
     """Write a file's candidate as if it were its record, to hold later readings against it."""
     if candidate.witness is None:
         return record
-    return replace(
-        record,
+    return record._replace(
         witness=candidate.witness,
         digests=candidate.digests,
         block_size_bytes=candidate.block_size_bytes,
@@ -124,8 +126,7 @@ def as_former(record: FileRecord, former: HistoryRecord, content: Reading) -> Fi
         former: the baseline.
         content: of it.
     """
-    return replace(
-        record,
+    return record._replace(
         id=record.id if former.file_id is None else former.file_id,
         path=former.path,
         witness=content.witness,
@@ -213,7 +214,7 @@ def _compare_whole(record: FileRecord, reading: Reading) -> Difference:
         return Difference(is_same=False, is_catalog_damaged=True)
     matches = [old == new for old, new in pairs]
     if all(matches):
-        return Difference(is_same=True)
+        return _SAME
     return Difference(is_same=False, is_catalog_damaged=any(matches))
 
 

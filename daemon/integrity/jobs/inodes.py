@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates
@@ -21,7 +20,7 @@ def as_last_seen(connection: Connection, record: FileRecord) -> FileRecord:
     known = candidates.get_candidate(connection, record.id) if record.is_frozen else None
     if known is None or known.witness is None or known.witness.inode != record.witness.inode:
         return record
-    return replace(record, witness=known.witness)
+    return record._replace(witness=known.witness)
 
 
 def is_same_inode(root_fd: int, path: bytes, record: FileRecord | HistoryRecord, *, stands: bool = False) -> bool:

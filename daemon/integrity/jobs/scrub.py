@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files, findings, roots, worklist
@@ -67,7 +66,9 @@ class Scrubber:
         self._options = options
         until = None if options.time_limit_s is None else began_at + options.time_limit_s
         self._limit = Limit(run, until=until, until_bytes=options.byte_limit)
-        self._want = recording(blake3="blake3" in run.settings.digests)
+        blake3 = "blake3" in run.settings.digests
+        self._want = recording(blake3=blake3)
+        self._verify = [verifying(is_one_block=one, deep=options.deep, blake3=blake3) for one in (False, True)]
         self._scanner = Scanner(run, ScanOptions(), is_prelude=True) if options.scan_first else None
         self._scanners = [] if self._scanner is None else [self._scanner]
         replaced = None if self._scanner is None else self._scanner.replaced
@@ -200,23 +201,16 @@ class Scrubber:
 
     def _task(self, record: FileRecord) -> Task:
         is_changed = self._scanner is not None and record.id in self._scanner.changed
-        want = self._want
-        if not is_changed:
-            want = verifying(
-                is_one_block=record.block_size_bytes is None,
-                deep=self._options.deep,
-                blake3="blake3" in self._run.settings.digests,
-            )
+        want = self._want if is_changed else self._verify[record.block_size_bytes is None]
         probe = prefix_probe(record) if self._run.settings.policy is Policy.GROWING else None
         size = record.block_size_bytes or self._run.settings.block_size_bytes
         bad = self._assessor.account.known_bad.get(record.path, ())
         task = Task(record.path, record.witness.size_bytes, want, size, record, probe=probe, known_bad=bad)
-        with self._run.catalog.read() as connection:
-            return self._kept_by(task).resume(connection, task)
+        return self._kept_by(task).resume(task)
 
     def _kept_by(self, task: Task) -> Checkpoints:
         """Tell who keeps the parts of a large file: they are compared, or put together for a new baseline."""
-        return self._recordings if task.want == self._want else self._checkpoints
+        return self._recordings if task.want is self._want else self._checkpoints
 
     def _read(self, tasks: Iterable[Task], limit: Limit) -> None:
         engine = self._run.engine(ReadMode.DISK, stop=limit)
@@ -266,7 +260,7 @@ class Scrubber:
                 not result.first_block or self._are_one(record, other)
             ):
                 self._done_files += 1
-                self._assessor.take(other, replace(result, reading=replace(reading, bytes_read=0)), bad_before)
+                self._assessor.take(other, result._replace(reading=reading._replace(bytes_read=0)), bad_before)
             else:
                 self._by_itself.append(other)
 
@@ -401,7 +395,7 @@ class Scrubber:
 
     def _tasks_again(self, records: Iterable[FileRecord]) -> Iterator[Task]:
         """Make tasks for files that are read again, with all digests and from the beginning."""
-        return (replace(self._task(record), want=self._want, resume=None) for record in records)
+        return (self._task(record)._replace(want=self._want, resume=None) for record in records)
 
     def _end_device_findings(self) -> None:
         """End what was said of the device, once all of the root could be read without an error."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import copyreadings
@@ -95,7 +94,7 @@ class TreeReading:
         if found is None:
             return task
         self._bad[task.path] = list(found.bad_blocks)
-        return replace(task, resume=Resume(found.offset_bytes, None, found.witness))
+        return task._replace(resume=Resume(found.offset_bytes, None, found.witness))
 
     def _take_result(self, result: Result) -> None:
         row = result.task.tag

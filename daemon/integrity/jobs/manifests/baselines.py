@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files, imports
@@ -43,8 +42,8 @@ class Baselines:
 
     def add(self, claim: Claim, reading: Reading) -> None:
         """Take a reading that equals its claim; what the configuration does not ask for is not kept of it."""
-        digests = reading.digests if self._has_blake3 else replace(reading.digests, blake3=None)
-        self._waiting[claim.path] = claim, replace(reading, digests=digests)
+        digests = reading.digests if self._has_blake3 else reading.digests._replace(blake3=None)
+        self._waiting[claim.path] = claim, reading._replace(digests=digests)
 
     def find(self, path: bytes) -> Reading | None:
         """Find what waits to be recorded under a path."""

@@ -236,8 +236,7 @@ class Importer:
             want = recording(blake3=self._has_blake3 or BLAKE3 in claim.digests)
             task = Task(claim.path, claim.expected_bytes, want, block_size, claim)
             if claim.digests.keys() == {MD5}:  # no other digest can go on where an earlier run stopped
-                with self._run.catalog.read() as connection:
-                    task = self._checkpoints.resume(connection, task)
+                task = self._checkpoints.resume(task)
             yield task
 
     def _take(self, result: Result, others: list[Claim]) -> None:
