@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog import copying, files
-from integrity.catalog.backup import back_up, due_for_backup, find_backups
+from integrity.catalog.backup import back_up, due_for_backup
 from integrity.catalog.connect import Catalog
-from integrity.catalog.hot import driver_of
+from integrity.catalog.core import driver_of
+from integrity.catalog.filenames import find_backups
 from integrity.catalog.restoring import restore, verify_backup
 from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing

@@ -10,7 +10,7 @@ import pytest
 
 from integrity.catalog import files, tables
 from integrity.catalog.connect import Catalog
-from integrity.catalog.hot import driver_of
+from integrity.catalog.core import driver_of
 from integrity.errors import CatalogError
 from integrity.model import BaselineReason, Digests
 from support.catalogs import NOW, CatalogBox, make_reading

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog import files, maintenance
-from integrity.catalog.backup import back_up, find_backups
+from integrity.catalog.backup import back_up
 from integrity.catalog.connect import Catalog
+from integrity.catalog.filenames import find_backups
 from integrity.errors import CatalogCorrupt, CatalogError
 from support.catalogs import NOW, CatalogBox, make_reading
 from support.crashdisk import CrashDisk

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog.copying import own_names
+from integrity.catalog.filenames import compile_own_names
 from integrity.cli.handover import Daemon
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError
 from integrity.jobs.report import Note, Progress, Report, Summary
@@ -458,7 +458,7 @@ def test_path_that_lies_in_no_root_when_the_job_begins_makes_none(integrity: Box
 
 def test_link_is_one_of_the_catalogs_own_files() -> None:
     """Where the catalog lies inside a root, the link to its daemon is left out with its other files."""
-    assert own_names(b"/srv/catalog.db").fullmatch(b"catalog.db.control")
+    assert compile_own_names(b"/srv/catalog.db").fullmatch(b"catalog.db.control")
 
 
 def test_greeting_that_fails_disturbs_nobody(integrity: Box, root: Path) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from integrity.catalog.filenames import root_lock_path
 from integrity.errors import CatalogError, CatalogLocked
-from integrity.jobs.lock import find_holder, lock_path, lock_root
+from integrity.jobs.lock import find_holder, lock_root
 from integrity.model import Job, RootId
 
 ROOT = RootId(7)
@@ -63,7 +64,7 @@ def test_asking_for_the_holder_keeps_no_job_away(catalog: bytes) -> None:
     """A status that asks at the very moment when a job begins does not make it fail."""
     with lock_root(catalog, ROOT, b"/srv", Job.SCAN, now=5):
         pass
-    fd = os.open(lock_path(catalog, ROOT), os.O_RDONLY)
+    fd = os.open(root_lock_path(catalog, ROOT), os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_SH)
     with lock_root(catalog, ROOT, b"/srv", Job.SCAN, now=6, wait=lambda _: fcntl.flock(fd, fcntl.LOCK_UN)):
         holder = find_holder(catalog, ROOT)
@@ -74,7 +75,7 @@ def test_asking_for_the_holder_keeps_no_job_away(catalog: bytes) -> None:
 
 def test_lock_that_cannot_be_written_is_said(catalog: bytes) -> None:
     """What is in the way of the lock file is named."""
-    Path(lock_path(catalog, ROOT).decode()).mkdir()
+    Path(root_lock_path(catalog, ROOT).decode()).mkdir()
     with (
         pytest.raises(CatalogError, match=r"root-7\.lock: the lock of the root can't be written: Is a directory"),
         lock_root(catalog, ROOT, b"/srv", Job.SCAN, now=5),

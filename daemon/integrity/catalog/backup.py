@@ -10,10 +10,9 @@ import os
 
 import sqlalchemy as sa
 
-from integrity.catalog import copying
+from integrity.catalog import copying, filenames
 from integrity.catalog.connect import Catalog
-from integrity.catalog.copying import find_backups
-from integrity.catalog.hot import driver_of
+from integrity.catalog.core import driver_of
 from integrity.catalog.tables import meta
 from integrity.errors import CatalogError, show_path
 
@@ -37,7 +36,7 @@ def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:
         CatalogError: it could not be written, or is not whole; older backups are all still there then.
     """
     folder = folder or os.path.dirname(catalog.path)
-    path = os.path.join(folder, copying.backup_name(catalog.path, now))
+    path = os.path.join(folder, filenames.backup_name(catalog.path, now))
     try:
         copying.make_folder(folder)
     except OSError as error:
@@ -47,7 +46,7 @@ def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:
     with catalog.transaction() as c:
         c.execute(sa.delete(meta).where(meta.c.key == _LAST))
         c.execute(sa.insert(meta).values(key=_LAST, value=str(now)))
-    for old in find_backups(catalog.path, folder)[: -max(keep, 1)]:
+    for old in filenames.find_backups(catalog.path, folder)[: -max(keep, 1)]:
         os.unlink(old)
     return path
 
@@ -56,6 +55,3 @@ def due_for_backup(c: sa.Connection, every_s: int, now: int) -> bool:
     """Say whether the last backup is ``every_s`` old, or there is none; a time in the future counts as none."""
     last = c.execute(sa.select(meta.c.value).where(meta.c.key == _LAST)).scalar()
     return last is None or not str(last).isdigit() or not now - every_s < int(last) <= now
-
-
-__all__ = ["back_up", "due_for_backup", "find_backups"]

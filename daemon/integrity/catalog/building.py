@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 import uuid
 
 import sqlalchemy as sa
-from sqlalchemy.pool import NullPool
 
-from integrity.catalog import copying, failure, ownfiles, rowseals, tables
+from integrity.catalog import copying, failure, filenames, ownfiles, rowseals, tables
+from integrity.catalog.core import connect_core
 from integrity.catalog.seal import Sealer
 
 
@@ -23,12 +22,12 @@ def build(path: bytes, sealer: Sealer, now: int) -> None:
         OSError: a folder or a file could not be made.
         sqlite3.Error: it could not be written.
     """
-    partial = path + b".new-" + secrets.token_hex(4).encode()
+    draft = filenames.draft_path(path)
     copying.make_folder(os.path.dirname(path))
-    with ownfiles.making(partial, os.stat(os.path.dirname(path))) as fd:
-        _write_schema(partial, fd, sealer, now)
+    with ownfiles.claim(draft, os.stat(os.path.dirname(path))) as fd:
+        _write_schema(draft, fd, sealer, now)
         os.fsync(fd)
-        _publish(partial, path)
+        _publish(draft, path)
 
 
 def _write_schema(path: bytes, fd: int, sealer: Sealer, now: int) -> None:
@@ -38,9 +37,7 @@ def _write_schema(path: bytes, fd: int, sealer: Sealer, now: int) -> None:
         ownfiles.require_opened(path, fd)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute(f"PRAGMA application_id = {tables.APPLICATION_ID}")
-        rowseals.bind(db, sealer)
-        engine = sa.create_engine("sqlite://", creator=lambda: db, poolclass=NullPool, isolation_level="AUTOCOMMIT")
-        with engine.connect() as c:
+        with connect_core(db, sealer) as c:
             c.exec_driver_sql("BEGIN IMMEDIATE")
             tables.metadata.create_all(c)
             tables.alembic_version.create(c)
@@ -49,7 +46,6 @@ def _write_schema(path: bytes, fd: int, sealer: Sealer, now: int) -> None:
             c.execute(tables.alembic_version.insert().values(version_num=tables.SCHEMA_REVISION))
             c.execute(sa.insert(tables.meta), _first_meta(sealer, now))
             c.commit()
-        engine.dispose()
     finally:
         db.close()
 
@@ -64,12 +60,12 @@ def _first_meta(sealer: Sealer, now: int) -> list[dict[str, str]]:
     return [{"key": key, "value": value} for key, value in values.items()]
 
 
-def _publish(partial: bytes, path: bytes) -> None:
+def _publish(draft: bytes, path: bytes) -> None:
     """Give a finished file its name; if another program was first, leave that one its name."""
     try:
-        os.link(partial, path)
+        os.link(draft, path)
     except FileExistsError:
         return
     except PermissionError:  # vfat and exFAT know no links
-        os.rename(partial, path)
+        os.rename(draft, path)
     copying.sync_file(os.path.dirname(path))

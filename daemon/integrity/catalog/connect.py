@@ -15,14 +15,13 @@ from itertools import islice
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.pool import NullPool
 
-from integrity.catalog import copying, failure, rowseals
+from integrity.catalog import failure, filenames, rowseals
 from integrity.catalog.building import build
-from integrity.catalog.hot import driver_of
+from integrity.catalog.core import connect_core, driver_of
 from integrity.catalog.locking import hold_shared
 from integrity.catalog.opening import open_database, require_file, require_usable
-from integrity.catalog.seal import Sealer, bind_sealer
+from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogError, CatalogReplaced, show_path
 from integrity.files.mounts import mount_of
 
@@ -50,13 +49,8 @@ class Catalog:
         self._file = _identify(path)
         self.warnings = _warn_of_place(path)
         self._in_transaction = False
-        # The driver neither begins nor commits by itself (AUTOCOMMIT): transaction() below says when.
-        self._engine = sa.create_engine(
-            "sqlite://", creator=lambda: db, poolclass=NullPool, isolation_level="AUTOCOMMIT"
-        )
-        self._connection = self._engine.connect()
+        self._connection = connect_core(db, sealer)
         self._reading = _Reading(path, self._connection, self._end_reading)
-        bind_sealer(self._connection, sealer)
 
     @classmethod
     def create(
@@ -71,7 +65,7 @@ class Catalog:
             CatalogError: there is one already, or remains of one.
         """
         path = os.path.abspath(os.fsencode(path))
-        for name in (path, path + b"-wal"):
+        for name in (path, path + filenames.LOG):
             if os.path.lexists(name):
                 raise CatalogError(f"{show_path(name)}: exists already; open it, restore it, or move it away")
         try:
@@ -118,12 +112,13 @@ class Catalog:
             if lock_fd is not None:
                 opened.callback(os.close, lock_fd)
             sealer = Sealer(seal_key)
-            db, revision = open_database(
-                path, sealer, writes=writes, quick_check=quick_check, busy_timeout_s=busy_timeout_s
-            )
+            db, revision = open_database(path, writes=writes, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
             opened.callback(db.close)
-            if not any_key:
-                _require_key(path, db, sealer)
+            if not any_key and not rowseals.has_key(db, sealer):
+                raise CatalogError(
+                    f"{show_path(path)}: its rows are sealed with another key than the configured one; set the key that"
+                    " it was made with, or run: integrity catalog reseal"
+                )
             if require_usable(path, revision, writes=writes):
                 _upgrade(path, db, sealer)
             catalog = cls(path, db, sealer, lock_fd)
@@ -198,7 +193,7 @@ class Catalog:
     def close(self) -> None:
         """Close the file; may be called twice."""
         self._connection.close()
-        self._engine.dispose()
+        self._connection.engine.dispose()
         lock_fd, self._lock_fd = self._lock_fd, None
         if lock_fd is not None:
             os.close(lock_fd)
@@ -211,10 +206,10 @@ class Catalog:
 
     def _verify_rows(self) -> None:
         with self.read() as c:
-            damaged = list(islice(rowseals.find_damaged(c, rowseals.DECISIVE), _SHOWN))
+            damaged = list(islice(rowseals.find_damaged(c, rowseals.CORE_TABLES), _SHOWN))
         if damaged:
             raise failure.describe_damage(
-                self.path, "; ".join(map(str, damaged)), next(reversed(copying.find_backups(self.path)), None)
+                self.path, "; ".join(map(str, damaged)), next(reversed(filenames.find_backups(self.path)), None)
             )
 
 
@@ -266,15 +261,6 @@ def _find_driver_error(error: BaseException | None) -> sqlite3.Error | None:
     """Find what SQLite said, if an error is one of the driver's."""
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
     return cause if isinstance(cause, sqlite3.Error) else None
-
-
-def _require_key(path: bytes, db: sqlite3.Connection, sealer: Sealer) -> None:
-    kept = db.execute("SELECT value FROM meta WHERE key = 'seal_check'").fetchone()
-    if kept is None or kept[0] != sealer.key_check:
-        raise CatalogError(
-            f"{show_path(path)}: its rows are sealed with another key than the configured one; "
-            "set the key that it was made with, or run: integrity catalog reseal"
-        )
 
 
 def _upgrade(path: bytes, db: sqlite3.Connection, sealer: Sealer) -> None:

@@ -1,5 +1,5 @@
 """
-Whole files of the catalog: made, copied and named so that they survive a power cut and belong to the right person.
+Whole files of the catalog: made and copied so that they survive a power cut and belong to the right person.
 
 Every file that the catalog makes belongs to whoever owns the catalog (or its folder), also when root made it (R9), and
 is readable by nobody else: it names every file of its owner.
@@ -8,18 +8,15 @@ is readable by nobody else: it names every file of its owner.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sqlite3
-import time
 from collections.abc import Callable
 from contextlib import closing
 
-from integrity.catalog import failure, ownfiles
+from integrity.catalog import failure, filenames, ownfiles
 from integrity.errors import CatalogError, show_path
 from integrity.files.new_folder import make_folder_at
 
-_PARTIAL = b".partial"
 _BYTES_AT_ONCE = 1 << 20
 
 
@@ -98,9 +95,9 @@ def copy_file(source: bytes, path: bytes, owner: os.stat_result, *, is_trusted: 
 
 def _make_copy(path: bytes, owner: os.stat_result, write: Callable[[bytes, int], None]) -> None:
     """Give a copy its name when it is whole; ``write`` gets the name that it has before, and its open file."""
-    partial = path + _PARTIAL
+    partial = filenames.partial_path(path)
     try:
-        with ownfiles.making(partial, owner) as fd:
+        with ownfiles.claim(partial, owner) as fd:
             write(partial, fd)
             os.fsync(fd)
             complaint = failure.quick_check(partial, is_alone=True)
@@ -112,38 +109,3 @@ def _make_copy(path: bytes, owner: os.stat_result, write: Callable[[bytes, int],
         raise CatalogError(f"{show_path(path)}: cannot write a copy of the catalog: {error.strerror}") from error
     except sqlite3.Error as error:
         raise CatalogError(f"{show_path(path)}: cannot copy the catalog there: {error}") from error
-
-
-def time_stamp(now: int) -> bytes:
-    """Write a time so that names sort by it."""
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now)).encode()
-
-
-def backup_name(path: bytes, now: int) -> bytes:
-    """Name a backup of the catalog ``path`` taken ``now``."""
-    stem, suffix = os.path.splitext(os.path.basename(path))
-    return stem + b"-" + time_stamp(now) + suffix
-
-
-def own_names(path: bytes) -> re.Pattern[bytes]:
-    """Match the names of all files that stand beside the catalog ``path`` because of it: log, locks, backups, ..."""
-    stem, suffix = (re.escape(part) for part in os.path.splitext(os.path.basename(path)))
-    tails = rb"-wal|-shm|-journal|(\.root-\d+)?\.lock|\.control|\.restoring|\.partial|\.new-\w+"
-    copies = rb"\.(damaged|replaced|before)-.*"  # what versions before this one put aside was called damaged
-    return re.compile(stem + rb"(-\d{8}T\d{6}Z)?" + suffix + rb"(" + tails + rb"|" + copies + rb")*")
-
-
-def find_backups(path: bytes, folder: bytes = b"") -> list[bytes]:
-    """
-    List the backups of a catalog, oldest first.
-
-    Args:
-        path: of the catalog.
-        folder: where they are; beside the catalog when empty.
-    """
-    stem, suffix = os.path.splitext(os.path.basename(path))
-    pattern = re.compile(re.escape(stem) + rb"-\d{8}T\d{6}Z" + re.escape(suffix))
-    folder = folder or os.path.dirname(path) or b"."
-    if not os.path.isdir(folder):
-        return []
-    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if pattern.fullmatch(name)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain, islice
 from typing import Any, cast
@@ -17,27 +16,10 @@ from typing import Any, cast
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite.pysqlite import dialect as sqlite_dialect
 
+from integrity.catalog.core import driver_of
+
 _ROWS_AT_ONCE = 100
 """More rows in one statement cost no less. SQLite takes 32,766 values in one; the widest row has 19."""
-
-
-def driver_of(c: sa.Connection) -> sqlite3.Connection:
-    """Reach the driver's connection below a connection of Core."""
-    return cast(sqlite3.Connection, c.connection.driver_connection)
-
-
-@contextmanager
-def snapshot(c: sa.Connection) -> Iterator[None]:
-    """Let everything that is read in the block be of one moment, whatever others commit meanwhile."""
-    db = driver_of(c)
-    if db.in_transaction:
-        yield
-        return
-    db.execute("BEGIN")
-    try:
-        yield
-    finally:
-        db.rollback()
 
 
 class Hot:

@@ -11,20 +11,16 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from integrity.catalog import ownfiles
+from integrity.catalog.filenames import lock_path
 from integrity.errors import CatalogError, CatalogLocked, show_path
 
 _TRIES = 20
 _BETWEEN_S = 0.1
 _COMMAND_BYTES = 200
-
-
-def lock_path(catalog: bytes) -> bytes:
-    """Name the lock file of a catalog: the same by whatever link it is reached, as SQLite names its own files."""
-    return os.path.realpath(catalog) + b".lock"
 
 
 def hold_shared(catalog: bytes) -> int:
@@ -36,14 +32,14 @@ def hold_shared(catalog: bytes) -> int:
         CatalogError: the lock file can't be used.
     """
     fd = _open(catalog)
-    if _take(fd, fcntl.LOCK_SH, time.sleep):
+    if _take(fd, fcntl.LOCK_SH):
         return fd
     os.close(fd)
     raise CatalogLocked(f"{show_path(catalog)}: is being restored at this moment; try again when that is done")
 
 
 @contextmanager
-def held(catalog: bytes) -> Iterator[None]:
+def shared_lock(catalog: bytes) -> Iterator[None]:
     """Hold the shared lock in the block; raise as ``hold_shared``."""
     fd = hold_shared(catalog)
     try:
@@ -53,7 +49,7 @@ def held(catalog: bytes) -> Iterator[None]:
 
 
 @contextmanager
-def locked_for_exchange(catalog: bytes, *, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
+def exclusive_lock(catalog: bytes) -> Iterator[None]:
     """
     Keep everybody else from the catalog, to put another file in its place.
 
@@ -63,7 +59,7 @@ def locked_for_exchange(catalog: bytes, *, wait: Callable[[float], None] = time.
     """
     fd = _open(catalog)
     try:
-        if not _take(fd, fcntl.LOCK_EX, wait):
+        if not _take(fd, fcntl.LOCK_EX):
             raise CatalogLocked(
                 f"{show_path(catalog)}: is in use{_describe_holders(fd)}; stop that first (the service with: systemctl"
                 " stop integrity), or wait for it to end"
@@ -84,11 +80,11 @@ def _open(catalog: bytes) -> int:
         ) from error
 
 
-def _take(fd: int, kind: int, wait: Callable[[float], None]) -> bool:
+def _take(fd: int, kind: int) -> bool:
     """Take a lock; short commands that hold it are waited for."""
     for number in range(_TRIES):
         if number:
-            wait(_BETWEEN_S)
+            time.sleep(_BETWEEN_S)
         try:
             fcntl.flock(fd, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -99,13 +95,16 @@ def _take(fd: int, kind: int, wait: Callable[[float], None]) -> bool:
 
 def _describe_holders(fd: int) -> str:
     """Name the processes that hold a lock on a file; nothing where the kernel does not say (proc(5), ``locks``)."""
-    inode = str(os.fstat(fd).st_ino)
+    own = os.fstat(fd)
+    device, inode = f"{os.major(own.st_dev):02x}:{os.minor(own.st_dev):02x}", str(own.st_ino)
     try:
         with open("/proc/locks", encoding="ascii") as locks:
             words = [line.split() for line in locks]
     except OSError:
         return ""
-    pids = sorted({int(one[4]) for one in words if one[1] == "FLOCK" and one[5].rpartition(":")[2] == inode})
+    found = [one for one in words if one[1] == "FLOCK" and one[5].rpartition(":")[2] == inode]
+    here = [one for one in found if one[5].startswith(device)]  # btrfs shows another device there than to stat(2)
+    pids = sorted({int(one[4]) for one in here or found})
     return f" (by {', '.join(map(_describe_process, pids))})" if pids else ""
 
 

@@ -12,11 +12,12 @@ import sqlalchemy as sa
 from integrity.catalog import tables
 from integrity.catalog.blocks import find_rows, is_run_sealed, packed_run
 from integrity.catalog.connect import Catalog
+from integrity.catalog.core import snapshot
+from integrity.catalog.filenames import LOG
 from integrity.catalog.findings import find_misfrozen
-from integrity.catalog.hot import snapshot
 from integrity.catalog.resealing import ResealCounts, reseal
 from integrity.catalog.roots import TallyCheck, check_tally, find_roots
-from integrity.catalog.rowseals import DECISIVE, SEALED, DamagedRow, find_damaged
+from integrity.catalog.rowseals import CORE_TABLES, SEALED, DamagedRow, find_damaged
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import block_run, candidate, file, history
 from integrity.errors import CatalogCorrupt
@@ -98,7 +99,7 @@ def check(catalog: Catalog, deep: bool = True) -> CheckReport:
         complaints += [f"row {row[1]} of {row[0]} points to a row of {row[2]} that is not there" for row in keys]
         try:
             if not deep:
-                rows = () if complaints else _find_damaged_rows(c, DECISIVE)
+                rows = () if complaints else _find_damaged_rows(c, CORE_TABLES)
                 return CheckReport(tuple(complaints), (), rows, (), (), (), 0)
             tallies = tuple((root.path, check_tally(c, catalog.sealer, root)) for root in find_roots(c))
             damaged, incomplete = _damaged_runs(c, catalog.sealer), _incomplete_files(c)
@@ -162,7 +163,7 @@ def stats(catalog: Catalog) -> Stats:
             for table in tables.metadata.sorted_tables
         )
         page_bytes, free_pages = (c.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in _PAGES)
-    log = catalog.path + b"-wal"
+    log = catalog.path + LOG
     return Stats(
         uuid=values.get("uuid", ""),
         created_at=int(values.get("created_at", 0)),

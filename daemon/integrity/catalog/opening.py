@@ -17,9 +17,8 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from integrity.catalog import copying, failure, ownfiles, rowseals, tables
+from integrity.catalog import failure, filenames, ownfiles, tables
 from integrity.catalog.restoring import finish_restore, was_interrupted
-from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, SchemaMismatch, show_path
 
 # trusted_schema: the triggers call a function of ours.
@@ -29,7 +28,7 @@ _DAMAGE = failure.CORRUPT_CODES | {sqlite3.SQLITE_ERROR}  # ERROR: a table is no
 
 
 def open_database(
-    path: bytes, sealer: Sealer, *, writes: bool, quick_check: bool, busy_timeout_s: float
+    path: bytes, *, writes: bool, quick_check: bool, busy_timeout_s: float
 ) -> tuple[sqlite3.Connection, str]:
     """
     Open a catalog's file.
@@ -46,7 +45,6 @@ def open_database(
     for is_last in (False, True):
         db = failure.connect(path, options, busy_timeout_s=busy_timeout_s)
         try:
-            rowseals.bind(db, sealer)
             return db, _set_up(path, db, writes=writes, quick_check=quick_check)
         except CatalogCorrupt:
             db.close()
@@ -109,7 +107,7 @@ def _set_up(path: bytes, db: sqlite3.Connection, *, writes: bool, quick_check: b
 
 
 def _corrupt(path: bytes, complaint: str) -> CatalogError:
-    return failure.describe_damage(path, complaint, next(reversed(copying.find_backups(path)), None))
+    return failure.describe_damage(path, complaint, next(reversed(filenames.find_backups(path)), None))
 
 
 def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:

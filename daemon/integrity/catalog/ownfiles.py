@@ -20,12 +20,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from integrity.catalog.filenames import SQLITE_SUFFIXES
 from integrity.errors import CatalogError, CopyBeingMade, show_path
 
 _log = logging.getLogger(__name__)
 
 _NO_OWNERS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})  # vfat, exFAT and some FUSE say these
-_SIDE_FILES = (b"-wal", b"-shm", b"-journal")
 
 
 def find_owner(catalog: bytes) -> os.stat_result:
@@ -95,7 +95,7 @@ def make_own(path: bytes, owner: os.stat_result) -> int:
 
 
 @contextmanager
-def making(path: bytes, owner: os.stat_result) -> Iterator[int]:
+def claim(path: bytes, owner: os.stat_result) -> Iterator[int]:
     """
     Make a file that is renamed in the block, or removed after it; one that a killed program left is replaced.
 
@@ -103,16 +103,16 @@ def making(path: bytes, owner: os.stat_result) -> Iterator[int]:
         CopyBeingMade: another program makes the same file at this moment.
         CatalogError: something else has its name.
     """
-    fd = _claim(path, owner)
+    fd = _make_locked(path, owner)
     try:
         yield fd
     finally:
-        if is_still(path, fd):
+        if is_same_file(path, fd):
             os.unlink(path)
         os.close(fd)
 
 
-def is_still(path: bytes, fd: int) -> bool:
+def is_same_file(path: bytes, fd: int) -> bool:
     """Say whether a name is that of an open file."""
     try:
         seen = os.lstat(path)
@@ -157,7 +157,7 @@ def require_own(catalog: bytes) -> None:
     if stat.S_ISLNK(link.st_mode) and link.st_uid not in {0, os.geteuid(), owner.st_uid}:
         raise _refuse(catalog, "is another user's symbolic link")
     real = os.path.realpath(catalog) if stat.S_ISLNK(link.st_mode) else catalog
-    for suffix in _SIDE_FILES:
+    for suffix in SQLITE_SUFFIXES:
         try:
             seen = os.lstat(real + suffix)
         except FileNotFoundError:
@@ -165,7 +165,7 @@ def require_own(catalog: bytes) -> None:
         _require_ours(real + suffix, seen, owner)
 
 
-def _claim(path: bytes, owner: os.stat_result) -> int:
+def _make_locked(path: bytes, owner: os.stat_result) -> int:
     """Make a file and lock it, in the place of one that nobody has locked."""
     while True:
         try:
@@ -184,7 +184,7 @@ def _claim(path: bytes, owner: os.stat_result) -> int:
             raise CopyBeingMade(
                 f"{show_path(path)}: another program is making this file; try again when it is done"
             ) from error
-        if is_still(path, fd):
+        if is_same_file(path, fd):
             if is_new:
                 return fd
             os.unlink(path)

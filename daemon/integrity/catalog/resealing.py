@@ -12,11 +12,12 @@ import sqlalchemy as sa
 
 from integrity.catalog.blocks import find_rows, has_sound_shape, packed_run
 from integrity.catalog.connect import Catalog
+from integrity.catalog.core import driver_of
 from integrity.catalog.findings import realign_frozen, resolve_findings
 from integrity.catalog.hot import Hot
 from integrity.catalog.roots import RootRecord, find_records, find_roots, set_tally
 from integrity.catalog.rows import FileRecord
-from integrity.catalog.rowseals import reseal_rows, reseal_states
+from integrity.catalog.rowseals import has_key, reseal_rows, reseal_states
 from integrity.catalog.seal import Sealer, xor_seals
 from integrity.catalog.tables import block_run, checkpoint, checkpoint_run, file, meta
 from integrity.errors import CatalogError, show_path
@@ -54,7 +55,7 @@ def reseal(catalog: Catalog, root: RootRecord | None, now: int) -> ResealCounts:
         CatalogError: one root alone cannot change its key.
     """
     with catalog.transaction() as c:
-        if root is not None and not _has_key(c, catalog.sealer):
+        if root is not None and not has_key(driver_of(c), catalog.sealer):
             raise CatalogError(f"{show_path(catalog.path)}: one root cannot have another key; reseal all of them")
         roots = find_roots(c) if root is None else [root]
         done = [_reseal_root(c, catalog.sealer, one) for one in roots]
@@ -77,11 +78,6 @@ def reseal(catalog: Catalog, root: RootRecord | None, now: int) -> ResealCounts:
         others=others,
         findings=findings,
     )
-
-
-def _has_key(c: sa.Connection, sealer: Sealer) -> bool:
-    kept = c.execute(sa.select(meta.c.value).where(meta.c.key == "seal_check")).scalar()
-    return bool(kept == sealer.key_check)
 
 
 def _reseal_root(c: sa.Connection, sealer: Sealer, root: RootRecord) -> tuple[int, int, list[bytes]]:

@@ -14,21 +14,16 @@ import os
 import sqlite3
 from contextlib import closing
 
-import sqlalchemy as sa
-from sqlalchemy.pool import StaticPool
-
-from integrity.catalog import copying, failure, ownfiles, rowseals, tables
-from integrity.catalog.copying import find_backups
-from integrity.catalog.locking import locked_for_exchange
+from integrity.catalog import copying, failure, filenames, ownfiles, rowseals, tables
+from integrity.catalog.core import connect_core
+from integrity.catalog.locking import exclusive_lock
 from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, show_path
-
-_RESTORING = b".restoring"
 
 
 def was_interrupted(path: bytes) -> bool:
     """Say whether a restore was decided, and is not at its end."""
-    return os.path.lexists(os.path.realpath(path) + _RESTORING)
+    return os.path.lexists(filenames.restoring_path(os.path.realpath(path)))
 
 
 def restore(path: bytes | str, source: bytes, *, seal_key: bytes | None = None) -> tuple[bytes, bytes | None]:
@@ -50,9 +45,9 @@ def restore(path: bytes | str, source: bytes, *, seal_key: bytes | None = None) 
         CatalogError: it can't be brought back.
     """
     path = os.path.realpath(os.fsencode(path))
-    with locked_for_exchange(path):
+    with exclusive_lock(path):
         chosen, is_named = _choose(path, source, Sealer(seal_key))
-        copying.copy_file(chosen, path + _RESTORING, ownfiles.find_owner(path), is_trusted=is_named)
+        copying.copy_file(chosen, filenames.restoring_path(path), ownfiles.find_owner(path), is_trusted=is_named)
         return chosen, _exchange(path)
 
 
@@ -65,28 +60,31 @@ def finish_restore(path: bytes) -> None:
         CatalogError: what it left is none of its files, or can't be put into its place.
     """
     path = os.path.realpath(path)
-    with locked_for_exchange(path):
-        if not os.path.lexists(path + _RESTORING):
+    ready = filenames.restoring_path(path)
+    with exclusive_lock(path):
+        if not os.path.lexists(ready):
             return  # somebody else ended it
-        os.close(ownfiles.open_own(path + _RESTORING, os.O_RDONLY, ownfiles.find_owner(path)))
-        complaint = failure.quick_check(path + _RESTORING, is_alone=True)
+        os.close(ownfiles.open_own(ready, os.O_RDONLY, ownfiles.find_owner(path)))
+        complaint = failure.quick_check(ready, is_alone=True)
         if complaint is not None:
             raise CatalogError(
-                f"{show_path(path + _RESTORING)}: is what a restore was about to bring back, but {complaint}; remove"
-                " it, and restore again: integrity catalog restore"
+                f"{show_path(ready)}: is what a restore was about to bring back, but {complaint}; remove it, and"
+                " restore again: integrity catalog restore"
             )
         _exchange(path)
 
 
 def _exchange(path: bytes) -> bytes | None:
     """Put the file that is ready into the place of the catalog; return where that one is put aside, if there is one."""
+    ready = filenames.restoring_path(path)
     try:
-        aside = _put_aside(path)
-        os.rename(path + _RESTORING, path)
+        # Not the time of now: who ends what another began must come to the same name.
+        aside = _put_aside(path, filenames.replaced_path(path, int(os.stat(ready).st_mtime)))
+        os.rename(ready, path)
         copying.sync_file(os.path.dirname(path))
     except OSError as error:
         raise CatalogError(
-            f"{show_path(path)}: cannot put {show_path(path + _RESTORING)} into its place: {error.strerror}"
+            f"{show_path(path)}: cannot put {show_path(ready)} into its place: {error.strerror}"
         ) from error
     return aside
 
@@ -99,7 +97,7 @@ def _choose(path: bytes, source: bytes, sealer: Sealer) -> tuple[bytes, bool]:
             raise CatalogMissing(f"{show_path(source)}: there is no such backup")
         candidates = [os.path.abspath(source)]
     else:
-        candidates = find_backups(path, source)[::-1]
+        candidates = filenames.find_backups(path, source)[::-1]
     complaints = []
     for candidate in candidates:
         complaint = verify_backup(candidate, sealer)
@@ -128,10 +126,11 @@ def verify_backup(path: bytes, sealer: Sealer) -> str | None:
             if db.execute("PRAGMA application_id").fetchone()[0] != tables.APPLICATION_ID:
                 return "it is no catalog of integrity"
             revision = str(db.execute("SELECT version_num FROM alembic_version").fetchone()[0])
-            if revision == tables.SCHEMA_REVISION and _has_key(db, sealer):
-                damaged = _find_damaged_row(db, sealer)
+            if revision == tables.SCHEMA_REVISION and rowseals.has_key(db, sealer):
+                with connect_core(db, sealer) as c:
+                    damaged = next(rowseals.find_damaged(c, rowseals.CORE_TABLES), None)
                 if damaged is not None:
-                    return damaged
+                    return str(damaged)
     except (sqlite3.Error, TypeError) as error:
         return str(error)
     if not revision.isdigit() or int(revision) > int(tables.SCHEMA_REVISION):
@@ -139,29 +138,16 @@ def verify_backup(path: bytes, sealer: Sealer) -> str | None:
     return None
 
 
-def _put_aside(path: bytes) -> bytes | None:
+def _put_aside(path: bytes, aside: bytes) -> bytes | None:
     """Rename the catalog with its log, in which alone may be what was committed last; return its name, if any."""
-    # Not the time of now: who ends what another began must come to the same name.
-    aside = path + b".replaced-" + copying.time_stamp(int(os.stat(path + _RESTORING).st_mtime))
     while os.path.lexists(aside):
         aside += b"-again"
     had_one = os.path.lexists(path)
-    if os.path.lexists(path + b"-wal"):
-        os.rename(path + b"-wal", aside + b"-wal")
-    if os.path.lexists(path + b"-shm"):
-        os.unlink(path + b"-shm")  # only an index of the log
+    if os.path.lexists(path + filenames.LOG):
+        os.rename(path + filenames.LOG, aside + filenames.LOG)
+    if os.path.lexists(path + filenames.LOG_INDEX):
+        os.unlink(path + filenames.LOG_INDEX)  # only an index of the log
     if had_one:
         os.rename(path, aside)
     copying.sync_file(os.path.dirname(path))
     return aside if had_one else None
-
-
-def _has_key(db: sqlite3.Connection, sealer: Sealer) -> bool:
-    return bool(db.execute("SELECT value FROM meta WHERE key = 'seal_check'").fetchone() == (sealer.key_check,))
-
-
-def _find_damaged_row(db: sqlite3.Connection, sealer: Sealer) -> str | None:
-    rowseals.bind(db, sealer)
-    engine = sa.create_engine("sqlite://", creator=lambda: db, poolclass=StaticPool, isolation_level="AUTOCOMMIT")
-    with engine.connect() as c:
-        return next(map(str, rowseals.find_damaged(c, rowseals.DECISIVE)), None)

@@ -10,8 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from integrity.catalog import tables
+from integrity.catalog.core import snapshot
 from integrity.catalog.gates import follow_history
-from integrity.catalog.hot import Hot, snapshot
+from integrity.catalog.hot import Hot
 from integrity.catalog.imports import drop_imports
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, require_rising, to_records
 from integrity.catalog.seal import SEAL_BYTES, Sealer, xor_seals

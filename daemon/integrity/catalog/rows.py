@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
+from integrity.catalog.core import sealer_of
 from integrity.catalog.hot import Hot
-from integrity.catalog.seal import Sealer, sealer_of
+from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import file, folder, root
 from integrity.errors import CatalogCorrupt, RecordSuperseded, show_path
 from integrity.model import BaselineReason, Blocks, Digests, FileId, FolderId, ReadHow, RootId, Witness

@@ -32,7 +32,7 @@ SEALED = (
     *(tables.delivery, tables.copy_file, tables.copy_reading),
 )
 
-DECISIVE = SEALED[:10]
+CORE_TABLES = SEALED[:10]
 """Tables that every job rests on, and that are small: they are looked through whenever a catalog is opened."""
 
 STATE = ("recorded_at", "reason", "verified_at", "read_how", "boot_id", "is_suspect", "is_frozen")
@@ -54,6 +54,12 @@ class DamagedRow:
 def bind(db: sqlite3.Connection, sealer: Sealer) -> None:
     """Give a connection the function that the triggers and the queries here call."""
     db.create_function(FUNCTION, -1, sealer.seal_row, deterministic=True)
+
+
+def has_key(db: sqlite3.Connection, sealer: Sealer) -> bool:
+    """Say whether the rows of a catalog were sealed with the key of a sealer."""
+    kept = db.execute("SELECT value FROM meta WHERE key = 'seal_check'").fetchone()
+    return kept is not None and bool(kept[0] == sealer.key_check)
 
 
 def make_triggers() -> Iterator[str]:

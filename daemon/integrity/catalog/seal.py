@@ -25,14 +25,12 @@ import struct
 from collections.abc import Callable, Iterable
 from functools import partial
 
-import sqlalchemy as sa
 from blake3 import blake3
 
 from integrity.model import Digests, Witness
 
 SEAL_BYTES = 16
 
-_INFO = "integrity.sealer"
 _KEY_CONTEXT = "integrity 2026 seals of catalog rows"
 _FILE = struct.Struct("<B16sqqqqBqqIBBB")
 _RUN = struct.Struct("<BqqqqII")
@@ -139,18 +137,6 @@ class Sealer:
             except (TypeError, struct.error):
                 pass  # a damaged row, whose values are not even of their types: the other seal is never its own
         return self._seal(b"\x05" + repr((table, *values)).encode())
-
-
-def bind_sealer(c: sa.Connection, sealer: Sealer) -> None:
-    """Let a connection know the sealer of its catalog."""
-    c.info[_INFO] = sealer
-
-
-def sealer_of(c: sa.Connection) -> Sealer:
-    """Find the sealer of the catalog that a connection belongs to."""
-    sealer = c.info[_INFO]
-    assert isinstance(sealer, Sealer)
-    return sealer
 
 
 def xor_seals(start: bytes, seals: Iterable[bytes]) -> bytes:

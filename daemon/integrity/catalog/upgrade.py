@@ -16,9 +16,9 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
-from sqlalchemy.pool import StaticPool
 
-from integrity.catalog import copying, rowseals, tables
+from integrity.catalog import copying, filenames, tables
+from integrity.catalog.core import connect_core
 from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogError, show_path
 
@@ -49,7 +49,7 @@ def upgrade(
     Raises:
         CatalogError: a step failed; the catalog is as it was.
     """
-    copy = path + b".before-" + to.encode() + b"-" + copying.time_stamp(int(clock()))
+    copy = filenames.before_path(path, to, int(clock()))
     copying.copy_database(db, copy, os.stat(path))
     try:
         run_migrations(db, sealer, to=to, scripts=scripts)
@@ -63,13 +63,10 @@ def upgrade(
 
 def run_migrations(db: sqlite3.Connection, sealer: Sealer, *, to: str, scripts: str | None = None) -> None:
     """Run all steps up to a revision in one transaction; on any error nothing is changed."""
-    # One connection, which stays the caller's: this pool hands it out and never closes it.
-    engine = sa.create_engine("sqlite://", creator=lambda: db, poolclass=StaticPool, isolation_level="AUTOCOMMIT")
-    rowseals.bind(db, sealer)
     # Off while tables are rebuilt: SQLite would delete the rows that point to the old table. Checked before the commit.
     db.execute("PRAGMA foreign_keys = OFF")
     try:
-        with engine.connect() as c:
+        with connect_core(db, sealer) as c:
             c.exec_driver_sql("BEGIN IMMEDIATE")
             config = Config()
             config.set_main_option("script_location", scripts or shipped_scripts())

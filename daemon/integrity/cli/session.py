@@ -119,7 +119,7 @@ class Session:
         return self.config.catalog_backup.folder
 
     def _find_backups(self) -> list[bytes]:
-        from integrity.catalog.backup import find_backups
+        from integrity.catalog.filenames import find_backups
 
         return list(find_backups(self.catalog_path, self.backup_folder))
 

@@ -18,6 +18,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, folders, roots
+from integrity.catalog.filenames import SQLITE_SUFFIXES
 from integrity.catalog.files import KnownFile
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
@@ -361,7 +362,7 @@ def _as_seen(name: bytes, stat: os.stat_result) -> Seen:
 def _catalog_files(path: bytes) -> frozenset[tuple[int, int]]:
     """Identify the catalog's own files, in case they lie in the root."""
     found = set()
-    for suffix in (b"", b"-wal", b"-shm", b"-journal"):
+    for suffix in (b"", *SQLITE_SUFFIXES):
         try:
             stat = os.stat(path + suffix)
         except FileNotFoundError:

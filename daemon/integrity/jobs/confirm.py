@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog.hot import snapshot
+from integrity.catalog.core import snapshot
 from integrity.catalog.rows import FileRecord, require_current
 from integrity.errors import ReadError, RecordSuperseded, Unstable, show_path
 from integrity.files.buffers import Buffers

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 
-from integrity.catalog.copying import own_names
+from integrity.catalog.filenames import compile_own_names
 from integrity.config import RootSettings
 from integrity.files.excludes import Excludes
 
@@ -73,7 +73,7 @@ def _find_own(root: bytes, catalog_path: bytes) -> tuple[bytes, re.Pattern[bytes
     path = os.path.realpath(catalog_path)
     if not path.startswith(top):
         return None
-    return os.path.dirname(path[len(top) :]), own_names(path)
+    return os.path.dirname(path[len(top) :]), compile_own_names(path)
 
 
 def _join(folder: bytes, name: bytes) -> bytes:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from integrity.catalog import ownfiles
+from integrity.catalog.filenames import root_lock_path
 from integrity.errors import CatalogError, CatalogLocked, show_path
 from integrity.model import Job, RootId
 
@@ -31,11 +32,6 @@ class Holder:
     job: str
     since: int
     socket: str | None = None
-
-
-def lock_path(catalog_path: bytes, root_id: RootId) -> bytes:
-    """Name the lock file of a root: beside the catalog, whose owner can write there, and wherever links lead to it."""
-    return os.path.realpath(catalog_path) + b".root-%d.lock" % root_id
 
 
 @contextmanager
@@ -65,7 +61,7 @@ def lock_root(
         CatalogLocked: another job holds it; the message says which.
         CatalogError: the lock file can't be written.
     """
-    path = lock_path(catalog_path, root_id)
+    path = root_lock_path(catalog_path, root_id)
     try:
         fd = ownfiles.open_own(path, os.O_RDWR | os.O_CREAT, ownfiles.find_owner(catalog_path))
     except OSError as error:
@@ -107,7 +103,7 @@ def find_holder(catalog_path: bytes, root_id: RootId) -> Holder | None:
     """Tell who works on a root at this moment; None when nobody does."""
     try:
         owner = ownfiles.find_owner(catalog_path)
-        fd = ownfiles.open_own(lock_path(catalog_path, root_id), os.O_RDONLY, owner)
+        fd = ownfiles.open_own(root_lock_path(catalog_path, root_id), os.O_RDONLY, owner)
     except FileNotFoundError:
         return None
     try:

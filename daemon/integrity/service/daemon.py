@@ -21,7 +21,7 @@ from integrity import __version__
 from integrity.catalog import boots, findings
 from integrity.catalog.connect import Catalog
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.locking import held
+from integrity.catalog.locking import shared_lock
 from integrity.config import read_seal_key
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError, show_path
 from integrity.files.boot import read_boot_uuid
@@ -156,7 +156,7 @@ class Daemon:
             self._control.start()  # first, so that no second service restores a catalog that this one works with
             try:
                 prepare_catalog(self._catalog_path, self._config, clock=self._clock)
-                with held(self._catalog_path):  # whoever wants to restore it is told to stop the service first
+                with shared_lock(self._catalog_path):  # whoever wants to restore it is told to stop the service first
                     self._begin()
                     while not self._stop.wait(TICK_S):
                         self._tick()

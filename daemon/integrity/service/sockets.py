@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from integrity.catalog.filenames import control_path
 from integrity.config.places import default_runtime_folder
 from integrity.errors import CatalogLocked, ConfigError, show_path
 
@@ -44,15 +45,10 @@ def default_socket_path() -> bytes:
     return (folder or default_runtime_folder()) + b"/" + SOCKET_NAME
 
 
-def link_path(catalog: bytes) -> bytes:
-    """Name the link beside a catalog that leads to its daemon's socket."""
-    return catalog + b".control"
-
-
 def find_linked_socket(catalog: bytes) -> bytes | None:
     """Return where the link beside a catalog leads; None if there is none, or it may not be looked at."""
     try:
-        return os.readlink(link_path(catalog))
+        return os.readlink(control_path(catalog))
     except OSError:
         return None  # no link, no folder, no permission: whoever needs the catalog itself is told by opening it
 
@@ -106,17 +102,17 @@ def listen(path: bytes, catalog: bytes) -> socket.socket:
     except OSError as error:
         raise _explain(path, error) from error
     try:
-        _lay_link(link_path(catalog), path)
+        _lay_link(control_path(catalog), path)
     except OSError as error:
         listener.close()
-        raise _explain(link_path(catalog), error) from error
+        raise _explain(control_path(catalog), error) from error
     return listener
 
 
 def leave(path: bytes, catalog: bytes) -> None:
     """Take away the link and the socket, if they are still those of this daemon."""
     if find_linked_socket(catalog) == path:
-        os.unlink(link_path(catalog))
+        os.unlink(control_path(catalog))
     if os.path.lexists(path):
         os.unlink(path)
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from integrity.catalog import copying, findings, roots
-from integrity.catalog.backup import find_backups
 from integrity.catalog.connect import Catalog
+from integrity.catalog.filenames import find_backups
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.restoring import restore
 from integrity.config import read_seal_key

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, findings, gates, roots
+from integrity.catalog.core import snapshot
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.gates import Passed
-from integrity.catalog.hot import snapshot
 from integrity.config import Config
 from integrity.errors import CatalogError, ConfigError, show_path
 from integrity.jobs import messages

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from integrity.catalog.hot import snapshot
+from integrity.catalog.core import snapshot
 from integrity.catalog.inorder import Position, page_in_order
 from integrity.catalog.roots import find_roots
 from integrity.errors import ConfigError, show_path
