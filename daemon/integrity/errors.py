@@ -93,6 +93,10 @@ class Unstable(ReadError):
     """Say that a file changed while it was read, so the digests belong to no version of it."""
 
 
+class Leased(Unstable):
+    """Say that another program has a lease on a file, and did not give it up: its content may change any moment."""
+
+
 class Vanished(ReadError):
     """Say that a path does not lead to a regular file (any more)."""
 

@@ -11,6 +11,7 @@ import xxhash
 
 from support.cli import Box, JsonObject
 from support.expected import expect_crc64nvme
+from support.planted import plant
 
 ARCHIVE = '[[root]]\npath = "{path}"\npolicy = "archive"\n'
 CAUTIOUS = "[defaults]\nmass_change = {{ files = 2, percent = 10 }}\n"
@@ -327,3 +328,28 @@ def test_forget_asks_then_takes_out(integrity: Box, archive: Path) -> None:
     assert "is a [[root]] of the config" in done.stderr
     assert [] == integrity.json("root", "list", expect=0)
     assert "changed content" == (archive / "file0").read_text()
+
+
+def test_findings_about_a_folder_are_explained(tmp_path: Path, integrity: Box) -> None:
+    """What `findings` names, `explain` knows: also a root; a name that is not recorded is 2."""
+    root = plant(tmp_path / "root", 3)
+    integrity.run("scan", root, expect=0)
+    root.rename(root.with_name("away"))
+    root.mkdir()
+    integrity.run("scan", root, expect=3)
+
+    done = integrity.run("explain", root, expect=1)
+
+    assert "root_suspended" in done.stdout
+    assert "integrity root release" in done.stdout
+    (finding,) = integrity.findings("findings", expect=3)
+    assert str(root) == finding["path"]
+    assert "scan" in integrity.run("explain", root / "none", expect=2).stderr
+
+
+def test_scrub_needs_a_catalog(tmp_path: Path, integrity: Box) -> None:
+    """Without one there is nothing to verify: exit 4, how to begin, and none is made."""
+    root = plant(tmp_path / "root", 3)
+    for command in (["scrub", root], ["scrub"], ["scrub", "--no-scan", root]):
+        assert "start with: integrity scan FOLDER" in integrity.run(*command, expect=4).stderr
+        assert not integrity.catalog.exists()

@@ -133,6 +133,7 @@ def test_archive_whose_files_are_all_gone_comes_back_from_its_copy(tmp_path: Pat
     root = plant(tmp_path / "root", 3)
     copy = back_up(root, tmp_path / "copy")
     integrity.configure(f'[[root]]\npath = "{root}"\npolicy = "archive"\n')
+    integrity.run("scan", root, expect=0)
     integrity.run("compare", root, "--with", copy, expect=0)
     for entry in list(root.iterdir()):
         shutil.rmtree(entry)
@@ -462,6 +463,7 @@ def test_named_part_below_a_mount_is_hidden_and_not_gone(
         put(data / "mnt" / "sub" / name, os.urandom(9000))
     put(data / "other", b"other")
     integrity.configure(f'[[root]]\npath = "{data}"\npolicy = "{policy}"\n')
+    integrity.run("scan", expect=0)
     integrity.run("scrub", expect=0)
     rot(data / "mnt" / "sub" / "u1", 10)
     assert ["rot"] == kinds(integrity.run("--json", "scrub", expect=1))

@@ -353,6 +353,7 @@ def test_share_is_of_all_that_was_looked_at(tmp_path: Path, integrity: Box) -> N
 def test_scrub_of_a_share_weighs_what_its_scan_looked_at(tmp_path: Path, integrity: Box) -> None:
     """A scrub that re-reads little still walks everything: 550 of 3,000 gone are no mass change."""
     root = plant(tmp_path / "root", 3000)
+    integrity.run("scan", root, expect=0)
     integrity.run("scrub", root, expect=0)
     for number in range(550):
         plant_path(root, number).unlink()

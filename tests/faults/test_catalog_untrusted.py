@@ -166,6 +166,7 @@ def test_old_backup_copied_back_is_no_rot(ext4: LoopFS, integrity: Box, tmp_path
     root = plant(ext4.folder / "root", 28)
     put(root / "rotten.bin", os.urandom(10_000))
     os.sync()
+    integrity.run("scan", root, expect=0)
     integrity.run("scrub", root, expect=0)
     shutil.copy(integrity.catalog, tmp_path / "old.db")
     put(plant_path(root, 1), b"edited once")

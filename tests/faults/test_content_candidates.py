@@ -28,6 +28,7 @@ def test_new_content_over_a_rotten_file(data: Path, integrity: Box, size: int) -
     """An edit of a rotten file waits beside the baseline; rot of the edit itself is rot; accept ends it all."""
     path = data / "file"
     put(path, os.urandom(size))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     baseline = digests(integrity, path)
     rot(path, size - 100)
@@ -95,6 +96,7 @@ def test_rotten_file_through_every_job(data: Path, integrity: Box) -> None:
     path = data / "file"
     put(path, os.urandom(9_000))
     put(data / "same", os.urandom(9_000))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     baseline = digests(integrity, path)
     rot(path, 5_000)
@@ -117,6 +119,7 @@ def test_flip_in_what_was_changed_in_the_same_run(data: Path, integrity: Box) ->
     """A file that rots right after an accepted edit is rot against the edit."""
     path = data / "file"
     put(path, os.urandom(9_000))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     put(path, os.urandom(9_500))
     assert {"changed": 1} == tallies(integrity.run("--json", "scrub", data, expect=0))

@@ -77,6 +77,7 @@ def exchange(one: Path, other: Path) -> None:
 def test_file_that_is_copied_over_another_with_its_time(data: Path, integrity: Box) -> None:
     """The content is on the disk under its own name, too, and was when the file was last right: somebody copied it."""
     one, other = put_pair(data)
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
 
     shutil.copyfile(one, other)
@@ -91,6 +92,7 @@ def test_file_that_is_copied_over_another_with_its_time(data: Path, integrity: B
 def test_files_that_the_disk_exchanged_are_damaged_though_one_was_touched(data: Path, integrity: Box) -> None:
     """Neither has what the other was recorded with on its own disk: nobody copied anything."""
     one, other = put_pair(data)
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     exchange(one, other)
     other.chmod(0o600)
@@ -101,6 +103,7 @@ def test_files_that_the_disk_exchanged_are_damaged_though_one_was_touched(data: 
 def test_copy_of_rot_is_no_excuse_for_the_original(data: Path, integrity: Box) -> None:
     """What was recorded after the file was last right may be a copy of its damage."""
     one, _ = put_pair(data)
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     verified_at = int(time.time())
     wait_until(lambda: int(time.time()) > verified_at, "the next second")
@@ -119,6 +122,7 @@ def test_copy_of_rot_is_no_excuse_for_the_original(data: Path, integrity: Box) -
 def test_rotten_file_is_renamed_over_another(data: Path, integrity: Box, size: int) -> None:
     """What a name has then is the other file's content, and damaged: no newer version of what it had."""
     old, other = (put_old(data / name, os.urandom(size)) for name in ("old", "other"))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     rot(old, size - 4_000)
     old.rename(other)
@@ -133,6 +137,7 @@ def test_rotten_file_is_renamed_over_another(data: Path, integrity: Box, size: i
 def test_scrub_without_a_scan_first_reads_the_file_whose_name_was_used_again(data: Path, integrity: Box) -> None:
     """What stands under its old name is not all that is known of a recorded file, if a scan at the end finds it."""
     file, gone = (put_old(data / name, os.urandom(SMALL)) for name in ("photo", "gone"))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     rot(file, 4_000)
     moved = file.rename(data / "photo-1")
@@ -148,6 +153,7 @@ def test_scrub_without_a_scan_first_reads_the_file_whose_name_was_used_again(dat
 def test_healthy_file_that_is_renamed_over_another_is_a_change(data: Path, integrity: Box) -> None:
     """A program that saves by a rename changes a file, and accuses nobody."""
     old, other = (put_old(data / name, os.urandom(SMALL)) for name in ("old", "other"))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     old.rename(other)
 
@@ -160,6 +166,7 @@ def test_healthy_file_that_is_renamed_over_another_is_a_change(data: Path, integ
 def test_link_to_an_inode_that_rotted_unseen(data: Path, integrity: Box, size: int) -> None:
     """A snapshot by ``cp -al`` has the baseline of what it links to: the old tree may go, the damage is found."""
     old = put_old(data / "monday" / "f3", os.urandom(size))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     rot(old, size - 4_000)
     sh("cp", "-al", data / "monday", data / "tuesday")
@@ -181,6 +188,7 @@ def test_link_to_an_inode_that_rotted_unseen(data: Path, integrity: Box, size: i
 def test_link_beside_the_old_name_is_no_second_opinion(data: Path, integrity: Box) -> None:
     """While the old name stands, its new link is damaged like it; the inode is read once."""
     old = put_old(data / "monday" / "f3", os.urandom(SMALL))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     rot(old, 5_000)
     sh("cp", "-al", data / "monday", data / "tuesday")
@@ -195,6 +203,7 @@ def test_link_beside_the_old_name_is_no_second_opinion(data: Path, integrity: Bo
 def test_link_to_a_healthy_file_is_verified_by_one_reading(data: Path, integrity: Box) -> None:
     """A snapshot costs no reading when it is recorded; the scrub verifies all names at once."""
     old = put_old(data / "monday" / "f", os.urandom(SMALL))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     for day in ("tuesday", "wednesday"):
         sh("cp", "-al", data / "monday", data / day)
@@ -227,6 +236,7 @@ def test_both_names_of_a_rotten_inode_are_renamed(data: Path, integrity: Box) ->
     """Which record went to which name does not matter: neither new name is read as something new."""
     old = put_old(data / "a", os.urandom(SMALL))
     os.link(old, data / "b")
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     rot(old, 5_000)
     for name in "ab":
@@ -241,6 +251,7 @@ def test_link_from_another_root_of_the_file_system(ext4: LoopFS, integrity: Box)
     old = put_old(ext4.folder / "photos" / "f", os.urandom(SMALL))
     snapshots = ext4.folder / "snapshots"
     snapshots.mkdir()
+    integrity.run("scan", old.parent, expect=0)
     integrity.run("scrub", old.parent, expect=0)
     rot(old, 5_000)
     os.link(old, snapshots / "f")
@@ -253,6 +264,7 @@ def test_link_from_another_root_of_the_file_system(ext4: LoopFS, integrity: Box)
 def test_edited_file_that_is_linked_is_what_it_is_now(data: Path, integrity: Box) -> None:
     """A link made after an honest edit inherits nothing: its time of modification is another."""
     old = put_old(data / "a", os.urandom(SMALL))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     put(old, os.urandom(SMALL))
     os.link(old, data / "b")
@@ -276,6 +288,7 @@ def test_damaged_backup_is_put_back(
     put_old(data / "stays", b"stays")
     shutil.copytree(data, tmp_path / "good")
     damage_copy(file, tmp_path / "bad" / "f", offset)
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     file.unlink()
     integrity.run("scan", data, expect=0)
@@ -381,6 +394,7 @@ def test_unseen_rot_is_moved_by_copy_and_delete(data: Path, integrity: Box) -> N
     """``cp -p a/f b/f; rm a/f`` of what rotted unseen: name, size and time tell what the copy should be."""
     file = put_old(data / "a" / "f", os.urandom(LARGE))
     put_old(data / "a" / "g", os.urandom(SMALL))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     rot(file, FLIPPED)
     shutil.copytree(data / "a", data / "b")
@@ -463,6 +477,7 @@ def test_moved_rot_is_repaired_and_accepted_under_its_new_name(data: Path, integ
 def test_known_rot_is_edited_and_renamed_and_its_name_used_again(data: Path, integrity: Box) -> None:
     """A finding goes along with its file, also when its owner has written to it since."""
     file = put_old(data / "photo", os.urandom(SMALL))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     rot(file, 4_000)
     integrity.run("scrub", data, expect=1)
@@ -482,6 +497,7 @@ def test_known_rot_is_written_to_and_renamed_over_another(data: Path, integrity:
     """The finding goes along with the inode, over whatever it is renamed, unless what was recorded is back in it."""
     one, other = put_old(data / "one", os.urandom(SMALL)), put_old(data / "other", os.urandom(SMALL))
     right = one.read_bytes()
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     rot(one, 100)
     integrity.run("scrub", data, expect=1)
@@ -533,6 +549,7 @@ def test_copy_of_known_rot_over_another_file(data: Path, integrity: Box, job: st
 def test_rot_right_after_the_scan_that_recorded_a_change(data: Path, integrity: Box) -> None:
     """A scan reads a file that was just written once more, so that what it recorded is grounds for rot."""
     file = put_old(data / "f", os.urandom(SMALL))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     with open_context(integrity.catalog) as context:
         for _ in range(3):

@@ -105,6 +105,7 @@ def test_renamed_file_keeps_its_history(root: Path, integrity: Box) -> None:
     """A renamed file is neither new nor missing, and its verification time stays."""
     (root / "old").mkdir()
     put(root / "old" / "photo", os.urandom(5000))
+    integrity.run("scan", root, expect=0)
     integrity.run("scrub", root, expect=0)
     (before,) = integrity.json("explain", root / "old" / "photo")
     os.rename(root / "old", root / "new")
@@ -122,6 +123,7 @@ def test_file_copied_and_deleted_is_a_move(root: Path, integrity: Box) -> None:
     """The same content under a new name, the old name gone: moved, if there is no doubt which."""
     (root / "there").mkdir()
     put(root / "one", os.urandom(5000))
+    integrity.run("scan", root, expect=0)
     integrity.run("scrub", root, expect=0)
     shutil.copy(root / "one", root / "there" / "uno")
     os.unlink(root / "one")
@@ -147,6 +149,7 @@ def test_bytes_that_were_written_anew_are_not_verified(root: Path, integrity: Bo
     """The same content saved once more may lie elsewhere on the disk, where nobody has read it."""
     data = os.urandom(5000)
     put(root / "file", data)
+    integrity.run("scan", root, expect=0)
     integrity.run("scrub", root, expect=0)
     assert (None, False) != verification(integrity, root / "file")
     put(root / "saved" if is_renamed else root / "file", data)
@@ -232,6 +235,7 @@ def test_new_file_with_the_inode_of_a_deleted_one_is_no_move(integrity: Box, pol
         put(data / "other", b"stays")
         put(data / "a", os.urandom(4096))
         os.utime(data / "a", ns=(10**9, 10**9))
+        integrity.run("scan", data, expect=0)
         integrity.run("scrub", data, expect=0)
         put_in_its_place(data / "a", data / "b")
 
@@ -251,6 +255,7 @@ def test_renamed_file_of_a_fixed_date_is_read_where_no_birth_is_kept(integrity: 
         data.mkdir()
         put(data / "a", os.urandom(5000))
         os.utime(data / "a", ns=(10**9, 10**9))
+        integrity.run("scan", data, expect=0)
         integrity.run("scrub", data, expect=0)
         os.rename(data / "a", data / "b")
 
@@ -266,6 +271,7 @@ def test_renamed_file_of_a_fixed_date_costs_no_reading_where_its_birth_tells(dat
     """An inode as old as its record is the recorded one, whatever the mtime."""
     put(data / "a", os.urandom(5000))
     os.utime(data / "a", ns=(10**9, 10**9))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     os.rename(data / "a", data / "b")
 

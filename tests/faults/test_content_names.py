@@ -13,6 +13,7 @@ from support.bitrot import rot
 from support.cli import Box
 from support.flakydisk import FlakyDisk
 from support.loopfs import LoopFS
+from support.mounts import small_tmpfs
 from support.nastytree import NAMES, nasty_tree
 from support.results import kinds, met, notes, tallies
 from support.shapes import TIB, put, put_deep, put_sparse
@@ -22,7 +23,11 @@ MIB = 1 << 20
 
 @pytest.mark.root
 def test_flip_in_a_file_with_several_names(data: Path, integrity: Box) -> None:
-    """A flip in a hard-linked file is found under all its names; the file is read once, its names counted each."""
+    """
+    A flip in a hard-linked file is found under all its names, which are counted each.
+
+    The file is read once, to be confirmed twice more where it differs, and once more as a whole.
+    """
     (data / "in").mkdir()
     put(data / "small", os.urandom(9_000))
     put(data / "large", os.urandom(3 * MIB))
@@ -43,6 +48,7 @@ def test_flip_in_a_file_with_several_names(data: Path, integrity: Box) -> None:
     names = {str(data / name) for name in ("small", "small too", "in/small", "large", "large too", "in/large")}
     assert names == {path for kind, path in met(done) if kind == "rot"}
     assert {"damaged": 6, "verified": 1} == tallies(done)
+    assert size + 2 * (9_000 + MIB) + 9_000 + 3 * MIB == done.summary["bytes_read"]
     assert {(0,), (2,)} == {tuple(one["blocks"]) for one in done.findings if isinstance(one["blocks"], list)}
 
 
@@ -55,6 +61,7 @@ def test_bad_sector_under_several_names(flaky_ext4: FlakyDisk, integrity: Box) -
     for number in range(1, 60):
         os.link(data / "0", data / str(number))
     put(data / "same", os.urandom(5_000))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     bad = flaky_ext4.bad_sector(data / "0", 8192)
 
@@ -181,6 +188,7 @@ def test_accepting_one_name_accepts_the_file(data: Path, integrity: Box) -> None
     put(data / "a", os.urandom(9_000))
     os.link(data / "a", data / "b")
     put(data / "c", os.urandom(9_000))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     rot(data / "a", 5_000)
     assert 2 == len(integrity.run("--json", "scrub", data, expect=1).findings)
@@ -189,3 +197,20 @@ def test_accepting_one_name_accepts_the_file(data: Path, integrity: Box) -> None
 
     assert (2, [str(data / "b")]) == (done["findings_resolved"], done["other_names"])
     assert {"verified": 3} == tallies(integrity.run("--json", "scrub", data, expect=0))
+
+
+@pytest.mark.root
+def test_file_of_holes_that_nobody_could_digest(tmp_path: Path, integrity: Box) -> None:
+    """A sparse file of 7 EiB is told and left out at once; what stands beside it is recorded and verified."""
+    with small_tmpfs(tmp_path / "small", 4 * MIB) as folder:
+        root = Path(os.fsdecode(folder)) / "root"
+        root.mkdir()
+        put(root / "good", b"content")
+        put_sparse(root / "huge", 7 << 60, [])
+        done = integrity.run("--json", "scan", root, expect=3)
+        again = integrity.run("--json", "scrub", root, expect=3)
+
+    assert {"new": 1, "unreadable": 1} == tallies(done)
+    assert {"verified": 1, "unreadable": 1} == tallies(again)
+    assert [("unreadable", str(root / "huge"))] == met(again)
+    assert "of which 0 are stored" in str(again.findings[0]["message"])

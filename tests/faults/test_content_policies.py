@@ -40,6 +40,7 @@ def test_changes_in_an_archive(archive: Path, integrity: Box, job: str) -> None:
     """An edit, an emptied file and an older version are findings; the baselines stay until somebody accepts."""
     for name in ("edited", "emptied", "older", "same"):
         put(archive / name, os.urandom(3 * MIB if name == "edited" else 9_000))
+    integrity.run("scan", archive, expect=0)
     integrity.run("scrub", archive, expect=0)
     append(archive / "edited", b"more")
     os.truncate(archive / "emptied", 0)
@@ -84,6 +85,7 @@ def test_removal_from_an_archive_and_return(archive: Path, integrity: Box, tmp_p
     (archive / "in").mkdir()
     put(archive / "in" / "file", os.urandom(9_000))
     put(archive / "same", os.urandom(9_000))
+    integrity.run("scan", archive, expect=0)
     integrity.run("scrub", archive, expect=0)
     away = tmp_path / "away"
     os.rename(archive / "in" / "file", away)
@@ -293,6 +295,8 @@ def test_rotated_log_is_not_shrunk(logs: Path, integrity: Box, job: str) -> None
 @pytest.mark.parametrize("job", ["scan", "scrub"])
 def test_rotation_through_several_names(logs: Path, integrity: Box, job: str) -> None:
     """log.1 to log.2, log to log.1, the oldest overwritten: nothing of that is shrunk, week after week."""
+    (logs / "log").touch()
+    integrity.run("scan", logs, expect=0)
     for week in range(4):
         for number in (2, 1):
             if (logs / f"log.{number}").exists():
@@ -313,6 +317,7 @@ def test_rotation_through_several_names(logs: Path, integrity: Box, job: str) ->
     done = integrity.run("--json", job, logs, expect=0)
 
     assert ([], 4) == (done.findings, done.summary["files_known"])
+    integrity.run("scan", logs, expect=0)
     assert {"verified": 4} == tallies(integrity.run("--json", "scrub", logs, expect=0))
 
 
@@ -333,6 +338,7 @@ def test_rot_in_what_a_log_had_before(ext4: LoopFS, integrity: Box) -> None:
     folder.mkdir()
     integrity.configure(f'[[root]]\npath = "{folder}"\npolicy = "growing"\n')
     put(folder / "log", os.urandom(3 * MIB))
+    integrity.run("scan", folder, expect=0)
     integrity.run("scrub", folder, expect=0)
     append(folder / "log", b"x" * 5_000)
     os.sync()

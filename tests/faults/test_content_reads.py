@@ -49,6 +49,7 @@ def fill(folder: Path, sizes: dict[str, int]) -> None:
 def test_bad_sectors(flaky_ext4: FlakyDisk, data: Path, integrity: Box) -> None:
     """A bad sector is named to the byte, in a small and a large file; the others go on; repaired, it resolves."""
     fill(data, {"small": 20_000, "large": 9 * MIB + 5, "other": 5_000, "another": 2 * MIB})
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     digests = integrity.json("explain", data / "large")[0]["digests"]
     flaky_ext4.bad_sector(data / "small", 8192)
@@ -90,6 +91,7 @@ def test_bad_sector_met_by_the_first_scan(flaky_ext4: FlakyDisk, data: Path, int
 def test_one_wrong_reading(flaky_ext4: FlakyDisk, data: Path, integrity: Box, size: int) -> None:
     """A bit that flips once on the way from the disk is transient: the machine is at fault, not the file."""
     fill(data, {"file": size, "other": 5_000})
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     flaky_ext4.flip_in_transit(data / "file", size - 5_000, 2, count=1)
 
@@ -110,6 +112,7 @@ def test_one_wrong_reading(flaky_ext4: FlakyDisk, data: Path, integrity: Box, si
 def test_every_reading_another(flaky_ext4: FlakyDisk, data: Path, integrity: Box) -> None:
     """Readings that all differ are unsteady: transient, never rot, and the message says so."""
     fill(data, {"file": 20_000})
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     position = flaky_ext4.position(data / "file", 9_000)
     for bit in range(3):
@@ -125,6 +128,7 @@ def test_every_reading_another(flaky_ext4: FlakyDisk, data: Path, integrity: Box
 def test_catalog_that_was_wrong_when_it_was_sealed(flaky_ext4: FlakyDisk, data: Path, integrity: Box) -> None:
     """MD5 right and XXH3 wrong: the catalog is damaged, the file is not said to be."""
     fill(data, {"file": 20_000, "large": 3 * MIB})
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     with closing(sqlite3.connect(integrity.catalog)) as db, db:
         db.execute("UPDATE file SET xxh3_128 = randomblob(16) WHERE name = ?", [b"file"])
@@ -145,6 +149,7 @@ def test_catalog_that_was_wrong_when_it_was_sealed(flaky_ext4: FlakyDisk, data: 
 def test_many_errors_leave_the_device_alone(flaky_ext4: FlakyDisk, data: Path, integrity: Box) -> None:
     """After 100 failing reads the disk is left alone: one finding, the rest skipped; repaired, all is well again."""
     fill(data, {f"{number:03}": 8_192 for number in range(200)})
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     for number in range(200):
         flaky_ext4.bad_sector(data / f"{number:03}", 4096)

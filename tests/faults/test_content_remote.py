@@ -29,6 +29,7 @@ def source(tmp_path: Path, faulty: FaultFS) -> Path:
 
 def test_flip_without_a_ctime_to_trust(source: Path, faulty: FaultFS, integrity: Box) -> None:
     """Content that differs under the same mtime is rot, and no_ctime: a quiet rewrite is not excluded."""
+    integrity.run("scan", faulty.folder, expect=0)
     integrity.run("scrub", faulty.folder, expect=0)
     rules = [
         faulty.add(Rule("read", path="/small", flip=5_000)),
@@ -49,6 +50,7 @@ def test_flip_without_a_ctime_to_trust(source: Path, faulty: FaultFS, integrity:
 
 def test_errors_that_go_away(source: Path, faulty: FaultFS, integrity: Box) -> None:
     """EIO and ESTALE make files unreadable, to the byte where it is known; when it is over, so are the findings."""
+    integrity.run("scan", faulty.folder, expect=0)
     integrity.run("scrub", faulty.folder, expect=0)
     faulty.add(Rule("read", path="/large", errno=errno.EIO, offset=MIB, length=4096))
     faulty.add(Rule("open", path="/small", errno=errno.ESTALE))
@@ -65,6 +67,7 @@ def test_errors_that_go_away(source: Path, faulty: FaultFS, integrity: Box) -> N
 
 def test_edits_moves_and_links(source: Path, faulty: FaultFS, integrity: Box) -> None:
     """Where inodes can't be trusted a move is known by content, an edit by its mtime, and a chmod is nothing."""
+    integrity.run("scan", faulty.folder, expect=0)
     integrity.run("scrub", faulty.folder, expect=0)
     os.rename(faulty.folder / "large", faulty.folder / "renamed")
     put(faulty.folder / "small", b"edited")
@@ -81,6 +84,7 @@ def test_edits_moves_and_links(source: Path, faulty: FaultFS, integrity: Box) ->
 
 def test_file_that_ends_early(source: Path, faulty: FaultFS, integrity: Box) -> None:
     """A file that is shorter than stat says is neither good nor damaged."""
+    integrity.run("scan", faulty.folder, expect=0)
     integrity.run("scrub", faulty.folder, expect=0)
     faulty.add(Rule("read", path="/large", eof=MIB))
 

@@ -84,6 +84,7 @@ def test_block_size_that_was_changed_since(data: Path, integrity: Box) -> None:
     """Files keep the blocks that they were recorded with: a new setting is for new files, and no cause for alarm."""
     put(data / "small", os.urandom(300 * KIB))
     put(data / "large", os.urandom(3 * MIB))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     integrity.configure("[defaults]\nblock_size = 65536\n")
     put(data / "new", os.urandom(300 * KIB))
@@ -104,6 +105,7 @@ def test_change_of_a_file_with_very_many_blocks(data: Path, integrity: Box, poli
     """A large file is read in parts; what changed in it since is judged, and recorded, as a whole."""
     integrity.configure(f'[[root]]\npath = "{data}"\npolicy = "{policy}"\nblock_size = "64KiB"\n')
     put_sparse(data / "file", 200 * MIB, [(at * MIB, os.urandom(MIB)) for at in (0, 100, 199)])
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     with open(data / "file", "ab") as file:
         file.write(os.urandom(3 * MIB))
@@ -127,6 +129,7 @@ def test_new_content_over_a_rotten_file_with_very_many_blocks(data: Path, integr
     """A candidate of a file that is read in parts is known again, and never taken for the baseline."""
     integrity.configure('[defaults]\nblock_size = "64KiB"\n')
     put_sparse(data / "file", 150 * MIB, [(at * MIB, os.urandom(MIB)) for at in (0, 149)])
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     rot(data / "file", 500)
     integrity.run("scrub", data, expect=1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import threading
@@ -68,6 +70,7 @@ def test_quiet_rewrite_is_not_rot(root: Path, integrity: Box) -> None:
     for name, size in (("small", 5_000), ("large", 3 << 20)):
         put(root / name, os.urandom(size))
         os.utime(root / name, ns=(PAST_NS, PAST_NS))
+    integrity.run("scan", root, expect=0)
     integrity.run("scrub", root, expect=0)
     rewrite_quietly(root / "small")
     rewrite_quietly(root / "large", offset=(2 << 20) + 7)
@@ -245,6 +248,7 @@ def test_new_file_on_whole_seconds_is_counted_once(seconds: Path, integrity: Box
     """A file that a scrub records within the granule of its write is verified by the same scrub, and counted once."""
     put(seconds / "file", os.urandom(5_000))
 
+    integrity.run("scan", seconds, expect=0)
     assert {"verified": 1} == tallies(integrity.run("--json", "scrub", seconds, expect=0))
     (file,) = integrity.json("explain", seconds / "file")
     assert file["verified_at"] is not None
@@ -282,6 +286,7 @@ def test_clock_set_back(data: Path, integrity: Box, shims: Shims, tmp_path: Path
     """Runs under a clock that was set back go on: nothing is re-read for ever, rot is proven, edits are edits."""
     for name in ("rotten", "edited", "same"):
         put(data / name, os.urandom(9_000))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     back = shims.clock(tmp_path / "clock", -400 * DAY_S)
     integrity.run("scan", data, env=back, expect=0)
@@ -304,6 +309,7 @@ def test_times_after_a_power_cut(data: Path, integrity: Box, tmp_path: Path) -> 
     boot.write_text("5a1b0000-0000-4000-8000-00000000beef\n", encoding="ascii")
     for name in ("one", "two", "three"):
         put(data / name, os.urandom(9_000))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     rot(data / "one", 100)
     done = integrity.run("--json", "scrub", data, expect=1)
@@ -327,6 +333,7 @@ def test_chown_before_real_rot(data: Path, integrity: Box) -> None:
     names = [f"{number}.jpg" for number in range(6)]
     for name in names:
         put(data / name, os.urandom(9_000))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     sh("chown", "-R", "12345:12345", data)
     flip_bit(data / "3.jpg", 4_321, 5)
@@ -352,6 +359,7 @@ def test_move_to_a_new_disk_with_one_file_damaged_on_the_way(ext4: LoopFS, xfs: 
     for name in ("a", "b", "deep/c", "deep/d"):
         put(old / name, os.urandom(50_000))
     put(old / "film", os.urandom(3 << 20))
+    integrity.run("scan", old, expect=0)
     integrity.run("scrub", old, expect=0)
     shutil.copytree(old, new)
     for path in new.rglob("*"):
@@ -411,6 +419,7 @@ def test_write_that_is_under_way_while_the_file_is_recorded(
     put(data / "other", os.urandom(5_000))
     if is_known:
         put(path, os.urandom(size))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     if not is_known:
         put(path, os.urandom(size))
@@ -479,6 +488,7 @@ def test_store_into_a_mapping_on_a_tmpfs_is_not_called_proven(tmp_path: Path, in
         put(path, os.urandom(8192))
         with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as ring:
             ring[0:4] = b"once"
+            integrity.run("scan", path.parent, expect=0)
             integrity.run("scrub", path.parent, env=later, expect=0)
             before = path.stat()
             ring[8:12] = b"more"
@@ -501,6 +511,7 @@ def test_stores_into_a_mapping_on_a_tmpfs_while_it_is_confirmed_blame_no_hardwar
         is_over = threading.Event()
         with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as ring:
             ring[0:4] = b"once"
+            integrity.run("scan", path.parent, expect=0)
             integrity.run("scrub", path.parent, env=later, expect=0)
 
             def write() -> None:
@@ -538,3 +549,21 @@ def test_record_that_was_never_verified_may_be_wrong_itself(ext4: LoopFS, integr
     }
     assert {"recorded": True, "verified": False} == said
     assert {"proven"} == {one["certainty"] for one in done.findings}
+
+
+def test_file_under_a_lease_is_said_to_be_in_use(root: Path, integrity: Box) -> None:
+    """A program that does not let go of its write lease, as Samba may, keeps everybody out: nothing changed."""
+    put(root / "held", b"content")
+    integrity.run("scan", root, expect=0)
+    old = signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel asks the holder to give the lease back
+    try:
+        with open(root / "held", "r+b") as holder:
+            fcntl.fcntl(holder, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            done = integrity.run("--json", "scrub", root, expect=3)
+    finally:
+        signal.signal(signal.SIGIO, old)
+
+    assert {"unstable": 1} == tallies(done)
+    (note,) = (one for one in done.of_type("note") if one["kind"] == "unstable")
+    assert "lease" in str(note["message"])
+    assert "changed" not in str(note["message"])

@@ -86,6 +86,7 @@ def disk(request: pytest.FixtureRequest) -> Iterator[LoopFS]:
 def test_write_whose_times_were_lost_with_the_power(disk: LoopFS, integrity: Box) -> None:
     """It is after_crash and says that the disk was mounted again; what is verified since is proven again."""
     root = plant_blocks(disk.folder / "data", "written", "good", "rotten")
+    integrity.run("scan", root, expect=0)
     integrity.run("scrub", root, expect=0)
     cut_power(disk, root / "written")
 
@@ -102,6 +103,7 @@ def test_write_whose_times_were_lost_with_the_power(disk: LoopFS, integrity: Box
 def test_rot_without_a_remount_is_proven(disk: LoopFS, integrity: Box) -> None:
     """Runs one after the other in one mount, also from other mount namespaces, leave no doubt."""
     root = plant_blocks(disk.folder / "data", "good", "rotten")
+    integrity.run("scan", root, expect=0)
     integrity.run("scrub", root, expect=0)
     rot(root / "rotten", 100)
 
@@ -118,6 +120,7 @@ def test_crash_of_a_disk_inside_a_root(integrity: Box) -> None:
         plant_blocks(inner.folder / "data", "inside", "written")
         integrity.configure(f'[[root]]\npath = "{root}"\ncross_mounts = true\n')
         with bound(inner.mnt, root / "usb"):
+            integrity.run("scan", root, expect=0)
             integrity.run("scrub", root, expect=0)
         cut_power(inner, inner.folder / "data" / "written")
         rot(root / "outside", 100)
@@ -138,6 +141,7 @@ def test_boot_in_which_no_program_of_ours_ran(
     root = plant_blocks(ext4.folder / "data", "good", "rotten")
     (tmp_path / "first").write_text("5a1b0000-0000-4000-8000-000000000001\n")
     (tmp_path / "third").write_text("5a1b0000-0000-4000-8000-000000000003\n")
+    assert 0 == run_in_boot(integrity, tmp_path / "first", "--json", "scan", root).code
     assert 0 == run_in_boot(integrity, tmp_path / "first", "--json", "scrub", root).code
     with Catalog.open(str(integrity.catalog), writes=True) as catalog, catalog.transaction() as c:
         boot = (tmp_path / "first").read_text().strip()

@@ -106,6 +106,7 @@ def test_held_log_that_goes_on_growing(data: Path, integrity: Box) -> None:
         put(path, os.urandom(9_000))
     limits = "mass_change = { files = 5, percent = 10 }"
     integrity.configure(f'[[root]]\npath = "{data}"\npolicy = "growing"\n{limits}\n')
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     for _ in range(2):
         for path in logs[:6]:

@@ -59,6 +59,7 @@ def test_files_that_btrfs_refuses_are_all_named_at_once(btrfs: LoopFS, integrity
 def test_unreadable_file_under_another_name_is_told_without_a_scan(btrfs: LoopFS, integrity: Box) -> None:
     """Whose finding it is only a walk can tell; that it can't be read is told anyway."""
     root = fill(Path(os.fsdecode(btrfs.mnt)) / "root", 3)
+    integrity.run("scan", root, expect=0)
     integrity.run("scrub", root, expect=0)
     flip_bit(os.fsencode(root / "000"), 5000)
     os.rename(root / "000", root / "001")
@@ -74,6 +75,7 @@ def test_unreadable_file_under_another_name_is_told_without_a_scan(btrfs: LoopFS
 def test_each_run_on_a_failing_disk_gets_further(flaky_ext4: FlakyDisk, integrity: Box) -> None:
     """What it did not come to is first; files that are known to be unreadable are last and cost one read each."""
     root = fill(Path(os.fsdecode(flaky_ext4.mnt)) / "root", 40)
+    integrity.run("scan", root, expect=0)
     integrity.run("scrub", root, expect=0)
     bad = {str(root / f"{number:03}") for number in range(25)}
     for path in bad:

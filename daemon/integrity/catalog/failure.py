@@ -30,7 +30,7 @@ def translate(path: bytes, error: sqlite3.Error) -> CatalogError:
             f"{where}: disk full; free space in the folder of temporary files (/var/tmp, or name another one in"
             f" SQLITE_TMPDIR) or on {show_path(_folder(path))}, nothing is lost"
         )
-    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
+    if code == sqlite3.SQLITE_FULL or is_without_room(path, error):
         return CatalogError(f"{where}: disk full; free space on {show_path(_folder(path))}, nothing is lost")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return CatalogLocked(f"{where}: another program is writing to the catalog; try again when it is done")
@@ -48,8 +48,12 @@ def translate(path: bytes, error: sqlite3.Error) -> CatalogError:
     return CatalogError(f"{where}: {type(error).__name__}: {error}; run `integrity catalog check`")
 
 
+def is_without_room(path: bytes, error: sqlite3.Error) -> bool:
+    """Say of an error that the log's index (32 KiB) found no room: an I/O error to SQLite (SQLITE_IOERR_SHMSIZE)."""
+    return primary_code(error) == sqlite3.SQLITE_IOERR and _is_full(path)
+
+
 def _is_full(path: bytes) -> bool:
-    """Say whether the log's index (32 KiB) finds no room: SQLite calls that an I/O error (SQLITE_IOERR_SHMSIZE)."""
     status = os.statvfs(_folder(path))
     return status.f_bavail * status.f_frsize < 1 << 16
 

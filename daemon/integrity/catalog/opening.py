@@ -46,6 +46,11 @@ def open_database(
         db = failure.connect(path, options, busy_timeout_s=busy_timeout_s)
         try:
             return db, _set_up(path, db, writes=writes, quick_check=quick_check)
+        except sqlite3.OperationalError as error:
+            db.close()
+            if writes or not failure.is_without_room(path, error):
+                raise
+            return _open_alone(path, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
         except CatalogCorrupt:
             db.close()
             if is_last:
@@ -54,6 +59,23 @@ def open_database(
             db.close()
             raise
     raise AssertionError("the second attempt returns or raises")
+
+
+def _open_alone(path: bytes, *, quick_check: bool, busy_timeout_s: float) -> tuple[sqlite3.Connection, str]:
+    """
+    Open a catalog for reading on a disk without room for the index of the log, which only several users need.
+
+    Who is alone keeps it in memory. Nobody else can use the catalog meanwhile: if somebody does already, the index is
+    there, and this is not needed.
+    """
+    db = failure.connect(path, "mode=rw", busy_timeout_s=busy_timeout_s)
+    try:
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        db.execute("PRAGMA query_only = ON")
+        return db, _set_up(path, db, writes=False, quick_check=quick_check)
+    except BaseException:  # whatever it is, the file must not stay open
+        db.close()
+        raise
 
 
 def require_file(path: bytes) -> None:

@@ -76,7 +76,12 @@ def compare(
         scan_first=not no_scan,
     )
     wanted = tuple(real_path(path) for path in paths)
-    return run_job(session, wanted, lambda context: _compare(session, context, wanted, options), threads=jobs)
+    return run_job(
+        session,
+        session.open_or_create_catalog(wanted),
+        lambda context: _compare(session, context, wanted, options),
+        threads=jobs,
+    )
 
 
 def _compare(session: Session, context: Context, paths: tuple[bytes, ...], options: CompareOptions) -> Summary:

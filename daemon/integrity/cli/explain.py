@@ -37,7 +37,7 @@ _READ_HOW = {
 @click.pass_obj
 def explain(session: Session, file: bytes) -> int:
     """
-    Show everything known of one file.
+    Show everything known of one file, or the findings about a folder.
 
     Exits 0 if it is known and well, 1 if a finding on it is open, 2 if it is unknown.
     """
@@ -47,7 +47,8 @@ def explain(session: Session, file: bytes) -> int:
         story = find_story(catalog, session.config, own_path(file))
     path = absolute(story.root, story.path)
     if not story.is_known:
-        raise ConfigError(f"{show_path(path)}: is not recorded; a folder has no record of its own, name a file")
+        hint = "no finding is about this folder; name a file in it" if story.is_folder else "record it: integrity scan"
+        raise ConfigError(f"{show_path(path)}: is not recorded; {hint}")
     for line in _describe(story, session.output):
         session.output.tell(line)
     session.output.give("file", _file_object(story))
@@ -55,10 +56,11 @@ def explain(session: Session, file: bytes) -> int:
 
 
 def _describe(story: FileStory, output: Output) -> Iterator[str]:
-    from integrity.cli.words import describe_finding, line_of_finding
-
     yield show_path(absolute(story.root, story.path))
     yield f"  root        {show_path(story.root)}"
+    if story.is_folder and story.record is None:
+        yield from _describe_findings(story, output)
+        return
     if story.record is None:
         yield "  is not recorded (any more)"
     else:
@@ -73,6 +75,12 @@ def _describe(story: FileStory, output: Output) -> Iterator[str]:
         yield f"  copy        {printable(where)}: {_describe_copy(copy.state)}"
     if not story.copies:
         yield "  copy        none is known, so where a good one is can't be told; integrity compare tells it"
+    yield from _describe_findings(story, output)
+
+
+def _describe_findings(story: FileStory, output: Output) -> Iterator[str]:
+    from integrity.cli.words import describe_finding, line_of_finding
+
     for finding in story.findings:
         if finding not in story.open_findings:
             yield f"  resolved    {line_of_finding(finding).strip()}"

@@ -122,7 +122,7 @@ def rebind(session: Session, old: bytes, new: bytes, no_scrub: bool) -> int:
 
     # Nothing is scanned first: a scan would take a copy's newer times for changes and never look at the bytes.
     options = ScrubOptions(scan_first=False, scan_missing=False)
-    return run_job(session, [target], lambda context: scrub(context, [target], options))
+    return run_job(session, session.open_catalog(writes=True), lambda context: scrub(context, [target], options))
 
 
 def _describe_missing(root: bytes, missing: Sequence[bytes], recorded: int) -> Iterator[str]:

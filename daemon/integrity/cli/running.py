@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from integrity.cli.exitcodes import ExitCode
@@ -55,6 +55,7 @@ def do_request(session: Session, request: Request, *, waits: bool) -> ExitCode:
         waits: False only puts it into the daemon's queue.
     """
     from integrity.cli.handover import find_daemon, hand_over, queue
+    from integrity.model import Job
     from integrity.service.requests import run_request
 
     daemon = find_daemon(session, request.paths)
@@ -63,18 +64,24 @@ def do_request(session: Session, request: Request, *, waits: bool) -> ExitCode:
             return queue(session, daemon, request)
         if daemon is not None:
             return hand_over(session, daemon, request)
-    return run_job(session, request.paths, lambda context: run_request(context, request), threads=request.jobs)
+    records = request.job is not Job.SCRUB  # for which a catalog may be made: without one there is nothing to verify
+    opened = session.open_or_create_catalog(request.paths) if records else session.open_catalog(writes=True)
+    return run_job(session, opened, lambda context: run_request(context, request), threads=request.jobs)
 
 
 def run_job(
-    session: Session, paths: Sequence[bytes], job: Callable[[Context], Summary], *, threads: int | None = None
+    session: Session,
+    opened: AbstractContextManager[Catalog],
+    job: Callable[[Context], Summary],
+    *,
+    threads: int | None = None,
 ) -> ExitCode:
     """
     Run a job to its end and print what it tells.
 
     Args:
         session: of this call.
-        paths: real ones; what a catalog that does not exist yet would be made for.
+        opened: the catalog, as the session opens it.
         job: does it.
         threads: of ``--jobs``.
     """
@@ -83,7 +90,7 @@ def run_job(
     from integrity.cli.signals import stop_on_signals
     from integrity.jobs.runner import make_context
 
-    with stop_on_signals() as stop, session.open_or_create_catalog(paths) as catalog:
+    with stop_on_signals() as stop, opened as catalog:
         progress = open_progress(is_quiet=session.output.is_quiet)
         report = ConsoleReport(session.output, progress)
         try:

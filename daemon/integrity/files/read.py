@@ -17,7 +17,7 @@ from functools import partial
 from stat import S_ISREG
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.errors import ReadError, Unstable, Vanished, show_path
+from integrity.errors import Leased, ReadError, Unreadable, Unstable, Vanished, show_path
 from integrity.files.badsectors import describe_bad, describe_failure
 from integrity.files.buffers import Buffers
 from integrity.files.cloning import is_open_for_writing
@@ -38,6 +38,9 @@ __all__ = ["UNLIMITED", "Buffers", "ErrorBudget", "OpenFile", "Pace", "ReadMode"
 
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESPIPE})
 """Gone, or something else stands there now: a folder on the way became a link or a file, the file a link or a FIFO."""
+
+MOST_SPARSE_BYTES = 16 << 40
+"""What ext4 lets a file have. Elsewhere it costs anybody one call to make one of 8 EiB, and years to digest it."""
 
 _LYING_HOLES = frozenset({"zfs"})
 """OpenZFS has reported fresh data as holes (openzfs/zfs#15526), and its writes are not brought out by a write-back."""
@@ -100,8 +103,8 @@ class Reader:
 
         Raises:
             Vanished: there is no such file, or no regular one any more.
-            Unreadable: it can't be opened, or what was written to it can't be brought to the disk.
-            Unstable: another program holds a lease on it (Samba's oplocks).
+            Unreadable: it can't be opened, what was written to it can't be brought to the disk, or it is a huge hole.
+            Leased: another program holds a lease on it (Samba's oplocks).
         """
         try:
             fd = _open_quietly(self._root_fd, path)
@@ -111,6 +114,7 @@ class Reader:
             window = self._begin_window()
             write_back(fd)
             stat = _stat_regular(fd, path)
+            _require_feasible(path, stat)
             return OpenFile(fd, self._root_fd, path, stat, self._terms, window, self._use_holes, known_bad)
         except BaseException as error:
             _close(fd)
@@ -189,7 +193,7 @@ class Reader:
             if not is_regular:
                 return _say_vanished(path)
         if error.errno == errno.EAGAIN:
-            return Unstable(f"cannot open {show_path(path)}: another program holds a lease on it; try again")
+            return Leased(f"cannot open {show_path(path)}: another program holds a lease on it; try again")
         return _explain(path, "open", error)
 
 
@@ -390,6 +394,17 @@ def _stat_regular(fd: int, path: bytes) -> os.stat_result:
     if not S_ISREG(stat.st_mode):
         raise _say_vanished(path)
     return stat
+
+
+def _require_feasible(path: bytes, stat: os.stat_result) -> None:
+    """Refuse a file of holes that has more blocks than anybody can keep digests of."""
+    stored_bytes = stat.st_blocks * 512
+    if stat.st_size > MOST_SPARSE_BYTES and stored_bytes * 2 < stat.st_size:
+        raise Unreadable(
+            f"{show_path(path)} claims {stat.st_size:,} bytes, of which {stored_bytes:,} are stored; sparse files of"
+            f" more than {MOST_SPARSE_BYTES >> 40} TiB are not read: exclude it",
+            errno=errno.EFBIG,
+        )
 
 
 def _may_be_written(fd: int, stat: os.stat_result, window: RacyWindow) -> bool:

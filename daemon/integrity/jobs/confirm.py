@@ -8,7 +8,7 @@ devices may be read. What the readings together mean is the verdict's to decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from integrity.files.buffers import Buffers
 from integrity.files.read import OpenFile, Reader, ReadMode, Segment
 from integrity.hashing.digests import FileHasher, Want, confirming
 from integrity.hashing.engine import Done
+from integrity.jobs.hardlinks import HardLinks
 from integrity.jobs.mirrored import digest_copies, load_baseline
 from integrity.model import Reading
 from integrity.verdict import Confirmation, Judgement, Pair, confirm, is_match
@@ -42,6 +43,9 @@ _GRAVEST_FIRST = (
 )
 
 _NOTHING_READ = Pair(None, None)
+
+Rereading = dict[int, Pair]
+"""The digests of some blocks of a file by index, or of a file of one block as block 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +92,33 @@ class Rereader:
         self, suspicions: Sequence[Suspicion]
     ) -> list[tuple[Suspicion, Outcome | ReadError | RecordSuperseded]] | None:
         """
-        Confirm mismatches, all of them in two rounds, so that they share the waiting.
+        Confirm mismatches in two rounds: all of them share the waiting, and names of one file the reading.
 
         Returns:
             An outcome for each, or why it could not be had; None when the job was asked to stop.
         """
-        rounds: list[list[dict[int, Pair] | ReadError]] = []
+        files: dict[Hashable, list[Suspicion]] = {}
+        for one in suspicions:
+            files.setdefault(self.identify(one), []).append(one)
+        rounds: list[dict[Hashable, Rereading | ReadError]] = []
         with Buffers() as buffers:
             for _ in range(REREADS):
                 if self._run.context.pause(BETWEEN_S):
                     return None
-                rounds.append([self._reread(one, buffers) for one in suspicions])
+                rounds.append({identity: self._reread(names[0], buffers) for identity, names in files.items()})
         return [
-            (one, self._conclude(one, [readings[index] for readings in rounds])) for index, one in enumerate(suspicions)
+            answer
+            for identity, names in files.items()
+            for answer in self._conclude_all(names, [readings[identity] for readings in rounds])
         ]
 
-    def _reread(self, suspicion: Suspicion, buffers: Buffers) -> dict[int, Pair] | ReadError:
+    def identify(self, suspicion: Suspicion) -> Hashable:
+        """Return what is the same of mismatches for which the same bytes are to be read: of several names of a file."""
+        if not self._run.capability.has_stable_inodes:
+            return suspicion.record.id
+        return suspicion.reading.witness[:4], suspicion.record.block_size_bytes, suspicion.bad_blocks
+
+    def _reread(self, suspicion: Suspicion, buffers: Buffers) -> Rereading | ReadError:
         """Digest the blocks in question; a file of one block counts as block 0."""
         record = suspicion.record
         pairs: dict[int, Pair] = {}
@@ -133,18 +148,31 @@ class Rereader:
             if file.finish()[:4] != suspicion.reading.witness[:4]:
                 raise Unstable(f"{show_path(path)} changed before it could be read once more")
 
+    def _conclude_all(
+        self, names: Sequence[Suspicion], readings: Sequence[Rereading | ReadError]
+    ) -> Iterator[tuple[Suspicion, Outcome | ReadError | RecordSuperseded]]:
+        """Conclude from rereadings of one file what is the matter under each of its names."""
+        first, *others = names
+        error = next((one for one in readings if isinstance(one, ReadError)), None)
+        if error is not None:
+            yield from ((one, error) for one in names)
+            return
+        rereads = [one for one in readings if not isinstance(one, ReadError)]
+        each_copy = {index: digest_copies(self._run, first.record, index) for index in rereads[0]}
+        yield first, self._conclude(first, rereads, each_copy)
+        links = HardLinks(self._run)
+        for one in others:
+            if links.is_still(one.record, one.reading.witness):
+                yield one, self._conclude(one, rereads, each_copy)
+            else:
+                yield one, Unstable(f"{show_path(one.record.path)} changed before it could be read once more")
+
     def _conclude(
-        self, suspicion: Suspicion, readings: Sequence[dict[int, Pair] | ReadError]
-    ) -> Outcome | ReadError | RecordSuperseded:
-        rereads: list[dict[int, Pair]] = []
-        for reading in readings:
-            if isinstance(reading, ReadError):
-                return reading
-            rereads.append(reading)
+        self, suspicion: Suspicion, rereads: Sequence[Rereading], each_copy: dict[int, list[tuple[str, Pair]]]
+    ) -> Outcome | RecordSuperseded:
         record, mirror = suspicion.record, self._run.mirror
         verdicts: dict[int, Confirmation] = {}
         bad_devices: dict[str, None] = {}
-        each_copy = {index: digest_copies(self._run, record, index) for index in rereads[0]}
         with self._run.catalog.read() as connection, snapshot(connection):
             try:
                 require_current(connection, record)  # its digests go when another baseline is taken

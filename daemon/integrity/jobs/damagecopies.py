@@ -54,7 +54,7 @@ class DamageCopies:
         if record.version == CANDIDATE_VERSION:
             return
         try:
-            with self._run.writing() as connection:
+            with self._run.writing(is_synced=False) as connection:  # the next scrub would keep it as well
                 candidates.stage_change(
                     connection, record, reading, verdict.value, self._run.run_id, CandidateState.FROZEN
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, copies, files, findings, history, imports
+from integrity.catalog import candidates, copies, files, findings, folders, history, imports
 from integrity.catalog.candidates import CandidateRecord
 from integrity.catalog.copies import CopyState
 from integrity.catalog.history import HistoryRecord
@@ -40,11 +40,12 @@ class FileCopy:
 @dataclass(frozen=True, slots=True)
 class FileStory:
     """
-    What is known of one file, now and formerly.
+    What is known of one file, now and formerly; or of a folder that findings are about.
 
     Args:
         root: absolute path of its root.
-        path: relative to the root.
+        path: relative to the root; empty for the root itself.
+        is_folder: it is a recorded folder.
         record: None if it is not recorded (any more).
         candidate: newer content, or its absence, that waits for a decision.
         findings: all that were ever opened on it, oldest first.
@@ -56,6 +57,7 @@ class FileStory:
 
     root: bytes
     path: bytes
+    is_folder: bool
     record: FileRecord | None
     candidate: CandidateRecord | None
     findings: tuple[Finding, ...]
@@ -77,7 +79,7 @@ class FileStory:
 
 def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
     """
-    Gather what is known of the file at a real path.
+    Gather what is known of the file or folder at a real path.
 
     Raises:
         ConfigError: it lies in no root.
@@ -94,6 +96,7 @@ def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
         return FileStory(
             root=target.root.path,
             path=target.prefix,
+            is_folder=folders.get_folder_id(connection, target.root.id, target.prefix) is not None,
             record=record,
             candidate=None if record is None else candidates.get_candidate(connection, record.id),
             findings=_find_findings(connection, target.root.path, target.prefix, record),
@@ -118,5 +121,6 @@ def _find_findings(connection: Connection, root: bytes, path: bytes, record: Fil
     found = findings.find_findings(connection, prefix=path, include_resolved=True)
     if record is not None:
         found += findings.find_file_findings(connection, record.id)
-    mine = {one.id: one for one in found if one.root == root and (one.path == path or record is not None)}
+    paths = {path} if path else {path, None}  # what is about a root as a whole has no path
+    mine = {one.id: one for one in found if one.root == root and (one.path in paths or record is not None)}
     return tuple(mine[key] for key in sorted(mine))

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from integrity.catalog import files, recording
 from integrity.catalog.ahead import when_looked_at
 from integrity.catalog.rows import is_current, require_current
-from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, RecordSuperseded, Unreadable
+from integrity.errors import (
+    DeviceFailing,
+    DeviceStalled,
+    ReadError,
+    ReadInterrupted,
+    RecordSuperseded,
+    Unreadable,
+    Unstable,
+)
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.jobs import messages
@@ -137,13 +145,13 @@ class Failures:
         with self._run.writing() as connection:
             self._run.note_device(connection, kind)
 
-    def unstable(self, record: FileRecord) -> None:
+    def unstable(self, record: FileRecord, error: Unstable | None = None) -> None:
         """Count a file that never held still: neither good nor bad (R1); a finding once the promise is broken."""
-        run = self._run
+        run, text = self._run, messages.unstable(error)
         run.is_incomplete = True
-        run.note(NoteKind.UNSTABLE, record.path, messages.unstable())
+        run.note(NoteKind.UNSTABLE, record.path, text)
         self._account.count(record.id, Tally.UNSTABLE)
         if run.now() - when_looked_at(record.verified_at, record.recorded_at, run.now()) > run.settings.verify_every_s:
             with run.writing() as connection:
                 if is_current(connection, record):
-                    run.open_finding(connection, FindingKind.UNSTABLE, messages.unstable(), record=record)
+                    run.open_finding(connection, FindingKind.UNSTABLE, text, record=record)

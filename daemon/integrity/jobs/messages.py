@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from integrity.errors import Leased, Unstable
 from integrity.files.mirrors import Mirror
 from integrity.model import ByteRange, Certainty, FindingKind
 from integrity.verdict import Judgement, Verdict
@@ -225,8 +226,10 @@ def other_mount() -> str:
     )
 
 
-def unstable() -> str:
-    """Say that a file never held still."""
+def unstable(error: Unstable | None = None) -> str:
+    """Say why a file had no content to be judged; None: it was replaced, or its record was, each time."""
+    if isinstance(error, Leased):
+        return "a program has it open under a lease (as Samba does for its clients) and did not let go of it: not read"
     return "changed whenever it was read, so nothing can be said of it"
 
 

@@ -7,6 +7,7 @@ another file are taken out, the rest is read again (``confirm.py``), and what st
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from integrity.jobs.failures import Failures
 
 MOST_AT_ONCE = 500
-"""So many mismatches share one round of waiting; more would keep the first ones waiting for long."""
+"""So many files share one round of waiting; more would keep the first ones waiting for long."""
 
 
 class Mismatches:
@@ -57,6 +58,7 @@ class Mismatches:
         self._copies = copies
         self._rereader = Rereader(run)
         self._waiting: list[Suspicion] = []
+        self._files_waiting: set[Hashable] = set()  # a file may wait under many names
         self._confirmed_blocks: dict[
             tuple[FileId, int], tuple[int, ...]
         ] = {}  # of versions of files of which only a part was read
@@ -67,7 +69,9 @@ class Mismatches:
             self._copies.keep(record, done.reading, judgement.verdict)
         else:
             now = self._run.context.monotonic()
-            self._waiting.append(Suspicion(record, done, judgement, difference.bad_blocks, now))
+            suspicion = Suspicion(record, done, judgement, difference.bad_blocks, now)
+            self._waiting.append(suspicion)
+            self._files_waiting.add(self._rereader.identify(suspicion))
 
     def forget(self, record: FileRecord) -> None:
         """Forget what was confirmed of a file that is intact."""
@@ -85,7 +89,7 @@ class Mismatches:
     @property
     def are_many(self) -> bool:
         """Say whether so many wait that they should be confirmed now."""
-        return len(self._waiting) >= MOST_AT_ONCE
+        return len(self._files_waiting) >= MOST_AT_ONCE
 
     def confirm(self) -> list[tuple[Suspicion, Judgement]]:
         """
@@ -95,19 +99,21 @@ class Mismatches:
             Those that are no damage, as their content is recorded of another file, and what they are instead.
         """
         waiting, self._waiting = self._waiting, []
+        self._files_waiting.clear()
         suspicions, moved = self._sort_out_moved(waiting)
         answers = self._rereader.confirm_all(suspicions) if suspicions else []
         if answers is None:
             for suspicion in suspicions:
                 self._account.count(suspicion.record.id, Tally.NOT_DUE)
             return moved
-        for suspicion, answer in answers:
+        for number, (suspicion, answer) in enumerate(answers, 1):
             if isinstance(answer, Unstable | Vanished | RecordSuperseded):
                 self._account.read_again(suspicion.record)  # it is another file by now: to be judged anew
             elif isinstance(answer, ReadError):
                 self._failures.failed(suspicion.record, answer)
             else:
-                self._take_outcome(suspicion, answer)
+                # One sync for all that was confirmed together: a file may be damaged under thousands of names.
+                self._take_outcome(suspicion, answer, is_synced=number == len(answers))
         return moved
 
     def _sort_out_moved(self, suspicions: list[Suspicion]) -> tuple[list[Suspicion], list[tuple[Suspicion, Judgement]]]:
@@ -134,7 +140,7 @@ class Mismatches:
                 moved.append((one, judgement))
         return left, moved
 
-    def _take_outcome(self, suspicion: Suspicion, outcome: Outcome) -> None:
+    def _take_outcome(self, suspicion: Suspicion, outcome: Outcome, *, is_synced: bool) -> None:
         record, judgement = suspicion.record, suspicion.judgement
         if outcome.confirmation is Confirmation.CATALOG_DAMAGED:
             self._failures.catalog_damaged(record)
@@ -156,7 +162,7 @@ class Mismatches:
             kind, certainty = FindingKind.TRANSIENT, None
             text = messages.transient(is_unsteady=outcome.confirmation is Confirmation.UNSTEADY)
         try:
-            record = self._open(record, kind, text, certainty, outcome)
+            record = self._open(record, kind, text, certainty, outcome, is_synced=is_synced)
         except RecordSuperseded:
             self._account.read_again(record)
             return
@@ -170,11 +176,18 @@ class Mismatches:
             self._copies.keep(record, suspicion.reading, judgement.verdict)
 
     def _open(
-        self, record: FileRecord, kind: FindingKind, text: str, certainty: Certainty | None, outcome: Outcome
+        self,
+        record: FileRecord,
+        kind: FindingKind,
+        text: str,
+        certainty: Certainty | None,
+        outcome: Outcome,
+        *,
+        is_synced: bool,
     ) -> FileRecord:
         """Open the finding about a mismatch, and return the record that it is about."""
         is_whole = record.block_size_bytes is None
-        with self._run.writing() as connection:
+        with self._run.writing(is_synced=is_synced) as connection:
             require_current(connection, record)
             record = self._take_over_moved(connection, record)
             is_newer = record.version == CANDIDATE_VERSION

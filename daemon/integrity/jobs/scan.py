@@ -75,7 +75,7 @@ class Scanner:
             replaced=self.replaced,
             seen=self._seen,
         )
-        self._unstable: list[bytes] = []
+        self._unstable: dict[bytes, Unstable] = {}
         self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
 
     def run(self) -> None:
@@ -190,7 +190,7 @@ class Scanner:
         record = task.tag if isinstance(task.tag, FileRecord) else None
         paths = self._arrivals.dropped(task) if record is None else [task.path]
         if isinstance(error, Unstable):
-            self._unstable += paths
+            self._unstable |= dict.fromkeys(paths, error)
         elif isinstance(error, Vanished):
             if record is not None:
                 self._seen.discard(record.id)
@@ -213,17 +213,17 @@ class Scanner:
         for _ in range(TRIES - 1):
             if not self._unstable or self._run.context.pause(BETWEEN_TRIES_S):
                 break
-            paths, self._unstable = self._unstable, []
+            paths, self._unstable = self._unstable, {}
             self._read(self._comparison.tasks_for(paths))
-        for path in self._unstable:
+        for path, error in self._unstable.items():
             with self._run.catalog.read() as connection:
                 record = files.find_file(connection, self._run.catalog.sealer, self._run.root.id, path)
             if record is not None:
-                self.assessor.failures.unstable(record)
+                self.assessor.failures.unstable(record, error)
             else:
                 self._run.is_incomplete = True
                 self._run.count_unrecorded(Tally.UNSTABLE)
-                self._run.note(NoteKind.UNSTABLE, path, messages.unstable())
+                self._run.note(NoteKind.UNSTABLE, path, messages.unstable(error))
 
     def _read_again_what_is_racy(self) -> None:
         """

@@ -76,7 +76,7 @@ class Scrubber:
         self._checkpoints = Checkpoints(run, is_verifying=True)
         self._recordings = Checkpoints(run)  # of what is read for a new baseline
         self._links = HardLinks(run)
-        self._unstable: list[FileRecord] = []
+        self._unstable: list[tuple[FileRecord, Unstable]] = []
         self._vanished: list[FileRecord] = []
         self._by_itself: list[FileRecord] = []
         self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
@@ -307,7 +307,7 @@ class Scrubber:
             else:
                 self._by_itself.append(other)
         if isinstance(error, Unstable):
-            self._unstable.append(record)
+            self._unstable.append((record, error))
         elif isinstance(error, Vanished):
             self._vanished.append(record)
         else:
@@ -316,8 +316,9 @@ class Scrubber:
     def _read_again(self) -> None:
         """Read again what changed while it was read, or may have (R1), and changes whose reading lacked digests."""
         for _ in range(TRIES):
-            again = self._unstable + self._assessor.account.take_incomplete() + self._by_itself
-            if not again or (self._unstable and self._run.context.pause(BETWEEN_TRIES_S)):
+            unstable = [record for record, _ in self._unstable]
+            again = unstable + self._assessor.account.take_incomplete() + self._by_itself
+            if not again or (unstable and self._run.context.pause(BETWEEN_TRIES_S)):
                 break
             self._unstable, self._by_itself = [], []
             self._read(self._tasks_again(self._links.group(again)), self._limit)
@@ -326,7 +327,9 @@ class Scrubber:
         if racy and not self._run.let_clock_tick():
             self._read(self._tasks_again(racy), self._limit)
             self._assessor.confirm()
-        for record in self._unstable + self._assessor.account.take_incomplete() + self._by_itself:
+        for record, error in self._unstable:
+            self._assessor.failures.unstable(record, error)
+        for record in self._assessor.account.take_incomplete() + self._by_itself:
             self._assessor.failures.unstable(record)
 
     def _account_for_vanished(self) -> None:
