@@ -18,10 +18,10 @@ from integrity.cli.handover import Daemon
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError
 from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.model import Finding, FindingId, FindingKind, FindingState, Job, Outcome
-from integrity.service.connection import BACKLOG_LIMIT
-from integrity.service.control import MOST_CONNECTIONS, ControlServer, DaemonState, Request
+from integrity.service.control import ControlServer, DaemonState, Request
 from integrity.service.requests import LENT
 from integrity.service.sockets import connect, default_socket_path, find_linked_socket, listen
+from integrity.service.users import BUFFER_LIMIT, MOST_CONNECTIONS
 from integrity.service.wire import REQUEST_LIMIT, Accepted, Answer, AskState, Failure, Stop, Submit, encode
 from support.cli import Box
 from support.daemons import SmallDaemon
@@ -298,7 +298,7 @@ def test_slow_reader_holds_up_no_job_and_misses_no_finding(integrity: Box, root:
 
 def test_client_that_never_reads_is_given_up(integrity: Box, root: Path) -> None:
     """I3: the daemon's memory is not filled by what nobody reads; the client does not see a summary."""
-    with SmallDaemon(integrity, before=flood(12, BACKLOG_LIMIT // 8)) as daemon, asking(daemon) as client:
+    with SmallDaemon(integrity, before=flood(12, BUFFER_LIMIT // 8)) as daemon, asking(daemon) as client:
         client.send(Submit(scan_of(root), waits=True))
         wait_until(lambda: daemon.ended == 1, "the job to end", timeout_s=_TIMEOUT_S)
         with pytest.raises(CatalogError, match="ended the connection"):
@@ -474,7 +474,7 @@ def test_greeting_that_fails_disturbs_nobody(integrity: Box, root: Path) -> None
             return super().roots()
 
     with Forgetful(integrity) as daemon:
-        with pytest.raises(CatalogError, match="does not answer"), asking(daemon):
+        with pytest.raises(CatalogError, match="the catalog is busy"), asking(daemon):
             pass
         with asking(daemon) as client:
             assert isinstance(follow(client, scan_of(root))[-1], Summary)

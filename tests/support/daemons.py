@@ -55,6 +55,7 @@ class SmallDaemon:
         box: whose catalog is served; made if there is none.
         folder: for the socket; the box's runtime folder unless it is said.
         before: may tell something before each job, in its thread.
+        monotonic: seconds, for the server's deadlines.
 
     Attributes:
         asked: every request that came, in order.
@@ -65,7 +66,12 @@ class SmallDaemon:
     """
 
     def __init__(
-        self, box: Box, *, folder: Path | None = None, before: Callable[[Report], None] = lambda report: None
+        self,
+        box: Box,
+        *,
+        folder: Path | None = None,
+        before: Callable[[Report], None] = lambda report: None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._box, self._before = box, before
         os.makedirs(box.environment["XDG_RUNTIME_DIR"], exist_ok=True)
@@ -74,7 +80,7 @@ class SmallDaemon:
         self.ended = 0
         self.gate = threading.Event()
         self.gate.set()
-        self.server = ControlServer(self.path, self, catalog=bytes(box.catalog))
+        self.server = ControlServer(self.path, self, catalog=bytes(box.catalog), monotonic=monotonic)
         self._queue: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
         self._busy: list[Asked] = []
         self._stops: list[Stop] = []

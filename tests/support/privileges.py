@@ -16,12 +16,12 @@ NOBODY = 65534
 
 
 @contextmanager
-def as_nobody() -> Iterator[None]:
+def as_nobody(uid: int = NOBODY) -> Iterator[None]:
     """Drop root's rights for the time of the block; who is not root has none to drop. Descriptors stay open."""
     if os.geteuid() != 0:
         yield
         return
-    os.seteuid(NOBODY)  # the effective capabilities go and come with it: capabilities(7)
+    os.seteuid(uid)  # the effective capabilities go and come with it: capabilities(7)
     try:
         yield
     finally:

@@ -146,9 +146,11 @@ class Daemon:
         return state
 
     def _receive_hello(self, patience_s: float) -> Hello:
-        from integrity.service.wire import Hello
+        from integrity.service.wire import Failure, Hello, to_error
 
         hello = self.receive(patience_s)
+        if isinstance(hello, Failure):
+            raise to_error(hello)
         if not isinstance(hello, Hello):
             raise self._silence()
         return hello

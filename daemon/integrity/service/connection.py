@@ -3,29 +3,45 @@ One client of the control socket: what it sends, cut into lines, and what waits 
 
 I1  Telling a client never waits: the job's disk would wait with it.
 I2  Findings, notes and the end are never left out. Of progress only the newest is kept.
-I3  A client that does not read while ``BACKLOG_LIMIT`` bytes wait for it is given up: it sees the connection end before
+I3  A client that does not read while ``BUFFER_LIMIT`` bytes wait for it is given up: it sees the connection end before
     the summary, so it can't take what it got for all there was.
+I4  While a line of a client waits for its answer nothing more is read from it: the kernel has the client wait.
 """
 
 from __future__ import annotations
 
-import logging
+import math
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from integrity.errors import AppError
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.model import Finding
 from integrity.service.requests import Cancel
 from integrity.service.sockets import Peer, peer_of
-from integrity.service.wire import ANSWER_LIMIT, REQUEST_LIMIT, Answer, WireError, encode, to_failure
-
-BACKLOG_LIMIT = ANSWER_LIMIT
+from integrity.service.users import BUFFER_LIMIT
+from integrity.service.wire import (
+    REQUEST_LIMIT,
+    Answer,
+    AskState,
+    Question,
+    WireError,
+    decode_question,
+    encode,
+    to_failure,
+)
 
 _CHUNK_BYTES = 1 << 16
-_log = logging.getLogger(__name__)
+_UNREAD_BYTES = 1 << 18
+"""A client that has left so much unread is told nothing more of the service's state until it reads."""
+
+_SENDS = 16
+"""Of a chunk at most, before others have their turn."""
+
+_IDLE_S = 30.0
+"""A client without a job that neither asks for anything nor reads for so long is given up; commands ask at once."""
 
 
 class Connection:
@@ -37,27 +53,41 @@ class Connection:
 
     Args:
         connected: from ``accept``; closed with this.
-        wake: has the server's thread look at ``wants_to_write`` again; called from any thread.
+        wake: has the server's thread look at the connection again; called from any thread.
+        number: of the connection, counted from the server's start.
+        now: on the monotonic clock.
 
     Attributes:
         peer: who it is.
-        cancel: stops the job that it waits for; None while there is none.
         is_borrower: its job is only that something is left to it, and ends with it.
+        is_greeted: the greeting was given.
+        question_bytes: the length of the line of the question that was taken last.
+        awaited: the events for which the selector waits now; 0: it is not registered there.
     """
 
-    def __init__(self, connected: socket.socket, wake: Callable[[], None]) -> None:
+    def __init__(self, connected: socket.socket, wake: Callable[[], None], *, number: int, now: float) -> None:
         connected.setblocking(False)
         self._socket = connected
         self._wake = wake
         self.peer: Peer = peer_of(connected)
-        self.cancel: Cancel | None = None
+        self.number = number
         self.is_borrower = False
+        self.is_greeted = False
+        self.question_bytes = 0
+        self.awaited = 0
         self._received = bytearray()
+        self._searched = 0  # so many bytes of what was received have no end of line in them
+        self._has_line = False
+        self._question: Question | None = None  # decoded, but not to be answered before the client reads
+        self._active_at = now
         self._sending = memoryview(b"")
         self._lock = threading.Lock()  # of what follows
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._progress: Progress | None = None
+        self._cancel: Cancel | None = None
+        self._is_submitting = False
+        self._is_stopped = False
         self._is_ending = False
         self._is_closed = False
 
@@ -93,8 +123,7 @@ class Connection:
             self._waiting.append(line)
             self._waiting_bytes += len(line)
             self._is_ending = is_last
-            if self._waiting_bytes > BACKLOG_LIMIT:
-                _log.warning("control.given_up pid=%d waiting_bytes=%d", self.peer.pid, self._waiting_bytes)
+            if self._waiting_bytes > BUFFER_LIMIT:
                 self._give_up()
             self._wake()
 
@@ -119,11 +148,39 @@ class Connection:
     @property
     def has_job(self) -> bool:
         """Say whether the client waits for a job."""
-        return self.cancel is not None
+        with self._lock:
+            return self._is_submitting or self._cancel is not None
 
-    def read_lines(self) -> Iterator[bytes]:
+    @property
+    def buffered_bytes(self) -> int:
+        """Count what is kept for the client."""
+        with self._lock:
+            return len(self._received) + len(self._sending) + self._waiting_bytes
+
+    @property
+    def wants_to_read(self) -> bool:
+        """Say whether more is to be read: not while a question waits for its answer, nor after the last answer."""
+        with self._lock:
+            is_open = not (self._is_ending or self._is_closed or self._is_submitting)
+        return is_open and not self._has_line and self._question is None
+
+    @property
+    def has_question(self) -> bool:
+        """Say whether the client waits for an answer that can be given now."""
+        with self._lock:
+            if self._is_ending or self._is_closed or self._is_submitting:
+                return False
+            is_blocked = self._question is not None and self._waiting_bytes > _UNREAD_BYTES
+        return not self.is_greeted or (not is_blocked and (self._has_line or self._question is not None))
+
+    @property
+    def idle_until(self) -> float:
+        """Say when the client is given up, on the monotonic clock, if it does nothing before."""
+        return math.inf if self.has_job else self._active_at + _IDLE_S
+
+    def receive(self) -> None:
         """
-        Read what has come, and give each whole line.
+        Read what has come, up to the first whole line at least.
 
         Raises:
             EOFError: the client has gone.
@@ -138,22 +195,67 @@ class Connection:
         if not data:
             raise EOFError
         self._received += data
-        *lines, rest = self._received.split(b"\n")
-        self._received = rest
-        if max(map(len, (*lines, rest))) > REQUEST_LIMIT:
-            raise WireError(f"a line of more than {REQUEST_LIMIT} bytes")
-        yield from map(bytes, lines)
+        self._find_line()
 
-    def write(self) -> None:
+    def take_question(self, now: float) -> Question | None:
         """
-        Send as much as the client takes.
+        Take the next question; None if it is to wait until the client has read what it asked for before.
+
+        Raises:
+            WireError: the line is none.
+        """
+        if self._question is None:
+            end = self._searched
+            line = bytes(self._received[:end])
+            del self._received[: end + 1]
+            self._searched, self._has_line = 0, False
+            self._find_line()
+            self._active_at = now
+            self.question_bytes = len(line)
+            self._question = decode_question(line)
+        with self._lock:
+            if isinstance(self._question, AskState) and self._waiting_bytes > _UNREAD_BYTES:
+                return None
+        question, self._question = self._question, None
+        return question
+
+    def begin_job(self) -> None:
+        """Note that the client has asked for a job; nothing is read from it until ``follow_job``."""
+        with self._lock:
+            self._is_submitting = True
+
+    def follow_job(self, cancel: Cancel | None) -> None:
+        """Note what stops the job that was asked for; None: there is none, or nobody waits for it. From any thread."""
+        with self._lock:
+            self._is_submitting, self._cancel = False, cancel
+            is_lost = self._is_closed and self.is_borrower
+        if is_lost and cancel is not None:
+            cancel()
+        self._wake()
+
+    def stop_job(self) -> bool:
+        """Have the job stopped; False if there is none, or it was asked to stop before."""
+        with self._lock:
+            cancel, is_new = self._cancel, not self._is_stopped
+            self._is_stopped = cancel is not None
+        if cancel is None or not is_new:
+            return False
+        cancel()
+        return True
+
+    def write(self, now: float) -> None:
+        """
+        Send as much as the client takes, but leave time for others.
 
         Raises:
             EOFError: the client has gone, or was given up, or all of it is sent and it was the end.
         """
         try:
-            while self._take_next():
+            for _ in range(_SENDS):
+                if not self._take_next():
+                    return
                 self._sending = self._sending[self._socket.send(self._sending) :]
+                self._active_at = now
         except BlockingIOError:
             return
         except ConnectionError as error:
@@ -161,16 +263,26 @@ class Connection:
 
     def close(self) -> None:
         """End the connection; its job goes on, unless it is a borrower's. May be called twice."""
-        if self.is_borrower and self.cancel is not None:
-            self.cancel()
         with self._lock:
             self._give_up()
+            cancel = self._cancel if self.is_borrower else None
+        if cancel is not None:
+            cancel()
         self._socket.close()
+
+    def _find_line(self) -> None:
+        """Look for the end of a line in what was not looked through yet."""
+        end = self._received.find(b"\n", self._searched)
+        self._has_line = end >= 0
+        self._searched = end if self._has_line else len(self._received)
+        if self._searched > REQUEST_LIMIT:
+            raise WireError(f"a line of more than {REQUEST_LIMIT} bytes")
 
     def _give_up(self) -> None:
         """Let go of what waits, and of what is still to come."""
         self._is_closed = True
         self._waiting.clear()
+        self._waiting_bytes = 0
         self._progress = None
 
     def _take_next(self) -> bool:

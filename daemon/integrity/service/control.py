@@ -1,48 +1,46 @@
 """
-The daemon's ear: a unix socket through which commands hand their jobs over and ask what is going on.
+The control socket of the service: through it commands hand their jobs over and ask what the service is doing.
 
-One thread serves all clients and waits for none of them: a client that sends nothing, garbage, or does not read what it
-is told, disturbs neither the others nor a job. A job goes on when the client that waits for it has gone: only ``stop``
-cancels it. What is lent to a client comes back when it has gone.
+One thread serves all clients and waits for none of them: a client that sends nothing, garbage, or does not read its
+answers, disturbs neither the others nor a job. What can wait for a disk is done in a thread for each request. A job
+goes on when the client that waits for it has gone: only ``stop`` cancels it. What is lent to a client comes back when
+it has gone. How much one user may take is decided in ``users``; in each turn every user gets at most one answer.
 
-Who may: whoever can open the socket, which its mode and its group decide. All that comes is the names of roots and of
-parts of them, as the service may read more than who asks: only root and the service's own user make a new root.
+Access control: the mode and the group of the socket. The service may read more than its clients, so requests name roots
+and parts of them; only root and the service's own user make a new root.
 """
 
 from __future__ import annotations
 
 import errno
 import logging
+import math
 import os
 import selectors
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import count
 
 from integrity import __version__
-from integrity.errors import AppError, CatalogError, ConfigError
+from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.jobs.targets import refuse_new
 from integrity.model import Finding, Job
 from integrity.service.connection import Connection
+from integrity.service.refusals import RefusalLog
 from integrity.service.requests import Cancel, Done, Handler, Request, covers, interrupted, run_request
 from integrity.service.sockets import Peer, default_socket_path, leave, listen
 from integrity.service.states import BusyRoot, DaemonState, NextRun, QueuedJob, WatchState
-from integrity.service.wire import (
-    Accepted,
-    AskState,
-    Hello,
-    Question,
-    Stop,
-    Submit,
-    WireError,
-    decode_question,
-)
+from integrity.service.users import User, Users
+from integrity.service.wire import Accepted, AskState, Hello, Question, Stop, Submit, WireError
 
-MOST_CONNECTIONS = 200
 _DRAIN_S = 2.0
+_ACCEPTS = 64
+"""Of clients that want to connect at most, before those that have have their turn."""
+
 _OUT_OF_DESCRIPTORS_S = 0.1
 _log = logging.getLogger(__name__)
 
@@ -72,7 +70,11 @@ class ControlServer:
         self._handler = handler
         self._catalog = os.path.realpath(catalog)
         self._monotonic, self._sleep = monotonic, sleep
-        self._connections: dict[Connection, int] = {}  # with the events that are waited for; oldest first
+        self._users = Users()
+        self._refusals = RefusalLog(monotonic)
+        self._numbers = count()
+        self._wake_lock = threading.Lock()  # threads of requests may outlive the server
+        self._is_closed = False
         self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
         self._is_closing = False
 
@@ -105,135 +107,218 @@ class ControlServer:
         finally:
             self._listener.close()
             self._selector.close()
-            os.close(self._wake_fd)
+            with self._wake_lock:
+                self._is_closed = True
+                os.close(self._wake_fd)
 
     def _wake(self) -> None:
-        os.eventfd_write(self._wake_fd, 1)
+        with self._wake_lock:
+            if not self._is_closed:
+                os.eventfd_write(self._wake_fd, 1)
 
     def _serve(self) -> None:
         while not self._is_closing:
-            self._turn(None)
+            self._turn(self._wait_s())
         self._selector.unregister(self._listener)
         deadline = self._monotonic() + _DRAIN_S
-        while any(one.wants_to_write for one in self._connections) and self._monotonic() < deadline:
+        while any(one.wants_to_write for one in self._users.connections()) and self._monotonic() < deadline:
             self._turn(0.1)
-        for connection in list(self._connections):
+        for connection in self._users.connections():
             self._drop(connection)
+
+    def _wait_s(self) -> float | None:
+        """Say how long nothing is to be done unless something happens; None: for ever."""
+        moments = [user.resumes_at for user in self._users if user.next_to_answer() is not None]
+        moments += [connection.idle_until for connection in self._users.connections()]
+        soonest = min(moments, default=math.inf)
+        return None if soonest == math.inf else max(0.0, soonest - self._monotonic())
 
     def _turn(self, timeout_s: float | None) -> None:
         """Wait until something happens, and see to it."""
         for key, events in self._selector.select(timeout_s):
             if key.fileobj is self._listener:
-                self._accept()
+                self._accept_some()
             elif isinstance(key.fileobj, Connection):
                 self._attend(key.fileobj, events)
             else:
                 os.eventfd_read(self._wake_fd)
-        for connection, events in list(self._connections.items()):
-            if connection.is_given_up:
-                self._drop(connection)
-                continue
-            reading = 0 if connection.is_ending else selectors.EVENT_READ
-            wanted = reading | (selectors.EVENT_WRITE if connection.wants_to_write else 0)
-            if wanted != events:
-                self._selector.modify(connection, wanted)
-                self._connections[connection] = wanted
+        for user in self._users:
+            if (connection := user.next_to_answer()) is not None and user.resumes_at <= self._monotonic():
+                self._answer_next(user, connection)
+        self._enforce_limits()
+        for connection in self._users.connections():
+            self._await_events(connection)
 
-    def _accept(self) -> None:
-        try:
-            connected, _ = self._listener.accept()
-        except (BlockingIOError, ConnectionError):
-            return  # it went away again
-        except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
-                raise
-            _log.warning("control.accept error=%s", error.strerror)
-            self._make_room(keep=0)
-            self._sleep(_OUT_OF_DESCRIPTORS_S)  # who wants in is still there: do not ask again and again meanwhile
-            return
-        self._make_room(keep=MOST_CONNECTIONS - 1)
-        if len(self._connections) >= MOST_CONNECTIONS:
-            connected.close()
-            return
-        connection = Connection(connected, self._wake)
-        self._connections[connection] = selectors.EVENT_READ
-        self._selector.register(connection, selectors.EVENT_READ)
-        with self._guarding(connection):
-            connection.give(Hello(__version__, os.getpid(), self._catalog, self._handler.roots()))
-
-    def _make_room(self, keep: int) -> None:
-        """Give up the clients that have asked for nothing for longest, until no more than ``keep`` are left of all."""
-        for connection in list(self._connections):
-            if len(self._connections) <= keep:
+    def _accept_some(self) -> None:
+        for _ in range(_ACCEPTS):
+            try:
+                connected, _ = self._listener.accept()
+            except BlockingIOError:
                 return
-            if not connection.has_job or connection.is_ending:
-                self._drop(connection)
+            except ConnectionError:
+                continue  # it went away again
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
+                    raise
+                self._refusals.note(os.geteuid(), os.getpid(), f"a connection: {error.strerror}")
+                spare = self._users.find_spare()
+                for connection in spare:
+                    self._drop(connection)
+                if not spare:
+                    self._sleep(_OUT_OF_DESCRIPTORS_S)  # who wants in is still there: do not ask again and again
+                return
+            self._admit_client(Connection(connected, self._wake, number=next(self._numbers), now=self._monotonic()))
+
+    def _admit_client(self, connection: Connection) -> None:
+        """Make room for a client among those of its user, or tell it why there is none."""
+        user = self._users.get(connection.peer.uid)
+        try:
+            former = self._users.find_room(user)
+        except CatalogLocked as error:
+            self._refusals.note(user.uid, connection.peer.pid, "a connection: too many")
+            connection.done(error)
+            with suppress(EOFError):
+                connection.write(self._monotonic())
+            connection.close()
+            return
+        if former is not None:
+            self._refuse(former, "its oldest connection: too many")
+        user.connections[connection] = None
+
+    def _await_events(self, connection: Connection) -> None:
+        """Have the selector wait for what a connection waits for."""
+        wanted = selectors.EVENT_READ if connection.wants_to_read else 0
+        wanted |= selectors.EVENT_WRITE if connection.wants_to_write else 0
+        if wanted == connection.awaited:
+            return
+        if not connection.awaited:
+            self._selector.register(connection, wanted)
+        elif wanted:
+            self._selector.modify(connection, wanted)
+        else:
+            self._selector.unregister(connection)  # its hanging up would be told again and again
+        connection.awaited = wanted
+
+    def _enforce_limits(self) -> None:
+        """Give up the clients that do not read, say nothing, or take too much memory together."""
+        now = self._monotonic()
+        for connection in self._users.connections():
+            if connection.is_given_up:
+                self._refuse(connection, "its answers: too many unread")
+            elif connection.idle_until <= now:
+                self._refuse(connection, "a connection: neither asks nor reads")
+        for user in self._users:
+            while (greediest := user.find_greediest()) is not None:
+                self._refuse(greediest, "a connection: too much memory")
+
+    def _refuse(self, connection: Connection, reason: str) -> None:
+        self._refusals.note(connection.peer.uid, connection.peer.pid, reason)
+        self._drop(connection)
 
     def _drop(self, connection: Connection) -> None:
-        self._selector.unregister(connection)
-        del self._connections[connection]
+        if connection.awaited:
+            self._selector.unregister(connection)
+        del self._users.get(connection.peer.uid).connections[connection]
         connection.close()
 
     def _attend(self, connection: Connection, events: int) -> None:
         """Read from one client and write to it."""
-        if connection not in self._connections:
-            return  # given up in this very turn
+        if connection.is_given_up:
+            return  # in this very turn
         with self._guarding(connection):
-            if events & selectors.EVENT_READ and not connection.is_ending:
-                for line in connection.read_lines():
-                    self._answer(connection, decode_question(line))
+            if events & selectors.EVENT_READ and connection.wants_to_read:
+                connection.receive()
+            if events & selectors.EVENT_WRITE and connection.wants_to_write:
+                connection.write(self._monotonic())
+
+    def _answer_next(self, user: User, connection: Connection) -> None:
+        """Greet a client, or answer its next question; then it is the turn of others."""
+        began, question = self._monotonic(), None
+        with self._guarding(connection):
+            if not connection.is_greeted:
+                connection.is_greeted = True
+                connection.give(Hello(__version__, os.getpid(), self._catalog, self._handler.roots()))
+            elif (question := connection.take_question(began)) is not None:
+                self._answer(user, connection, question)
             if connection.wants_to_write:
-                connection.write()
+                connection.write(began)
+        user.answered(connection)
+        now = self._monotonic()
+        user.pause(now, now - began, is_request=isinstance(question, Submit))
 
     @contextmanager
     def _guarding(self, connection: Connection) -> Iterator[None]:
-        """Whatever goes wrong with one client ends it alone."""
+        """Whatever goes wrong with one client ends it alone. ``EOFError`` is for the server's thread only."""
         try:
             yield
         except EOFError:
             self._drop(connection)
+        except WireError as error:
+            self._refusals.note(connection.peer.uid, connection.peer.pid, "a line: not understood", str(error))
+            connection.done(_explain(error))
         except AppError as error:
-            connection.done(_explain(connection.peer, error))
+            connection.done(error)
         except Exception as error:  # noqa: BLE001 - the top of this thread: a bug must not make the daemon deaf
             _log.exception("control.bug pid=%d", connection.peer.pid)
             connection.done(AppError(f"this is a bug in the service: {type(error).__name__}; see its log"))
 
-    def _answer(self, connection: Connection, question: Question) -> None:
+    def _answer(self, user: User, connection: Connection, question: Question) -> None:
         if isinstance(question, Submit):
-            self._submit(connection, question)
+            self._submit(user, connection, question)
         elif isinstance(question, AskState):
             connection.give(self._handler.state())
-        elif connection.cancel is not None:
+        else:
             assert isinstance(question, Stop)
-            _log.info("control.stop pid=%d uid=%d", connection.peer.pid, connection.peer.uid)
-            connection.cancel()
+            self._stop(connection)
 
-    def _submit(self, connection: Connection, question: Submit) -> None:
+    def _stop(self, connection: Connection) -> None:
+        if connection.stop_job():
+            _log.info("control.stop pid=%d uid=%d", connection.peer.pid, connection.peer.uid)
+
+    def _submit(self, user: User, connection: Connection, question: Submit) -> None:
+        """Begin a request in a thread of its own: looking at its paths may wait for a disk, or for ever."""
         if connection.has_job:
             raise ConfigError("one job at a time on one connection")
-        peer = connection.peer
-        request = self._admit(question.request, peer)
-        _log.info(
-            "control.submit job=%s paths=%d waits=%s pid=%d uid=%d gid=%d",
-            request.job, len(request.paths), question.waits, peer.pid, peer.uid, peer.gid,
-        )  # fmt: skip
+        request = question.request
         if request.job is Job.COMPARE and not (question.waits and request.paths):
             raise ConfigError("roots can be left to a command only while it waits, and by name")
-        if question.waits:
-            connection.is_borrower = request.job is Job.COMPARE
-            connection.cancel = self._handler.submit(request, connection, connection.done)
-        else:
-            self._handler.submit(request, _Unheard(), _Unheard().done)
-        connection.give(Accepted())
+        try:
+            end = user.begin_request(connection.question_bytes)
+        except CatalogLocked:
+            self._refusals.note(user.uid, connection.peer.pid, "a request: too many")
+            raise
+        connection.is_borrower = request.job is Job.COMPARE
+        connection.begin_job()
+        work = (connection, question, user.is_trusted, end)
+        threading.Thread(target=self._begin_request, args=work, name="request", daemon=True).start()
 
-    def _admit(self, request: Request, peer: Peer) -> Request:
+    def _begin_request(self, connection: Connection, question: Submit, may_add: bool, end: Callable[[], None]) -> None:
+        report, done = (connection, connection.done) if question.waits else (_Unheard(), _Unheard().done)
+
+        def ended(result: Summary | AppError) -> None:
+            end()
+            done(result)
+
+        cancel, has_begun = None, False
+        try:
+            with self._guarding(connection):
+                request = self._admit(question.request, may_add=may_add)
+                _log_request(request, question, connection.peer)
+                cancel = self._handler.submit(request, report, ended)
+                has_begun = True
+                connection.give(Accepted())
+        finally:
+            if not has_begun:
+                end()
+            connection.follow_job(cancel if question.waits else None)
+
+    def _admit(self, request: Request, *, may_add: bool) -> Request:
         """
         Look at the paths as the service sees them, and refuse what who asks may not have it do.
 
         Raises:
             ConfigError: a folder would become a root, and who asks is neither root nor the service's own user.
         """
-        may_add = peer.uid in (0, os.geteuid())
         paths = tuple(os.path.realpath(path) for path in request.paths)
         roots = () if may_add else self._handler.roots()
         for path in paths:
@@ -242,11 +327,15 @@ class ControlServer:
         return replace(request, paths=paths, may_add_roots=may_add)
 
 
-def _explain(peer: Peer, error: AppError) -> AppError:
+def _log_request(request: Request, question: Submit, peer: Peer) -> None:
+    _log.info(
+        "control.submit job=%s paths=%d waits=%s pid=%d uid=%d gid=%d",
+        request.job, len(request.paths), question.waits, peer.pid, peer.uid, peer.gid,
+    )  # fmt: skip
+
+
+def _explain(error: WireError) -> AppError:
     """Say what a client that is not understood can do: it may be one of ours, and newer than this daemon."""
-    if not isinstance(error, WireError):
-        return error
-    _log.warning("control.garbage pid=%d uid=%d: %s", peer.pid, peer.uid, error)
     return CatalogError(
         f"the service does not understand the request ({error}); after an upgrade restart it: systemctl restart"
         " integrity"

@@ -55,7 +55,8 @@ class Handler(Protocol):
     """
     Do what is asked for: the daemon, as the control socket sees it.
 
-    All methods are called from the server's one thread, on which every client waits: none may wait for a job or a disk.
+    ``state`` and ``roots`` are called from the server's one thread, on which every client waits: neither may wait for a
+    job or a disk. ``submit`` is called from any thread.
     """
 
     def submit(self, request: Request, report: Report, done: Done) -> Cancel:

@@ -24,7 +24,8 @@ from integrity.errors import CatalogLocked, ConfigError, show_path
 SOCKET_NAME = b"control.sock"
 SYSTEM_SOCKET = b"/run/integrity/control.sock"
 _MODE = 0o660  # whoever is in the group of the service may ask
-_BACKLOG = 128
+_BACKLOG = 4096
+"""The kernel's own limit (somaxconn): a client that connects again and again fills it less easily."""
 _ASK_TIMEOUT_S = 5
 _TIMEVAL = struct.Struct("@ll")
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: unix(7)
