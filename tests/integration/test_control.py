@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import socket
@@ -19,10 +20,10 @@ from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError
 from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.model import Finding, FindingId, FindingKind, FindingState, Job, Outcome
 from integrity.service.control import ControlServer, DaemonState, Request
-from integrity.service.requests import LENT
+from integrity.service.requests import LENT, covers
 from integrity.service.sockets import connect, default_socket_path, find_linked_socket, listen
 from integrity.service.users import BUFFER_LIMIT, MOST_CONNECTIONS
-from integrity.service.wire import REQUEST_LIMIT, Accepted, Answer, AskState, Failure, Stop, Submit, encode
+from integrity.service.wire import REQUEST_LIMIT, Accepted, Answer, AskCovered, AskState, Failure, Stop, Submit, encode
 from support.cli import Box
 from support.daemons import SmallDaemon
 from support.planted import plant
@@ -106,16 +107,14 @@ def flood(count: int, size: int) -> Callable[[Report], None]:
 
 
 def test_job_is_told_from_greeting_to_summary(integrity: Box, root: Path) -> None:
-    """The greeting names catalog and roots; the job is the real one; then the connection ends."""
+    """The greeting names the catalog; the job is the real one; then the connection ends."""
     with SmallDaemon(integrity) as daemon, asking(daemon) as client:
-        assert (bytes(integrity.catalog), ()) == (client.catalog, client.roots)
+        assert bytes(integrity.catalog) == client.catalog
         *_, summary = follow(client, scan_of(root))
         assert isinstance(summary, Summary)
         assert (Outcome.CLEAN, 20) == (summary.outcome, summary.counts.new)
         with pytest.raises(CatalogError, match="ended the connection"):
             receive(client)
-        with asking(daemon) as another:
-            assert (bytes(root),) == another.roots
     assert [scan_of(root)] == daemon.asked
 
 
@@ -461,20 +460,25 @@ def test_link_is_one_of_the_catalogs_own_files() -> None:
     assert compile_own_names(b"/srv/catalog.db").fullmatch(b"catalog.db.control")
 
 
-def test_greeting_that_fails_disturbs_nobody(integrity: Box, root: Path) -> None:
-    """A daemon that can't name its roots at one moment serves the next client all the same."""
+def test_roots_are_told_to_who_names_them(integrity: Box, root: Path, tmp_path: Path) -> None:
+    """Whether a path lies in a root is answered; the greeting, and an answer about other paths, name no root."""
+    beside = os.fsencode(f"{root}-beside")
+    paths = (bytes(root), bytes(root / "d1"), bytes(tmp_path), beside, b"/", b"//")
+    integrity.run("scan", root, expect=0)
+    with SmallDaemon(integrity) as daemon:
+        connected = connect(daemon.path)
+        assert connected is not None
+        connected.settimeout(_TIMEOUT_S)
+        greeting = connected.recv(1 << 16, socket.MSG_PEEK)
+        with Daemon(connected) as client:
+            assert frozenset(paths[:2]) == client.find_covered(paths)
+            client.send(AskCovered((b"relative",)))
+            assert isinstance(receive(client), Failure)
+    assert {"v", "type", "version", "pid", "catalog"} == set(json.loads(greeting))
 
-    class Forgetful(SmallDaemon):
-        count = 0
 
-        def roots(self) -> tuple[bytes, ...]:
-            self.count += 1
-            if self.count == 1:
-                raise CatalogError("the catalog is busy")
-            return super().roots()
-
-    with Forgetful(integrity) as daemon:
-        with pytest.raises(CatalogError, match="the catalog is busy"), asking(daemon):
-            pass
-        with asking(daemon) as client:
-            assert isinstance(follow(client, scan_of(root))[-1], Summary)
+def test_root_that_is_everything_covers_all_paths() -> None:
+    """The root directory has no name that a path could begin with."""
+    assert covers({b"/"}, b"/srv/photos")
+    assert not covers({b"/srv"}, b"/")
+    assert not covers((), b"/")

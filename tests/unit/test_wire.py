@@ -20,7 +20,9 @@ from integrity.service import wire
 from integrity.service.control import BusyRoot, DaemonState, Request
 from integrity.service.wire import (
     Accepted,
+    AskCovered,
     AskState,
+    Covered,
     Failure,
     Hello,
     Stop,
@@ -36,7 +38,7 @@ from integrity.service.wire import (
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 BUSY = st.builds(BusyRoot, rate_bytes_per_s=st.none() | FINITE)
 ANSWERS = st.one_of(
-    *map(st.from_type, (Hello, Accepted, Progress, Finding, Note, Failure)),
+    *map(st.from_type, (Hello, Covered, Accepted, Progress, Finding, Note, Failure)),
     st.builds(Summary, duration_s=FINITE),
     st.builds(DaemonState, busy=st.lists(BUSY).map(tuple)),
 )
@@ -60,7 +62,12 @@ REQUESTS = st.builds(
     jobs=st.none() | st.integers(1, 256),
     may_add_roots=st.booleans(),
 )
-QUESTIONS = st.one_of(st.builds(Submit, REQUESTS, st.booleans()), st.just(Stop()), st.just(AskState()))
+QUESTIONS = st.one_of(
+    st.builds(Submit, REQUESTS, st.booleans()),
+    st.builds(AskCovered, PATHS.map(lambda names: tuple(b"/" + name for name in names))),
+    st.just(Stop()),
+    st.just(AskState()),
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

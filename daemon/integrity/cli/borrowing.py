@@ -15,7 +15,7 @@ from integrity.cli.session import Session
 from integrity.errors import CatalogError
 from integrity.jobs.report import Progress, Summary
 from integrity.model import Job
-from integrity.service.requests import LENT, Request, covers
+from integrity.service.requests import LENT, Request
 
 if TYPE_CHECKING:
     from integrity.jobs.context import Context
@@ -40,9 +40,11 @@ def borrowing(session: Session, paths: Sequence[bytes], context: Context) -> Ite
         for path in dict.fromkeys(paths):
             daemon = find_daemon(session, (path,))
             if daemon is not None:
-                stack.enter_context(daemon)
-                if covers(daemon.roots, path):
-                    _borrow(daemon, path, context)
+                with ExitStack() as until_known:
+                    until_known.enter_context(daemon)
+                    if daemon.find_covered((path,)):
+                        _borrow(daemon, path, context)
+                        stack.push(until_known.pop_all())
         yield
 
 

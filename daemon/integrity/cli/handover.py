@@ -58,7 +58,7 @@ class Daemon:
         except BaseException:  # whatever it is, the descriptor must not stay open
             connection.close()
             raise
-        self.catalog, self.roots = hello.catalog, hello.roots
+        self.catalog = hello.catalog
 
     def __enter__(self) -> Daemon:
         return self
@@ -145,6 +145,21 @@ class Daemon:
             raise self._silence()
         return state
 
+    def find_covered(self, paths: Sequence[bytes], patience_s: float = _GREETING_S) -> frozenset[bytes]:
+        """
+        Ask which of these real paths lie in its roots.
+
+        Raises:
+            CatalogError: it does not say so in that time.
+        """
+        from integrity.service.wire import AskCovered, Covered
+
+        self.send(AskCovered(tuple(paths)))
+        covered = self.receive(patience_s)
+        if not isinstance(covered, Covered):
+            raise self._silence()
+        return frozenset(covered.paths)
+
     def _receive_hello(self, patience_s: float) -> Hello:
         from integrity.service.wire import Failure, Hello, to_error
 
@@ -194,8 +209,6 @@ def find_daemon(session: Session, paths: Sequence[bytes], *, patience_s: float =
 
 def _find_system_daemon(session: Session, catalog: bytes, paths: Sequence[bytes], patience_s: float) -> Daemon | None:
     """Find the system's service, if it serves this catalog, or the roots of a user who has no catalog."""
-    from integrity.service.requests import covers
-
     has_none = session.catalog_path == default_catalog_path() and not os.path.lexists(catalog)
     try:
         daemon = _greet(SYSTEM_SOCKET, None, patience_s)
@@ -205,7 +218,7 @@ def _find_system_daemon(session: Session, catalog: bytes, paths: Sequence[bytes]
         return None
     if daemon is None:
         return None
-    if daemon.catalog == catalog or (has_none and all(covers(daemon.roots, path) for path in paths)):
+    if daemon.catalog == catalog or (has_none and daemon.find_covered(paths, patience_s).issuperset(paths)):
         return daemon
     with daemon:
         return None

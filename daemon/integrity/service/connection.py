@@ -25,8 +25,8 @@ from integrity.service.users import BUFFER_LIMIT
 from integrity.service.wire import (
     REQUEST_LIMIT,
     Answer,
-    AskState,
     Question,
+    Stop,
     WireError,
     decode_question,
     encode,
@@ -35,7 +35,7 @@ from integrity.service.wire import (
 
 _CHUNK_BYTES = 1 << 16
 _UNREAD_BYTES = 1 << 18
-"""A client that has left so much unread is told nothing more of the service's state until it reads."""
+"""Of a client that has left so much unread only ``stop`` is heard until it reads."""
 
 _SENDS = 16
 """Of a chunk at most, before others have their turn."""
@@ -214,7 +214,7 @@ class Connection:
             self.question_bytes = len(line)
             self._question = decode_question(line)
         with self._lock:
-            if isinstance(self._question, AskState) and self._waiting_bytes > _UNREAD_BYTES:
+            if not isinstance(self._question, Stop) and self._waiting_bytes > _UNREAD_BYTES:
                 return None
         question, self._question = self._question, None
         return question

@@ -35,7 +35,7 @@ from integrity.service.requests import Cancel, Done, Handler, Request, covers, i
 from integrity.service.sockets import Peer, default_socket_path, leave, listen
 from integrity.service.states import BusyRoot, DaemonState, NextRun, QueuedJob, WatchState
 from integrity.service.users import User, Users
-from integrity.service.wire import Accepted, AskState, Hello, Question, Stop, Submit, WireError
+from integrity.service.wire import Accepted, AskCovered, AskState, Covered, Hello, Question, Stop, Submit, WireError
 
 _DRAIN_S = 2.0
 _ACCEPTS = 64
@@ -237,7 +237,7 @@ class ControlServer:
         with self._guarding(connection):
             if not connection.is_greeted:
                 connection.is_greeted = True
-                connection.give(Hello(__version__, os.getpid(), self._catalog, self._handler.roots()))
+                connection.give(Hello(__version__, os.getpid(), self._catalog))
             elif (question := connection.take_question(began)) is not None:
                 self._answer(user, connection, question)
             if connection.wants_to_write:
@@ -267,6 +267,9 @@ class ControlServer:
             self._submit(user, connection, question)
         elif isinstance(question, AskState):
             connection.give(self._handler.state())
+        elif isinstance(question, AskCovered):
+            roots = frozenset(self._handler.roots())
+            connection.give(Covered(tuple(path for path in question.paths if covers(roots, path))))
         else:
             assert isinstance(question, Stop)
             self._stop(connection)
@@ -320,7 +323,7 @@ class ControlServer:
             ConfigError: a folder would become a root, and who asks is neither root nor the service's own user.
         """
         paths = tuple(os.path.realpath(path) for path in request.paths)
-        roots = () if may_add else self._handler.roots()
+        roots = frozenset(self._handler.roots())
         for path in paths:
             if not may_add and not covers(roots, path):
                 raise ConfigError(refuse_new(path))

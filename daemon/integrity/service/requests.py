@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -125,6 +126,10 @@ def interrupted(job: Job, now: int) -> Summary:
     )
 
 
-def covers(roots: tuple[bytes, ...], path: bytes) -> bool:
-    """Say whether a real path is one of these roots or lies in one."""
-    return any(path == root or path.startswith(root.rstrip(b"/") + b"/") for root in roots)
+def covers(roots: Collection[bytes], path: bytes) -> bool:
+    """Say whether a real path is one of these roots or lies in one; of many roots a set is quick."""
+    while path not in roots:
+        path, former = os.path.dirname(path), path
+        if path == former:
+            return False
+    return True

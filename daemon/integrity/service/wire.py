@@ -54,7 +54,6 @@ class Hello:
     version: str
     pid: int
     catalog: bytes
-    roots: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +75,20 @@ class AskState:
 
 
 @dataclass(frozen=True, slots=True)
+class AskCovered:
+    """Ask which of these real paths lie in roots; answered with Covered. No other roots are named."""
+
+    paths: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """Those of the paths that lie in roots."""
+
+    paths: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Accepted:
     """The job is in the queue."""
 
@@ -88,12 +101,18 @@ class Failure:
     message: str
 
 
-Question = Submit | Stop | AskState
-Answer = Hello | Accepted | Progress | Finding | Note | Summary | Failure | DaemonState
+Question = Submit | Stop | AskState | AskCovered
+Answer = Hello | Covered | Accepted | Progress | Finding | Note | Summary | Failure | DaemonState
 
-_QUESTIONS: dict[str, type[Question]] = {"submit": Submit, "stop": Stop, "state": AskState}
+_QUESTIONS: dict[str, type[Question]] = {
+    "submit": Submit,
+    "stop": Stop,
+    "state": AskState,
+    "covers": AskCovered,
+}
 _ANSWERS: dict[str, type[Answer]] = {
     "hello": Hello,
+    "covered": Covered,
     "accepted": Accepted,
     "progress": Progress,
     "finding": Finding,
@@ -141,6 +160,8 @@ def decode_question(line: bytes) -> Question:
     assert isinstance(message, Question)
     if isinstance(message, Submit):
         check(message.request)
+    if isinstance(message, AskCovered):
+        _check_paths(message.paths)
     return message
 
 
@@ -177,9 +198,7 @@ def check(request: Request) -> None:
     scrub = request.scrub
     if request.job not in (Job.SCAN, Job.SCRUB, Job.COMPARE):
         raise WireError(f"a {request.job} can't be handed over")
-    for path in request.paths:
-        if not path.startswith(b"/") or b"\0" in path or os.path.normpath(path) != path:
-            raise WireError("a path that is not absolute and normal")
+    _check_paths(request.paths)
     if sum((scrub.due, scrub.new, scrub.older_than_s is not None)) > 1:
         raise WireError("due, new and older_than_s exclude each other")
     if scrub.percent is not None and not 0 < scrub.percent <= 100:
@@ -189,6 +208,12 @@ def check(request: Request) -> None:
         raise WireError("a number below 0, or far too large")
     if request.jobs is not None and not 1 <= request.jobs <= _MOST_THREADS:
         raise WireError(f"jobs: not from 1 to {_MOST_THREADS}")
+
+
+def _check_paths(paths: Iterable[bytes]) -> None:
+    for path in paths:
+        if not path.startswith(b"/") or b"\0" in path or os.path.normpath(path) != path:
+            raise WireError("a path that is not absolute and normal")
 
 
 def _decode_line(line: bytes, table: dict[str, type[Question]] | dict[str, type[Answer]]) -> object:
