@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -17,6 +18,7 @@ import pytest
 from integrity.catalog.connect import Catalog
 from integrity.cli.handover import find_state
 from integrity.cli.session import Session
+from integrity.cli.words import local_time
 from integrity.service.sockets import SYSTEM_SOCKET, connect, listen
 from support import AnyPath
 from support.cli import Box, Completed, JsonObject, complete, make_command, make_environment
@@ -179,6 +181,35 @@ def test_killed_command_leaves_its_job_alone(integrity: Box, root: Path) -> None
             running.finish()
         daemon.gate.set()
         assert 10 == integrity.summary("scan", root, expect=0)["files_not_due"]
+
+
+def test_command_says_what_it_waits_for(integrity: Box, root: Path, tmp_path: Path) -> None:
+    """On stderr, or as an object, what goes before it: jobs under way with when they began, then those that wait."""
+    other = plant(tmp_path / "other", 3)
+    with SmallDaemon(integrity) as daemon:
+        daemon.gate.clear()
+        integrity.run("scrub", "--no-wait", root, expect=0)
+        wait_until(lambda: bool(daemon.state().busy), "the job to begin")
+        with Running(integrity, "scan", other) as second:
+            said = second.read_error()
+            with Running(integrity, "--json", "scan", root) as third:
+                waiting = json.loads(third.read_output())
+                queued = integrity.run("scan", "--no-wait", root, expect=0).stdout
+                silent = Running(integrity, "-q", "scan", root)
+                with silent:
+                    wait_until(lambda: len(daemon.asked) == 5, "the last")
+                    daemon.gate.set()
+                    assert "" == silent.finish().stderr
+                assert 0 == third.finish().code
+            assert 0 == second.finish().code
+    began = local_time(1_763_700_000)
+    now = f"the service is scrubbing {root} (since {began})"
+    assert f"integrity: waiting: {now}\n" == said
+    scrub = {"root": str(root), "job": "scrub", "copy": None, "started_at": "2025-11-21T04:40:00Z"}
+    scan = {"root": str(other), "job": "scan", "copy": None, "started_at": None}
+    assert {"type": "waiting", "schema": 1, "job": "scan", "ahead": [scrub, scan]} == waiting
+    before = f"before this job comes a scan of {other}, a scan of {root}"
+    assert f"queued: scan of {root}; {now}; {before}; see how it goes with: integrity status\n" == queued
 
 
 def test_no_wait_only_queues(integrity: Box, root: Path) -> None:

@@ -218,7 +218,7 @@ def test_job_that_nobody_waits_for(integrity: Box, root: Path) -> None:
     """Who does not wait is told that it is queued, and nothing else; the connection can be used on."""
     with SmallDaemon(integrity) as daemon, asking(daemon) as client:
         client.send(Submit(scan_of(root), waits=False))
-        assert Accepted() == receive(client)
+        assert Accepted(()) == receive(client)
         *_, summary = follow(client, scan_of(root))
     assert isinstance(summary, Summary)
     assert 20 == summary.counts.not_due
@@ -231,7 +231,7 @@ def test_second_job_on_a_busy_connection_is_refused(integrity: Box, root: Path) 
         client.send(Submit(scan_of(root), waits=True))
         client.send(Submit(scan_of(root), waits=True))
         answers = rest(client)
-    assert [Accepted(), Failure("ConfigError", "one job at a time on one connection")] == answers
+    assert [Accepted(()), Failure("ConfigError", "one job at a time on one connection")] == answers
 
 
 @pytest.mark.parametrize(

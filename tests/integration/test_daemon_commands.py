@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from integrity.cli.handover import Daemon
+from integrity.model import Job
+from integrity.service.requests import Request
+from integrity.service.sockets import connect
+from integrity.service.wire import Stop
 from support.bitrot import flip_bit
 from support.cli import Box
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
 from support.planted import age, plant
 from support.results import tallies
+from support.running import Running
 from support.service import Service
 from support.smtpsink import SmtpSink
 from support.stored import count_rows, query
@@ -140,3 +148,25 @@ def test_hanging_disk_leaves_the_others_working(integrity: Box, faulty: FaultFS,
             service.stop()
     finally:
         faulty.clear()
+
+
+def test_command_waits_for_a_root_that_another_one_borrows(integrity: Box, tmp_path: Path) -> None:
+    """It says that a comparison goes before it, and since when."""
+    root = plant(tmp_path / "root", 5)
+    integrity.configure(f'[[root]]\npath = "{root}"\n[schedule]\n{NEVER}\n')
+    with Service(integrity) as service:
+        service.wait_begun()
+        began = int(time.time())
+        connected = connect(bytes(integrity.home / "run" / "control.sock"))
+        assert connected is not None
+        with Daemon(connected) as borrower:
+            borrower.submit(Request(Job.COMPARE, (bytes(root),)), waits=True)
+            service.wait_status("compare of")
+            with Running(integrity, "--json", "scan", root) as scan:
+                waiting = json.loads(scan.read_output())
+                borrower.send(Stop())
+                assert 0 == scan.finish().code
+        service.stop()
+    (ahead,) = waiting["ahead"]
+    assert ("waiting", "compare", str(root)) == (waiting["type"], ahead["job"], ahead["root"])
+    assert began - 1 <= datetime.fromisoformat(ahead["started_at"]).timestamp() <= time.time()

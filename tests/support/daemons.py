@@ -24,12 +24,13 @@ from integrity.jobs.runner import make_context
 from integrity.jobs.stop import Stop
 from integrity.service.control import (
     BusyRoot,
-    Cancel,
     ControlServer,
     DaemonState,
     Done,
+    JobAhead,
     QueuedJob,
     Request,
+    Ticket,
     interrupted,
     run_request,
 )
@@ -83,6 +84,7 @@ class SmallDaemon:
         self.server = ControlServer(self.path, self, catalog=bytes(box.catalog), monotonic=monotonic)
         self._queue: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
         self._busy: list[Asked] = []
+        self._left: list[Asked] = []  # not ended
         self._stops: list[Stop] = []
         self._roots: tuple[bytes, ...] = ()
         self._thread = threading.Thread(target=self._work, name="jobs")
@@ -105,13 +107,14 @@ class SmallDaemon:
         self._thread.join(_TIMEOUT_S)
         self.server.close()
 
-    def submit(self, request: Request, report: Report, done: Done) -> Cancel:
+    def submit(self, request: Request, report: Report, done: Done) -> Ticket:
         """Put a request into the queue."""
         asked = Asked(request, report, done, Stop())
+        self._left.append(asked)
         self.asked.append(request)
         self._stops.append(asked.stop)
         self._queue.put(asked)
-        return asked.stop.set
+        return Ticket(asked.stop.set, lambda: self._find_ahead(asked))
 
     def state(self) -> DaemonState:
         """Tell what is worked on."""
@@ -126,6 +129,16 @@ class SmallDaemon:
     def roots(self) -> tuple[bytes, ...]:
         """Name the roots that were recorded when the last job ended."""
         return self._roots
+
+    def _find_ahead(self, asked: Asked) -> tuple[JobAhead, ...]:
+        left = list(self._left)
+        ahead = [] if asked in self._busy or asked not in left else left[: left.index(asked)]
+        return tuple(
+            JobAhead(
+                b"".join(one.request.paths[:1]), one.request.job.value, 1_763_700_000 if one in self._busy else None
+            )
+            for one in ahead
+        )
 
     def _find_roots(self) -> tuple[bytes, ...]:
         with Catalog.open(bytes(self._box.catalog), writes=False, quick_check=False) as catalog, catalog.read() as c:
@@ -144,6 +157,7 @@ class SmallDaemon:
             self._roots = self._find_roots()
             asked.done(result)
             self._busy.remove(asked)
+            self._left.remove(asked)
             self.ended += 1
 
     def _run(self, asked: Asked) -> Summary | AppError:

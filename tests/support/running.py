@@ -57,6 +57,11 @@ class Running:
         assert self._process.stderr is not None
         return self._process.stderr.readline().decode(errors="replace")
 
+    def read_output(self) -> str:
+        """Wait for a line on standard output and return it; what ``finish`` returns begins behind it."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().decode(errors="replace")
+
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
         os.kill(self._process.pid, number)

@@ -65,6 +65,21 @@ def hold(lane: Lane, box: Box, urgency: Urgency = Urgency.REQUEST) -> threading.
     return let_go
 
 
+def test_work_that_waits_names_what_goes_before_it(lane: Lane) -> None:
+    """What is being done first, then what is more urgent or came before; nothing is named of work that has begun."""
+    box = Box()
+    let_go = hold(lane, box)
+    works = [box.make(name, urgency) for name, urgency in (("a", Urgency.SCAN), ("b", Urgency.REQUEST))]
+    for work in works:
+        lane.give(work)
+    ahead = [lane.find_ahead(work) for work in works]
+    assert [[b"held", b"b"], [b"held"]] == [[one.root for one in found or ()] for found in ahead]
+    assert lane.current is not None
+    assert lane.find_ahead(lane.current) is None
+    let_go.set()
+    wait_until(lambda: len(box.done) == 3, "all work")
+
+
 def test_most_urgent_goes_first(lane: Lane) -> None:
     """Equally urgent work goes in the order in which it came."""
     box = Box()

@@ -20,6 +20,8 @@ from integrity.service import wire
 from integrity.service.control import BusyRoot, DaemonState, Request
 from integrity.service.wire import (
     Accepted,
+    Ahead,
+    AskAhead,
     AskCovered,
     AskState,
     Covered,
@@ -38,7 +40,7 @@ from integrity.service.wire import (
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 BUSY = st.builds(BusyRoot, rate_bytes_per_s=st.none() | FINITE)
 ANSWERS = st.one_of(
-    *map(st.from_type, (Hello, Covered, Accepted, Progress, Finding, Note, Failure)),
+    *map(st.from_type, (Hello, Covered, Accepted, Ahead, Progress, Finding, Note, Failure)),
     st.builds(Summary, duration_s=FINITE),
     st.builds(DaemonState, busy=st.lists(BUSY).map(tuple)),
 )
@@ -67,6 +69,7 @@ QUESTIONS = st.one_of(
     st.builds(AskCovered, PATHS.map(lambda names: tuple(b"/" + name for name in names))),
     st.just(Stop()),
     st.just(AskState()),
+    st.just(AskAhead()),
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -248,7 +251,7 @@ def test_question_is_no_answer() -> None:
     with pytest.raises(WireError, match="not expected"):
         decode_answer(encode(Stop()))
     with pytest.raises(WireError, match="not expected"):
-        decode_question(encode(Accepted()))
+        decode_question(encode(Accepted(())))
 
 
 @pytest.mark.parametrize(

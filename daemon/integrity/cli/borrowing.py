@@ -11,7 +11,9 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from integrity.cli.handover import Daemon, find_daemon
+from integrity.cli.output import Output
 from integrity.cli.session import Session
+from integrity.cli.waiting import WaitingNotice
 from integrity.errors import CatalogError
 from integrity.jobs.report import Progress, Summary
 from integrity.model import Job
@@ -43,22 +45,26 @@ def borrowing(session: Session, paths: Sequence[bytes], context: Context) -> Ite
                 with ExitStack() as until_known:
                     until_known.enter_context(daemon)
                     if daemon.find_covered((path,)):
-                        _borrow(daemon, path, context)
+                        _borrow(session.output, daemon, path, context)
                         stack.push(until_known.pop_all())
         yield
 
 
-def _borrow(daemon: Daemon, path: bytes, context: Context) -> None:
+def _borrow(output: Output, daemon: Daemon, path: bytes, context: Context) -> None:
     """Wait until the service has made room; it works there again when the connection ends."""
     from integrity.service import wire
 
     daemon.submit(Request(Job.COMPARE, (path,)), waits=True)
     context.report.progress(Progress(Job.COMPARE, path, "waits for the service", 0, None, 0, None))
+    notice = WaitingNotice(output, daemon, Job.COMPARE)
     while not context.stop.is_set():
+        notice.ask()
         answer = daemon.receive(_GLANCE_S)
         if isinstance(answer, wire.Failure):
             raise wire.to_error(answer)
         if isinstance(answer, Summary):
             raise CatalogError(f"the service (process {daemon.pid}) is about to end; try again in a moment")
+        if isinstance(answer, wire.Ahead):
+            notice.show(answer.jobs)
         if isinstance(answer, Progress) and answer.phase == LENT:
             return

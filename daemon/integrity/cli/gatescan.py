@@ -130,7 +130,7 @@ def _scan(
     if daemon is not None:
         with daemon:
             _require_catalog(session, daemon)
-            return follow(daemon, request, report, stop, find_delay=find_delay)
+            return follow(daemon, request, report, stop, output=session.output, find_delay=find_delay)
     with session.open_or_create_catalog(paths) as catalog:
         return run_request(make_context(catalog, session.config, report, jobs=None, stop=stop), request)
 

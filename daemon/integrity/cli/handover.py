@@ -15,9 +15,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.output import printable
+from integrity.cli.output import Output, printable
 from integrity.cli.paths import path_fields
 from integrity.cli.session import Session
+from integrity.cli.waiting import WaitingNotice, ahead_objects, describe_ahead
 from integrity.config.places import default_catalog_path, default_runtime_folder
 from integrity.errors import CatalogError, ConfigError, show_path
 from integrity.service.sockets import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
@@ -290,7 +291,7 @@ def hand_over(session: Session, daemon: Daemon, request: Request) -> ExitCode:
         progress = open_progress(is_quiet=session.output.is_quiet)
         report = ConsoleReport(session.output, progress)
         try:
-            summary = follow(daemon, request, report, stop)
+            summary = follow(daemon, request, report, stop, output=session.output)
         finally:
             progress.close()
         return report.finish(summary)
@@ -302,6 +303,7 @@ def follow(
     report: ConsoleReport,
     stop: Stop,
     *,
+    output: Output,
     find_delay: Callable[[], CatalogError | None] = lambda: None,
 ) -> Summary:
     """
@@ -312,6 +314,7 @@ def follow(
         request: what is asked for.
         report: takes what is told.
         stop: set by the user.
+        output: of the command; it is told what the job waits for.
         find_delay: asked again and again until something is told; gives what is to be raised, the job being taken back,
             if it has waited too long for its turn.
     """
@@ -321,6 +324,7 @@ def follow(
 
     daemon.submit(request, waits=True)
     has_asked = has_begun = False
+    notice: WaitingNotice | None = None
     while True:
         if stop.is_set() and not has_asked:
             has_asked = True
@@ -328,6 +332,8 @@ def follow(
         if not (has_begun or has_asked) and (error := find_delay()) is not None:
             daemon.send(wire.Stop())
             raise error
+        if notice is not None and not (has_begun or has_asked):
+            notice.ask()
         try:
             answer = daemon.receive(_GLANCE_S)
         except CatalogError:
@@ -344,7 +350,10 @@ def follow(
             report.finding(answer)
         elif isinstance(answer, Note):
             report.note(answer)
+        elif isinstance(answer, wire.Ahead) and notice is not None and not has_begun:
+            notice.show(answer.jobs)
         elif isinstance(answer, wire.Accepted):
+            notice = WaitingNotice(output, daemon, request.job)
             place = request.paths[0] if request.paths else b"all roots"
             report.progress(Progress(request.job, place, "queued", 0, None, 0, None))
 
@@ -369,8 +378,10 @@ def queue(session: Session, daemon: Daemon | None, request: Request) -> ExitCode
         raise CatalogError(f"the service (process {daemon.pid}) does not say that it took it; see: integrity status")
     output, job = session.output, request.job.value
     places = ", ".join(map(show_path, request.paths)) or "all roots"
-    output.say(f"queued: {job} of {printable(places)}; see how it goes with: integrity status")
-    output.give("queued", {"job": job, "paths": [path_fields("path", path) for path in request.paths]})
+    behind = f"; {describe_ahead(answer.ahead)}" if answer.ahead else ""
+    output.say(f"queued: {job} of {printable(places)}{behind}; see how it goes with: integrity status")
+    paths = [path_fields("path", path) for path in request.paths]
+    output.give("queued", {"job": job, "paths": paths, "ahead": ahead_objects(answer.ahead)})
     return ExitCode.OK
 
 

@@ -76,6 +76,11 @@ class Output:
         """Print a warning on stderr."""
         click.echo(f"integrity: warning: {printable(text)}", err=True)
 
+    def remark(self, text: str) -> None:
+        """Print on stderr what people want to know meanwhile: not with ``-q``, nor with ``--json``."""
+        if not (self.is_quiet or self.is_json):
+            click.echo(f"integrity: {printable(text)}", err=True)
+
     def complain(self, command: str, text: str) -> None:
         """Say on stderr what a command met, in the words of the program that it stands in for."""
         click.echo(f"integrity {command}: {printable(text)}", err=True)

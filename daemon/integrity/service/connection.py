@@ -19,8 +19,9 @@ from collections.abc import Callable
 from integrity.errors import AppError
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.model import Finding
-from integrity.service.requests import Cancel
+from integrity.service.requests import Ticket
 from integrity.service.sockets import Peer, peer_of
+from integrity.service.states import JobAhead
 from integrity.service.users import BUFFER_LIMIT
 from integrity.service.wire import (
     REQUEST_LIMIT,
@@ -85,7 +86,7 @@ class Connection:
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._progress: Progress | None = None
-        self._cancel: Cancel | None = None
+        self._ticket: Ticket | None = None
         self._is_submitting = False
         self._is_stopped = False
         self._is_ending = False
@@ -149,7 +150,7 @@ class Connection:
     def has_job(self) -> bool:
         """Say whether the client waits for a job."""
         with self._lock:
-            return self._is_submitting or self._cancel is not None
+            return self._is_submitting or self._ticket is not None
 
     @property
     def buffered_bytes(self) -> int:
@@ -224,23 +225,29 @@ class Connection:
         with self._lock:
             self._is_submitting = True
 
-    def follow_job(self, cancel: Cancel | None) -> None:
-        """Note what stops the job that was asked for; None: there is none, or nobody waits for it. From any thread."""
+    def follow_job(self, ticket: Ticket | None) -> None:
+        """Note the job that was asked for; None: there is none, or nobody waits for it. From any thread."""
         with self._lock:
-            self._is_submitting, self._cancel = False, cancel
+            self._is_submitting, self._ticket = False, ticket
             is_lost = self._is_closed and self.is_borrower
-        if is_lost and cancel is not None:
-            cancel()
+        if is_lost and ticket is not None:
+            ticket.cancel()
         self._wake()
+
+    def find_ahead(self) -> tuple[JobAhead, ...]:
+        """List what goes before the job; nothing if there is none, or it has begun."""
+        with self._lock:
+            ticket = self._ticket
+        return () if ticket is None else ticket.find_ahead()
 
     def stop_job(self) -> bool:
         """Have the job stopped; False if there is none, or it was asked to stop before."""
         with self._lock:
-            cancel, is_new = self._cancel, not self._is_stopped
-            self._is_stopped = cancel is not None
-        if cancel is None or not is_new:
+            ticket, is_new = self._ticket, not self._is_stopped
+            self._is_stopped = ticket is not None
+        if ticket is None or not is_new:
             return False
-        cancel()
+        ticket.cancel()
         return True
 
     def write(self, now: float) -> None:
@@ -265,9 +272,9 @@ class Connection:
         """End the connection; its job goes on, unless it is a borrower's. May be called twice."""
         with self._lock:
             self._give_up()
-            cancel = self._cancel if self.is_borrower else None
-        if cancel is not None:
-            cancel()
+            ticket = self._ticket if self.is_borrower else None
+        if ticket is not None:
+            ticket.cancel()
         self._socket.close()
 
     def _find_line(self) -> None:

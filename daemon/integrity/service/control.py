@@ -31,11 +31,23 @@ from integrity.jobs.targets import refuse_new
 from integrity.model import Finding, Job
 from integrity.service.connection import Connection
 from integrity.service.refusals import RefusalLog
-from integrity.service.requests import Cancel, Done, Handler, Request, covers, interrupted, run_request
+from integrity.service.requests import Done, Handler, Request, Ticket, covers, interrupted, run_request
 from integrity.service.sockets import Peer, default_socket_path, leave, listen
-from integrity.service.states import BusyRoot, DaemonState, NextRun, QueuedJob, WatchState
+from integrity.service.states import BusyRoot, DaemonState, JobAhead, NextRun, QueuedJob, WatchState
 from integrity.service.users import User, Users
-from integrity.service.wire import Accepted, AskCovered, AskState, Covered, Hello, Question, Stop, Submit, WireError
+from integrity.service.wire import (
+    Accepted,
+    Ahead,
+    AskAhead,
+    AskCovered,
+    AskState,
+    Covered,
+    Hello,
+    Question,
+    Stop,
+    Submit,
+    WireError,
+)
 
 _DRAIN_S = 2.0
 _ACCEPTS = 64
@@ -267,6 +279,8 @@ class ControlServer:
             self._submit(user, connection, question)
         elif isinstance(question, AskState):
             connection.give(self._handler.state())
+        elif isinstance(question, AskAhead):
+            connection.give(Ahead(connection.find_ahead()))
         elif isinstance(question, AskCovered):
             roots = frozenset(self._handler.roots())
             connection.give(Covered(tuple(path for path in question.paths if covers(roots, path))))
@@ -302,18 +316,17 @@ class ControlServer:
             end()
             done(result)
 
-        cancel, has_begun = None, False
+        ticket = None
         try:
             with self._guarding(connection):
                 request = self._admit(question.request, may_add=may_add)
                 _log_request(request, question, connection.peer)
-                cancel = self._handler.submit(request, report, ended)
-                has_begun = True
-                connection.give(Accepted())
+                ticket = self._handler.submit(request, report, ended)
+                connection.give(Accepted(ticket.find_ahead()))
         finally:
-            if not has_begun:
+            if ticket is None:
                 end()
-            connection.follow_job(cancel if question.waits else None)
+            connection.follow_job(ticket if question.waits else None)
 
     def _admit(self, request: Request, *, may_add: bool) -> Request:
         """
@@ -365,14 +378,15 @@ class _Unheard:
 
 __all__ = [
     "BusyRoot",
-    "Cancel",
     "ControlServer",
     "DaemonState",
     "Done",
     "Handler",
+    "JobAhead",
     "NextRun",
     "QueuedJob",
     "Request",
+    "Ticket",
     "WatchState",
     "default_socket_path",
     "interrupted",

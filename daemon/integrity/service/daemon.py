@@ -43,7 +43,7 @@ from integrity.service.mailman import Mailman
 from integrity.service.memory import give_back
 from integrity.service.mountwatch import MountWatch
 from integrity.service.notify import Notifier, watchdog_interval_s
-from integrity.service.requests import Cancel, Done, Request
+from integrity.service.requests import Done, Request, Ticket
 from integrity.service.rootset import KeptRoot, find_kept_roots
 from integrity.service.shutdown import GOES_DOWN, mark_clean_stop
 from integrity.service.startup import make_folder, prepare_catalog
@@ -163,7 +163,7 @@ class Daemon:
             finally:
                 self._end()
 
-    def submit(self, request: Request, report: Report, done: Done) -> Cancel:
+    def submit(self, request: Request, report: Report, done: Done) -> Ticket:
         """See Handler."""
         return self._dispatcher.submit(request, report, done)
 

@@ -23,10 +23,10 @@ from integrity.model import Job, Outcome
 from integrity.service.gathering import Gathered
 from integrity.service.holding import Holder
 from integrity.service.lanes import Lane
-from integrity.service.requests import Cancel, Done, Request, nothing_done, run_request
+from integrity.service.requests import Done, Request, Ticket, nothing_done, run_request
 from integrity.service.restraint import Restraint
 from integrity.service.rootset import KeptRoot, lane_of
-from integrity.service.states import BusyRoot, QueuedJob
+from integrity.service.states import BusyRoot, JobAhead, QueuedJob
 from integrity.service.work import Urgency, Work, WorkReport
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class Dispatcher:
         with self._holder.hold(self._find_lane(name), work, self._grounds.monotonic) as is_held:
             yield is_held
 
-    def submit(self, request: Request, report: Report, done: Done) -> Cancel:
+    def submit(self, request: Request, report: Report, done: Done) -> Ticket:
         """Put what a person asks for in front of all else; see ``Handler``."""
         parts = self._split(request)
         gathered = Gathered(len(parts), report, done)
@@ -209,7 +209,7 @@ class Dispatcher:
             for lane, work in works:
                 lane.cancel(work)
 
-        return cancel
+        return Ticket(cancel, lambda: self._find_ahead(works))
 
     def busy(self) -> tuple[BusyRoot, ...]:
         """List what is being done."""
@@ -256,6 +256,20 @@ class Dispatcher:
         """Wait for the lanes until a moment of the monotonic clock; name those that hang."""
         monotonic = self._grounds.monotonic
         return [lane.name for lane in self._all_lanes() if not lane.join(max(0.0, deadline - monotonic()))]
+
+    def _find_ahead(self, works: Sequence[tuple[Lane, Work]]) -> tuple[JobAhead, ...]:
+        """List what goes before all of these works, those under way first; nothing once one of them has begun."""
+        found = [lane.find_ahead(work) for lane, work in works]
+        if None in found:
+            return ()
+        ahead = [self._describe_ahead(work) for works_ahead in found for work in works_ahead or ()]
+        return tuple(sorted(ahead, key=lambda one: one.began_at is None))
+
+    def _describe_ahead(self, work: Work) -> JobAhead:
+        grounds, began_at = self._grounds, None
+        if work.began_at is not None:
+            began_at = int(grounds.clock() - (grounds.monotonic() - work.began_at))
+        return JobAhead(work.root, work.job.value, began_at, work.copy)
 
     def _current(self) -> list[Work]:
         works = (lane.current for lane in self._all_lanes())

@@ -73,6 +73,16 @@ class Lane:
         with self._changed:
             return [work for _, _, work in sorted(self._waiting)]
 
+    def find_ahead(self, work: Work) -> list[Work] | None:
+        """List what goes before work that waits, what is being done first; None: it does not wait any more."""
+        with self._changed:
+            order = sorted(self._waiting)
+            place = next((place for place, entry in enumerate(order) if entry[2] is work), None)
+            if place is None:
+                return None
+            current = [] if self._current is None else [self._current]
+            return current + [other for _, _, other in order[:place]]
+
     def give(self, work: Work) -> bool:
         """
         Take work on; what is less urgent makes room for it.

@@ -14,10 +14,25 @@ from integrity.model import Job, Outcome, RunCounts
 
 if TYPE_CHECKING:
     from integrity.jobs.context import Context
-    from integrity.service.states import DaemonState
+    from integrity.service.states import DaemonState, JobAhead
 
 Cancel = Callable[[], None]
-"""Asks that a job ends; may be called at any time, from any thread, and again."""
+"""Asks that a job ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """
+    What the service gives for a request that it took. Any thread may call both, at any time, and again.
+
+    Args:
+        cancel: asks the job to stop; one that has not begun is then done with ``interrupted``.
+        find_ahead: lists the jobs that go before it, those under way first; empty once any part of it has begun.
+    """
+
+    cancel: Cancel
+    find_ahead: Callable[[], tuple[JobAhead, ...]]
+
 
 Done = Callable[[Summary | AppError], None]
 """Takes how a job ended, or what made it impossible."""
@@ -60,7 +75,7 @@ class Handler(Protocol):
     job or a disk. ``submit`` is called from any thread.
     """
 
-    def submit(self, request: Request, report: Report, done: Done) -> Cancel:
+    def submit(self, request: Request, report: Report, done: Done) -> Ticket:
         """
         Put a request in front of the queue.
 
@@ -68,9 +83,6 @@ class Handler(Protocol):
             request: checked; its paths are real ones.
             report: its methods are called from the job's thread, and never block.
             done: called once, from any thread, after the last call of ``report``'s.
-
-        Returns:
-            What asks the job to stop; a job that has not begun is then done with ``interrupted``.
 
         Raises:
             AppError: it can't be done; ``done`` is not called then.

@@ -30,6 +30,24 @@ class QueuedJob:
 
 
 @dataclass(frozen=True, slots=True)
+class JobAhead:
+    """
+    A job that goes before a request.
+
+    Args:
+        root: that it works on; empty if it works on several.
+        job: which.
+        began_at: seconds UTC; None: it waits as well.
+        copy: that the root is compared with.
+    """
+
+    root: bytes
+    job: str
+    began_at: int | None
+    copy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NextRun:
     """When the schedule does something next: seconds UTC."""
 

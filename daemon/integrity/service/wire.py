@@ -31,7 +31,7 @@ from integrity.errors import AppError
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.model import Finding, Job
 from integrity.service.requests import Request
-from integrity.service.states import DaemonState
+from integrity.service.states import DaemonState, JobAhead
 
 VERSION = 1
 REQUEST_LIMIT = 1 << 20
@@ -90,7 +90,21 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The job is in the queue."""
+    """The job is in the queue, behind these."""
+
+    ahead: tuple[JobAhead, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskAhead:
+    """Ask what goes before the job of this connection; answered with Ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What goes before the job of this connection; nothing once it has begun."""
+
+    jobs: tuple[JobAhead, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +115,21 @@ class Failure:
     message: str
 
 
-Question = Submit | Stop | AskState | AskCovered
-Answer = Hello | Covered | Accepted | Progress | Finding | Note | Summary | Failure | DaemonState
+Question = Submit | Stop | AskState | AskCovered | AskAhead
+Answer = Hello | Covered | Accepted | Ahead | Progress | Finding | Note | Summary | Failure | DaemonState
 
 _QUESTIONS: dict[str, type[Question]] = {
     "submit": Submit,
     "stop": Stop,
     "state": AskState,
     "covers": AskCovered,
+    "ahead": AskAhead,
 }
 _ANSWERS: dict[str, type[Answer]] = {
     "hello": Hello,
     "covered": Covered,
     "accepted": Accepted,
+    "ahead": Ahead,
     "progress": Progress,
     "finding": Finding,
     "note": Note,
