@@ -408,3 +408,59 @@ def test_user_without_a_catalog_is_served_by_the_system(integrity: Box, root: Pa
     assert "/run/integrity/control.sock: a service watches here, and this user may not ask it" in denied.stderr
     assert (0, 10) == (served.code, served.summary["files_not_due"])
     assert (0, 2) == (own.code, own.summary["files_new"])
+
+
+@pytest.mark.root
+def test_catalog_of_ones_own_needs_no_service(integrity: Box, root: Path, tmp_path: Path) -> None:
+    """Named or made before, it is used without the service, which may be asked or not; what that watches is said."""
+    mine, service, user = plant(tmp_path / "mine", 2), tmp_path / "service", Box(tmp_path / "user")
+    default = user.home / ".local/state/integrity/catalog.db"
+    user.environment  # noqa: B018 - makes the folder
+    with SmallDaemon(integrity, folder=service) as daemon:
+        integrity.run("scan", root, expect=0)
+        for folder in (service, root, mine):
+            let_in(folder)
+        named = as_user_of(service, user, "--catalog", user.home / "own.db", "scan", mine)
+        (user.home / ".local").mkdir()
+        default.parent.mkdir(parents=True)
+        for folder in (user.home / ".local", default.parent.parent, default.parent):
+            os.chown(folder, NOBODY, NOBODY)
+        at_default = as_user_of(service, user, "--catalog", default, "scan", mine)
+        plain = as_user_of(service, user, "--json", "scan", mine)
+        os.chown(daemon.path, -1, NOBODY)
+        both = as_user_of(service, user, "scan", root, mine)
+        quiet = as_user_of(service, user, "-q", "scan", root)
+        handed = as_user_of(service, user, "--catalog", integrity.catalog, "scan", root)
+        closed = as_user_of(service, user, "--catalog", integrity.catalog, "findings")
+    assert [0, 0, 0, 0, 0, 0] == [one.code for one in (named, at_default, plain, both, quiet, handed)], handed
+    assert (0, 2) == (plain.summary["files_new"], plain.summary["files_known"])
+    words = (
+        f"{root}: the system's service watches this folder, too. This command uses the catalog {default} and not the"
+    )
+    assert words in both.stderr
+    assert f"put this before the command: --catalog {integrity.catalog}" in both.stderr
+    assert f"{mine}: the system" not in both.stderr
+    assert ["", "", ""] == [one.stderr for one in (named, at_default, quiet)]
+    assert 2 == len(daemon.asked)
+    assert 4 == closed.code
+    assert f"{integrity.catalog}: " in closed.stderr
+
+
+@pytest.mark.root
+def test_folders_of_the_service_and_others_are_named_in_two_commands(
+    integrity: Box, root: Path, tmp_path: Path
+) -> None:
+    """For a user without a catalog the service can do one part only: neither is done, and no catalog is made."""
+    mine, service, user = plant(tmp_path / "mine", 2), tmp_path / "service", Box(tmp_path / "user")
+    user.environment  # noqa: B018 - makes the folder
+    with SmallDaemon(integrity, folder=service) as daemon:
+        integrity.run("scan", root, expect=0)
+        for folder in (service, root, mine):
+            let_in(folder)
+        os.chown(daemon.path, -1, NOBODY)
+        done = as_user_of(service, user, "scan", root, mine)
+    assert 2 == done.code
+    assert f"the system's service watches {root}, but not {mine}" in done.stderr
+    assert "name them in two commands" in done.stderr
+    assert not (user.home / ".local").exists()
+    assert 1 == len(daemon.asked)

@@ -2,8 +2,8 @@
 Hand a scan or scrub to the daemon that serves the catalog, and show what it tells as if it were our own.
 
 Which daemon that is follows from the catalog that the command would use: the link beside it, the runtime folder of this
-user, or the system's service tells, whose greeting names its catalog. A user who has no catalog of his own is served by
-the system's service in whatever lies in its roots.
+user, or the system's service tells, whose greeting names its catalog. A user who neither has nor names a catalog is
+served by the system's service in whatever lies in its roots; with a catalog of his own he works without it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from integrity.cli.output import Output, printable
 from integrity.cli.paths import path_fields
 from integrity.cli.session import Session
 from integrity.cli.waiting import WaitingNotice, ahead_objects, describe_ahead
-from integrity.config.places import default_catalog_path, default_runtime_folder
+from integrity.config.places import default_runtime_folder
 from integrity.errors import CatalogError, ConfigError, show_path
 from integrity.service.sockets import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
 
@@ -210,19 +211,46 @@ def find_daemon(session: Session, paths: Sequence[bytes], *, patience_s: float =
 
 def _find_system_daemon(session: Session, catalog: bytes, paths: Sequence[bytes], patience_s: float) -> Daemon | None:
     """Find the system's service, if it serves this catalog, or the roots of a user who has no catalog."""
-    has_none = session.catalog_path == default_catalog_path() and not os.path.lexists(catalog)
+    has_none = not (session.is_catalog_named or os.path.lexists(catalog))
     try:
         daemon = _greet(SYSTEM_SOCKET, None, patience_s)
     except CatalogError:
         if has_none:
             raise
         return None
-    if daemon is None:
-        return None
-    if daemon.catalog == catalog or (has_none and daemon.find_covered(paths, patience_s).issuperset(paths)):
+    if daemon is None or daemon.catalog == catalog:
         return daemon
-    with daemon:
-        return None
+    with ExitStack() as unless_used:
+        unless_used.enter_context(daemon)
+        if not has_none:
+            _remark_covered(session, daemon, paths, patience_s)
+            return None
+        covered = daemon.find_covered(paths, patience_s)
+        if covered and not covered.issuperset(paths):
+            raise ConfigError(_say_mixed(paths, covered))
+        if covered or not paths:
+            unless_used.pop_all()
+            return daemon
+    return None
+
+
+def _remark_covered(session: Session, daemon: Daemon, paths: Sequence[bytes], patience_s: float) -> None:
+    """Say that the system's service watches as well what a user works on with a catalog of his own."""
+    with contextlib.suppress(CatalogError):  # the user's own work needs no service
+        for path in sorted(daemon.find_covered(paths, patience_s)):
+            session.output.remark(
+                f"{show_path(path)}: the system's service watches this folder, too. This command uses the catalog"
+                f" {show_path(session.catalog_path)} and not the service; to have the service do it, put this before"
+                f" the command: --catalog {show_path(daemon.catalog)}"
+            )
+
+
+def _say_mixed(paths: Sequence[bytes], covered: frozenset[bytes]) -> str:
+    other = next(path for path in paths if path not in covered)
+    return (
+        f"the system's service watches {show_path(min(covered))}, but not {show_path(other)}, which needs a catalog of"
+        " your own: name them in two commands"
+    )
 
 
 def _greet(path: bytes, catalog: bytes | None, patience_s: float) -> Daemon | None:
@@ -267,8 +295,8 @@ def _say_denied(path: bytes) -> str:
         group = "integrity"
     return (
         f"{show_path(path)}: a service watches here, and this user may not ask it; join its group"
-        f" (sudo usermod -aG {group} $USER, then log in again), or use sudo. A catalog of your own is one that"
-        " --catalog names"
+        f" (sudo usermod -aG {group} $USER, then log in again), or use sudo. For folders that it does not watch, name a"
+        " catalog of your own: integrity --catalog FILE scan FOLDER"
     )
 
 

@@ -124,7 +124,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     help="Read this configuration.",
 )  # fmt: skip
 @click.option(
-    "--catalog", type=click.Path(path_type=bytes), envvar="INTEGRITY_CATALOG", metavar="PATH|URL",
+    "--catalog", type=click.Path(path_type=bytes, readable=False), envvar="INTEGRITY_CATALOG", metavar="PATH|URL",
     help="Use this catalog.",
 )  # fmt: skip
 @click.option("-v", "--verbose", count=True, envvar="INTEGRITY_VERBOSE", help="Tell more; may be repeated.")

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from integrity.cli.output import Output
+from integrity.config.places import default_catalog_path
 from integrity.errors import CatalogMissing, ConfigError, show_path
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ class Session:
                 f" {show_path(os.path.join(path, b'catalog.db'))}"
             )
         return path
+
+    @property
+    def is_catalog_named(self) -> bool:
+        """Say whether the user chose a catalog, by option, environment or configuration."""
+        return self.catalog_option is not None or self.config.catalog != default_catalog_path()
 
     def fail(self, text: str, exit_code: int) -> int:
         """Say why the command ends, and return the exit code."""
