@@ -421,10 +421,7 @@ def test_catalog_of_ones_own_needs_no_service(integrity: Box, root: Path, tmp_pa
         for folder in (service, root, mine):
             let_in(folder)
         named = as_user_of(service, user, "--catalog", user.home / "own.db", "scan", mine)
-        (user.home / ".local").mkdir()
-        default.parent.mkdir(parents=True)
-        for folder in (user.home / ".local", default.parent.parent, default.parent):
-            os.chown(folder, NOBODY, NOBODY)
+        denied = as_user_of(service, user, "scan", mine)
         at_default = as_user_of(service, user, "--catalog", default, "scan", mine)
         plain = as_user_of(service, user, "--json", "scan", mine)
         os.chown(daemon.path, -1, NOBODY)
@@ -442,7 +439,8 @@ def test_catalog_of_ones_own_needs_no_service(integrity: Box, root: Path, tmp_pa
     assert f"{mine}: the system" not in both.stderr
     assert ["", "", ""] == [one.stderr for one in (named, at_default, quiet)]
     assert 2 == len(daemon.asked)
-    assert 4 == closed.code
+    assert (4, 4) == (denied.code, closed.code)
+    assert f"for folders that it does not watch once: integrity --catalog {default} scan FOLDER" in denied.stderr
     assert f"{integrity.catalog}: " in closed.stderr
 
 

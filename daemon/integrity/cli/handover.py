@@ -20,8 +20,9 @@ from integrity.cli.output import Output, printable
 from integrity.cli.paths import path_fields
 from integrity.cli.session import Session
 from integrity.cli.waiting import WaitingNotice, ahead_objects, describe_ahead
-from integrity.config.places import default_runtime_folder
+from integrity.config.places import default_catalog_path, default_runtime_folder
 from integrity.errors import CatalogError, ConfigError, show_path
+from integrity.paths import shell_path
 from integrity.service.sockets import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
 
 if TYPE_CHECKING:
@@ -295,8 +296,9 @@ def _say_denied(path: bytes) -> str:
         group = "integrity"
     return (
         f"{show_path(path)}: a service watches here, and this user may not ask it; join its group"
-        f" (sudo usermod -aG {group} $USER, then log in again), or use sudo. For folders that it does not watch, name a"
-        " catalog of your own: integrity --catalog FILE scan FOLDER"
+        f" (sudo usermod -aG {group} $USER, then log in again), or use sudo. To have a catalog"
+        " of your own, name it for folders that it does not watch once: integrity --catalog"
+        f" {shell_path(default_catalog_path())} scan FOLDER"
     )
 
 

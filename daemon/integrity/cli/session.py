@@ -102,7 +102,8 @@ class Session:
         if backups:
             # A new catalog would know none of the old baselines: whatever rotted since would be recorded as good.
             raise CatalogMissing(_say_missing(path, backups))
-        if self.catalog_option is not None and not os.path.isdir(os.path.dirname(path)):
+        is_default = path == default_catalog_path()
+        if self.catalog_option is not None and not is_default and not os.path.isdir(os.path.dirname(path)):
             raise ConfigError(
                 f"--catalog: there is no folder {show_path(os.path.dirname(path))} for the catalog; make it, or correct"
                 " the path"
