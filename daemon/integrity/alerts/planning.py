@@ -13,20 +13,14 @@ import logging
 from collections.abc import Sequence
 
 from integrity.alerts.compose import Alive, Composer
+from integrity.alerts.pending import WaitReason, find_pending
 from integrity.catalog import outbox, told
 from integrity.catalog.connect import Catalog, Connection
 from integrity.catalog.findings import count_open
 from integrity.catalog.outbox import AlertKind
-from integrity.config import Alerts
+from integrity.config import MAILS_PER_HOUR, Alerts
 
 _log = logging.getLogger(__name__)
-
-_INCIDENTS_PER_HOUR = 5
-"""
-A scrub that finds damage for hours tells of it in a few mails, not in one every two minutes.
-
-The first grave finding of its kind in a root within the hour waits for no limit, however much noise there was before.
-"""
 
 
 class Planner:
@@ -90,25 +84,16 @@ class Planner:
         outbox.prune(c, now)
 
     def _incident_due_at(self, c: Connection, now: int) -> int | None:
-        """Say when what is noticed will have waited for others long enough; None: there is nothing."""
-        noticed_at = told.unsaid_since(c, now)
-        if noticed_at is None:
+        """Return when the mail about new findings is due, and log that it waits for the limit; None: there are none."""
+        pending = find_pending(c, self._settings.group_s, now, noticed_at=self._noticed_at)
+        if pending is None:
             self._noticed_at = None
             return None
-        # Remembered, for a finding that is found again and again must not wait again and again. Never in the future:
-        # the clock may have been put back.
-        known = (noticed_at, now) if self._noticed_at is None else (noticed_at, now, self._noticed_at)
-        self._noticed_at = min(known)
-        earlier = outbox.created_times(c, [AlertKind.INCIDENT], _INCIDENTS_PER_HOUR)
-        due_at = self._noticed_at + self._settings.group_s
-        if len(earlier) == _INCIDENTS_PER_HOUR and now - 3600 < earlier[-1] <= now:
-            limited_until = max(due_at, earlier[-1] + 3600)
-            grave_at = told.unsaid_grave_since(c, now, now - 3600)
-            due_at = limited_until if grave_at is None else min(limited_until, grave_at + self._settings.group_s)
-            if due_at == limited_until != self._told_of_limit:
-                self._told_of_limit = limited_until
-                _log.warning("alerts_wait for_s=%d: there were %d mails within the hour", due_at - now, len(earlier))
-        return due_at
+        self._noticed_at = pending.noticed_at
+        if pending.reason is WaitReason.LIMIT and pending.due_at != self._told_of_limit:
+            self._told_of_limit = pending.due_at
+            _log.warning("alerts_wait for_s=%d: %d mails within the hour", pending.due_at - now, MAILS_PER_HOUR)
+        return pending.due_at
 
     def _is_incident_due(self, c: Connection, now: int) -> bool:
         due_at = self._incident_due_at(c, now)

@@ -79,6 +79,12 @@ def find_news(c: sa.Connection, now: int) -> list[News]:
     return [News(one, one.id in changed, _count_swallowed(c, one)) for one in get_findings(c, [row.id for row in rows])]
 
 
+def count_unsaid(c: sa.Connection, now: int) -> int:
+    """Count the findings of which something is to be said."""
+    query = sa.select(sa.func.count()).select_from(_JOINED).where(*_is_unsaid(now), _swallower().is_(None))
+    return int(c.execute(query).scalar_one())
+
+
 def has_swallowable(c: sa.Connection, now: int) -> bool:
     """Say whether there are unreadable files of which a failing device says enough."""
     query = sa.select(finding.c.id).select_from(_JOINED).where(*_is_unsaid(now), _swallower().is_not(None)).limit(1)

@@ -36,6 +36,11 @@ class Live:
     trouble: str | None = None
 
     @property
+    def may_run(self) -> bool:
+        """Return whether a service runs, or one that can't be asked may run."""
+        return self.state is not None or self.trouble is not None
+
+    @property
     def stop_reason(self) -> str:
         """Say why the service can't record what it finds, which makes it useless; empty if it can."""
         return "" if self.state is None else printable(self.state.trouble)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from integrity.cli.channels import channel_object, describe_channel
+from integrity.cli.alertstatus import alerts_object, channel_object, describe_alerts, describe_channel
 from integrity.cli.copystatus import copy_object, describe_copy, say_kinds
 from integrity.cli.exitcodes import ExitCode, code_for_kinds
 from integrity.cli.forecast import describe_promise, plan_object
@@ -77,10 +77,13 @@ def _print_status(found: Status, live: Live, output: Output) -> ExitCode:
         output.give("copy", copy_object(copy, live))
     for line in _describe_rest(found, live):
         show(line)
-    for channel in found.channels:
+    for line in describe_alerts(found.alerts, live):
+        show(line)
+    for channel in found.alerts.channels:
         for line in describe_channel(channel, output):
             output.tell(line)
         output.give("channel", channel_object(channel))
+    output.give("alerts", alerts_object(found.alerts, live))
     output.give("service", service_object(live))
     output.give("status", _status_object(found, code))
     return code

@@ -6,6 +6,7 @@ writes one. Importing this package must stay cheap: pydantic and tomllib are imp
 """
 
 from integrity.config.definition import (
+    MAILS_PER_HOUR,
     Alerts,
     CatalogBackup,
     Config,
@@ -32,6 +33,7 @@ from integrity.config.units import (
 )
 
 __all__ = [
+    "MAILS_PER_HOUR",
     "Alerts",
     "CatalogBackup",
     "Config",

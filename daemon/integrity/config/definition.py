@@ -221,11 +221,22 @@ class Mail:
     password_file: Place = field(default=b"", metadata=about("the first line of this file is the password"))
 
 
+MAILS_PER_HOUR = 5
+"""Mails about new findings; a limit and no setting, for a scrub of a dying disk finds damage for hours."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alerts:
     """``[alerts]``: what is told, to whom, how often."""
 
-    group_s: Pause = field(default=120, metadata=about("findings within this time share a mail", key="group"))
+    group_s: Pause = field(
+        default=120,
+        metadata=about(
+            f"findings within this time share a mail; at most {MAILS_PER_HOUR} mails about new findings an hour, the"
+            " first grave one of its kind in a root aside",
+            key="group",
+        ),
+    )
     digest_every_s: Duration = field(
         default=86400, metadata=about("reminder of what is still open", key="digest_every")
     )

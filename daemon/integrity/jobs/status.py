@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import findings, outbox, schedules
+from integrity.alerts.alertstatus import AlertStatus, find_alert_status
+from integrity.catalog import findings, schedules
 from integrity.catalog.coverage import Coverage, coverage
 from integrity.catalog.outbox import LASTING_FAILURE_S, ChannelState
 from integrity.catalog.roots import RootRecord, find_roots
@@ -90,7 +91,7 @@ class Status:
         unscanned: paths of configured roots that the catalog does not know yet.
         copies: of these roots.
         lost_copies: names of configured copies of what is no root.
-        channels: how the ways that alerts leave by fare, all that were ever used and are configured.
+        alerts: what waits to be sent, and the state of each channel.
         at: when it was gathered.
         builtin_excludes: the built-in list, as gitignore patterns.
     """
@@ -99,7 +100,7 @@ class Status:
     unscanned: tuple[bytes, ...]
     copies: tuple[CopyStatus, ...]
     lost_copies: tuple[str, ...]
-    channels: tuple[ChannelState, ...]
+    alerts: AlertStatus
     at: int
     builtin_excludes: tuple[str, ...] = BUILTIN
 
@@ -119,7 +120,7 @@ class Status:
         """Select the channels that have failed for more than an hour."""
         return tuple(
             one
-            for one in self.channels
+            for one in self.alerts.channels
             if one.failing_since is not None and self.at - one.failing_since > LASTING_FAILURE_S
         )
 
@@ -155,11 +156,11 @@ def find_status(
         copies = tuple(find_copy_status(connection, config, wanted, now=now))
         shown = {(one.root.id, one.name) for one in copies}
         roots = tuple(_find_root_status(connection, catalog.path, config, root, windows, now, shown) for root in wanted)
-        channels = tuple(outbox.channel_states(connection))
+        alerts = find_alert_status(connection, config, now)
     paths_known = {root.path for root in known}
     unscanned = [root.path for root in config.roots if root.path not in paths_known and not paths]
     lost = [one.name for one in config.copies if not paths and not _lies_in(one.of, [*paths_known, *unscanned])]
-    return Status(roots, tuple(unscanned), copies, tuple(lost), channels, now)
+    return Status(roots, tuple(unscanned), copies, tuple(lost), alerts, now)
 
 
 def _lies_in(path: bytes, folders: Sequence[bytes]) -> bool:

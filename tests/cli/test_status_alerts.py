@@ -1,0 +1,153 @@
+"""What ``status`` says of alerts: what waits to be sent, until when, and why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from integrity.config import load_config
+from integrity.model import FindingKind
+from support.alerting import Clock, Teller
+from support.catalogs import CatalogBox
+from support.cli import Box, JsonObject
+from support.daemons import SmallDaemon
+from support.smtpsink import SmtpSink
+
+GROUP_S = 120
+HOUR_S = 3600
+
+
+@pytest.fixture
+def sink() -> Iterator[SmtpSink]:
+    """Give a mail server."""
+    with SmtpSink() as server:
+        yield server
+
+
+@pytest.fixture
+def teller(integrity: Box, sink: SmtpSink) -> Iterator[Teller]:
+    """Deliver from the catalog of the box to one recipient, beginning a quarter of an hour ago."""
+    config = integrity.configure(
+        f'[mail]\nto = ["me@example.org"]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {sink.port}\n'
+    )
+    with CatalogBox(bytes(integrity.catalog)) as box:
+        yield Teller(box, load_config(bytes(config)), clock=Clock(time.time() - 900))
+
+
+@pytest.fixture
+def service(integrity: Box, teller: Teller) -> Iterator[None]:
+    """Have a service run that sends nothing by itself."""
+    with SmallDaemon(integrity):
+        yield
+
+
+def find_note(teller: Teller, name: bytes) -> None:
+    """Find something that is not grave."""
+    teller.find(name, FindingKind.UNSTABLE, blocks=(), certainty=None)
+
+
+def use_up_limit(teller: Teller) -> int:
+    """Send as many mails as may leave within an hour; return when the first of them left."""
+    times = []
+    for number in range(5):
+        find_note(teller, b"%d" % number)
+        teller.tick(after=GROUP_S)
+        times.append(int(teller.clock.now))
+    return times[0]
+
+
+def ask(box: Box) -> JsonObject:
+    """Return what status tells of alerts."""
+    (found,) = [each for each in box.json("status") if each["type"] == "alerts"]
+    return found
+
+
+def iso(seconds: float) -> str:
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def local(seconds: float) -> str:
+    return datetime.fromtimestamp(int(seconds), UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+@pytest.mark.usefixtures("service")
+def test_findings_beyond_the_limit_are_said_to_wait(integrity: Box, teller: Teller, sink: SmtpSink) -> None:
+    """How many, until when, and that the limit of mails is why: status is asked when no mail comes."""
+    first_at = use_up_limit(teller)
+    teller.clock.now = time.time()
+    noticed_at = teller.clock.now
+    find_note(teller, b"a")
+    find_note(teller, b"b")
+    teller.tick()
+    text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
+
+    assert 5 == len(sink.received)
+    assert (2, "limit") == (alerts["findings_waiting"], alerts["waits_for"])
+    assert (iso(noticed_at), iso(first_at + HOUR_S)) == (alerts["waiting_since"], alerts["next_mail_at"])
+    assert f"  waiting    2 findings, the first since {local(noticed_at)}; next mail {local(first_at + HOUR_S)}" in text
+    assert "at most 5 mails about new findings are sent within an hour" in text
+    assert "integrity findings" in text
+
+
+@pytest.mark.usefixtures("service")
+def test_findings_of_the_same_moments_are_said_to_share_a_mail(integrity: Box, teller: Teller) -> None:
+    """What was just found is sent soon, and the setting that decides how soon is named."""
+    teller.clock.now = time.time()
+    find_note(teller, b"a")
+    text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
+
+    assert (1, "group") == (alerts["findings_waiting"], alerts["waits_for"])
+    assert iso(teller.clock.now + GROUP_S) == alerts["next_mail_at"]
+    assert "findings within 2m share a mail ([alerts] group)" in text
+
+
+@pytest.mark.usefixtures("service")
+def test_grave_finding_is_not_said_to_wait_for_the_limit(integrity: Box, teller: Teller) -> None:
+    """The first of its kind leaves after the time of grouping."""
+    use_up_limit(teller)
+    teller.clock.now = time.time()
+    teller.find(b"grave")
+    alerts = ask(integrity)
+
+    assert ("group", iso(teller.clock.now + GROUP_S)) == (alerts["waits_for"], alerts["next_mail_at"])
+
+
+def test_nothing_waits_once_it_is_sent(integrity: Box, teller: Teller) -> None:
+    """No line speaks of waiting."""
+    find_note(teller, b"a")
+    teller.tick(after=GROUP_S)
+    text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
+
+    assert "waiting" not in text
+    assert (0, None, None, None) == tuple(
+        alerts[name] for name in ("findings_waiting", "waiting_since", "next_mail_at", "waits_for")
+    )
+
+
+def test_without_a_service_nothing_is_sent_and_that_is_said(integrity: Box, teller: Teller) -> None:
+    """No time is promised at which nobody will send anything."""
+    find_note(teller, b"a")
+    text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
+
+    assert "; only the service sends alerts, and none runs\n" in text
+    assert (1, "service", None) == (alerts["findings_waiting"], alerts["waits_for"], alerts["next_mail_at"])
+
+
+def test_without_a_channel_no_mail_is_promised(integrity: Box, teller: Teller) -> None:
+    """What was found waits for somebody who can be told."""
+    find_note(teller, b"a")
+    integrity.configure("")
+    text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
+
+    assert "next mail" not in text
+    assert (1, None, None) == (alerts["findings_waiting"], alerts["waits_for"], alerts["next_mail_at"])
+
+
+def test_limit_is_written_where_alerts_are_configured(integrity: Box) -> None:
+    """The sample says how many mails an hour there are at most, and what does not count."""
+    sample = integrity.run("config", "sample", expect=0).stdout
+
+    assert "at most 5 mails about new findings an hour" in sample.partition("[alerts]")[2]
