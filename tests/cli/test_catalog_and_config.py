@@ -139,6 +139,17 @@ def test_config_check_looks_what_copies_are_of(integrity: Box, data: Path) -> No
     integrity.run("--catalog", data.parent / "none.db", "config", "check", expect=2)
 
 
+def test_config_check_says_that_nobody_will_be_told(integrity: Box) -> None:
+    """It is a valid configuration all the same; one with a channel is not warned of."""
+    config = integrity.configure("")
+    done, (told,) = integrity.run("config", "check", expect=0), integrity.json("config", "check", expect=0)
+    integrity.configure('[alerts]\ncommand = ["true"]\n')
+    well, (command,) = integrity.run("config", "check", expect=0), integrity.json("config", "check", expect=0)
+
+    assert f"warning: {config}: nobody will be told of damage: no channel is configured; set `to`" in done.stderr
+    assert ("", ["command:true"], []) == (well.stderr, command["recipients"], told["recipients"])
+
+
 def test_wrong_config_stops_every_command_that_uses_it(integrity: Box, tmp_path: Path) -> None:
     """Nothing is done by halves."""
     integrity.configure("qq = 1\n")

@@ -194,6 +194,29 @@ def test_user_installs_and_uninstalls_his_own(nobodys: Box) -> None:
     assert b"a catalog" == nobodys.catalog.read_bytes()
 
 
+@pytest.mark.parametrize("option", [[], ["--now"]])
+def test_who_installs_without_mail_learns_that_nobody_will_be_told(nobodys: Box, option: list[str]) -> None:
+    """With the setting to add and its file, which is the service's and not the one that this command was given."""
+    config = nobodys.home / ".config/integrity/integrity.toml"
+    bare = run_as_nobody(nobodys, "service", "install", "--user", *option)
+    (alerts,) = run_as_nobody(nobodys, "--json", "service", "install", "--user", *option).of_type("alerts")
+    with as_nobody():
+        config.parent.mkdir()
+        config.write_text('[mail]\nto = ["me@example.org"]\n')
+    mailed = run_as_nobody(nobodys, "service", "install", "--user", *option)
+    with as_nobody():
+        config.write_text("qq = 1\n")
+    wrong = run_as_nobody(nobodys, "service", "install", "--user", *option)
+
+    assert "nobody will be told of damage: no channel is configured\n" in bare.stdout
+    assert f"  set `to` in [mail], or `apprise`, `command` or `heartbeat_url` in [alerts], in {config}\n" in bare.stdout
+    assert [] == alerts["recipients"]
+    assert "told" not in mailed.stdout
+    assert "alerts go to mail:me@example.org" in mailed.stdout
+    assert f"{config}:1: qq" in wrong.stdout + wrong.stderr
+    assert {0} == {one.code for one in (bare, mailed, wrong)}
+
+
 def test_user_can_not_install_the_systems(nobodys: Box) -> None:
     """He is told about sudo and --user, and nothing is done."""
     for command in ("install", "uninstall"):

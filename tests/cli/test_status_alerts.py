@@ -1,4 +1,4 @@
-"""What ``status`` says of alerts: what waits to be sent, until when, and why."""
+"""What ``status`` says of alerts: who is told, when it was last done, what waits until when and why."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.alerting import Clock, Teller
 from support.catalogs import CatalogBox
 from support.cli import Box, JsonObject
 from support.daemons import SmallDaemon
-from support.smtpsink import SmtpSink
+from support.smtpsink import Rules, SmtpSink
 
 GROUP_S = 120
 HOUR_S = 3600
@@ -121,7 +121,7 @@ def test_nothing_waits_once_it_is_sent(integrity: Box, teller: Teller) -> None:
     teller.tick(after=GROUP_S)
     text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
 
-    assert "waiting" not in text
+    assert "  waiting" not in text
     assert (0, None, None, None) == tuple(
         alerts[name] for name in ("findings_waiting", "waiting_since", "next_mail_at", "waits_for")
     )
@@ -132,7 +132,7 @@ def test_without_a_service_nothing_is_sent_and_that_is_said(integrity: Box, tell
     find_note(teller, b"a")
     text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
 
-    assert "; only the service sends alerts, and none runs\n" in text
+    assert "next mail" not in text
     assert (1, "service", None) == (alerts["findings_waiting"], alerts["waits_for"], alerts["next_mail_at"])
 
 
@@ -143,7 +143,66 @@ def test_without_a_channel_no_mail_is_promised(integrity: Box, teller: Teller) -
     text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
 
     assert "next mail" not in text
-    assert (1, None, None) == (alerts["findings_waiting"], alerts["waits_for"], alerts["next_mail_at"])
+    assert "  waiting    1 finding, the first since" in text
+    assert (1, "channel", None) == (alerts["findings_waiting"], alerts["waits_for"], alerts["next_mail_at"])
+
+
+@pytest.mark.usefixtures("service")
+def test_recipients_and_the_last_mail_are_shown(integrity: Box, teller: Teller) -> None:
+    """By name, but no token, password or address of a service; before the first alert there was none."""
+    command, apprise, heartbeat = (
+        'command = ["/opt/tell me", "x"]\n',
+        'apprise = ["ntfy://tok3n@host/x"]\n',
+        'heartbeat_url = "https://hc.example.org/s3cret"\n',
+    )
+    before = integrity.run("status", expect=0).stdout
+    find_note(teller, b"a")
+    teller.tick(after=GROUP_S)
+    toml = f'[mail]\nto = ["me@example.org", "you@example.org"]\n[alerts]\n{command}{apprise}{heartbeat}'
+    integrity.configure(toml)
+    text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
+    names = ["mail:me@example.org", "mail:you@example.org", "apprise:ntfy", "command:/opt/tell me", "heartbeat"]
+
+    assert "Alerts: to mail:me@example.org; none sent yet\n" in before
+    assert f"Alerts: to {', '.join(names)}; last sent {local(teller.clock.now)}\n" in text
+    assert names == alerts["recipients"]
+    assert (True, iso(teller.clock.now)) == (alerts["is_anybody_told"], alerts["last_sent_at"])
+    assert "tok3n" not in f"{text}{alerts}"
+    assert "s3cret" not in f"{text}{alerts}"
+
+
+def test_without_a_channel_nobody_will_be_told(integrity: Box, teller: Teller) -> None:
+    """The settings that change that are named, and the file in which they stand; also while all is well."""
+    config = integrity.configure("")
+    text, alerts = integrity.run("status", expect=0).stdout, ask(integrity)
+
+    assert "Alerts: nobody will be told of damage: no channel is configured\n" in text
+    assert f"  set `to` in [mail], or `apprise`, `command` or `heartbeat_url` in [alerts], in {config}\n" in text
+    assert ([], False, None) == (alerts["recipients"], alerts["is_anybody_told"], alerts["last_sent_at"])
+    assert "" == integrity.run("-q", "status", expect=0).stdout
+
+
+def test_without_a_service_nobody_will_be_told(integrity: Box, teller: Teller) -> None:
+    """Recipients are configured, and nothing runs that would send them anything."""
+    text, alerts = integrity.run("status", expect=0).stdout, ask(integrity)
+
+    assert "Alerts: nobody will be told of damage: only the service sends alerts, and none runs\n" in text
+    assert "integrity service install --now" in text
+    assert (["mail:me@example.org"], False) == (alerts["recipients"], alerts["is_anybody_told"])
+
+
+@pytest.mark.usefixtures("service")
+def test_messages_that_no_channel_took_are_counted(integrity: Box, teller: Teller, sink: SmtpSink) -> None:
+    """With the channel that fails, since when and why, right below."""
+    sink.rules = Rules(data="421 down")
+    find_note(teller, b"a")
+    teller.tick(after=GROUP_S)
+    text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
+    failed = f"alerts by mail:me@example.org fail since {local(teller.clock.now)}: "
+
+    assert (0, 1) == (alerts["findings_waiting"], alerts["messages_waiting"])
+    assert "; none sent yet\n  unsent     1 message, written " in text
+    assert failed in text.partition("  unsent ")[2]
 
 
 def test_limit_is_written_where_alerts_are_configured(integrity: Box) -> None:

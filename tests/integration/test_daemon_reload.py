@@ -54,6 +54,7 @@ def test_good_configuration_is_taken_over(integrity: Box, tmp_path: Path) -> Non
         wait_until(lambda: bool(sink.received), "a mail", timeout_s=20)
         service.stop()
     assert "old/d0/0.txt" in sink.received[0].text
+    assert 1 == service.log.count("no_channel: nobody will be told of damage")  # before the reload, once
 
 
 def test_bad_configuration_is_refused(integrity: Box, tmp_path: Path) -> None:

@@ -186,7 +186,9 @@ def test_installed_service_has_its_user_and_folders(box: SystemdBox) -> None:
 def test_service_is_started_and_stopped(box: SystemdBox) -> None:
     """With --now it is enabled and runs, in the version that was just installed; uninstalling ends it."""
     box.put(DROP_IN, "[Service]\nType=exec\nExecStart=\nExecStart=/bin/sleep 1000\n")
-    assert "started" in box.run(PROGRAM, "service", "install", "--now")
+    said = box.run(PROGRAM, "service", "install", "--now")
+    assert "started" in said
+    assert "nobody will be told of damage: no channel is configured\n" in said
     first = box.show("integrity.service", "MainPID")
     assert "enabled" == box.show("integrity.service", "UnitFileState")
     assert "active" == box.show("integrity.service", "ActiveState")

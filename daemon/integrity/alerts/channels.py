@@ -14,6 +14,7 @@ from integrity.alerts.heartbeat import HEARTBEAT, ping
 from integrity.alerts.mail import address_of, sender_of
 from integrity.alerts.notify import AppriseChannel
 from integrity.alerts.protocol import Channel
+from integrity.alerts.recipients import HOW_TO_TELL, NOBODY
 from integrity.alerts.sendmail import SendmailChannel
 from integrity.alerts.smtp import SmtpChannel, read_password
 from integrity.config import Config, Mail, MailTransport
@@ -21,11 +22,8 @@ from integrity.errors import ChannelError
 
 __all__ = ["NO_CHANNELS", "Channel", "ChannelError", "find_problems", "make_channels", "send_test"]
 
-NO_CHANNELS = (
-    "no alerts are configured: set `to` in [mail], or `apprise`, `command` or `heartbeat_url` in [alerts]; "
-    "a commented sample: integrity config sample"
-)
-"""What to do where there is nobody to tell."""
+NO_CHANNELS = f"{NOBODY}; {HOW_TO_TELL}; a commented sample: integrity config sample"
+"""Why nothing can be sent, and what to do."""
 
 
 def make_channels(config: Config, *, hostname: str | None = None, sendmail_program: str | None = None) -> list[Channel]:

@@ -125,6 +125,19 @@ def next_try_at(c: sa.Connection, channels: Collection[str], now: int) -> int | 
     return None if found is None else int(found)
 
 
+def last_sent_at(c: sa.Connection) -> int | None:
+    """Return when a channel last took a message; None: none did."""
+    return c.execute(sa.select(sa.func.max(delivery.c.sent_at))).scalar()
+
+
+def count_unsent(c: sa.Connection) -> tuple[int, int | None]:
+    """Count the messages that a channel did not take yet, and return when the first of them was written."""
+    unsent = sa.select(delivery.c.alert_id).where(delivery.c.sent_at.is_(None))
+    query = sa.select(sa.func.count(), sa.func.min(alert.c.created_at)).where(alert.c.id.in_(unsent))
+    number, since = c.execute(query).one()
+    return int(number), since
+
+
 def mark_sent(c: sa.Connection, alert_id: int, name: str, now: int) -> None:
     """Write down that a channel took a message: it works."""
     c.execute(_delivery(alert_id, name).values(sent_at=now, last_error=None))

@@ -28,11 +28,12 @@ def check(session: Session) -> int:
     read_seal_key(session.config)
     _check_channels(session)
     _warn_of_absent_roots(session)
-    place = _place(session)
+    recipients = _find_recipients(session)
+    place = session.config_place
     exists = os.path.exists(place)
     words = "all is well" if exists else "there is no such file, so the defaults hold"
     session.output.say(f"{show_path(place)}: {words}")
-    session.output.give("config", path_fields("path", place) | {"exists": exists})
+    session.output.give("config", path_fields("path", place) | {"exists": exists, "recipients": list(recipients)})
     return ExitCode.OK
 
 
@@ -44,7 +45,7 @@ def show(session: Session) -> int:
 
     text = show_config(session.config)
     session.output.tell(text.rstrip("\n"))
-    session.output.give("config", path_fields("path", _place(session)) | {"toml": text})
+    session.output.give("config", path_fields("path", session.config_place) | {"toml": text})
     return ExitCode.OK
 
 
@@ -60,12 +61,6 @@ def sample(session: Session) -> int:
     return ExitCode.OK
 
 
-def _place(session: Session) -> bytes:
-    from integrity.config import default_config_path
-
-    return default_config_path() if session.config_path is None else session.config_path
-
-
 def _check_patterns(session: Session) -> None:
     """Try every pattern: what they mean is known below the configuration only."""
     from integrity.files.excludes import Excludes
@@ -76,7 +71,7 @@ def _check_patterns(session: Session) -> None:
             try:
                 Excludes((pattern,))
             except ConfigError as error:
-                complaints.append(f"{show_path(_place(session))}: {error}")
+                complaints.append(f"{show_path(session.config_place)}: {error}")
     if complaints:
         raise ConfigError("\n".join(dict.fromkeys(complaints)))
 
@@ -89,6 +84,16 @@ def _warn_of_absent_roots(session: Session) -> None:
                 f"{show_path(root.path)}: there is no such folder now, so nothing of this [[root]] can be verified:"
                 ' correct its path, or mount its disk; presence = "sometimes" if it is not always there'
             )
+
+
+def _find_recipients(session: Session) -> tuple[str, ...]:
+    """List who is told of damage, and warn if nobody is."""
+    from integrity.alerts.recipients import HOW_TO_TELL, NOBODY, find_recipients
+
+    recipients = find_recipients(session.config)
+    if not recipients:
+        session.output.warn(f"{show_path(session.config_place)}: {NOBODY}; {HOW_TO_TELL}")
+    return recipients
 
 
 def _check_copies(session: Session) -> None:
@@ -107,7 +112,7 @@ def _check_copies(session: Session) -> None:
         text = (
             'copy.of: "{0}" is a copy of {1}, which lies in no [[root]] and was never scanned: correct it, or add one'
         )
-        place = show_path(_place(session))
+        place = show_path(session.config_place)
         raise ConfigError("\n".join(f"{place}: {text.format(copy.name, show_path(copy.of))}" for copy in lost))
 
 
@@ -119,4 +124,4 @@ def _check_channels(session: Session) -> None:
 
     problems = find_problems(session.config)
     if problems:
-        raise ConfigError("\n".join(f"{show_path(_place(session))}: {problem}" for problem in problems))
+        raise ConfigError("\n".join(f"{show_path(session.config_place)}: {problem}" for problem in problems))

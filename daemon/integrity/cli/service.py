@@ -58,6 +58,7 @@ def install(session: Session, is_user: bool, root_folder: bytes | None, now: boo
     steps, starting = manager.steps_to_install(scope, files), manager.steps_to_start(scope)
     if root_folder is not None:
         return ExitCode.OK
+    _tell_recipients(session)
     if not manager.is_running(scope):
         _say_steps(session, "systemd does not run here, so nothing was started. Where it does:", [*steps, *starting])
         return ExitCode.OK
@@ -131,6 +132,26 @@ def _tell(session: Session, change: Change) -> None:
     session.output.say(words + (f"; the edited one is now {show_path(change.aside)}" if change.aside else ""))
     fields = path_fields("path", change.path) | {"action": change.action.value}
     session.output.give("unit", fields | (path_fields("aside", change.aside) if change.aside else {}))
+
+
+def _tell_recipients(session: Session) -> None:
+    """Say who will be told of damage, or that nobody will be, by the configuration that the service reads."""
+    from integrity.alerts.recipients import find_recipients
+    from integrity.cli.alertstatus import describe_nobody, describe_recipients
+    from integrity.config import default_config_path, load_config
+
+    output = session.output
+    try:
+        recipients = find_recipients(load_config())
+    except ConfigError as error:
+        for line in str(error).split("\n"):
+            output.warn(f"the service can't start before this is corrected: {line}")
+        return
+    if recipients:
+        output.say(describe_recipients(recipients))
+    for line in () if recipients else describe_nobody(default_config_path()):
+        output.tell(line)
+    output.give("alerts", {"recipients": list(recipients)})
 
 
 def _say_steps(session: Session, words: str, steps: list[Step]) -> None:

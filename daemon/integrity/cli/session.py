@@ -41,6 +41,13 @@ class Session:
         return load_config(self.config_path)
 
     @property
+    def config_place(self) -> bytes:
+        """Name the file of the configuration, whether or not it exists."""
+        from integrity.config import default_config_path
+
+        return default_config_path() if self.config_path is None else self.config_path
+
+    @property
     def catalog_path(self) -> bytes:
         """
         Name the catalog's file.

@@ -44,7 +44,7 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool) -> int:
     if nagios and session.output.is_json:
         raise click.UsageError("--json and --nagios exclude each other: each says what is printed")
     if not nagios:
-        return _print_status(_find(session, paths), find_live(session), session.output)
+        return _print_status(_find(session, paths), find_live(session), session)
     try:
         found = _find(session, paths)
     except AppError as error:
@@ -64,7 +64,8 @@ def _find(session: Session, paths: tuple[bytes, ...]) -> Status:
         return find_status(catalog, session.config, [real_path(path) for path in paths], windows=windows)
 
 
-def _print_status(found: Status, live: Live, output: Output) -> ExitCode:
+def _print_status(found: Status, live: Live, session: Session) -> ExitCode:
+    output = session.output
     code = _find_code(found, live)
     show = output.say if code is ExitCode.OK else output.tell
     for one in found.roots:
@@ -77,7 +78,7 @@ def _print_status(found: Status, live: Live, output: Output) -> ExitCode:
         output.give("copy", copy_object(copy, live))
     for line in _describe_rest(found, live):
         show(line)
-    for line in describe_alerts(found.alerts, live):
+    for line in describe_alerts(found.alerts, live, session.config_place):
         show(line)
     for channel in found.alerts.channels:
         for line in describe_channel(channel, output):

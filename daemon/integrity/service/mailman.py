@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from integrity.alerts.channels import make_channels
 from integrity.alerts.delivery import Delivery
+from integrity.alerts.recipients import HOW_TO_TELL, NOBODY, find_recipients
 from integrity.catalog.connect import Catalog
 from integrity.errors import AppError
 from integrity.service.outcry import Outcry
@@ -110,5 +111,7 @@ class Mailman:
         if self._delivery is None or config is not self._used:
             channels = make_channels(config, hostname=self._hostname)
             self._delivery = Delivery(self._catalog, config, channels, clock=self._clock, hostname=self._hostname)
+            if config is not self._used and not find_recipients(config):
+                _log.warning("no_channel: %s; %s", NOBODY, HOW_TO_TELL)
             self._used = config
         return self._delivery
