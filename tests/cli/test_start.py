@@ -14,7 +14,7 @@ import pytest
 from integrity.cli.main import COMMANDS, cli
 from support.cli import Box, make_command
 
-HEAVY = ("sqlalchemy", "alembic", "rich", "pydantic", "tomllib", "watchdog", "integrity.catalog", "integrity.jobs")
+HEAVY = ("sqlalchemy", "alembic", "pydantic", "tomllib", "watchdog", "integrity.catalog", "integrity.jobs")
 PINNED = [
     "scan",
     "scrub",

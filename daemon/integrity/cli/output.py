@@ -14,8 +14,11 @@ import sys
 import time
 from dataclasses import dataclass
 from io import TextIOWrapper
+from typing import TextIO
 
 import click
+
+from integrity.cli import statusline
 
 JsonObject = dict[str, object]
 """What becomes one line of ``--json`` output; made where it is printed, never passed on."""
@@ -74,7 +77,7 @@ class Output:
 
     def warn(self, text: str) -> None:
         """Print a warning on stderr."""
-        click.echo(f"integrity: warning: {printable(text)}", err=True)
+        _print_error(f"integrity: warning: {printable(text)}")
 
     def remark(self, text: str) -> None:
         """Print on stderr what people want to know meanwhile: not with ``-q``, nor with ``--json``."""
@@ -83,12 +86,12 @@ class Output:
 
     def complain(self, command: str, text: str) -> None:
         """Say on stderr what a command met, in the words of the program that it stands in for."""
-        click.echo(f"integrity {command}: {printable(text)}", err=True)
+        _print_error(f"integrity {command}: {printable(text)}")
 
     def fail(self, text: str, exit_code: int) -> None:
         """Print why a command could not do what was asked: on stderr, and as an object with ``--json``."""
         for line in text.split("\n"):
-            click.echo(f"integrity: {printable(line)}", err=True)
+            _print_error(f"integrity: {printable(line)}")
         self.give("error", {"message": text, "exit_code": exit_code})
 
     def style(self, text: str, color: str) -> str:
@@ -110,11 +113,18 @@ def print_line(text: str, *, has_color: bool = False) -> None:
         OutputError: it can't be written: a full disk, say.
     """
     try:
-        click.echo(text, color=has_color)
+        with statusline.erased():
+            click.echo(text, color=has_color)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise OutputError(error) from error
+
+
+def _print_error(line: str) -> None:
+    """Write one line to stderr at once."""
+    with statusline.erased():
+        click.echo(line, err=True)
 
 
 class Lines:
@@ -190,7 +200,16 @@ def set_up_streams(*, is_json: bool) -> None:
 def set_up_logging(verbosity: int) -> None:
     """Send log lines to stderr: warnings, with ``-v`` each run's steps, with ``-vv`` each file."""
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
-    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    handlers = [_LogLines(sys.stderr)]
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", handlers=handlers)
+
+
+class _LogLines(logging.StreamHandler[TextIO]):
+    """Log lines that do not run into the progress of a job."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with statusline.erased():
+            super().emit(record)
 
 
 def close_streams() -> None:
