@@ -21,6 +21,7 @@ from integrity.catalog.building import build
 from integrity.catalog.core import connect_core, driver_of
 from integrity.catalog.locking import hold_shared
 from integrity.catalog.opening import open_database, require_file, require_usable
+from integrity.catalog.paging import LockGap
 from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogError, CatalogReplaced, show_path
 from integrity.files.mounts import mount_of
@@ -49,6 +50,7 @@ class Catalog:
         self._file = _identify(path)
         self.warnings = _warn_of_place(path)
         self._in_transaction = False
+        self._gap = LockGap()
         self._connection = connect_core(db, sealer)
         self._reading = _Reading(path, self._connection, self._end_reading)
 
@@ -154,7 +156,9 @@ class Catalog:
                 " written to the former one; run this again. To exchange a catalog: integrity catalog restore"
             )
         with _translating(self.path), self._syncing(is_synced=is_synced):
+            self._gap.before()
             self._connection.exec_driver_sql("BEGIN IMMEDIATE")
+            self._gap.began()
             self._in_transaction = True
             try:
                 yield self._connection
@@ -164,6 +168,7 @@ class Catalog:
                 raise
             finally:
                 self._in_transaction = False
+                self._gap.ended()
 
     @contextmanager
     def _syncing(self, *, is_synced: bool) -> Iterator[None]:

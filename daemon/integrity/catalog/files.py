@@ -25,9 +25,10 @@ from integrity.catalog.history import (
 )
 from integrity.catalog.hot import Hot
 from integrity.catalog.recording import (
+    Inherited,
     NewFile,
     Verified,
-    inherit_baseline,
+    inherit_baselines,
     load_content,
     mark_suspects,
     mark_verified,
@@ -285,6 +286,7 @@ def _is_small(c: sa.Connection, part: sa.ColumnElement[bool]) -> bool:
 __all__ = [
     "FileRecord",
     "HistoryRecord",
+    "Inherited",
     "KnownFile",
     "MovedFile",
     "NewFile",
@@ -303,7 +305,7 @@ __all__ = [
     "find_plain_names",
     "get_file",
     "history_of",
-    "inherit_baseline",
+    "inherit_baselines",
     "load_content",
     "mark_suspects",
     "mark_verified",

@@ -158,6 +158,12 @@ def find_open_of_files(c: sa.Connection, ids: Iterable[FileId]) -> dict[FileId, 
     return found
 
 
+def find_with_findings(c: sa.Connection, ids: Iterable[FileId]) -> list[FileId]:
+    """List those of some files about which a finding was ever opened."""
+    queries = (sa.select(finding.c.file_id).where(finding.c.file_id.in_(chunk)).distinct() for chunk in chunked(ids))
+    return [FileId(file_id) for query in queries for file_id in c.execute(query).scalars()]
+
+
 def count_open(c: sa.Connection, root_id: RootId | None = None) -> int:
     """Count unresolved findings, acknowledged and muted ones included: what they say is still so."""
     query = sa.select(sa.func.count()).select_from(finding).where(_UNRESOLVED)

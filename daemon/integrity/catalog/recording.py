@@ -116,13 +116,25 @@ def record_files(
     Raises:
         CatalogError: (from the transaction) one of the names is recorded already.
     """
+    return _record(c, sealer, root, rows, [(now, boot_id)] * len(rows), because)
+
+
+def _record(
+    c: sa.Connection,
+    sealer: Sealer,
+    root: RootRecord,
+    rows: Sequence[NewFile],
+    moments: Sequence[tuple[int, int | None]],
+    because: BaselineReason,
+) -> list[FileId]:
+    """Record files, each with the time and the boot in which its content was last known to be right."""
     ids = _allocate_ids(c, len(rows))
     places = [split_path(row.path) for row in rows]
     folder_ids = ensure_folders(c, root.id, dict.fromkeys(folder_path for folder_path, _ in places))
     seal_file, token, reason = sealer.seal_file, root.token, because.value
     values = []
     seals = []
-    for file_id, (folder_path, name), (path, reading) in zip(ids, places, rows, strict=True):
+    for file_id, (folder_path, name), (path, reading), (now, boot_id) in zip(ids, places, rows, moments, strict=True):
         witness, digests, blocks = reading.witness, reading.digests, reading.blocks
         block_size = None if blocks is None else blocks.block_size_bytes
         seal = seal_file(token, path, witness, digests, block_size, 1)
@@ -154,42 +166,41 @@ def _allocate_ids(c: sa.Connection, count: int) -> list[FileId]:
     return [FileId(file_id) for file_id in range(first, first + count)]
 
 
-def inherit_baseline(
-    c: sa.Connection,
-    sealer: Sealer,
-    root: RootRecord,
-    path: bytes,
-    witness: Witness,
-    source: FileRecord | HistoryRecord,
-    *,
-    recorded_at: int,
-    boot_id: int | None,
-    because: BaselineReason,
-) -> FileId | None:
+class Inherited(NamedTuple):
+    """A new name of something that is known."""
+
+    path: bytes  # not recorded yet
+    witness: Witness  # to hold the name's next witness against; its size is the source's
+    source: FileRecord | HistoryRecord  # whose baseline it is; of any root
+    recorded_at: int  # when the content was last known to be right
+    boot_id: int | None  # in which it was
+
+
+def inherit_baselines(
+    c: sa.Connection, sealer: Sealer, root: RootRecord, names: Sequence[Inherited], *, because: BaselineReason
+) -> list[FileId | None]:
     """
-    Record a new name with the baseline of a known file, for scrubs to verify early.
+    Record new names with the baselines of known files, for scrubs to verify early.
 
     Args:
         c: in a transaction.
         sealer: of the catalog.
-        root: that the name is in; ``source`` may be another's.
-        path: not recorded yet.
-        witness: to hold the name's next witness against; its size is the source's.
-        source: whose baseline it is.
-        recorded_at: when the content was last known to be right.
-        boot_id: in which it was.
-        because: why the name gets this baseline.
+        root: that the names are in.
+        names: each with what it inherits.
+        because: why they get these baselines.
 
     Returns:
-        The number of the new file; None, and nothing is recorded, if the source's blocks are lost or damaged.
+        The numbers of the new files; None, and nothing is recorded, where the source's blocks are lost or damaged.
     """
-    content = load_content(c, sealer, source, witness)
-    if content is None:
-        return None
-    rows = [NewFile(path, content)]
-    [file_id] = record_files(c, sealer, root, rows, now=recorded_at, boot_id=boot_id, because=because)
-    mark_suspects(c, [file_id])
-    return file_id
+    contents = [load_content(c, sealer, one.source, one.witness) for one in names]
+    kept = [(one, content) for one, content in zip(names, contents, strict=True) if content is not None]
+    ids: list[FileId] = []
+    if kept:
+        rows = [NewFile(one.path, content) for one, content in kept]
+        ids = _record(c, sealer, root, rows, [(one.recorded_at, one.boot_id) for one, _ in kept], because)
+        mark_suspects(c, ids)
+    new = iter(ids)
+    return [None if content is None else next(new) for content in contents]
 
 
 def load_content(

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from integrity.catalog.blocks import drop_runs
 from integrity.catalog.checkpoints import Purpose, drop_checkpoint
-from integrity.catalog.findings import move_findings, put_findings_aside, resolve_of_files
+from integrity.catalog.findings import find_with_findings, move_findings, put_findings_aside, resolve_of_files
 from integrity.catalog.folders import ensure_folder
 from integrity.catalog.history import add_history
 from integrity.catalog.hot import Hot
@@ -30,6 +30,22 @@ _PUT_ASIDE = Hot(
     sa.update(file).where(file.c.id == sa.bindparam("at_id")).values(name=sa.bindparam("name")), "name", "at_id"
 )
 _DELETE = Hot(sa.delete(file).where(file.c.id == sa.bindparam("id")), "id")
+_PLACED = (
+    *("folder_id", "name", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy"),
+    *("recorded_at", "verified_at", "read_how", "boot_id", "is_suspect", "seal"),
+)
+_PLACE = Hot(
+    sa.update(file)
+    .where(file.c.id == sa.bindparam("at_id"))
+    .values({one: sa.bindparam(f"new_{one}") for one in _PLACED}),
+    *(f"new_{one}" for one in _PLACED),
+    "at_id",
+)
+_FOLLOW = Hot(
+    sa.update(history).where(history.c.file_id == sa.bindparam("at_id")).values(path=sa.bindparam("new_path")),
+    "new_path",
+    "at_id",
+)
 
 
 def remove_files(
@@ -94,7 +110,8 @@ def move_files(c: sa.Connection, sealer: Sealer, root: RootRecord, moved: Sequen
         CatalogCorrupt: a row is damaged; sealing it anew would hide that.
         CatalogError: a file is not recorded any more.
     """
-    records = [require_record(c, sealer, one.file_id) for one in moved]
+    found = {record.id: record for record in load_records(c, sealer, [one.file_id for one in moved])}
+    records = [found.get(one.file_id) or require_record(c, sealer, one.file_id) for one in moved]
     targets = {one.path for one in moved}
     for record in records:
         if not record.is_sealed:
@@ -103,8 +120,8 @@ def move_files(c: sa.Connection, sealer: Sealer, root: RootRecord, moved: Sequen
             aside = b"/%d" % record.id  # no file is called that
             _PUT_ASIDE.run(c, aside, record.id)
             put_findings_aside(c, record.id, aside)
-    for record, one in zip(records, moved, strict=True):
-        _place(c, sealer, root, record, one.folder_id, one.path, record, now)
+    places = [_Place(record, one.folder_id, one.path, record) for record, one in zip(records, moved, strict=True)]
+    _place(c, sealer, root, places, now)
 
 
 def merge_moved(c: sa.Connection, sealer: Sealer, root: RootRecord, old: FileRecord, new: FileRecord, now: int) -> None:
@@ -131,7 +148,7 @@ def merge_moved(c: sa.Connection, sealer: Sealer, root: RootRecord, old: FileRec
     _DELETE.run(c, new.id)
     adjust_tally(c, root.id, -1, (new.seal,))
     found = new._replace(is_suspect=new.verified_at is None)
-    _place(c, sealer, root, old, new.folder_id, new.path, found, now)
+    _place(c, sealer, root, [_Place(old, new.folder_id, new.path, found)], now)
 
 
 def move_to_copy(
@@ -159,37 +176,36 @@ def move_to_copy(
         raise damaged_row(root, old)
     as_recorded = witness._replace(size_bytes=old.witness.size_bytes)
     found = old._replace(witness=as_recorded, verified_at=None, is_suspect=True)
-    _place(c, sealer, root, old, ensure_folder(c, root.id, split_path(path)[0]), path, found, now)
+    _place(c, sealer, root, [_Place(old, ensure_folder(c, root.id, split_path(path)[0]), path, found)], now)
 
 
-def _place(
-    c: sa.Connection,
-    sealer: Sealer,
-    root: RootRecord,
-    old: FileRecord,
-    folder_id: FolderId,
-    path: bytes,
-    found: FileRecord,
-    now: int,
-) -> None:
-    """Put a row under another path, with the witness of ``found`` and with what is known of those bytes."""
-    witness = found.witness
-    seal = sealer.seal_file(root.token, path, witness, old.digests, old.block_size_bytes, old.version)
-    c.execute(
-        sa.update(file)
-        .where(file.c.id == old.id)
-        .values(
-            **witness._asdict(),
-            folder_id=folder_id,
-            name=path.rpartition(b"/")[2],
-            recorded_at=found.recorded_at,
-            verified_at=found.verified_at,
-            read_how=None if found.read_how is None else found.read_how.value,
-            boot_id=found.boot_id,
-            is_suspect=found.is_suspect,
-            seal=seal,
+class _Place(NamedTuple):
+    """Where a row goes, and what is known of the bytes there."""
+
+    old: FileRecord
+    folder_id: FolderId
+    path: bytes
+    found: FileRecord  # its witness, and what was last verified of it
+
+
+def _place(c: sa.Connection, sealer: Sealer, root: RootRecord, places: Sequence[_Place], now: int) -> None:
+    """Put rows under other paths. Each costs a few statements, none of which depends on how many there are."""
+    values: list[tuple[object, ...]] = []
+    seals: list[bytes] = []
+    for old, folder_id, path, found in places:
+        seal = sealer.seal_file(root.token, path, found.witness, old.digests, old.block_size_bytes, old.version)
+        how = None if found.read_how is None else found.read_how.value
+        values.append(
+            (
+                *(folder_id, split_path(path)[1], *found.witness),
+                *(found.recorded_at, found.verified_at, how, found.boot_id, int(found.is_suspect), seal),
+                old.id,
+            )
         )
-    )
-    adjust_tally(c, root.id, 0, (old.seal, seal))
-    c.execute(sa.update(history).where(history.c.file_id == old.id).values(path=path))
-    move_findings(c, old.id, root.id, path, now)
+        seals += (old.seal, seal)
+    _PLACE.run_many(c, values)
+    adjust_tally(c, root.id, 0, seals)
+    _FOLLOW.run_many(c, ((path, old.id) for old, _, path, _ in places))
+    paths = {old.id: path for old, _, path, _ in places}
+    for file_id in find_with_findings(c, paths):
+        move_findings(c, file_id, root.id, paths[file_id], now)

@@ -182,6 +182,12 @@ def is_current(c: sa.Connection, record: FileRecord) -> bool:
     return now is not None and (now.seal, now.is_sealed) == (record.seal, record.is_sealed)
 
 
+def find_current(c: sa.Connection, records: Sequence[FileRecord]) -> set[FileId]:
+    """Name those of many files that are recorded now as they were when their records were loaded (``is_current``)."""
+    now = {one.id: (one.seal, one.is_sealed) for one in load_records(c, sealer_of(c), [one.id for one in records])}
+    return {one.id for one in records if now.get(one.id) == (one.seal, one.is_sealed)}
+
+
 def require_current(c: sa.Connection, record: FileRecord) -> None:
     """
     Refuse to write a conclusion about a file whose record is not the one that it was judged against.

@@ -16,12 +16,14 @@ import errno
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import candidates, files, folders, history, roots
+from integrity.catalog import candidates, files, findings, folders, history, roots
 from integrity.catalog.files import FileRecord, NewFile
+from integrity.catalog.paging import drain, make_timer
 from integrity.catalog.roots import RootRecord
-from integrity.catalog.rows import FileContent, is_current
+from integrity.catalog.rows import FileContent, find_current
 from integrity.errors import show_path
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
@@ -43,6 +45,10 @@ if TYPE_CHECKING:
 
 _LINKS_KEPT = 10_000
 """Hashed files with several names that are remembered for the names to come."""
+
+_ROWS_AT_ONCE = 100
+_NEW_AT_ONCE = 2000
+"""New files that are recorded between two looks at the clock: what they are held against is looked up together."""
 
 _NEW_KEPT = 200_000
 """New files remembered by content, to recognise moves; beyond it a move is recorded as new and deleted."""
@@ -94,7 +100,8 @@ class Arrivals:
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._links: OrderedDict[Witness, Arrival | Reading] = OrderedDict()
         self._ready: list[NewFile] = []
-        self._moves: list[Move] = []
+        self._moves: list[list[Move]] = []  # each list is written together
+        self._moving: set[FileId] = set()  # of which a move waits to be written
         self._new_links: list[Move] = []
         self._damage = KnownDamage(run)
         with run.catalog.read() as connection:
@@ -159,7 +166,7 @@ class Arrivals:
         that got the inode of a deleted one is read, and its content decides. A record with an open finding goes along
         with its inode also if that was written to since: the finding is about this file, not about its old name (R6).
         """
-        moving = {move.record.id for move in self._moves}
+        moving = self._moving
         links: list[FileRecord] = []
         gone: list[FileRecord] = []
         for record in self._find_by_inode(connection, witness.inode):
@@ -175,7 +182,7 @@ class Arrivals:
                 gone.append(record)
         if gone:
             record = min(gone, key=lambda one: (not one.path.endswith(b"/" + place.name), one.id))
-            self._moves.append(Move(record, place))
+            self._move([Move(record, place)])
             self._seen.add(record.id)
         elif links:  # the oldest baseline: a younger one may have been taken when damage was there already
             self._new_links.append(Move(min(links, key=lambda one: one.recorded_at), place))
@@ -189,7 +196,11 @@ class Arrivals:
 
     def swap(self, cycle: Iterable[Move]) -> None:
         """Take recorded files that changed places with each other; all of them are written together."""
-        self._moves += cycle
+        self._move(list(cycle))
+
+    def _move(self, moves: list[Move]) -> None:
+        self._moves.append(moves)
+        self._moving.update(move.record.id for move in moves)
 
     def stays(self, file_id: FileId) -> None:
         """Let a record stay where it is: its name is being judged, so it can't be somewhere else."""
@@ -225,14 +236,26 @@ class Arrivals:
     @property
     def waiting(self) -> int:
         """Count the rows that wait for ``flush``."""
-        return len(self._ready) + len(self._moves) + len(self._new_links)
+        return len(self._ready) + len(self._moving) + len(self._new_links)
 
-    def flush(self, connection: Connection) -> None:
-        """Write what arrived: moves first, as a new file may stand where a moved one stood."""
-        self._write_moves(connection)
-        for link in self._new_links:
-            self._write_link(connection, link)
-        rows = [row for row in self._ready if not self._take_damage(connection, *row)]
+    def flush(self, connection: Connection) -> bool:
+        """
+        Write a page of what arrived: moves first, as a new file may stand where a moved one stood.
+
+        After each page the catalog is as if the run had met no more than that.
+
+        Returns:
+            Whether nothing is left.
+        """
+        is_over = make_timer(self._run.context.monotonic)
+        return (
+            drain(self._moves, _ROWS_AT_ONCE, partial(self._write_moves, connection), is_over)
+            and drain(self._new_links, _ROWS_AT_ONCE, partial(self._write_links, connection), is_over)
+            and drain(self._ready, _NEW_AT_ONCE, partial(self._write_new, connection), is_over)
+        )
+
+    def _write_new(self, connection: Connection, ready: list[NewFile]) -> None:
+        rows = [row for row in ready if not self._take_damage(connection, *row)]
         if self._has_history:
             rows = self._take_restored(connection, rows)
         if rows:
@@ -240,7 +263,6 @@ class Arrivals:
             ids = files.record_files(connection, run.catalog.sealer, run.root, rows, now=run.now(), boot_id=run.boot_id)
             self._note_new(rows, ids)
             self._adopt_histories(connection, rows, ids)
-        self._ready, self._moves, self._new_links = [], [], []
 
     def _take_restored(self, connection: Connection, rows: list[NewFile]) -> list[NewFile]:
         """Record the files that history knows with other content, to be held against that; return the others."""
@@ -310,33 +332,43 @@ class Arrivals:
                     NoteKind.MOVED, path, f"was deleted as {show_path(gone[0].path)}; its history goes on here"
                 )
 
-    def _write_moves(self, connection: Connection) -> None:
+    def _write_moves(self, connection: Connection, units: list[list[Move]]) -> None:
         run = self._run
-        moves = self._find_current(connection)
+        self._moving.difference_update(move.record.id for moves in units for move in moves)
+        moves = self._find_current(connection, [move for moves in units for move in moves])
+        ids = [move.record.id for move in moves]
         folder_ids = folders.ensure_folders(connection, run.root.id, dict.fromkeys(move.place.folder for move in moves))
         moved = [files.MovedFile(move.record.id, folder_ids[move.place.folder], move.place.path) for move in moves]
         files.move_files(connection, run.catalog.sealer, run.root, moved, now=run.now())
-        files.mark_suspects(connection, [move.record.id for move in moves])
+        files.mark_suspects(connection, ids)
         # What this run read under the old name before the file was met here was another file's.
-        self.misjudged += candidates.discard_staged_of(connection, [move.record.id for move in moves])
+        self.misjudged += candidates.discard_staged_of(connection, ids)
+        with_findings = set(findings.find_with_findings(connection, ids))
         for move in moves:
-            self._tell_moved(connection, move.record, move.place.path)
+            if move.record.id in with_findings:
+                self._run.resolve_missing(connection, move.record.id, move.place.path)
+            self._note_moved(move.record, move.place.path)
             self._count(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE, 1)
 
     def _tell_moved(self, connection: Connection, record: FileRecord, path: bytes) -> None:
         self._run.resolve_missing(connection, record.id, path)
+        self._note_moved(record, path)
+
+    def _note_moved(self, record: FileRecord, path: bytes) -> None:
         self._run.counts.moved += 1
         self._run.note(NoteKind.MOVED, path, f"moved here from {show_path(record.path)}")
 
-    def _write_link(self, connection: Connection, link: Move) -> None:
-        """Record a new name of a recorded inode, unless its record changed meanwhile: then the name is read."""
-        record = next(iter(files.find_files(connection, self._run.catalog.sealer, [link.record.id])), None)
-        path, file_id = link.place.path, None
-        if record is not None and record.is_sealed and record.version == link.record.version:
-            file_id = inheritance.record_link(self._run, connection, path, record)
-            if self._take_inherited(file_id, is_damaged=record.is_frozen) and not record.witness.is_racy:
-                return
-        self.racy.append(path)
+    def _write_links(self, connection: Connection, links: list[Move]) -> None:
+        """Record new names of recorded inodes, unless their records changed meanwhile: then the names are read."""
+        sealer, ids = self._run.catalog.sealer, {link.record.id for link in links}
+        now = {one.id: one for one in files.find_files(connection, sealer, ids) if one.is_sealed}
+        found = [(link.place.path, now.get(link.record.id), link.record.version) for link in links]
+        names = [(path, record) for path, record, version in found if record is not None and record.version == version]
+        self.racy += [path for path, record, version in found if record is None or record.version != version]
+        file_ids = inheritance.record_links(self._run, connection, names)
+        for (path, record), file_id in zip(names, file_ids, strict=True):
+            if not self._take_inherited(file_id, is_damaged=record.is_frozen) or record.witness.is_racy:
+                self.racy.append(path)
 
     def _take_inherited(self, file_id: FileId | None, *, is_damaged: bool) -> bool:
         if file_id is None:
@@ -346,16 +378,15 @@ class Arrivals:
         self._count(Tally.DAMAGED if is_damaged else Tally.NEW, 1)
         return True
 
-    def _find_current(self, connection: Connection) -> list[Move]:
+    def _find_current(self, connection: Connection, waiting: list[Move]) -> list[Move]:
         """
         Find the moves of files that are still recorded as they were; the others are put aside.
 
         So are those to a name that is not made free for that.
         """
-        moves: list[Move] = []
-        left: list[Move] = []
-        for move in self._moves:
-            (moves if is_current(connection, move.record) else left).append(move)
+        current = find_current(connection, [move.record for move in waiting])
+        moves = [move for move in waiting if move.record.id in current]
+        left = [move for move in waiting if move.record.id not in current]
         while left:
             self._superseded += left
             kept = {move.record.path for move in left}

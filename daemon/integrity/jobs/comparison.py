@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING
 
@@ -62,6 +62,7 @@ class Comparison:
         checkpoints: lets large files go on where they were left.
         replaced: takes names under which another inode stands.
         seen: ids of the recorded files that were met.
+        write_if_due: writes what waits, now and then: a walk that has nothing read comes by no other occasion.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Comparison:
         checkpoints: Checkpoints,
         replaced: Replaced,
         seen: IdSet,
+        write_if_due: Callable[[], None],
     ) -> None:
         self._run = run
         self._is_full = is_full
@@ -88,6 +90,7 @@ class Comparison:
         self._checkpoints = checkpoints
         self._replaced = replaced
         self._seen = seen
+        self._write_if_due = write_if_due
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._rows_are_lost = False
         self.suspects: list[FileId] = []
@@ -115,6 +118,7 @@ class Comparison:
             with self._run.catalog.read() as connection:
                 tasks = self._compare_all(connection, group)
             yield from tasks
+            self._write_if_due()
             self._run.progress("scan", len(self._seen), self._run.counts.bytes_read, files=None, size=None)
 
     def _listings(self) -> Iterator[Listing]:

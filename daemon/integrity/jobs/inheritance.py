@@ -24,7 +24,7 @@ from integrity.model import CONTENT_FINDINGS, BaselineReason, FileId, Reading, R
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from integrity.catalog.candidates import CandidateRecord
     from integrity.catalog.connect import Connection
@@ -36,28 +36,46 @@ _NEVER_NS = 0
 """A ctime that no file has, for a baseline that was taken of another inode."""
 
 
-def record_link(run: RootRun, connection: Connection, path: bytes, record: FileRecord) -> FileId | None:
+def record_links(
+    run: RootRun, connection: Connection, names: Sequence[tuple[bytes, FileRecord]]
+) -> list[FileId | None]:
     """
-    Record a new name of a recorded inode; nothing is read.
+    Record new names of recorded inodes; nothing is read.
 
     The witness is inherited, too: making the link moved the ctime, but whether anything else did can't be told.
 
+    Args:
+        run: which met them.
+        connection: in a transaction.
+        names: the path of each, and the record of its inode.
+
     Returns:
-        The number of the new file; None if what is recorded is damaged, so that the file must be read.
+        The number of each new file; None if what is recorded is damaged, so that the file must be read.
     """
-    file_id = files.inherit_baseline(
-        *(connection, run.catalog.sealer, run.root, path, record.witness, record),
-        recorded_at=when_looked_at(record.verified_at, record.recorded_at, run.now()),
-        boot_id=record.boot_id,
-        because=BaselineReason.INHERITED,
-    )
-    candidate = candidates.get_candidate(connection, record.id) if record.is_frozen else None
-    if file_id is not None and record.is_frozen:
-        reading = None if candidate is None else candidates.load_candidate(connection, candidate)
-        if candidate is not None and reading is not None:
-            _keep(run, connection, file_id, reading, candidate)
-        _repeat_findings(run, connection, record.id, (run.root.id, file_id, path), messages.linked)
-    return file_id
+    links = [
+        files.Inherited(
+            path,
+            record.witness,
+            record,
+            when_looked_at(record.verified_at, record.recorded_at, run.now()),
+            record.boot_id,
+        )
+        for path, record in names
+    ]
+    ids = files.inherit_baselines(connection, run.catalog.sealer, run.root, links, because=BaselineReason.INHERITED)
+    for file_id, (path, record) in zip(ids, names, strict=True):
+        if file_id is not None and record.is_frozen:
+            _inherit_findings(run, connection, path, record, file_id)
+    return ids
+
+
+def _inherit_findings(run: RootRun, connection: Connection, path: bytes, record: FileRecord, file_id: FileId) -> None:
+    """Let a new name of a file with an open finding have that, too, and what was last seen of the file."""
+    candidate = candidates.get_candidate(connection, record.id)
+    reading = None if candidate is None else candidates.load_candidate(connection, candidate)
+    if candidate is not None and reading is not None:
+        _keep(run, connection, file_id, reading, candidate)
+    _repeat_findings(run, connection, record.id, (run.root.id, file_id, path), messages.linked)
 
 
 def record_copy(
@@ -72,11 +90,9 @@ def record_copy(
     original = files.get_file(connection, run.catalog.sealer, damage.file_id)
     if not original.is_sealed:
         return None
-    file_id = files.inherit_baseline(
-        *(connection, run.catalog.sealer, run.root, path, reading.witness, original),
-        recorded_at=original.recorded_at,
-        boot_id=original.boot_id,
-        because=BaselineReason.INHERITED,
+    copy = files.Inherited(path, reading.witness, original, original.recorded_at, original.boot_id)
+    [file_id] = files.inherit_baselines(
+        connection, run.catalog.sealer, run.root, [copy], because=BaselineReason.INHERITED
     )
     if file_id is not None:
         _keep(run, connection, file_id, reading, damage)
@@ -170,12 +186,9 @@ def record_former(
     witness = former.witness
     if not has_inode:
         witness = reading.witness._replace(ctime_ns=_NEVER_NS, is_racy=former.is_racy)
-    file_id = files.inherit_baseline(
-        *(connection, run.catalog.sealer, run.root, path, witness, former),
-        recorded_at=former.recorded_at,
-        boot_id=run.boot_id,
-        because=BaselineReason.INHERITED if has_inode else BaselineReason.RESTORED,
-    )
+    because = BaselineReason.INHERITED if has_inode else BaselineReason.RESTORED
+    back = files.Inherited(path, witness, former, former.recorded_at, run.boot_id)
+    [file_id] = files.inherit_baselines(connection, run.catalog.sealer, run.root, [back], because=because)
     if file_id is not None and former.file_id is not None:
         history.adopt_history(connection, former.file_id, file_id)
     return file_id

@@ -63,6 +63,7 @@ class Scanner:
         self._arrivals = Arrivals(run, self._seen, is_prelude=is_prelude)
         self._departures = Departures(run, self.assessor, self._arrivals, self._seen, self.replaced)
         self._checkpoints = Checkpoints(run)
+        self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
         self._comparison = Comparison(
             run,
             is_full=options.full,
@@ -74,9 +75,9 @@ class Scanner:
             checkpoints=self._checkpoints,
             replaced=self.replaced,
             seen=self._seen,
+            write_if_due=self._commits.write_if_due,
         )
         self._unstable: dict[bytes, Unstable] = {}
-        self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
 
     def run(self) -> None:
         """Scan, and settle what was found."""
@@ -267,9 +268,13 @@ class Scanner:
         return self._arrivals.waiting + self.assessor.account.waiting + len(self._comparison.suspects)
 
     def _write(self) -> None:
-        with self._run.writing() as connection:
-            self._arrivals.flush(connection)
-            self.assessor.account.flush(connection)
-            files.mark_suspects(connection, self._comparison.suspects)
-            self._checkpoints.flush(connection)
+        """Write what waits, in as many transactions as it takes: thousands of moves may come at once."""
+        is_all = False
+        while not is_all:
+            with self._run.writing() as connection:
+                is_all = self._arrivals.flush(connection)
+                if is_all:
+                    self.assessor.account.flush(connection)
+                    files.mark_suspects(connection, self._comparison.suspects)
+                    self._checkpoints.flush(connection)
         self._comparison.suspects.clear()
