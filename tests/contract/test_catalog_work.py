@@ -8,6 +8,7 @@ import pytest
 
 from integrity.catalog import files, findings
 from integrity.catalog.ahead import NEVER_AT
+from integrity.catalog.connect import Catalog
 from integrity.catalog.coverage import DueDay, coverage, find_due_days
 from integrity.catalog.files import Verified
 from integrity.catalog.worklist import WorkOrder, WorkSummary, count_larger, create_worklist, page_worklist
@@ -157,6 +158,21 @@ def test_large_files_can_be_had_apart(box: CatalogBox, everything: WorkOrder) ->
         assert count_larger(c, 7000) == 0
 
     assert (larger, others) == ([b"1", b"2", b"3"], [b"0", b"4"])
+
+
+def test_others_write_while_a_list_is_made(box: CatalogBox, everything: WorkOrder) -> None:
+    """The list of a million files takes its time; all of it is of the moment at which it was begun."""
+    first = box.record(b"a")
+    with Catalog.open(box.path, writes=True, busy_timeout_s=0.0) as other:
+        with box.catalog.drafting() as c:
+            create_worklist(c, everything)
+            with other.transaction() as writing:
+                rows = [files.NewFile(b"b", make_reading("b"))]
+                files.record_files(writing, box.sealer, box.root, rows, now=NOW, boot_id=box.boot_id)
+            summary = create_worklist(c, everything)
+        with box.catalog.read() as c:
+            assert [first] == [record.id for _, record in page_worklist(c, box.sealer, 0)]
+    assert WorkSummary(1, 5000) == summary
 
 
 def test_files_that_go_meanwhile_are_left_out(box: CatalogBox, everything: WorkOrder) -> None:

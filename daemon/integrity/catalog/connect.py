@@ -171,6 +171,27 @@ class Catalog:
                 self._gap.ended()
 
     @contextmanager
+    def drafting(self) -> Iterator[sa.Connection]:
+        """
+        Fill temporary tables of this connection from what was recorded at one moment.
+
+        It takes no lock that others wait for, however long it lasts, so nothing of the catalog may be written inside.
+        """
+        if self._in_transaction:
+            raise RuntimeError("a transaction is open already")
+        with _translating(self.path):
+            self._connection.exec_driver_sql("BEGIN")
+            self._in_transaction = True
+            try:
+                yield self._connection
+                self._connection.commit()
+            except BaseException:
+                self._connection.rollback()
+                raise
+            finally:
+                self._in_transaction = False
+
+    @contextmanager
     def _syncing(self, *, is_synced: bool) -> Iterator[None]:
         """In WAL mode NORMAL appends to the log as FULL does, and leaves it to others to bring it to the disk."""
         if is_synced:
