@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from support.flakydisk import FlakyDisk
 from support.loopfs import LoopFS
 from support.mounts import small_tmpfs
 from support.nastytree import NAMES, nasty_tree
+from support.planted import age, plant
 from support.results import kinds, met, notes, tallies
 from support.shapes import TIB, put, put_deep, put_sparse
+from support.stored import query
 
 MIB = 1 << 20
 
@@ -214,3 +217,34 @@ def test_file_of_holes_that_nobody_could_digest(tmp_path: Path, integrity: Box) 
     assert {"verified": 1, "unreadable": 1} == tallies(again)
     assert [("unreadable", str(root / "huge"))] == met(again)
     assert "of which 0 are stored" in str(again.findings[0]["message"])
+
+
+def test_snapshots_of_hard_links(tmp_path: Path, integrity: Box) -> None:
+    """Each night gives every file one more name: nothing is read, and a name that was taken away goes on as that."""
+    root = plant(tmp_path / "root" / "night00", 5).parent
+    for number in range(1, 12):
+        snapshot(root, 0, number)
+    age(*root.rglob("*.txt"))
+    integrity.run("scan", root, expect=0)
+
+    snapshot(root, 11, 12)
+    added = integrity.run("--json", "scan", root, expect=0)
+    shutil.rmtree(root / "night00")
+    snapshot(root, 12, 13)
+    rotated = integrity.run("--json", "scan", root, expect=0)
+    (root / "night05").rename(root / "kept")
+    snapshot(root, 13, 14)
+    renamed = integrity.run("--json", "scan", root, expect=0)
+
+    assert ({"new": 5, "not_due": 60}, 0) == (tallies(added), added.summary["bytes_read"])
+    assert ({"not_due": 65, "moved": 5}, 0) == (tallies(rotated), rotated.summary["bytes_read"])
+    assert ({"new": 5, "not_due": 65, "moved": 5}, 0) == (tallies(renamed), renamed.summary["bytes_read"])
+    recorded = query(integrity, "SELECT CAST(path AS TEXT) FROM folder WHERE id IN (SELECT folder_id FROM file)")
+    names = {"kept", *(f"night{number:02}" for number in (*range(1, 5), *range(6, 15)))}
+    assert names == {str(path).split("/")[0] for (path,) in recorded}
+    done = integrity.run("--json", "scrub", root, expect=0)
+    assert ({"verified": 70}, []) == (tallies(done), done.findings)
+
+
+def snapshot(root: Path, old: int, new: int) -> None:
+    shutil.copytree(root / f"night{old:02}", root / f"night{new:02}", copy_function=os.link)

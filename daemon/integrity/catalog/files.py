@@ -116,6 +116,14 @@ _BY_INODE = Hot(
     "inode",
     "root_id",
 )
+_IDS_OF_INODE = Hot(
+    sa.select(file.c.id)
+    .join(folder, file.c.folder_id == folder.c.id)
+    .where(file.c.inode == sa.bindparam("inode"), folder.c.root_id == sa.bindparam("root_id"))
+    .order_by(file.c.recorded_at, file.c.id),
+    "inode",
+    "root_id",
+)
 _BY_INODE_OF_FILE_SYSTEM = Hot(
     sa.select(*RECORD_COLUMNS)
     .select_from(FILE_JOIN)
@@ -196,6 +204,11 @@ def find_files(c: sa.Connection, sealer: Sealer, ids: Iterable[FileId]) -> list[
 def find_by_inode(c: sa.Connection, sealer: Sealer, root_id: RootId, inode: int) -> list[FileRecord]:
     """List the names of a root that had this inode number when last looked at."""
     return to_records(sealer, _BY_INODE.run(c, inode, root_id).fetchall())
+
+
+def find_ids_of_inode(c: sa.Connection, root_id: RootId, inode: int) -> list[FileId]:
+    """List the numbers of such names, that with the oldest baseline first: for files with very many."""
+    return [row[0] for row in _IDS_OF_INODE.run(c, inode, root_id)]
 
 
 def find_by_inode_of_file_system(c: sa.Connection, sealer: Sealer, fs_id: str, inode: int) -> list[FileRecord]:
@@ -299,6 +312,7 @@ __all__ = [
     "find_deleted_of_time",
     "find_file",
     "find_files",
+    "find_ids_of_inode",
     "find_known",
     "find_known_names",
     "find_plain",

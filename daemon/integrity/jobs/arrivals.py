@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 _LINKS_KEPT = 10_000
 """Hashed files with several names that are remembered for the names to come."""
 
+_NAMES_LOOKED_AT = 8
+"""Of a file with more links not all recorded names are looked at for each new one."""
+
 _ROWS_AT_ONCE = 100
 _NEW_AT_ONCE = 2000
 """New files that are recorded between two looks at the clock: what they are held against is looked up together."""
@@ -97,6 +100,7 @@ class Arrivals:
         self._is_prelude = is_prelude
         self._seen = seen
         self._staying = IdSet()
+        self._displaced = IdSet()
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._links: OrderedDict[Witness, Arrival | Reading] = OrderedDict()
         self._ready: list[NewFile] = []
@@ -137,7 +141,7 @@ class Arrivals:
             arrival = None
             if knows_inodes or (has_stable_inodes and links > 1):
                 witness = Witness(size, mtime_ns, ctime_ns, inode)
-                if knows_inodes and self._recognise_inode(connection, Place(folder, name), witness):
+                if knows_inodes and self._recognise_inode(connection, Place(folder, name), witness, links):
                     continue
                 if links > 1:
                     arrival = self._meet_link(path, witness)
@@ -158,7 +162,7 @@ class Arrivals:
         arrival = self._links[witness] = Arrival([path], witness)
         return arrival
 
-    def _recognise_inode(self, connection: Connection, place: Place, witness: Witness) -> bool:
+    def _recognise_inode(self, connection: Connection, place: Place, witness: Witness, links: int) -> bool:
         """
         Recognise a recorded file under a new name: same inode, size and mtime.
 
@@ -166,16 +170,35 @@ class Arrivals:
         that got the inode of a deleted one is read, and its content decides. A record with an open finding goes along
         with its inode also if that was written to since: the finding is about this file, not about its old name (R6).
         """
-        moving = self._moving
+        if links > _NAMES_LOOKED_AT:
+            some = self._find_telling_names(connection, witness.inode)
+            if self._match_names(connection, place, witness, some):
+                return True
+        return self._match_names(connection, place, witness, self._find_by_inode(connection, witness.inode))
+
+    def _find_telling_names(self, connection: Connection, inode: int) -> list[FileRecord]:
+        """
+        Of very many names of an inode find the one with the oldest baseline, and those that may have moved.
+
+        Trees of hard links get a name more each night, and each would look at all before it. But the names that the
+        walk has met with this inode stand, so where the newest tree comes last in its order, one is left.
+        """
+        ids = files.find_ids_of_inode(connection, self._run.root.id, inode)
+        telling = ids[:1] + [one for one in ids[1:] if one not in self._seen or one in self._displaced]
+        return files.find_files(connection, self._run.catalog.sealer, telling)
+
+    def _match_names(self, connection: Connection, place: Place, witness: Witness, names: Iterable[FileRecord]) -> bool:
+        """Find among records of one inode number the one that a new name of the inode belongs to."""
         links: list[FileRecord] = []
         gone: list[FileRecord] = []
-        for record in self._find_by_inode(connection, witness.inode):
+        for record in names:
             last = as_last_seen(connection, record)
             is_unwritten = last.witness[:2] == witness[:2]
             if not record.is_sealed or not (is_unwritten or record.is_frozen):
                 continue
-            stands = record.root_id == self._run.root.id and record.id not in moving and self._stands(last)
-            is_here = stands or record.id in moving or record.id in self._staying or record.root_id != self._run.root.id
+            is_moving = record.id in self._moving
+            stands = record.root_id == self._run.root.id and not is_moving and self._stands(last)
+            is_here = stands or is_moving or record.id in self._staying or record.root_id != self._run.root.id
             if is_unwritten and is_same_inode(self._run.root_fd, place.path, last, stands=stands):
                 (links if is_here else gone).append(record)
             elif not (is_unwritten or is_here) and was_born_before(self._run.root_fd, place.path, last):
@@ -205,6 +228,10 @@ class Arrivals:
     def stays(self, file_id: FileId) -> None:
         """Let a record stay where it is: its name is being judged, so it can't be somewhere else."""
         self._staying.add(file_id)
+
+    def displaces(self, file_id: FileId) -> None:
+        """Note that another inode stands under the name of a record, whose file may be met elsewhere."""
+        self._displaced.add(file_id)
 
     def _stands(self, record: FileRecord) -> bool:
         """Say whether a recorded file is still found under its name."""

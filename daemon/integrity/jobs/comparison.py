@@ -215,6 +215,7 @@ class Comparison:
                 continue
             if old.inode != seen.inode and inodes_are_stable:
                 if self._replaced.add(Place(listing.folder, seen.name), seen):
+                    self._arrivals.displaces(old.id)
                     continue
                 self._arrivals.stays(old.id)
             task = self._known(connection, seen, old)
