@@ -17,7 +17,7 @@ from integrity.catalog.rows import is_current
 from integrity.jobs.absence import is_gone
 from integrity.jobs.overmounts import find_overmounts
 from integrity.jobs.paging import iterate_files
-from integrity.jobs.targets import is_inside
+from integrity.jobs.targets import find_enclosing
 from integrity.model import FileId, FindingKind, SkipReason, Tally
 
 if TYPE_CHECKING:
@@ -51,17 +51,17 @@ class Departures:
         self._seen = seen
         self._replaced = replaced
         self._damaged: list[FileRecord] = []
-        self._unlisted: list[bytes] = []
-        self._covered: list[bytes] = []
+        self._unlisted: set[bytes] = set()
+        self._covered: set[bytes] = set()
 
     def could_not_list(self, path: bytes) -> None:
         """Remember a folder (or name) that could not be looked at: absence proves nothing there."""
-        self._unlisted.append(path)
+        self._unlisted.add(path)
 
     def was_skipped(self, skip: Skip) -> None:
         """Remember what was left out on purpose, as recorded files may lie there from before."""
         if skip.reason in (SkipReason.MOUNT, SkipReason.CATALOG):
-            self._covered.append(skip.path)
+            self._covered.add(skip.path)
 
     def account(self) -> int:
         """Account for every recorded file of the run's part of the root that was not met; say how many there are."""
@@ -80,7 +80,7 @@ class Departures:
         if self._run.is_whole and len(self._seen) == self._count_rows():
             return 0
         # A walk that began below a mount did not meet it, and finds nothing there, or another tree.
-        self._covered += find_overmounts(self._run)
+        self._covered.update(find_overmounts(self._run))
         unmet = 0
         gone: array[int] = array("q")
         for file_id, path in iterate_files(self._run):
@@ -114,7 +114,7 @@ class Departures:
                 for one in findings.find_unsaid(connection, run.root.id, part, FindingKind.UNREADABLE, run.run_id)
             ]
             held = candidates.find_held_removals(connection, run.root.id)
-        over = [one for one in unsaid if not any(is_inside(one.path or b"", folder) for folder in self._unlisted)]
+        over = [one for one in unsaid if find_enclosing(one.path or b"", self._unlisted) is None]
         back = [file_id for file_id in held if file_id in self._seen]
         if not over and not back:
             return
@@ -127,9 +127,9 @@ class Departures:
 
     def _out_of_sight(self, path: bytes) -> Tally | None:
         """Tell why a file may not have been met although it is there; None if it is gone."""
-        if any(is_inside(path, folder) for folder in self._unlisted):
+        if find_enclosing(path, self._unlisted) is not None:
             return Tally.UNREADABLE
-        if any(is_inside(path, folder) for folder in self._covered) or self._run.excludes.covers(path):
+        if find_enclosing(path, self._covered) is not None or self._run.excludes.covers(path):
             return Tally.SKIPPED
         try:
             if is_gone(self._run.root_fd, path, stay_on_mount=not self._run.settings.cross_mounts):

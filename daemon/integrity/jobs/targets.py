@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -203,6 +203,15 @@ def _without_overlap(targets: Sequence[Target]) -> list[Target]:
 def is_inside(path: bytes, folder: bytes) -> bool:
     """Say whether a path of a root is that of a folder (empty: the root itself) or lies below it."""
     return not folder or path == folder or path.startswith(folder + b"/")
+
+
+def find_enclosing(path: bytes, folders: Collection[bytes]) -> bytes | None:
+    """Find one of many folders that a path of a root is inside of (``is_inside``): a look for each of its parents."""
+    while path not in folders:
+        if not path:
+            return None
+        path = path.rpartition(b"/")[0]
+    return path
 
 
 def _refuse_nested(paths: Sequence[bytes]) -> None:
