@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from support.cli import Box, make_command
+from support.killpoints import sleep_into_next_second
 from support.planted import age, plant, plant_path
 from support.proc import find_moments, kill_after, signal_at
 from support.results import tallies
@@ -159,3 +160,24 @@ def test_scans_that_are_killed_at_random_moments(integrity: Box, tmp_path: Path)
     integrity.run("scrub", root, expect=0)
     assert dump(undisturbed) == dump(integrity)
     assert 0 == integrity.run("catalog", "check").code
+
+
+@pytest.mark.root("strace")
+@pytest.mark.parametrize("words", [("scan",), ("catalog", "backup")])
+def test_file_that_was_being_made_is_not_left_for_good(integrity: Box, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """A new catalog and a backup have a passing name until they are whole; who makes the next one removes it."""
+    root = make_tree(tmp_path / "root")
+    if words != ("scan",):
+        integrity.run("scan", root, expect=0)
+    before = set(os.listdir(integrity.home)) if integrity.home.exists() else set()
+    command = make_command(*words, *([root] if words == ("scan",) else []))
+    nth = next(
+        nth
+        for nth in range(3, 60, 3)
+        if signal_at(command, "pwrite64", nth, env=integrity.environment).was_killed
+        and any(".new-" in name or name.endswith(".partial") for name in set(os.listdir(integrity.home)) - before)
+    )
+    assert nth
+    sleep_into_next_second()
+    integrity.run(*words, *([root] if words == ("scan",) else []), expect=0)
+    assert [] == [name for name in os.listdir(integrity.home) if ".new-" in name or ".partial" in name]

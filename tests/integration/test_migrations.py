@@ -20,7 +20,7 @@ from integrity.catalog.seal import Sealer
 from integrity.catalog.upgrade import run_migrations, shipped_scripts, upgrade
 from integrity.errors import CatalogError, SchemaMismatch
 from integrity.model import Reading
-from support.catalogs import MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading
+from support.catalogs import MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading, take_back
 
 BAD_STEP = """
 import sqlalchemy as sa
@@ -146,27 +146,10 @@ def test_upgrade_from_every_revision_keeps_the_rows(tmp_path: Path, revision: st
         assert db.execute("PRAGMA foreign_keys").fetchone() == (1,)
 
 
-def take_back_to_0001(path: bytes) -> None:
-    """Make of a catalog what the first version would have written: its tables by its own step, and what fits in."""
-    new = path + b".0001"
-    with closing(sqlite3.connect(new.decode(), isolation_level=None)) as db:
-        db.execute("PRAGMA journal_mode = WAL")
-        run_migrations(db, Sealer(), to="0001")
-        db.execute("PRAGMA foreign_keys = OFF")
-        db.execute("ATTACH ? AS newer", (path.decode(),))
-        for (table,) in db.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall():
-            if table in ("alembic_version", "sqlite_sequence"):
-                continue
-            columns = ", ".join(name for (name,) in db.execute("SELECT name FROM pragma_table_info(?)", (table,)))
-            db.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM newer.{table}")
-        db.execute(f"PRAGMA main.application_id = {tables.APPLICATION_ID}")
-    os.replace(new, path)
-
-
 def test_catalog_of_the_first_version_is_upgraded_by_who_writes(filled: CatalogBox) -> None:
     """Its rows keep their seals, new ones can be written beside them, and a copy of it as it was is kept."""
     filled.catalog.close()
-    take_back_to_0001(filled.path)
+    take_back(filled.path, "0001")
     with pytest.raises(SchemaMismatch, match="catalog upgrade"):
         Catalog.open(filled.path, writes=False)
 

@@ -7,12 +7,15 @@ Like ``reading`` this knows a part of the program, so that the tests of the cata
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 from contextlib import closing
 from types import TracebackType
 
-from integrity.catalog import boots, files, roots, runs
+from integrity.catalog import boots, files, roots, runs, tables
 from integrity.catalog.connect import Catalog
+from integrity.catalog.seal import Sealer
+from integrity.catalog.upgrade import run_migrations
 from integrity.model import (
     Blocks,
     Digests,
@@ -131,3 +134,22 @@ class CatalogBox:
             db.execute("PRAGMA foreign_keys = OFF")
             db.execute("PRAGMA ignore_check_constraints = ON")
             assert db.execute(sql, values).rowcount
+
+
+def take_back(path: bytes, revision: str) -> None:
+    """Make of a catalog what an earlier version would have written: its tables by its own steps, and what fits in."""
+    old = path + b"." + revision.encode()
+    with closing(sqlite3.connect(old.decode(), isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        run_migrations(db, Sealer(), to=revision)
+        db.execute("PRAGMA foreign_keys = OFF")
+        db.execute("ATTACH ? AS newer", (path.decode(),))
+        for (table,) in db.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall():
+            if table in ("alembic_version", "sqlite_sequence"):
+                continue
+            columns = ", ".join(name for (name,) in db.execute("SELECT name FROM pragma_table_info(?)", (table,)))
+            db.execute(f"DELETE FROM main.{table}")
+            db.execute(f"INSERT OR IGNORE INTO main.{table} ({columns}) SELECT {columns} FROM newer.{table}")
+        db.execute("UPDATE main.file SET boot_id = NULL WHERE boot_id NOT IN (SELECT id FROM main.boot)")
+        db.execute(f"PRAGMA main.application_id = {tables.APPLICATION_ID}")
+    os.replace(old, path)

@@ -100,5 +100,11 @@ def compile_own_names(catalog: bytes) -> re.Pattern[bytes]:
     return re.compile(stem + rb"(-" + _TIME + rb")?" + suffix + rb"(" + tails + rb"|" + copies + rb")*")
 
 
+def compile_alike(name: bytes) -> re.Pattern[bytes]:
+    """Match the names of files that are made for the same purpose: they differ in a time, or in something random."""
+    fixed = re.split(_TIME + rb"|(?<=\.new-)[0-9a-f]{8}", name)
+    return re.compile(rb"\w+".join(map(re.escape, fixed)))
+
+
 def _write_time(at: int) -> bytes:
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at)).encode()

@@ -18,9 +18,9 @@ import logging
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from integrity.catalog.filenames import SQLITE_SUFFIXES
+from integrity.catalog.filenames import SQLITE_SUFFIXES, compile_alike
 from integrity.errors import CatalogError, CopyBeingMade, show_path
 
 _log = logging.getLogger(__name__)
@@ -97,12 +97,13 @@ def make_own(path: bytes, owner: os.stat_result) -> int:
 @contextmanager
 def claim(path: bytes, owner: os.stat_result) -> Iterator[int]:
     """
-    Make a file that is renamed in the block, or removed after it; one that a killed program left is replaced.
+    Make a file that is renamed in the block, or removed after it. Those that killed programs left are removed.
 
     Raises:
         CopyBeingMade: another program makes the same file at this moment.
         CatalogError: something else has its name.
     """
+    _remove_abandoned(path, owner)
     fd = _make_locked(path, owner)
     try:
         yield fd
@@ -163,6 +164,28 @@ def require_own(catalog: bytes) -> None:
         except FileNotFoundError:
             continue
         _require_ours(real + suffix, seen, owner)
+
+
+def _remove_abandoned(path: bytes, owner: os.stat_result) -> None:
+    """Remove files of the same purpose as ``path`` that nobody has locked, with what SQLite made for them."""
+    folder, name = os.path.split(path)
+    for other in filter(compile_alike(name).fullmatch, os.listdir(folder or b".")):
+        abandoned = os.path.join(folder, other)
+        try:
+            fd = open_own(abandoned, os.O_RDONLY, owner)
+        except (FileNotFoundError, CatalogError):  # gone, or none of ours
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if is_same_file(abandoned, fd):
+                for suffix in SQLITE_SUFFIXES:
+                    with suppress(FileNotFoundError):
+                        os.unlink(abandoned + suffix)
+                os.unlink(abandoned)  # last: a kill before it is made up for
+        except BlockingIOError:
+            pass  # it is being made
+        finally:
+            os.close(fd)
 
 
 def _make_locked(path: bytes, owner: os.stat_result) -> int:

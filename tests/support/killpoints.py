@@ -1,0 +1,183 @@
+"""
+The program in a fork of this process, killed with SIGKILL right before its n-th call that changes something.
+
+What a start of the program costs, imports above all, is paid once, by this process: it must have one thread only, and
+should have run each command once (``run_here``). The kill is exact: see ``shims/killpoint.c``. x86-64 only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import gc
+import io
+import mmap
+import os
+import platform
+import re
+import signal
+import struct
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from support import AnyPath
+from support.cli import Completed, complete
+from support.programs import sh
+
+_SOURCE = Path(__file__).parent / "shims" / "killpoint.c"
+_HEADER = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
+_ROOM = 1 << 16
+_TIMEOUT_S = 120.0
+
+
+class Killed(NamedTuple):
+    """
+    How a run in a fork ended.
+
+    Attributes:
+        was_killed: it met its kill; else it ended by itself before.
+        completed: what each of its commands left; of a killed run, what those left that had ended.
+        calls: the names of the calls that change something, in order, up to its end.
+    """
+
+    was_killed: bool
+    completed: list[Completed]
+    calls: list[str]
+
+
+def is_possible() -> bool:
+    """Say whether this machine's calls can be caught."""
+    return platform.machine() == "x86_64"
+
+
+def run_here(args: Sequence[AnyPath], env: Mapping[str, str]) -> Completed:
+    """Run one command in this process, which warms it for forks."""
+    from integrity.cli import main
+
+    os.environ.update(env)
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape")
+    err = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape")
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([os.fsdecode(arg) for arg in args])
+    for stream in (out, err):
+        stream.flush()
+    texts = [stream.buffer.getvalue() for stream in (out, err) if isinstance(stream.buffer, io.BytesIO)]
+    return complete(code, *texts, is_json="--json" in args)
+
+
+def run_forked(
+    commands: Sequence[Sequence[AnyPath]], env: Mapping[str, str], *, kill_at: int = 0, timeout_s: float = _TIMEOUT_S
+) -> Killed:
+    """
+    Run commands one after the other in a fork of this process.
+
+    Args:
+        commands: the arguments of each.
+        env: of the program, on top of this process's.
+        kill_at: number (from 1) of the call before which it is killed, over all commands; 0: never.
+        timeout_s: then it is killed, and the campaign ends.
+    """
+    library = _load()
+    with mmap.mmap(-1, 8 + 4 * _ROOM) as shared, tempfile.TemporaryFile() as results:
+        pid = os.fork()
+        if pid == 0:
+            _be_the_run(library, shared, results.fileno(), commands, env, kill_at)
+        status = _wait(pid, timeout_s)
+        (count,) = struct.unpack_from("=Q", shared)
+        numbers = struct.unpack_from(f"={min(count, _ROOM)}L", shared, 8)
+        results.seek(0)
+        completed = [
+            complete(code, results.read(out), results.read(err), is_json="--json" in args)
+            for args in commands
+            if len(head := results.read(24)) == 24
+            for code, out, err in [struct.unpack("=qQQ", head)]
+        ]
+    was_killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    assert was_killed or status == 0, f"{commands}: wait status {status}; {completed}"
+    return Killed(was_killed, completed, [_get_names().get(number, str(number)) for number in numbers])
+
+
+def _wait(pid: int, timeout_s: float) -> int:
+    fd = os.pidfd_open(pid)
+    try:
+        import select
+
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        if not poll.poll(timeout_s * 1000):
+            os.kill(pid, signal.SIGABRT)  # faulthandler tells where it was
+        return os.waitpid(pid, 0)[1]
+    finally:
+        os.close(fd)
+
+
+def _be_the_run(
+    library: ctypes.CDLL,
+    shared: mmap.mmap,
+    results: int,
+    commands: Sequence[Sequence[AnyPath]],
+    env: Mapping[str, str],
+    kill_at: int,
+) -> None:
+    """Run the commands in this process, and end it."""
+    code = 70
+    try:
+        address = ctypes.addressof(ctypes.c_char.from_buffer(shared))
+        out, err = (os.memfd_create(name) for name in ("stdout", "stderr"))
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        error = library.killpoint_arm(ctypes.c_void_p(address), ctypes.c_uint64(_ROOM), ctypes.c_uint64(kill_at))
+        assert error == 0, os.strerror(error)
+        os.environ.update(env)
+        for args in commands:
+            _run_one(results, out, err, args)
+        code = 0
+    except BaseException:  # noqa: BLE001 - this process must never get back into the campaign
+        os.write(results, traceback.format_exc().encode())
+    finally:
+        os._exit(code)
+
+
+def _run_one(results: int, out: int, err: int, args: Sequence[AnyPath]) -> None:
+    from integrity.cli import main
+
+    for fd in (out, err):
+        os.ftruncate(fd, 0)
+        os.lseek(fd, 0, os.SEEK_SET)
+    sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.argv[1:] = [os.fsdecode(arg) for arg in args]
+    code = int(main())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    texts = [os.pread(fd, os.fstat(fd).st_size, 0) for fd in (out, err)]
+    os.write(results, struct.pack("=qQQ", code, *map(len, texts)) + b"".join(texts))
+
+
+@functools.cache
+def _load() -> ctypes.CDLL:
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "killpoint.so"
+        sh("cc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-o", library, _SOURCE)
+        gc.freeze()
+        return ctypes.CDLL(str(library))
+
+
+@functools.cache
+def _get_names() -> dict[int, str]:
+    """Return the names of the system calls by number."""
+    lines = _HEADER.read_text(encoding="ascii") if _HEADER.exists() else ""
+    return {int(number): name for name, number in re.findall(r"#define __NR_(\w+) (\d+)", lines)}
+
+
+def sleep_into_next_second() -> None:
+    """Wait until the clock shows another second: what the catalog notes later can then be told from before."""
+    second = int(time.time())
+    while int(time.time()) == second:
+        time.sleep(0.01)
