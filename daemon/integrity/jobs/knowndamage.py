@@ -44,6 +44,7 @@ class KnownDamage:
 def _load(connection: Connection) -> dict[int, list[CandidateRecord]]:
     by_size: dict[int, list[CandidateRecord]] = {}
     for candidate in candidates.find_in_question(connection):
-        assert candidate.witness is not None
+        if candidate.witness is None:
+            continue  # its row is damaged, as `catalog check` says: nothing is known by it
         by_size.setdefault(candidate.witness.size_bytes, []).append(candidate)
     return by_size
