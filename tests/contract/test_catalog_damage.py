@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from integrity.catalog import files, roots, rowseals
+from integrity.catalog import files, maintenance, roots, rowseals
 from integrity.catalog.connect import Catalog
+from integrity.catalog.restoring import verify_backup
+from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import file, metadata
 from integrity.errors import CatalogError
 from integrity.model import Digests
@@ -190,3 +192,28 @@ def _believe(path: bytes, content: bytes, original: dict[files.FileId, files.Fil
         assert not check.is_right
         return "lost"
     return "unchanged" if all(record.is_sealed for record in found.values()) else "damaged row"
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "damaged"),
+    [
+        ("boot_sealed", "first_seen_at", "first_{een_at"),
+        ("root_resealed", 'NEW."path"', 'NEW."patx"'),
+        ("finding_unresolved", "CREATE UNIQUE INDEX", "CREATE INDEX"),
+        ("file", "length(seal) = 16", "length(seal) > 16"),
+    ],
+)
+def test_definition_that_is_not_as_it_was_written_is_noticed(
+    box: CatalogBox, name: str, written: str, damaged: str
+) -> None:
+    """SQLite reads it without complaint; by it a row can't be written, or is sealed wrongly, or is there twice."""
+    box.catalog.close()
+    with closing(sqlite3.connect(box.path.decode(), isolation_level=None)) as db:
+        db.execute("PRAGMA writable_schema = ON")
+        sql = "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE name = ? AND instr(sql, ?)"
+        assert 1 == db.execute(sql, (written, damaged, name, written)).rowcount
+
+    assert verify_backup(box.path, Sealer()) is not None
+    box.catalog = Catalog.open(box.path, writes=False)
+    complaints = maintenance.check(box.catalog).complaints
+    assert any(f" {name} is not as it was written" in complaint for complaint in complaints), complaints

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,6 +15,7 @@ from alembic.script import ScriptDirectory
 
 from integrity.catalog import maintenance, tables
 from integrity.catalog.connect import Catalog
+from integrity.catalog.definitions import split
 from integrity.catalog.seal import Sealer
 from integrity.catalog.upgrade import run_migrations, shipped_scripts, upgrade
 from integrity.errors import CatalogError, SchemaMismatch
@@ -51,24 +51,12 @@ NEXT = f"{int(tables.SCHEMA_REVISION) + 1:04}"
 def schema(db: sqlite3.Connection) -> dict[str, list[str]]:
     """Give each table's and index's parts in no order: a column that was added stands behind the constraints."""
     rows = db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-    return {name: sorted(re.sub(r"\s+", " ", part).strip(" )") for part in split_parts(sql)) for name, sql in rows}
+    return {name: split(sql) for name, sql in rows}
 
 
 def triggers(db: sqlite3.Connection) -> dict[str, str]:
     """Give each trigger: what it seals is in an order, which must be the same however the catalog was made."""
     return dict(db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
-
-
-def split_parts(sql: str) -> list[str]:
-    """Cut a statement at the commas of its outer brackets, and behind these."""
-    parts, depth = [""], 0
-    for character in sql:
-        depth += (character == "(") - (character == ")")
-        if (depth <= 1 and character in ",(") or (depth == 0 and character == ")"):
-            parts.append("")
-        else:
-            parts[-1] += character
-    return parts
 
 
 def dump(path: bytes) -> list[str]:

@@ -7,7 +7,7 @@ import uuid
 
 import sqlalchemy as sa
 
-from integrity.catalog import copying, failure, filenames, ownfiles, rowseals, tables
+from integrity.catalog import copying, definitions, failure, filenames, ownfiles, tables
 from integrity.catalog.core import connect_core
 from integrity.catalog.seal import Sealer
 
@@ -39,10 +39,7 @@ def _write_schema(path: bytes, fd: int, sealer: Sealer, now: int) -> None:
         db.execute(f"PRAGMA application_id = {tables.APPLICATION_ID}")
         with connect_core(db, sealer) as c:
             c.exec_driver_sql("BEGIN IMMEDIATE")
-            tables.metadata.create_all(c)
-            tables.alembic_version.create(c)
-            for trigger in rowseals.make_triggers():
-                c.exec_driver_sql(trigger)
+            definitions.define(c)
             c.execute(tables.alembic_version.insert().values(version_num=tables.SCHEMA_REVISION))
             c.execute(sa.insert(tables.meta), _first_meta(sealer, now))
             c.commit()

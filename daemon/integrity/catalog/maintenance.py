@@ -9,7 +9,7 @@ from itertools import islice
 
 import sqlalchemy as sa
 
-from integrity.catalog import tables
+from integrity.catalog import definitions, tables
 from integrity.catalog.blocks import find_rows, is_run_sealed, packed_run
 from integrity.catalog.connect import Catalog
 from integrity.catalog.core import snapshot
@@ -39,7 +39,7 @@ class DamagedRun:
 class CheckReport:
     """What looking the catalog through found."""
 
-    complaints: tuple[str, ...]  # of SQLite about the file, its indexes and keys
+    complaints: tuple[str, ...]  # about the file, its definitions, indexes and keys
     tallies: tuple[tuple[bytes, TallyCheck], ...]  # by path of the root; empty unless deep
     damaged_rows: tuple[DamagedRow, ...]  # of other tables, the first 100
     damaged_runs: tuple[DamagedRun, ...]  # the first 100
@@ -96,6 +96,9 @@ def check(catalog: Catalog, deep: bool = True) -> CheckReport:
     with catalog.read() as c, snapshot(c):
         complaints = _ask_sqlite(catalog, "PRAGMA integrity_check(100)" if deep else "PRAGMA quick_check(100)")
         keys = c.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(_SHOWN) if not complaints else []
+        complaints += (
+            definitions.find_changed(map(tuple, c.exec_driver_sql(definitions.QUERY))) if not complaints else []
+        )
         complaints += [f"row {row[1]} of {row[0]} points to a row of {row[2]} that is not there" for row in keys]
         try:
             if not deep:

@@ -14,7 +14,7 @@ import os
 import sqlite3
 from contextlib import closing
 
-from integrity.catalog import copying, failure, filenames, ownfiles, rowseals, tables
+from integrity.catalog import copying, definitions, failure, filenames, ownfiles, rowseals, tables
 from integrity.catalog.core import connect_core
 from integrity.catalog.locking import exclusive_lock
 from integrity.catalog.seal import Sealer
@@ -126,11 +126,10 @@ def verify_backup(path: bytes, sealer: Sealer) -> str | None:
             if db.execute("PRAGMA application_id").fetchone()[0] != tables.APPLICATION_ID:
                 return "it is no catalog of integrity"
             revision = str(db.execute("SELECT version_num FROM alembic_version").fetchone()[0])
-            if revision == tables.SCHEMA_REVISION and rowseals.has_key(db, sealer):
-                with connect_core(db, sealer) as c:
-                    damaged = next(rowseals.find_damaged(c, rowseals.CORE_TABLES), None)
+            if revision == tables.SCHEMA_REVISION:
+                damaged = _find_damage(db, sealer)
                 if damaged is not None:
-                    return str(damaged)
+                    return damaged
     except (sqlite3.Error, TypeError) as error:
         return str(error)
     if not revision.isdigit() or int(revision) > int(tables.SCHEMA_REVISION):
@@ -151,3 +150,11 @@ def _put_aside(path: bytes, aside: bytes) -> bytes | None:
         os.rename(path, aside)
     copying.sync_file(os.path.dirname(path))
     return aside if had_one else None
+
+
+def _find_damage(db: sqlite3.Connection, sealer: Sealer) -> str | None:
+    changed = definitions.find_changed(db.execute(definitions.QUERY))
+    if changed or not rowseals.has_key(db, sealer):
+        return changed[0] if changed else None
+    with connect_core(db, sealer) as c:
+        return next(map(str, rowseals.find_damaged(c, rowseals.CORE_TABLES)), None)
