@@ -1,0 +1,213 @@
+"""
+One flipped bit in a used catalog, in a value, or anywhere in its file or its log: detected, or harmless (R9).
+
+After each flip every command that looks is run, then a scan and a scrub, and all that they say is held against what
+they say of the catalog as it was. What differs must be announced: by exit code 4, or by a finding that the catalog
+itself is damaged. Nobody is accused whose file is as it should be, no command fails in a way that it does not explain.
+A log that is cut short is the catalog of some commits ago: it must be one that was, see ``campaigns.kills``.
+
+By hand: ``python -m campaigns.flips --seed 1 --rounds 5 --bits 1000`` in ``tests``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from campaigns.facts import tame_run
+from campaigns.kills import SCENARIOS, Stage
+from campaigns.world import World
+from support.cli import Completed
+from support.flips import find_flips, flip_bit
+from support.isolation import isolate
+from support.killpoints import run_forked
+
+
+class Outcome(StrEnum):
+    """What became of a flip."""
+
+    HARMLESS = "harmless"  # all commands say what they said before
+    ANNOUNCED = "announced"  # each command that says something else says that the catalog is damaged
+    ELSEWHERE = "announced elsewhere"  # `catalog check` says so, but another command says something else, and not why
+    UNCHECKED = "not seen by check"  # other commands say so, and `catalog check` that all is well
+    WRONG = "wrong"
+
+
+class Flipped(NamedTuple):
+    """A flip: what it was, and what became of it."""
+
+    what: str
+    outcome: Outcome
+    details: str
+
+
+@dataclass
+class Result:
+    """What a campaign comes to."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, flipped: Flipped) -> None:
+        """Count a flip, and show it if it is wrong."""
+        self.outcomes[flipped.outcome] += 1
+        if flipped.outcome in (Outcome.WRONG, Outcome.ELSEWHERE, Outcome.UNCHECKED):
+            text = f"{flipped.outcome}: {flipped.what}: {flipped.details}"
+            print(text[:1500], flush=True)
+            if flipped.outcome is not Outcome.ELSEWHERE:
+                self.failures.append(text)
+
+
+class Judge:
+    """Knows what the commands say of the catalog as it was."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._commands = (
+            ("--json", "status"),
+            ("--json", "findings", "--all"),
+            ("--json", "explain", world.planted[0]),
+            ("--json", "explain", world.root / "b/newer.bin"),
+            ("catalog", "check"),
+            ("--json", "scan", world.root),
+            ("--json", "scrub", world.root),
+            ("--json", "findings", "--all"),
+            ("--json", "status"),
+        )
+        self._right = [*map(tame_run, self._run())]
+        world.restore("base", tree=False)
+
+    def judge(self, what: str) -> Flipped:
+        """Run all commands, and hold what they say against what they should say."""
+        done = self._run()
+        assert len(done) == len(self._commands), what
+        bugs = [each.stderr for each in done if "Traceback" in each.stderr or "a bug" in each.stderr]
+        if bugs:
+            return Flipped(what, Outcome.WRONG, bugs[0])
+        different = [nth for nth, each in enumerate(done) if tame_run(each) != self._right[nth]]
+        if not different:
+            return Flipped(what, Outcome.HARMLESS, "")
+        silent = [nth for nth in different if not _is_announced(done[nth])]
+        accused = self._find_accused(done)
+        details = "; ".join(self._show(nth, done[nth]) for nth in silent)
+        if accused:
+            return Flipped(what, Outcome.WRONG, f"accused: {accused}; {details}")
+        has_run = all(done[nth].code != 4 for nth in (5, 6))  # else what follows has not seen what these find
+        is_detected = done[4].code == 4
+        if not [nth for nth in silent if nth < 7 or has_run]:
+            notices = "; ".join(done[nth].stderr for nth in different if done[nth].stderr)
+            return Flipped(what, Outcome.ANNOUNCED if is_detected else Outcome.UNCHECKED, notices)
+        return Flipped(what, Outcome.ELSEWHERE if is_detected else Outcome.WRONG, details)
+
+    def _run(self) -> list[Completed]:
+        return run_forked(self._commands, self._world.box.environment).completed
+
+    def _find_accused(self, done: list[Completed]) -> set[object]:
+        """Find files that have a finding, and have none when nothing is flipped."""
+        kinds = {"rot", "silent_rewrite", "transient", "shrunk", "missing", "changed"}
+        found = {each["path"] for one in done[5:7] for each in one.findings if each["kind"] in kinds}
+        right = {os.fspath(path) for path in self._world.planted}
+        return found - right - {os.fspath(self._world.root / f"b/{name}.bin") for name in ("acked", "newer")}
+
+    def _show(self, nth: int, done: Completed) -> str:
+        code, text = self._right[nth]
+        one, other = set(text.splitlines()), set(tame_run(done)[1].splitlines())
+        lines = f"{sorted(one - other)[:1]} {sorted(other - one)[:1]}"
+        return f"{self._commands[nth][:2]} exit {done.code}, not {code}: {lines}"
+
+
+def _is_announced(done: Completed) -> bool:
+    """Say whether a command says that something is wrong with the catalog."""
+    return done.code == 4 or "catalog_damaged" in done.stdout or "catalog" in done.stderr
+
+
+def flip_values(world: World, judge: Judge, seed: int) -> Iterator[Flipped]:
+    """Flip a bit in each column that has a value."""
+    for what in find_flips(world.box.catalog, random.Random(seed)):
+        yield judge.judge(f"seed {seed}: {what}")
+        world.restore("base", tree=False)
+
+
+def flip_file(world: World, judge: Judge, seed: int, count: int) -> Iterator[Flipped]:
+    """Flip bits anywhere in the catalog's file."""
+    chance = random.Random(seed)
+    for _ in range(count):
+        world.restore("base", tree=False)
+        yield judge.judge(f"seed {seed}: {flip_bit(world.box.catalog, chance)}")
+    world.restore("base", tree=False)
+
+
+def flip_log(world: World, seed: int, count: int) -> Iterator[Flipped]:
+    """Flip bits in the log of a scan that was killed; what stands behind them is lost, as by an earlier kill."""
+    chance = random.Random(seed)
+    stage = Stage(world, next(each for each in SCENARIOS if each.name == "scan"))
+    log = Path(f"{world.box.catalog}-wal")
+    for _ in range(count):
+        done: list[str] = []
+        at = chance.randrange(len(stage.calls) // 3, len(stage.calls))
+        wrong = stage.kill(
+            *(at,),
+            checks_first=chance.random() < 0.5,
+            asks_all=False,
+            then=lambda done=done: done.append(_flip_if_any(log, chance)),  # type: ignore[misc]
+        )
+        is_announced = any("exit 4" in text for text in wrong)
+        outcome = Outcome.HARMLESS if not wrong else Outcome.ANNOUNCED if is_announced else Outcome.WRONG
+        yield Flipped(f"seed {seed}: killed at {at}, {done[0]}", outcome, "; ".join(wrong))
+
+
+def _flip_if_any(path: Path, chance: random.Random) -> str:
+    return flip_bit(path, chance) if path.exists() and path.stat().st_size else "no log to flip"
+
+
+def run(seed: int, rounds: int, bits: int) -> Result:
+    """Flip each value ``rounds`` times, and ``bits`` bits of the file and of the log."""
+    result = Result()
+    with tempfile.TemporaryDirectory(prefix="campaign-") as folder, World(Path(folder)) as world:
+        world.make()
+        world.save("base")
+        judge = Judge(world)
+        for nth in range(rounds):
+            _add_all(result, f"values, seed {seed + nth}", flip_values(world, judge, seed + nth))
+        _add_all(result, "file", flip_file(world, judge, seed, bits))
+        _add_all(result, "log", flip_log(world, seed, bits))
+    return result
+
+
+def _add_all(result: Result, name: str, flips: Iterator[Flipped]) -> None:
+    before = result.outcomes.copy()
+    for flipped in flips:
+        result.add(flipped)
+    print(f"{name}: {dict(result.outcomes - before)}", flush=True)
+
+
+def main() -> int:
+    """Run the campaign, and say what it came to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--bits", type=int, default=1000)
+    options = parser.parse_args()
+    isolate()
+    if os.path.ismount("/dev/shm"):
+        tempfile.tempdir = "/dev/shm"
+    began = time.monotonic()
+    result = run(options.seed, options.rounds, options.bits)
+    flips, failures = sum(result.outcomes.values()), len(result.failures)
+    took_s = time.monotonic() - began
+    print(f"seed {options.seed}: {flips} flips in {took_s:.0f} s, {failures} failures: {dict(result.outcomes)}")
+    return 1 if result.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
