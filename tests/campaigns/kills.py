@@ -54,6 +54,7 @@ class Scenario(NamedTuple):
         is_first: there is no catalog before it.
         is_old: the catalog before it is of another version.
         scrubs: how many scrubs it takes after it until its own scrub makes no difference.
+        is_done: of the service, which does not end by itself: whether the catalog has all that it shall record.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Scenario(NamedTuple):
     is_first: bool = False
     is_old: bool = False
     scrubs: int = 1
+    is_done: Callable[[Facts], bool] | None = None
 
 
 def _remove_catalog(world: World) -> None:
@@ -90,6 +92,17 @@ def _find_backup(world: World) -> Args:
 def _copy_tree(world: World) -> None:
     sh("cp", "-a", world.root, world.root.with_name("moved"))
     rot(world.root.with_name("moved") / "a/keep5.bin", 30)
+
+
+def _configure_service(world: World) -> None:
+    world.box.configure(f'[[root]]\npath = "{world.root}"\nblock_size = "64KiB"\nsettle = "1s"\n')
+
+
+def _is_scanned(facts: Facts) -> bool:
+    versions = {
+        dict(row[0])["name"]: dict(row[0])["version"] for row in facts["file"].values() if isinstance(row, tuple)
+    }
+    return b"new.bin" in versions and versions.get(b"keep2.bin") == 2 and b"keep3.bin" not in versions
 
 
 SCENARIOS = (
@@ -123,6 +136,7 @@ SCENARIOS = (
     Scenario("import", lambda w: ("catalog", "import", w.imported / "MD5SUMS", "--root", w.imported)),
     Scenario("catalog backup", lambda w: ("catalog", "backup", w.box.home / "backups")),
     Scenario("catalog restore", _find_backup, _back_up),
+    Scenario("daemon", lambda w: ("daemon",), _configure_service, is_done=_is_scanned),
     Scenario("catalog reseal", lambda w: ("catalog", "reseal", "--yes")),
     *(
         Scenario(
@@ -167,12 +181,12 @@ class Stage:
         self._args = ("--json", *scenario.args(world))
         self._before = read_facts(world.box.catalog, world.start)
         self._reset(tree=True)
-        self.calls = self._run(self._args).calls
+        self.calls = self._run_it().calls
         self._after = [read_facts(world.box.catalog, world.start)]
         self._reset(tree=True)
         self._ends = [self._finish(asks_all=True)]
         self._reset(tree=True)
-        self._run(self._args)
+        self._run_it()
         self._ends.append(self._finish(asks_all=True))
         self._after.append(self._ends[-1].facts)
 
@@ -192,7 +206,7 @@ class Stage:
             What is wrong then.
         """
         self._reset(tree=self._scenario.changes_tree)
-        killed = self._run(self._args, kill_at=at)
+        killed = self._run_it(kill_at=at)
         then()
         wrong = [] if self._scenario.changes_tree else self._compare_tree()
         if not self._scenario.is_old and not self._scenario.is_first:
@@ -211,8 +225,18 @@ class Stage:
         if tree:
             self._tree = self._world.list_tree()
 
-    def _run(self, *commands: Args, kill_at: int = 0) -> Killed:
-        return run_forked(commands, self._world.box.environment, kill_at=kill_at)
+    def _run(self, *commands: Args) -> Killed:
+        return run_forked(commands, self._world.box.environment)
+
+    def _run_it(self, *then: Args, kill_at: int = 0) -> Killed:
+        """Run the command that is killed; what comes then in the same fork, unless it is the service."""
+        is_done, world = self._scenario.is_done, self._world
+        if is_done is None:
+            return run_forked([self._args, *then], world.box.environment, kill_at=kill_at)
+        is_over = lambda: is_done(read_facts(world.box.catalog, world.start))  # noqa: E731
+        ran = run_forked([self._args[1:]], world.box.environment, kill_at=kill_at, is_done=is_over)
+        # It ends its process itself, with exit code 0, or run_forked would complain.
+        return ran._replace(completed=[Completed(0, "", ""), *self._run(*then).completed]) if then else ran
 
     def _finish(self, *, asks_all: bool) -> End:
         """Run the command (again), scrub everything, and ask what there is to ask."""
@@ -223,7 +247,7 @@ class Stage:
         ]
         if asks_all:
             asked += [("--json", "status"), ("--json", "explain", self._world.planted[0])]
-        done = self._run(self._args, *asked).completed
+        done = self._run_it(*asked).completed
         facts = read_facts(self._world.box.catalog, self._world.start)
         assert len(done) == len(asked) + 1, done
         failed = [each for each in done if "Traceback" in each.stderr or "a bug" in each.stderr]

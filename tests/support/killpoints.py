@@ -16,13 +16,14 @@ import mmap
 import os
 import platform
 import re
+import select
 import signal
 import struct
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ _SOURCE = Path(__file__).parent / "shims" / "killpoint.c"
 _HEADER = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
 _ROOM = 1 << 16
 _TIMEOUT_S = 120.0
+_SERVICE_S = 2.0  # so long a service works at least
 
 
 class Killed(NamedTuple):
@@ -72,7 +74,12 @@ def run_here(args: Sequence[AnyPath], env: Mapping[str, str]) -> Completed:
 
 
 def run_forked(
-    commands: Sequence[Sequence[AnyPath]], env: Mapping[str, str], *, kill_at: int = 0, timeout_s: float = _TIMEOUT_S
+    commands: Sequence[Sequence[AnyPath]],
+    env: Mapping[str, str],
+    *,
+    kill_at: int = 0,
+    is_done: Callable[[], bool] | None = None,
+    timeout_s: float = _TIMEOUT_S,
 ) -> Killed:
     """
     Run commands one after the other in a fork of this process.
@@ -81,14 +88,15 @@ def run_forked(
         commands: the arguments of each.
         env: of the program, on top of this process's.
         kill_at: number (from 1) of the call before which it is killed, over all commands; 0: never.
+        is_done: of a service, which is told to end as soon as this is true; commands hurry, a service does not.
         timeout_s: then it is killed, and the campaign ends.
     """
     library = _load()
     with mmap.mmap(-1, 8 + 4 * _ROOM) as shared, tempfile.TemporaryFile() as results:
         pid = os.fork()
         if pid == 0:
-            _be_the_run(library, shared, results.fileno(), commands, env, kill_at)
-        status = _wait(pid, timeout_s)
+            _be_the_run(library, shared, results.fileno(), commands, env, kill_at, hurries=is_done is None)
+        status = _wait(pid, timeout_s, is_done)
         (count,) = struct.unpack_from("=Q", shared)
         numbers = struct.unpack_from(f"={min(count, _ROOM)}L", shared, 8)
         results.seek(0)
@@ -103,15 +111,22 @@ def run_forked(
     return Killed(was_killed, completed, [_get_names().get(number, str(number)) for number in numbers])
 
 
-def _wait(pid: int, timeout_s: float) -> int:
+def _wait(pid: int, timeout_s: float, is_done: Callable[[], bool] | None) -> int:
+    """Wait for the end of a process; return its wait status."""
     fd = os.pidfd_open(pid)
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    began = time.monotonic()
     try:
-        import select
-
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        if not poll.poll(timeout_s * 1000):
-            os.kill(pid, signal.SIGABRT)  # faulthandler tells where it was
+        while not poll.poll(50 if is_done else timeout_s * 1000):
+            if is_done is not None and time.monotonic() - began < _SERVICE_S:
+                continue  # it may be done by what was there before it
+            if time.monotonic() - began > timeout_s:
+                os.kill(pid, signal.SIGABRT)  # faulthandler tells where it was
+                is_done = None
+            elif is_done is not None and is_done():
+                os.kill(pid, signal.SIGTERM)
+                is_done = None
         return os.waitpid(pid, 0)[1]
     finally:
         os.close(fd)
@@ -124,15 +139,17 @@ def _be_the_run(
     commands: Sequence[Sequence[AnyPath]],
     env: Mapping[str, str],
     kill_at: int,
+    *,
+    hurries: bool,
 ) -> None:
     """Run the commands in this process, and end it."""
     code = 70
     try:
-        address = ctypes.addressof(ctypes.c_char.from_buffer(shared))
+        address = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(shared)))
         out, err = (os.memfd_create(name) for name in ("stdout", "stderr"))
         os.dup2(out, 1)
         os.dup2(err, 2)
-        error = library.killpoint_arm(ctypes.c_void_p(address), ctypes.c_uint64(_ROOM), ctypes.c_uint64(kill_at))
+        error = library.killpoint_arm(address, ctypes.c_uint64(_ROOM), ctypes.c_uint64(kill_at), hurries)
         assert error == 0, os.strerror(error)
         os.environ.update(env)
         for args in commands:

@@ -6,8 +6,8 @@
  * catches the calls, so none escapes, whichever library makes it. Between two of them nothing outside of the process
  * changes, with one exception: stores to mapped memory (SQLite's -shm), which means nothing once nobody has it mapped.
  *
- * Waits by poll() for one descriptor of a second or more come back at once, as if the time had passed: a program
- * that reads a damaged file again some seconds later does not sleep through a campaign.
+ * If it shall hurry, waits by poll() for one descriptor of a second or more come back at once, as if the time had
+ * passed: a command that reads a damaged file again some seconds later does not sleep through a campaign.
  *
  * Can't be undone; children that exec another program don't survive such a call.
  */
@@ -41,6 +41,7 @@ struct record {
 
 static struct record *shared;
 static uint64_t kill_at, room;
+static int hurries;
 
 long killpoint_call(long number, long a, long b, long c, long d, long e, long f);
 extern const char killpoint_after_call[];
@@ -66,7 +67,7 @@ static void on_trap(int number, siginfo_t *info, void *context)
     long call = info->si_syscall;
     (void)number;
     if (call == SYS_poll) {
-        regs[REG_RAX] = killpoint_call(call, regs[REG_RDI], regs[REG_RSI], 0, 0, 0, 0);
+        regs[REG_RAX] = killpoint_call(call, regs[REG_RDI], regs[REG_RSI], hurries ? 0 : regs[REG_RDX], 0, 0, 0);
         return;
     }
     uint64_t nth = __atomic_add_fetch(&shared->count, 1, __ATOMIC_SEQ_CST);
@@ -95,7 +96,7 @@ static void on_trap(int number, siginfo_t *info, void *context)
  * Count the calls of this process into `record`, which has room for so many, and kill it right before the given one
  * (from 1; 0: never). Returns 0, or an errno.
  */
-int killpoint_arm(struct record *record, uint64_t calls, uint64_t at)
+int killpoint_arm(struct record *record, uint64_t calls, uint64_t at, int is_hurried)
 {
     uint64_t here = (uint64_t)(uintptr_t)killpoint_after_call;
     struct sock_filter filter[] = {
@@ -124,6 +125,7 @@ int killpoint_arm(struct record *record, uint64_t calls, uint64_t at)
     shared = record;
     room = calls;
     kill_at = at;
+    hurries = is_hurried;
     if (sigaction(SIGSYS, &action, NULL) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
         return errno;
