@@ -201,7 +201,7 @@ def test_mass_change_holds_what_is_staged(box: CatalogBox) -> None:
         for file_id in ids[2:]:
             candidates.stage_removal(c, box.get(file_id), box.run_id)
         assert candidates.count_staged(c, box.root.id) == (1, 2, 0)
-        candidates.hold(c, box.root.id)
+        candidates.hold(c, candidates.find_staged(c, box.root.id))
         assert candidates.count_staged(c, box.root.id) == (0, 0, 0)
         assert candidates.count_candidates(c, box.root.id, CandidateState.HELD) == (1, 2)
         assert candidates.count_candidates(c, box.root.id, CandidateState.FROZEN) == (1, 0)
@@ -213,7 +213,7 @@ def test_what_a_dead_run_staged_is_dropped(box: CatalogBox) -> None:
     for file_id, state in zip(ids, CandidateState, strict=True):
         stage(box, file_id, state=state)
     with box.catalog.transaction() as c:
-        candidates.discard_staged(c, box.root.id)
+        candidates.discard_staged_of(c, candidates.find_staged(c, box.root.id))
         left = candidates.find_candidates(c, box.root.id)
         assert {found.state for found in left} == {CandidateState.FROZEN, CandidateState.HELD}
         candidates.discard(c, left[0].file_id)

@@ -8,9 +8,10 @@ import pytest
 
 from integrity.catalog import blocks, files, findings, folders
 from integrity.catalog.candidates import get_candidate, stage_change
+from integrity.catalog.connect import Connection
 from integrity.catalog.files import KnownFile, MovedFile, Verified
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.history import FormerFile, find_by_former_content
+from integrity.catalog.history import FormerFile, find_by_former_content, find_outdated, forget_deleted
 from integrity.catalog.rows import FileContent
 from integrity.errors import CatalogCorrupt, CatalogError
 from integrity.model import BaselineReason, Digests, FileId, FindingKind, FindingState, ReadHow, Reading, Witness
@@ -50,6 +51,12 @@ def remove(box: CatalogBox, *ids: FileId, because: BaselineReason = BaselineReas
 def history(box: CatalogBox, key: bytes | FileId) -> list[files.HistoryRecord]:
     with box.catalog.read() as c:
         return files.history_of(c, box.root.id, key)
+
+
+def purge(c: Connection, now: int) -> int:
+    outdated = find_outdated(c, now)
+    forget_deleted(c, outdated)
+    return len(outdated)
 
 
 @pytest.mark.parametrize("folder", [b"", b"2019", b"\xff/\n"])
@@ -230,7 +237,7 @@ def test_blocks_stay_when_history_has_no_other_digests(box: CatalogBox) -> None:
     remove(box, file_id)
     with box.catalog.transaction() as c:
         assert blocks.load_blocks(c, box.sealer, file_id, 1, MIB) == reading.blocks
-        assert files.purge_deleted(c, NOW + 91 * DAY_S) == 1
+        assert purge(c, NOW + 91 * DAY_S) == 1
         assert blocks.load_blocks(c, box.sealer, file_id, 1, MIB) is None
     assert history(box, file_id) == []
 
@@ -293,8 +300,8 @@ def test_removed_files_are_remembered_with_their_digests(box: CatalogBox) -> Non
         assert findings.get_finding(c, finding.id).resolution == "the file was deleted"
         assert files.find_deleted_of_time(c, box.root.id, 2 * MIB, (NOW * 10**9, NOW * 10**9)) == [found]
         assert files.load_content(c, box.sealer, found, reading.witness) == reading._replace(bytes_read=0)
-        assert files.purge_deleted(c, NOW + 90 * DAY_S) == 0
-        assert files.purge_deleted(c, NOW + 91 * DAY_S) == 1
+        assert purge(c, NOW + 90 * DAY_S) == 0
+        assert purge(c, NOW + 91 * DAY_S) == 1
         assert files.find_deleted(c, box.root.id, 2 * MIB, reading.digests.md5) == []
         assert blocks.load_run(c, box.sealer, file_id, 1, 0) is None
     assert box.find(b"d/a") is None

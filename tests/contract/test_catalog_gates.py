@@ -11,7 +11,7 @@ from integrity.catalog import candidates, gates, runs
 from integrity.catalog.candidates import CandidateState
 from integrity.catalog.files import NewFile, record_files
 from integrity.catalog.gates import Passed
-from integrity.catalog.history import KEEP_DELETED_S, purge_deleted
+from integrity.catalog.history import KEEP_DELETED_S, find_outdated, forget_deleted
 from integrity.catalog.recording import replace_baseline
 from integrity.catalog.removing import remove_files
 from integrity.catalog.roots import add_root, remove_root
@@ -188,7 +188,7 @@ def test_what_a_mass_change_holds_back_counts(box: CatalogBox) -> None:
     with box.catalog.transaction() as c:
         candidates.stage_removal(c, box.get(gone), box.run_id)
         candidates.stage_change(c, box.get(other), make_reading("x"), "changed", box.run_id, CandidateState.STAGED)
-        candidates.hold(c, box.root.id)
+        candidates.hold(c, candidates.find_staged(c, box.root.id))
 
     assert (1, 1, 0, 5) == counts(changes(box))
     pass_gate(box, b"a")
@@ -222,7 +222,9 @@ def test_numbers_of_history_that_come_again_are_noticed(box: CatalogBox, is_purg
     pass_gate(box)
     with box.catalog.transaction() as c:
         if is_purged:
-            assert 1 == purge_deleted(c, NOW + KEEP_DELETED_S + 1)
+            outdated = find_outdated(c, NOW + KEEP_DELETED_S + 1)
+            assert 1 == len(outdated)
+            forget_deleted(c, outdated)
         else:
             remove_root(c, other.id)
     replace(box, b"a/1", "other")

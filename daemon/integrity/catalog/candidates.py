@@ -18,6 +18,7 @@ from integrity.catalog.ahead import unless_ahead
 from integrity.catalog.blocks import CANDIDATE_VERSION, load_blocks, move_runs, save_runs
 from integrity.catalog.core import sealer_of
 from integrity.catalog.history import count_replaced
+from integrity.catalog.hot import Hot
 from integrity.catalog.recording import PERSONS_WORD, drop_candidate, put_baseline, require_record
 from integrity.catalog.removing import remove_files
 from integrity.catalog.roots import RootRecord
@@ -96,6 +97,23 @@ _QUERY = (
 )
 
 
+_INSERT_REMOVAL = Hot(
+    sa.insert(candidate).values(
+        file_id=sa.bindparam("of_file"),
+        kind=sa.literal_column(f"'{CandidateKind.REMOVAL.value}'"),
+        version=sa.literal_column(str(CANDIDATE_VERSION)),
+        verdict=sa.literal_column("'gone'"),
+        state=sa.literal_column(f"'{CandidateState.STAGED.value}'"),
+        seal=sa.literal_column("zeroblob(16)"),  # sealed at once
+        run_id=sa.bindparam("of_run"),
+        seen_at=sa.select(run.c.started_at).where(run.c.id == sa.bindparam("by_run")).scalar_subquery(),
+    ),
+    "of_file",
+    "of_run",
+    "by_run",
+)
+
+
 def stage_change(
     c: sa.Connection,
     record: FileRecord,
@@ -164,14 +182,7 @@ def stage_removal(c: sa.Connection, record: FileRecord, run_id: RunId) -> None:
     """
     require_current(c, record)
     drop_candidate(c, record.id)
-    values: dict[str, Any] = dict.fromkeys(column.name for column in candidate.c)
-    values |= {
-        "file_id": record.id,
-        "kind": CandidateKind.REMOVAL.value,
-        "version": CANDIDATE_VERSION,
-        "verdict": "gone",
-    }
-    _insert(c, values, run_id, CandidateState.STAGED)
+    _INSERT_REMOVAL.run(c, record.id, run_id, run_id)
 
 
 def _insert(c: sa.Connection, values: dict[str, Any], run_id: RunId, state: CandidateState) -> None:
@@ -210,7 +221,8 @@ def find_candidates(
         after: the last file of the page before.
         limit: how many; an empty page is the end.
     """
-    query = _QUERY.where(folder.c.root_id == root_id, candidate.c.file_id > after)
+    # "+ 0" keeps SQLite from going by folder, through all files of the root, for each page.
+    query = _QUERY.where(folder.c.root_id + sa.literal_column("0") == root_id, candidate.c.file_id > after)
     if state is not None:
         query = query.where(candidate.c.state == CandidateState(state).value)
     rows = c.execute(query.order_by(candidate.c.file_id).limit(limit)).mappings().all()
@@ -249,17 +261,14 @@ def has_held(c: sa.Connection, root_id: RootId, prefix: bytes = b"") -> bool:
     return c.execute(query.where(held, inside(root_id, prefix)).limit(1)).first() is not None
 
 
-def discard_refuted(c: sa.Connection, root_id: RootId, now: int) -> int:
-    """Forget the changes that wait for a person though the baseline was found again since; say how many."""
+def find_refuted(c: sa.Connection, root_id: RootId, now: int) -> list[FileId]:
+    """List the files of which a change waits for a person though the baseline was found again since."""
     is_change = candidate.c.state == CandidateState.HELD.value, candidate.c.kind == CandidateKind.CHANGE.value
     is_back = sa.or_(
         unless_ahead(file.c.verified_at, now) > candidate.c.seen_at, file.c.ctime_ns > candidate.c.ctime_ns
     )
     query = sa.select(candidate.c.file_id).join(file, file.c.id == candidate.c.file_id)
-    refuted = c.execute(query.where(*is_change, _in_root(root_id), is_back)).scalars().all()
-    for file_id in refuted:
-        drop_candidate(c, file_id)
-    return len(refuted)
+    return [FileId(one) for one in c.execute(query.where(*is_change, _in_root(root_id), is_back)).scalars()]
 
 
 class Staged(NamedTuple):
@@ -357,40 +366,46 @@ def discard(c: sa.Connection, file_id: FileId) -> None:
     drop_candidate(c, file_id)
 
 
-def discard_staged(c: sa.Connection, root_id: RootId) -> None:
-    """Forget all that is staged in a root."""
-    _discard_staged(c, _in_root(root_id))
-
-
-def discard_staged_of(c: sa.Connection, ids: Iterable[FileId]) -> list[FileId]:
-    """Forget what is staged of some files; return those of which something was."""
-    return [file_id for chunk in chunked(ids) for file_id in _discard_staged(c, candidate.c.file_id.in_(chunk))]
-
-
-def _discard_staged(c: sa.Connection, which: sa.ColumnElement[bool]) -> list[FileId]:
-    staged = sa.select(candidate.c.file_id).where(candidate.c.state == CandidateState.STAGED.value, which)
-    ids = list(c.execute(staged).scalars())
+def discard_all(c: sa.Connection, ids: Iterable[FileId]) -> None:
+    """Forget the candidates of some files."""
     for file_id in ids:
         drop_candidate(c, file_id)
-    return ids
 
 
-def hold(c: sa.Connection, root_id: RootId, last_file_id: int | None = None) -> None:
+def find_staged(c: sa.Connection, root_id: RootId, last_file_id: int | None = None) -> list[FileId]:
     """
-    Have all that is staged in a root wait for a person (mass change).
+    List the files of a root of which anything is staged.
 
     Args:
         c: a connection.
         root_id: the root.
-        last_file_id: the last number given to a file before a mass change that waits already. The removal of what came
-            with it or later stays staged: who cleans up and restores loses nothing by it.
+        last_file_id: leave out the removals of what was recorded for the first time after the file with this number.
     """
     staged = [candidate.c.state == CandidateState.STAGED.value, _in_root(root_id)]
     if last_file_id is not None:
         came_since = file.c.version == 1, file.c.id > last_file_id
         has_come = sa.exists().where(file.c.id == candidate.c.file_id, *came_since)
         staged.append(sa.or_(candidate.c.kind != CandidateKind.REMOVAL.value, ~has_come))
-    c.execute(sa.update(candidate).where(*staged).values(state=CandidateState.HELD.value))
+    query = sa.select(candidate.c.file_id).where(*staged).order_by(candidate.c.file_id)
+    return [FileId(one) for one in c.execute(query).scalars()]
+
+
+def discard_staged_of(c: sa.Connection, ids: Iterable[FileId]) -> list[FileId]:
+    """Forget what is staged of some files; return those of which something was."""
+    found: list[FileId] = []
+    for chunk in chunked(ids):
+        staged = candidate.c.state == CandidateState.STAGED.value, candidate.c.file_id.in_(chunk)
+        found += c.execute(sa.select(candidate.c.file_id).where(*staged)).scalars()
+    for file_id in found:
+        drop_candidate(c, file_id)
+    return found
+
+
+def hold(c: sa.Connection, ids: Iterable[FileId]) -> None:
+    """Have what is staged of some files wait for a person (mass change)."""
+    for chunk in chunked(ids):
+        staged = candidate.c.state == CandidateState.STAGED.value, candidate.c.file_id.in_(chunk)
+        c.execute(sa.update(candidate).where(*staged).values(state=CandidateState.HELD.value))
 
 
 def _in_root(root_id: RootId) -> sa.ColumnElement[bool]:

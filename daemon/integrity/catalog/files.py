@@ -21,7 +21,6 @@ from integrity.catalog.history import (
     find_deleted,
     find_deleted_of_time,
     history_of,
-    purge_deleted,
 )
 from integrity.catalog.hot import Hot
 from integrity.catalog.recording import (
@@ -327,7 +326,6 @@ __all__ = [
     "move_files",
     "move_to_copy",
     "page_files",
-    "purge_deleted",
     "record_files",
     "remove_files",
     "replace_baseline",

@@ -32,6 +32,7 @@ from integrity.model import (
 )
 
 _CONTENT_KINDS = sorted(kind.value for kind in CONTENT_FINDINGS)
+_ALL_KINDS = sorted(kind.value for kind in FindingKind)
 _UNRESOLVED = finding.c.state != sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
 _HOLDS = sa.exists().where(finding.c.file_id == file.c.id, finding.c.kind.in_(_CONTENT_KINDS), _UNRESOLVED)
 _QUERY = sa.select(finding, root.c.path.label("root_path")).join(root, finding.c.root_id == root.c.id)
@@ -131,6 +132,16 @@ def find_findings(
         query = query.where(_UNRESOLVED)
     if since is not None:
         query = query.where(finding.c.updated_at >= since)
+    if copy is not None:
+        query = query.where(finding.c.copy == copy)
+    return [_to_finding(row) for row in c.execute(query)]
+
+
+def find_findings_at(c: sa.Connection, root_id: RootId, path: bytes, *, copy: str | None = None) -> list[Finding]:
+    """List what is open about one path, in the order of its numbers; ``copy``: as in ``find_findings``."""
+    # All kinds are named, for the index of what is open begins with root and kind: else all of the root is looked at.
+    here = finding.c.root_id == root_id, finding.c.kind.in_(_ALL_KINDS), finding.c.path == path, _UNRESOLVED
+    query = _QUERY.where(*here).order_by(finding.c.id)
     if copy is not None:
         query = query.where(finding.c.copy == copy)
     return [_to_finding(row) for row in c.execute(query)]

@@ -219,16 +219,19 @@ def count_replaced(c: sa.Connection, root_id: RootId, since: int, until: int) ->
     return int(row[0]), int(row[1])
 
 
-def purge_deleted(c: sa.Connection, now: int) -> int:
-    """Forget the files that were deleted longer ago than they are kept, with all of their history, and say how many."""
+def find_outdated(c: sa.Connection, now: int) -> list[FileId]:
+    """List the files that were deleted longer ago than they are kept."""
     query = sa.select(history.c.file_id).where(_IS_DELETED, history.c.replaced_at < now - KEEP_DELETED_S)
-    gone = c.execute(query.where(~sa.exists().where(file.c.id == history.c.file_id))).scalars().all()
-    for chunk in chunked(gone):
+    is_back = sa.exists().where(file.c.id == history.c.file_id)
+    return [FileId(one) for one in c.execute(query.where(~is_back)).scalars() if one is not None]
+
+
+def forget_deleted(c: sa.Connection, ids: Iterable[FileId]) -> None:
+    """Forget deleted files with all of their history."""
+    for chunk in chunked(ids):
         c.execute(sa.delete(block_run).where(block_run.c.file_id.in_(chunk)))
         c.execute(sa.delete(history).where(history.c.file_id.in_(chunk)))
-    if gone:
-        follow_history(c)
-    return len(gone)
+    follow_history(c)
 
 
 def _to_records(rows: Iterable[Sequence[Any]]) -> list[HistoryRecord]:

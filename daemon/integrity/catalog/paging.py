@@ -34,8 +34,9 @@ _ROWS = 100
 def write_in_pages(
     transaction: Callable[[], AbstractContextManager[Connection]],
     items: Sequence[T],
-    write: Callable[[Connection, Sequence[T]], None],
+    write: Callable[[Connection, Sequence[T]], object],
     *,
+    rows: int = _ROWS,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
     """
@@ -45,15 +46,16 @@ def write_in_pages(
         transaction: opens one.
         items: what is written, in this order.
         write: writes some of them.
+        rows: how many at a time.
         monotonic: seconds.
     """
     queue = list(items)
     while queue:
         with transaction() as connection:
-            drain(queue, _ROWS, partial(write, connection), make_timer(monotonic))
+            drain(queue, rows, partial(write, connection), make_timer(monotonic))
 
 
-def drain(queue: list[T], rows: int, write: Callable[[list[T]], None], is_over: Callable[[], bool]) -> bool:
+def drain(queue: list[T], rows: int, write: Callable[[list[T]], object], is_over: Callable[[], bool]) -> bool:
     """Write from the front of a queue, so many rows at a time, until the page is over; return whether none is left."""
     while queue:
         write(queue[:rows])

@@ -54,6 +54,7 @@ def reseal(catalog: Catalog, root: RootRecord | None, now: int) -> ResealCounts:
     Raises:
         CatalogError: one root alone cannot change its key.
     """
+    # One transaction, however long: rows sealed with two keys would all be damaged to whoever opens the catalog next.
     with catalog.transaction() as c:
         if root is not None and not has_key(driver_of(c), catalog.sealer):
             raise CatalogError(f"{show_path(catalog.path)}: one root cannot have another key; reseal all of them")

@@ -14,7 +14,7 @@ from integrity.catalog.core import snapshot
 from integrity.catalog.gates import follow_history
 from integrity.catalog.hot import Hot
 from integrity.catalog.imports import drop_imports
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, require_rising, to_records
+from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, chunked, require_rising, to_records
 from integrity.catalog.seal import SEAL_BYTES, Sealer, xor_seals
 from integrity.catalog.tables import file, finding, folder, root
 from integrity.catalog.words import read_word
@@ -26,6 +26,7 @@ UNSEEN = RootIdentity("never seen", 0, "", b"")
 
 _BROKEN_SHOWN = 1000
 _PAGE = 5000
+_SPAN = 2000
 
 _COUNT = Hot(
     sa.select(sa.func.count())
@@ -166,8 +167,44 @@ def remove_unseen(c: sa.Connection, configured: Collection[bytes]) -> None:
             remove_root(c, one.id)
 
 
+def find_spans(c: sa.Connection, root_id: RootId) -> list[tuple[FileId, FileId]]:
+    """Cut the files of a root into spans of numbers, first and last, of some thousand files each."""
+    query = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id).where(folder.c.root_id == root_id)
+    ids = sorted(c.execute(query).scalars())
+    return [(ids[at], ids[min(at + _SPAN, len(ids)) - 1]) for at in range(0, len(ids), _SPAN)]
+
+
+def find_history_ids(c: sa.Connection, root_id: RootId) -> list[int]:
+    """List the numbers of all history of a root."""
+    return list(c.execute(sa.select(tables.history.c.id).where(tables.history.c.root_id == root_id)).scalars())
+
+
+def drop_files(c: sa.Connection, root_id: RootId, span: tuple[FileId, FileId]) -> None:
+    """Forget the files of a span without a trace, as a part of forgetting their root."""
+    is_of_root = sa.exists().where(folder.c.id == file.c.folder_id, folder.c.root_id == root_id)
+    gone = file.c.id.between(*span), is_of_root
+    ids = sa.select(file.c.id).where(*gone)
+    copies = sa.select(tables.copy.c.id).where(tables.copy.c.root_id == root_id)
+    seals = list(c.execute(sa.select(file.c.seal).where(*gone)).scalars())
+    for table in (tables.copy_file, tables.copy_reading):
+        c.execute(sa.delete(table).where(table.c.copy_id.in_(copies), table.c.file_id.in_(ids)))
+    for table in (tables.candidate, tables.block_run, finding):
+        c.execute(sa.delete(table).where(table.c.file_id.in_(ids)))
+    c.execute(sa.delete(file).where(*gone))
+    adjust_tally(c, root_id, -len(seals), seals)
+
+
+def drop_history(c: sa.Connection, ids: Iterable[int]) -> None:
+    """Forget history, with the blocks that were kept for it, as a part of forgetting its root."""
+    for chunk in chunked(ids):
+        files = sa.select(tables.history.c.file_id).where(tables.history.c.id.in_(chunk))
+        c.execute(sa.delete(tables.block_run).where(tables.block_run.c.file_id.in_(files)))
+        c.execute(sa.delete(tables.history).where(tables.history.c.id.in_(chunk)))
+    follow_history(c)
+
+
 def remove_root(c: sa.Connection, root_id: RootId) -> None:
-    """Forget a root with everything about it."""
+    """Forget a root with everything about it; what has very many rows is best dropped before."""
     of_root = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id).where(folder.c.root_id == root_id)
     of_history = sa.select(tables.history.c.file_id).where(tables.history.c.root_id == root_id)
     checkpoints = sa.select(tables.checkpoint.c.id).where(tables.checkpoint.c.root_id == root_id)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog import candidates, files, findings
 from integrity.catalog.boots import ensure_mounts
 from integrity.catalog.candidates import CandidateKind, CandidateState
+from integrity.catalog.paging import write_in_pages
 from integrity.catalog.recording import replace_baseline
 from integrity.catalog.removing import remove_files
 from integrity.catalog.roots import RootRecord
@@ -212,15 +213,20 @@ def accept_folder(context: Context, plan: FolderPlan, reason: str) -> tuple[int,
     """
     changed = removed = 0
     with _open_root(plan.target.root) as root_fd:
-        for page in _pages(plan.changes):
-            with context.catalog.transaction() as connection:
-                changed += sum(_take_candidate(context, connection, plan.target.root, one, reason) for one in page)
-        for page in _pages(plan.deletions):
-            with context.catalog.transaction() as connection:
-                records = files.find_files(connection, context.catalog.sealer, page)
-                gone = [record.id for record in records if not may_be_there(root_fd, record.path)]
-                _take_out(context, connection, plan.target.root, gone, reason)
-                removed += len(gone)
+
+        def take_changes(connection: Connection, page: Sequence[FileId]) -> None:
+            nonlocal changed
+            changed += sum(_take_candidate(context, connection, plan.target.root, one, reason) for one in page)
+
+        def take_deletions(connection: Connection, page: Sequence[FileId]) -> None:
+            nonlocal removed
+            records = files.find_files(connection, context.catalog.sealer, page)
+            gone = [record.id for record in records if not may_be_there(root_fd, record.path)]
+            _take_out(context, connection, plan.target.root, gone, reason)
+            removed += len(gone)
+
+        write_in_pages(context.catalog.transaction, plan.changes, take_changes, monotonic=context.monotonic)
+        write_in_pages(context.catalog.transaction, plan.deletions, take_deletions, monotonic=context.monotonic)
     with context.catalog.transaction() as connection:
         _end_mass_change(connection, plan.target.root.id, reason, context.now())
     return changed, removed
@@ -331,8 +337,7 @@ def _resolve(
     without: frozenset[FindingKind] = frozenset(),
 ) -> int:
     """Resolve all findings on one path, but for some kinds; what copies have of it was not looked at."""
-    found = findings.find_findings(connection, root_id=root_id, prefix=path, copy="")
-    here = [one for one in found if one.path == path]
+    here = findings.find_findings_at(connection, root_id, path, copy="")
     ids: list[FindingId] = [one.id for one in here if one.kind not in without]
     findings.set_step(connection, [one.id for one in here if one.kind in without], None, None)
     return len(findings.resolve_ids(connection, ids, resolution=f"accepted: {reason}", now=now))
@@ -356,8 +361,3 @@ def _find_candidates(connection: Connection, target: Target) -> Iterator[Candida
                 if not target.prefix or one.path == target.prefix or one.path.startswith(below):
                     yield one
             after = page[-1].file_id
-
-
-def _pages(ids: Sequence[FileId]) -> Iterator[Sequence[FileId]]:
-    for start in range(0, len(ids), 500):
-        yield ids[start : start + 500]

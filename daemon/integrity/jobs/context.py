@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from integrity.catalog import findings, roots
 from integrity.catalog.connect import Catalog
 from integrity.catalog.findings import NewFinding
+from integrity.catalog.paging import write_in_pages
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileRecord, require_current
 from integrity.config import Config, RootSettings
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
 
 PROGRESS_INTERVAL_S = 0.1
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -177,6 +180,10 @@ class RootRun:
                 )
             yield connection
 
+    def write_in_pages(self, items: Sequence[T], write: Callable[[Connection, Sequence[T]], object]) -> None:
+        """Write many items in short transactions: what half of them leaves is a state that another run can end."""
+        write_in_pages(self.writing, items, write, monotonic=self.context.monotonic)
+
     def reader(self, mode: ReadMode, *, use_holes: bool = True) -> Reader:
         """Make a reader of this root."""
         return Reader(self.root_fd, self.capability, mode=mode, pace=self.pace, budget=self.budget, use_holes=use_holes)
@@ -270,9 +277,8 @@ class RootRun:
 
     def meet_open_findings(self, connection: Connection, path: bytes) -> None:
         """Tell the findings on a path that are still open and that this run met again."""
-        for finding in findings.find_findings(connection, root_id=self.root.id, prefix=path, copy=""):
-            if finding.path == path:
-                self.meet(finding)
+        for finding in findings.find_findings_at(connection, self.root.id, path, copy=""):
+            self.meet(finding)
 
     def meet(self, finding: Finding) -> None:
         """Tell a finding that is open and that this run met again."""

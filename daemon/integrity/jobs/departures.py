@@ -9,6 +9,8 @@ record stays.
 from __future__ import annotations
 
 from array import array
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings, roots
@@ -18,7 +20,7 @@ from integrity.jobs.absence import is_gone
 from integrity.jobs.overmounts import find_overmounts
 from integrity.jobs.paging import iterate_files
 from integrity.jobs.targets import find_enclosing
-from integrity.model import FileId, FindingKind, SkipReason, Tally
+from integrity.model import FileId, FindingId, FindingKind, SkipReason, Tally
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
@@ -116,14 +118,13 @@ class Departures:
             held = candidates.find_held_removals(connection, run.root.id)
         over = [one for one in unsaid if find_enclosing(one.path or b"", self._unlisted) is None]
         back = [file_id for file_id in held if file_id in self._seen]
-        if not over and not back:
-            return
-        with run.writing() as connection:
+
+        def resolve(connection: Connection, ids: Sequence[FindingId]) -> None:
             resolution = "it could be looked at again, or is gone"
-            ended = findings.resolve_ids(connection, [one.id for one in over], resolution=resolution, now=run.now())
-            for file_id in back:
-                candidates.discard(connection, file_id)
-        run.note_over(ended)
+            run.note_over(findings.resolve_ids(connection, ids, resolution=resolution, now=run.now()))
+
+        run.write_in_pages([one.id for one in over], resolve)
+        run.write_in_pages(back, candidates.discard_all)
 
     def _out_of_sight(self, path: bytes) -> Tally | None:
         """Tell why a file may not have been met although it is there; None if it is gone."""
@@ -146,25 +147,30 @@ class Departures:
         gone = [one for one in records if one.is_sealed and self._replaced.find(one.path, one.witness) is None]
         twins = self._match_twins(gone)
         successors = self._match_successors([one for one in gone if one.id not in twins], twins)
-        with run.writing() as connection:
-            if successors:
+        if successors:
+            with run.writing() as connection:
                 self._arrivals.hold_successors(connection, successors)
-            for record in records:
-                if not record.is_sealed:
-                    continue
-                if not is_current(connection, record):
-                    self._superseded(connection, record)
-                elif (twin := self._find_twin(connection, record, twins.get(record.id))) is not None:
-                    self._arrivals.merge(connection, record, twin)
-                    candidates.discard(connection, record.id)  # that it is gone, if an earlier run said so
-                elif not self._assessor.failures.missing(connection, record):
-                    if record.is_frozen:
-                        self._damaged.append(record)
-                    else:
-                        candidates.stage_removal(connection, record, run.run_id)
+
+        def write(connection: Connection, page: Sequence[FileRecord]) -> None:
+            for record in page:
+                self._depart_one(connection, record, twins.get(record.id))
+
+        run.write_in_pages([record for record in records if record.is_sealed], write)
         for record in records:
             if not record.is_sealed:
                 self._assessor.failures.catalog_damaged(record)
+
+    def _depart_one(self, connection: Connection, record: FileRecord, twin_id: FileId | None) -> None:
+        if not is_current(connection, record):
+            self._superseded(connection, record)
+        elif (twin := self._find_twin(connection, record, twin_id)) is not None:
+            self._arrivals.merge(connection, record, twin)
+            candidates.discard(connection, record.id)  # that it is gone, if an earlier run said so
+        elif not self._assessor.failures.missing(connection, record):
+            if record.is_frozen:
+                self._damaged.append(record)
+            else:
+                candidates.stage_removal(connection, record, self._run.run_id)
 
     def remove_damaged(self) -> None:
         """
@@ -192,13 +198,14 @@ class Departures:
 
     def _match_successors(self, gone: list[FileRecord], twins: dict[FileId, FileId]) -> list[tuple[FileRecord, FileId]]:
         """Match files that are gone, with all of their content, with new ones of the same name, size and mtime."""
+        taken = set(twins.values())
         found = [(record, self._arrivals.find_successor(record)) for record in gone]
-        pairs = [(record, new) for record, new in found if new is not None and new not in twins.values()]
-        claims = [new for _, new in pairs]
-        return [(record, new) for record, new in pairs if claims.count(new) == 1]
+        pairs = [(record, new) for record, new in found if new is not None and new not in taken]
+        claims = Counter(new for _, new in pairs)
+        return [(record, new) for record, new in pairs if claims[new] == 1]
 
     def _match_twins(self, gone: list[FileRecord]) -> dict[FileId, FileId]:
         """Match files that are gone with new ones of the same content, where it is clear which is which."""
         found = {record.id: self._arrivals.find_twin(record) for record in gone}
-        claims = [twin for twin in found.values() if twin is not None]
-        return {file_id: twin for file_id, twin in found.items() if twin is not None and claims.count(twin) == 1}
+        claims = Counter(found.values())
+        return {file_id: twin for file_id, twin in found.items() if twin is not None and claims[twin] == 1}

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files, findings
+from integrity.catalog.paging import write_in_pages
 from integrity.catalog.removing import remove_files
-from integrity.catalog.roots import remove_root
+from integrity.catalog.roots import drop_files, drop_history, find_history_ids, find_spans, remove_root
 from integrity.errors import ConfigError, show_path
 from integrity.jobs.targets import Target, find_target
-from integrity.model import BaselineReason, FileId
+from integrity.model import BaselineReason, FileId, FindingId, RootId
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog
-
-_PAGE = 1000
+    from integrity.catalog.connect import Catalog, Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +50,38 @@ def plan_forgetting(catalog: Catalog, paths: Sequence[bytes]) -> list[Leaving]:
 
 def forget(catalog: Catalog, leaving: Leaving, *, now: int) -> None:
     """
-    Take out what was planned. A root goes in one transaction, files in pages.
+    Take out what was planned, in pages. The baselines of single files go to history; a root leaves nothing behind.
 
-    The baselines of single files go to history; a root leaves nothing behind.
+    What is left by a kill between two pages is a root with fewer files, of which the rest can be forgotten.
     """
     target = leaving.target
     if not target.prefix:
-        with catalog.transaction() as connection:
-            remove_root(connection, target.root.id)
+        _forget_root(catalog, target.root.id)
         return
-    ids = list(_find_ids(catalog, target))
-    for start in range(0, len(ids), _PAGE):
-        with catalog.transaction() as connection:
-            page = ids[start : start + _PAGE]
-            remove_files(connection, catalog.sealer, target.root, page, because=BaselineReason.FORGOTTEN, now=now)
-    with catalog.transaction() as connection:  # those about names that were never recorded
+
+    def remove(connection: Connection, page: Sequence[FileId]) -> None:
+        remove_files(connection, catalog.sealer, target.root, page, because=BaselineReason.FORGOTTEN, now=now)
+
+    def resolve(connection: Connection, page: Sequence[FindingId]) -> None:
+        findings.resolve_ids(connection, page, resolution="forgotten", now=now)
+
+    write_in_pages(catalog.transaction, list(_find_ids(catalog, target)), remove)
+    with catalog.read() as connection:  # those about names that were never recorded
         left = findings.find_findings(connection, root_id=target.root.id, prefix=target.prefix)
-        findings.resolve_ids(connection, [one.id for one in left], resolution="forgotten", now=now)
+    write_in_pages(catalog.transaction, [one.id for one in left], resolve)
+
+
+def _forget_root(catalog: Catalog, root_id: RootId) -> None:
+    def drop(connection: Connection, page: Sequence[tuple[FileId, FileId]]) -> None:
+        for span in page:
+            drop_files(connection, root_id, span)
+
+    with catalog.read() as connection:
+        spans, history_ids = find_spans(connection, root_id), find_history_ids(connection, root_id)
+    write_in_pages(catalog.transaction, spans, drop, rows=1)
+    write_in_pages(catalog.transaction, history_ids, drop_history)
+    with catalog.transaction() as connection:
+        remove_root(connection, root_id)
 
 
 def _find_ids(catalog: Catalog, target: Target) -> Iterator[FileId]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog import candidates, files, findings
 from integrity.catalog.candidates import CandidateState
 from integrity.catalog.findings import NewFinding
+from integrity.catalog.paging import write_in_pages
 from integrity.catalog.recording import mark_suspects
 from integrity.catalog.roots import (
     RootRecord,
@@ -215,8 +216,8 @@ def _move(
     catalog: Catalog, root: RootRecord, new: bytes, identity: RootIdentity, missing: dict[FileId, bytes], now: int
 ) -> None:
     for page in _pages(catalog, root):
-        with catalog.transaction() as connection:
-            mark_suspects(connection, [file_id for file_id, _, _ in page])
+        write_in_pages(catalog.transaction, [file_id for file_id, _, _ in page], mark_suspects)
+    # One transaction: a root that is moved by half would be held against what was seen at its former place.
     with catalog.transaction() as connection:
         rebind_root(connection, root.id, new, identity)
         set_root_state(connection, root.id, RootState.ACTIVE, None)

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, files, findings, roots, runs
+from integrity.catalog import candidates, findings, history, roots, runs
 from integrity.catalog.candidates import CandidateKind, CandidateState
+from integrity.catalog.paging import make_timer
 from integrity.jobs import messages
 from integrity.jobs.absence import describe_instead
 from integrity.jobs.guard import LEAST_PATTERN, Wave
 from integrity.jobs.report import NoteKind
-from integrity.model import BaselineReason, FindingKind
+from integrity.model import BaselineReason, FileId, FindingKind
 
 if TYPE_CHECKING:
     from integrity.catalog.candidates import CandidateRecord
@@ -50,8 +51,12 @@ def settle(run: RootRun, looked_at: int) -> None:
     why = _find_reason(run, held) if changed + removed or held is not None else None
     is_held = held is not None or is_wave or why is not None
     if changed + removed and is_held:
-        with run.writing() as connection:
-            candidates.hold(connection, run.root.id, _get_last_before(connection, run, held))
+        with run.catalog.read() as connection:
+            # The removal of what came with a mass change that waits already, or later, stays staged: who cleans up and
+            # restores loses nothing by it.
+            ids = candidates.find_staged(connection, run.root.id, _get_last_before(connection, run, held))
+        # A kill between two pages leaves the rest staged, which the next run drops, and sees again for itself.
+        run.write_in_pages(ids, candidates.hold)
     if changed + removed + moved:
         promote_all(run, CandidateState.STAGED)
     if is_held:
@@ -65,8 +70,9 @@ def _weigh_against(run: RootRun, looked_at: int) -> int:
 
 def _drop_refuted(run: RootRun) -> None:
     """Forget held changes of files that are again, by now, what was recorded."""
-    with run.writing() as connection:
-        candidates.discard_refuted(connection, run.root.id, run.now())
+    with run.catalog.read() as connection:
+        refuted = candidates.find_refuted(connection, run.root.id, run.now())
+    run.write_in_pages(refuted, candidates.discard_all)
 
 
 def _is_wave(connection: Connection, run: RootRun, own: Wave) -> bool:
@@ -154,11 +160,16 @@ def _end_wave(run: RootRun, connection: Connection) -> None:
 
 def promote_all(run: RootRun, state: CandidateState) -> None:
     """Take over every candidate in a state, a page at a time; each leaves the state, taken over or not."""
+    after = FileId(0)
     while True:
         with run.writing() as connection:  # the page, too: nobody may take a decision in between
-            page = candidates.find_candidates(connection, run.root.id, state=state, limit=_PAGE)
+            is_over = make_timer(run.context.monotonic)
+            page = candidates.find_candidates(connection, run.root.id, state=state, after=after, limit=_PAGE)
             for candidate in page:
                 _promote(connection, run, candidate)
+                after = candidate.file_id
+                if is_over():
+                    break
         if not page:
             return
 
@@ -175,6 +186,8 @@ def _promote(connection: Connection, run: RootRun, candidate: CandidateRecord) -
 
 def forget_unsettled(run: RootRun) -> None:
     """Drop what a run that was killed had staged: this run looks at everything itself."""
-    with run.writing() as connection:
-        candidates.discard_staged(connection, run.root.id)
-        files.purge_deleted(connection, run.now())
+    with run.catalog.read() as connection:
+        staged = candidates.find_staged(connection, run.root.id)
+        outdated = history.find_outdated(connection, run.now())
+    run.write_in_pages(staged, candidates.discard_staged_of)
+    run.write_in_pages(outdated, history.forget_deleted)
