@@ -17,9 +17,11 @@ from integrity.catalog.connect import Catalog
 from integrity.catalog.filenames import find_backups
 from integrity.errors import CatalogCorrupt, CatalogError
 from support.catalogs import NOW, CatalogBox, make_reading
+from support.cli import Box, make_command
 from support.crashdisk import CrashDisk
 from support.flakydisk import FlakyDisk
 from support.mounts import filled, small_tmpfs
+from support.planted import plant
 from support.proc import signal_at
 
 _TESTS = str(Path(__file__).parents[1])
@@ -160,3 +162,18 @@ def test_damage_in_a_transaction_is_told_as_damage(tmp_path: Path) -> None:
             stored.write(b"\xff" * 4096)
         with pytest.raises(CatalogCorrupt, match="restore"), catalog.read() as c:
             files.page_files(c, files.RootId(1))
+
+
+@pytest.mark.root("strace")
+def test_lock_file_that_cannot_be_emptied(integrity: Box, tmp_path: Path) -> None:
+    """A disk that fails at any truncation is explained; what was done when the last one failed is done."""
+    root = plant(tmp_path / "root", 3)
+    integrity.run("scan", root, expect=0)
+    for nth in range(1, 9):
+        inject = ["-e", "trace=ftruncate", "-e", f"inject=ftruncate:error=EIO:when={nth}"]
+        strace = ["strace", "-f", "-qq", "-o", "/dev/null", *inject]
+        done = subprocess.run(
+            [*strace, *make_command("scan", root)], env=integrity.environment, capture_output=True, text=True
+        )
+        assert done.returncode in (0, 4), done.stderr
+        assert "a bug" not in done.stderr, (nth, done.stderr)

@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 
 from integrity.catalog import ownfiles
@@ -75,7 +75,8 @@ def lock_root(
         except OSError as error:
             raise _explain(path, error) from error
         yield
-        os.ftruncate(fd, 0)
+        with suppress(OSError):  # the job is done, and whoever takes the lock next empties the file as well
+            os.ftruncate(fd, 0)
     finally:
         os.close(fd)
 
