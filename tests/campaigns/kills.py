@@ -228,6 +228,38 @@ class Stage:
     def _run(self, *commands: Args) -> Killed:
         return run_forked(commands, self._world.box.environment)
 
+    def fail(self, at: int, errno: int) -> list[str]:
+        """
+        Let a call of the command, and all after it, fail as on a full or a dying disk.
+
+        Args:
+            at: number of the call, from 1.
+            errno: with which it fails.
+
+        Returns:
+            What is wrong then.
+        """
+        self._reset(tree=self._scenario.changes_tree)
+        world = self._world
+        ran = run_forked([self._args], world.box.environment, kill_at=at, errno=errno)
+        [done] = ran.completed
+        wrong = [] if self._scenario.changes_tree else self._compare_tree()
+        if "Traceback" in done.stderr or "a bug" in done.stderr:
+            wrong.append(f"exit {done.code}: {done.stderr}")
+        if not self._scenario.is_old and not self._scenario.is_first and world.box.catalog.exists():
+            facts = read_facts(world.box.catalog, world.start)
+            wrong += self._judge_facts(facts)
+            tables = ("finding", "history", "gate", "file")
+            is_done = any(all(facts[table] == state[table] for table in tables) for state in self._after)
+            if done.code in {one.code for one in self._ends} and not is_done:
+                wrong.append(f"exit {done.code}, as if it were done: {done.stderr}")
+        if done.code not in {3, 4, *(one.code for one in self._ends)}:
+            wrong.append(f"exit {done.code}: {done.stderr}")
+        wrong += self._judge_end(self._finish(asks_all=False))
+        call = ran.calls[at - 1] if len(ran.calls) >= at else "none"
+        name = os.strerror(errno)
+        return [f"{self._scenario.name}: {name} from {at} ({call}) on: {text}" for text in wrong]
+
     def _run_it(self, *then: Args, kill_at: int = 0) -> Killed:
         """Run the command that is killed; what comes then in the same fork, unless it is the service."""
         is_done, world = self._scenario.is_done, self._world

@@ -66,3 +66,16 @@ def test_flipped_bits(options: list[str]) -> None:
 def test_power_cuts(options: list[str]) -> None:
     """What was said to be done is done; a file under repair is the damaged one or the good one."""
     run_campaign("powercuts", *options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--count", "8", "--only", "scan", "--only", "catalog backup"],
+        pytest.param(["--count", "1000"], marks=long_form),
+    ],
+    ids=["short", "long"],
+)
+def test_writes_that_fail_from_any_call_on(options: list[str]) -> None:
+    """Full disk, quota, EIO, read-only: it is explained, nothing is lost, and all goes on when the disk is well."""
+    run_campaign("badwrites", *options)

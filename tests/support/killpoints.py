@@ -78,6 +78,7 @@ def run_forked(
     env: Mapping[str, str],
     *,
     kill_at: int = 0,
+    errno: int = 0,
     is_done: Callable[[], bool] | None = None,
     timeout_s: float = _TIMEOUT_S,
 ) -> Killed:
@@ -88,6 +89,7 @@ def run_forked(
         commands: the arguments of each.
         env: of the program, on top of this process's.
         kill_at: number (from 1) of the call before which it is killed, over all commands; 0: never.
+        errno: with this that call and all later ones fail, and it is not killed; 0: it is.
         is_done: of a service, which is told to end as soon as this is true; commands hurry, a service does not.
         timeout_s: then it is killed, and the campaign ends.
     """
@@ -95,7 +97,7 @@ def run_forked(
     with mmap.mmap(-1, 8 + 4 * _ROOM) as shared, tempfile.TemporaryFile() as results:
         pid = os.fork()
         if pid == 0:
-            _be_the_run(library, shared, results.fileno(), commands, env, kill_at, hurries=is_done is None)
+            _be_the_run(library, shared, results.fileno(), commands, env, kill_at, errno, hurries=is_done is None)
         status = _wait(pid, timeout_s, is_done)
         (count,) = struct.unpack_from("=Q", shared)
         numbers = struct.unpack_from(f"={min(count, _ROOM)}L", shared, 8)
@@ -139,6 +141,7 @@ def _be_the_run(
     commands: Sequence[Sequence[AnyPath]],
     env: Mapping[str, str],
     kill_at: int,
+    errno: int,
     *,
     hurries: bool,
 ) -> None:
@@ -146,14 +149,13 @@ def _be_the_run(
     code = 70
     try:
         address = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(shared)))
-        out, err = (os.memfd_create(name) for name in ("stdout", "stderr"))
-        os.dup2(out, 1)
-        os.dup2(err, 2)
-        error = library.killpoint_arm(address, ctypes.c_uint64(_ROOM), ctypes.c_uint64(kill_at), hurries)
+        error = library.killpoint_arm(
+            address, ctypes.c_uint64(_ROOM), ctypes.c_uint64(kill_at), hurries, errno, results
+        )
         assert error == 0, os.strerror(error)
         os.environ.update(env)
         for args in commands:
-            _run_one(results, out, err, args)
+            _run_one(results, args)
         code = 0
     except BaseException:  # noqa: BLE001 - this process must never get back into the campaign
         os.write(results, traceback.format_exc().encode())
@@ -161,19 +163,20 @@ def _be_the_run(
         os._exit(code)
 
 
-def _run_one(results: int, out: int, err: int, args: Sequence[AnyPath]) -> None:
+def _run_one(results: int, args: Sequence[AnyPath]) -> None:
     from integrity.cli import main
 
-    for fd in (out, err):
-        os.ftruncate(fd, 0)
-        os.lseek(fd, 0, os.SEEK_SET)
+    for number, name in ((1, "stdout"), (2, "stderr")):  # truncating one would be a call that changes something
+        fd = os.memfd_create(name)
+        os.dup2(fd, number)
+        os.close(fd)
     sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.argv[1:] = [os.fsdecode(arg) for arg in args]
     code = int(main())
     sys.stdout.flush()
     sys.stderr.flush()
-    texts = [os.pread(fd, os.fstat(fd).st_size, 0) for fd in (out, err)]
+    texts = [os.pread(fd, os.fstat(fd).st_size, 0) for fd in (1, 2)]
     os.write(results, struct.pack("=qQQ", code, *map(len, texts)) + b"".join(texts))
 
 

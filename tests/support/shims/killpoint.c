@@ -1,5 +1,6 @@
 /*
- * Kill this process with SIGKILL right before its n-th system call that changes something.
+ * Kill this process with SIGKILL right before its n-th system call that changes something; or let this call, and all
+ * after it, fail as on a full or a dying disk.
  *
  * A seccomp filter makes each such call raise SIGSYS (SECCOMP_RET_TRAP, seccomp(2)); the handler counts it over all
  * threads, notes its number, and makes the call itself from one address that the filter lets through. The kernel
@@ -21,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -41,7 +43,7 @@ struct record {
 
 static struct record *shared;
 static uint64_t kill_at, room;
-static int hurries;
+static int hurries, failure, own_fd;
 
 long killpoint_call(long number, long a, long b, long c, long d, long e, long f);
 extern const char killpoint_after_call[];
@@ -61,6 +63,17 @@ __asm__(".text\n"
         "killpoint_after_call:\n"
         "  ret\n");
 
+/* Whether a call does something to a disk: what is printed, told to another thread, or meant for the campaign does not. */
+static int concerns_disk(long call, long fd)
+{
+    struct stat seen;
+    if (call == SYS_sync_file_range)
+        return 0; /* of files that are read */
+    if (call != SYS_write)
+        return 1;
+    return fd > 2 && fd != own_fd && killpoint_call(SYS_fstat, fd, (long)&seen, 0, 0, 0, 0) == 0 && S_ISREG(seen.st_mode);
+}
+
 static void on_trap(int number, siginfo_t *info, void *context)
 {
     greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
@@ -73,9 +86,14 @@ static void on_trap(int number, siginfo_t *info, void *context)
     uint64_t nth = __atomic_add_fetch(&shared->count, 1, __ATOMIC_SEQ_CST);
     if (nth <= room)
         shared->calls[nth - 1] = (uint32_t)call;
-    if (nth == kill_at)
+    if (failure) {
+        if (nth >= kill_at && concerns_disk(call, regs[REG_RDI])) {
+            regs[REG_RAX] = -failure;
+            return;
+        }
+    } else if (nth == kill_at)
         killpoint_call(SYS_kill, killpoint_call(SYS_getpid, 0, 0, 0, 0, 0, 0), SIGKILL, 0, 0, 0, 0);
-    if (kill_at && nth >= kill_at) /* another thread, in the moment before the kill reaches it */
+    if (!failure && kill_at && nth >= kill_at) /* another thread, in the moment before the kill reaches it */
         for (;;)
             killpoint_call(SYS_pause, 0, 0, 0, 0, 0, 0);
     regs[REG_RAX] = killpoint_call(call, regs[REG_RDI], regs[REG_RSI], regs[REG_RDX], regs[REG_R10], regs[REG_R8],
@@ -94,9 +112,9 @@ static void on_trap(int number, siginfo_t *info, void *context)
 
 /*
  * Count the calls of this process into `record`, which has room for so many, and kill it right before the given one
- * (from 1; 0: never). Returns 0, or an errno.
+ * (from 1; 0: never), or let it and all later ones fail with an errno, unless that is 0. Returns 0, or an errno.
  */
-int killpoint_arm(struct record *record, uint64_t calls, uint64_t at, int is_hurried)
+int killpoint_arm(struct record *record, uint64_t calls, uint64_t at, int is_hurried, int with_errno, int campaigns_fd)
 {
     uint64_t here = (uint64_t)(uintptr_t)killpoint_after_call;
     struct sock_filter filter[] = {
@@ -126,6 +144,8 @@ int killpoint_arm(struct record *record, uint64_t calls, uint64_t at, int is_hur
     room = calls;
     kill_at = at;
     hurries = is_hurried;
+    failure = with_errno;
+    own_fd = campaigns_fd;
     if (sigaction(SIGSYS, &action, NULL) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
         return errno;
