@@ -38,7 +38,7 @@ def run_campaign(name: str, *options: str) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ["--count", "9", "--only", "first scan", "--only", "accept", "--only", "catalog restore"],
+        ["--count", "6", "--only", "first scan", "--only", "catalog restore"],
         pytest.param(["--count", "10000"], marks=long_form),
     ],
     ids=["short", "long"],
@@ -50,7 +50,7 @@ def test_commands_that_are_killed_at_any_call(options: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [["--rounds", "0", "--bits", "10"], pytest.param(["--rounds", "5", "--bits", "1000"], marks=long_form)],
+    [["--rounds", "0", "--bits", "4"], pytest.param(["--rounds", "5", "--bits", "1000"], marks=long_form)],
     ids=["short", "long"],
 )
 def test_flipped_bits(options: list[str]) -> None:
@@ -71,7 +71,7 @@ def test_power_cuts(options: list[str]) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ["--count", "8", "--only", "scan", "--only", "catalog backup"],
+        ["--count", "4", "--only", "catalog backup"],
         pytest.param(["--count", "1000"], marks=long_form),
     ],
     ids=["short", "long"],
