@@ -210,12 +210,10 @@ class Stage:
         then()
         wrong = [] if self._scenario.changes_tree else self._compare_tree()
         if not self._scenario.is_old and not self._scenario.is_first:
-            if checks_first or not self._world.box.catalog.exists():
-                codes = (0, 1) if self._world.box.catalog.exists() else (4,)
+            if checks_first or not self._world.box.catalog.exists():  # what opens it ends a restore
                 for done in self._run(("catalog", "check"), ("--json", "findings")).completed:
-                    wrong += self._judge_done(done, codes)
-            if self._world.box.catalog.exists():  # else a restore is under way
-                wrong += self._judge_facts(read_facts(self._world.box.catalog, self._world.start))
+                    wrong += self._judge_done(done, (0, 1))
+            wrong += self._judge_facts(read_facts(self._world.box.catalog, self._world.start))
         wrong += self._judge_end(self._finish(asks_all=asks_all))
         call = killed.calls[-1] if killed.calls else "none"
         return [f"{self._scenario.name}: killed at {at} ({call}): {text}" for text in wrong]

@@ -30,6 +30,7 @@ def hold_changes(root: Path, box: Box, *, size: int = 9_000, policy: str = "muta
         put(path, os.urandom(size))
     limits = "mass_change = { files = 5, percent = 10 }"
     box.configure(f'[[root]]\npath = "{root}"\npolicy = "{policy}"\n{limits}\n')
+    box.run("scan", root, expect=0)
     box.run("scrub", root, expect=0)
     for path in paths[:6]:
         put(path, os.urandom(size + 100))

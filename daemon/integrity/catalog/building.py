@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import uuid
+from contextlib import suppress
 
 import sqlalchemy as sa
 
 from integrity.catalog import copying, definitions, failure, filenames, ownfiles, tables
 from integrity.catalog.core import connect_core
 from integrity.catalog.seal import Sealer
+from integrity.files.capability import get_capability
+from integrity.files.mounts import mount_of
+from integrity.files.renaming import may_exchange, rename_to_free
 
 
 def build(path: bytes, sealer: Sealer, now: int) -> None:
@@ -59,10 +63,12 @@ def _first_meta(sealer: Sealer, now: int) -> list[dict[str, str]]:
 
 def _publish(draft: bytes, path: bytes) -> None:
     """Give a finished file its name; if another program was first, leave that one its name."""
+    folder, name = os.path.split(path)
+    has_flags = may_exchange(get_capability(mount_of(folder).fs_type))
+    folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.link(draft, path)
-    except FileExistsError:
-        return
-    except PermissionError:  # vfat and exFAT know no links
-        os.rename(draft, path)
-    copying.sync_file(os.path.dirname(path))
+        with suppress(FileExistsError):
+            rename_to_free(folder_fd, os.path.basename(draft), name, has_flags=has_flags)
+        os.fsync(folder_fd)
+    finally:
+        os.close(folder_fd)

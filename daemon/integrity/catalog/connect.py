@@ -286,6 +286,9 @@ def _identify(path: bytes) -> tuple[int, int] | None:
 def _find_driver_error(error: BaseException | None) -> sqlite3.Error | None:
     """Find what SQLite said, if an error is one of the driver's."""
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    if isinstance(cause, UnicodeDecodeError):  # the driver, over a message of SQLite's that quotes a damaged definition
+        cause = sqlite3.DatabaseError(f"what SQLite said can't be read: {cause}")
+        cause.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return cause if isinstance(cause, sqlite3.Error) else None
 
 

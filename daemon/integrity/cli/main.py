@@ -48,7 +48,7 @@ COMMANDS = {
     "compare": Entry("compare", "compare", "Hold what is recorded against a backup copy, and say which side is right."),
     "status": Entry("status", "status", "Show roots, how well they are covered, and what is open."),
     "findings": Entry("findings", "findings", "List open findings, one a line."),
-    "explain": Entry("explain", "explain", "Show everything known of one file."),
+    "explain": Entry("explain", "explain", "Show everything known of one file, or the findings about a folder."),
     "accept": Entry("accept", "accept", "Take the present content of files as right."),
     "ack": Entry("findings", "ack", "Stop reminding of findings until they change."),
     "mute": Entry("findings", "mute", "Stop reminding of findings until a date."),

@@ -155,11 +155,17 @@ def _parse_place(place: bytes) -> bytes:
 
 
 def _is_missing(path: bytes) -> bool:
-    """Say whether there is certainly no catalog; why one can't be looked at is for opening it to explain."""
+    """
+    Say whether there is certainly no catalog; why one can't be looked at is for opening it to explain.
+
+    Where a restore was killed between putting the former one aside and its end, opening it ends the restore.
+    """
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return True
+        from integrity.catalog.filenames import restoring_path
+
+        return not os.path.lexists(restoring_path(os.path.realpath(path)))
     except OSError:
         return False
     return False
