@@ -350,6 +350,6 @@ def test_findings_about_a_folder_are_explained(tmp_path: Path, integrity: Box) -
 def test_scrub_needs_a_catalog(tmp_path: Path, integrity: Box) -> None:
     """Without one there is nothing to verify: exit 4, how to begin, and none is made."""
     root = plant(tmp_path / "root", 3)
-    for command in (["scrub", root], ["scrub"], ["scrub", "--no-scan", root]):
+    for command in (["scrub", root], ["scrub", "--no-scan", root]):
         assert "start with: integrity scan FOLDER" in integrity.run(*command, expect=4).stderr
         assert not integrity.catalog.exists()

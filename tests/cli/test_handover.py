@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -316,11 +317,12 @@ def test_daemon_that_has_no_descriptor_left_hears_who_asks(integrity: Box, root:
 def test_progress_is_shown(integrity: Box, root: Path) -> None:
     """On a terminal the user sees that the job is queued, and then how far it is."""
     controller, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 200))
     with SmallDaemon(integrity) as daemon:
         daemon.gate.clear()
         process = subprocess.Popen(
             make_command("scan", root),
-            env=integrity.environment | {"TERM": "xterm", "COLUMNS": "200"},
+            env=integrity.environment | {"TERM": "xterm"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=terminal,

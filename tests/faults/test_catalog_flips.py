@@ -32,6 +32,7 @@ def used(ext4: LoopFS, integrity: Box) -> Path:
         put(root / f"{number}.txt", os.urandom(5_000))
     (root / "large").write_bytes(os.urandom(3 * MIB))
     age(*root.iterdir())
+    integrity.run("scan", root, expect=0)
     integrity.run("scrub", root, expect=0)
     integrity.run("gate", root, expect=0)
     copy = root.parent / "copy"

@@ -149,6 +149,7 @@ def stage(data: Path, integrity: Box) -> Stage:
     sizes = {"film": 3 * MIB + 5, "edited": 9_000, "good": 9_000, "rotten": 9_000, "row": 9_000, "reading": 2 * MIB + 9}
     for name, size in sizes.items():
         (data / name).write_bytes(os.urandom(size))
+    integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
     rot(data / "rotten", 5_000)
     rot(data / "film", 2 * MIB + 7)

@@ -93,6 +93,14 @@ class Session:
             yield catalog
 
     @contextmanager
+    def open_recorded(self, paths: Sequence[bytes]) -> Iterator[Catalog]:
+        """Open the catalog for a job on what is recorded; ``paths``: of what, or of everything if empty."""
+        if not paths and _is_missing(self.catalog_path) and not self._find_backups():
+            _require_any_folder([root.path for root in self.config.roots])
+        with self.open_catalog(writes=True) as catalog:
+            yield catalog
+
+    @contextmanager
     def open_or_create_catalog(self, paths: Sequence[bytes]) -> Iterator[Catalog]:
         """
         Open the catalog, or make one if there is something to put into it.
