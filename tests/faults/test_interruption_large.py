@@ -49,8 +49,11 @@ def stop_within(faulty: FaultFS, integrity: Box, *args: str, offset: int, number
     with Running(integrity, *args, faulty.folder) as running:
         wait_until(lambda: len(faulty.get_fired()) > seen, "the place to hang", timeout_s=30)
         running.signal(number)
+        slow = faulty.add(Rule("read", path="/large.img", delay_s=0.1))  # or it may be at the end before it has stopped
         faulty.clear(rule)
-        return running.finish().code
+        code = running.finish().code
+        faulty.clear(slow)
+        return code
 
 
 @pytest.mark.parametrize(("number", "code", "least"), [(signal.SIGINT, 130, 120 * MIB), (signal.SIGKILL, -9, 64 * MIB)])

@@ -43,6 +43,7 @@ _FELL = [
     "flip 0 0, move_by_copy 0 27, cycle 0 0, chain 1 0, scrub_blindly 0 0, cycle 0 0",
     "flip 1 0, scrub 0 0, cycle 0 0, touch 0 0, scrub_blindly 0 0",
     "flip 21 1, scrub 0 0, move_by_copy 51 5, flip 17 0",
+    "unlink 0 0, restore 0 0, scan 0 0, chain 0 8, flip 6 0",
 ]
 _numbers = st.integers(0, 59)
 _steps = st.lists(st.builds(Step, st.sampled_from(sorted(ACTIONS)), _numbers, _numbers), min_size=2, max_size=16)

@@ -8,9 +8,11 @@ writes rows without bound writes them in pages, each of which leaves a state tha
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -49,17 +51,19 @@ def write_in_pages(
         rows: how many at a time.
         monotonic: seconds.
     """
-    queue = list(items)
+    queue = deque(items)
     while queue:
         with transaction() as connection:
-            drain(queue, rows, partial(write, connection), make_timer(monotonic))
+            write_page(queue, rows, partial(write, connection), make_timer(monotonic))
 
 
-def drain(queue: list[T], rows: int, write: Callable[[list[T]], object], is_over: Callable[[], bool]) -> bool:
+def write_page(queue: deque[T], rows: int, write: Callable[[list[T]], object], is_over: Callable[[], bool]) -> bool:
     """Write from the front of a queue, so many rows at a time, until the page is over; return whether none is left."""
     while queue:
-        write(queue[:rows])
-        del queue[:rows]
+        some = list(islice(queue, rows))
+        write(some)
+        for _ in some:
+            queue.popleft()
         if is_over():
             break
     return not queue

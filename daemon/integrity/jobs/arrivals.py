@@ -13,7 +13,7 @@ I1  No name gets a baseline of its own before it was held against what is known:
 from __future__ import annotations
 
 import errno
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, files, findings, folders, history, roots
 from integrity.catalog.files import FileRecord, NewFile
-from integrity.catalog.paging import drain, make_timer
+from integrity.catalog.paging import make_timer, write_page
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileContent, find_current
 from integrity.errors import show_path
@@ -36,7 +36,7 @@ from integrity.jobs.idset import IdSet
 from integrity.jobs.inodes import as_last_seen, is_same_inode, was_born_before
 from integrity.jobs.knowndamage import InQuestion, KnownDamage
 from integrity.jobs.report import NoteKind
-from integrity.jobs.restored import find_formers, find_rename_key
+from integrity.jobs.restored import find_formers, find_owners, find_rename_key
 from integrity.model import FileId, Reading, Tally, Witness
 
 if TYPE_CHECKING:
@@ -67,6 +67,12 @@ class Place(NamedTuple):
     def path(self) -> bytes:
         """Join both."""
         return self.folder + b"/" + self.name if self.folder else self.name
+
+    @classmethod
+    def of(cls, path: bytes) -> Place:
+        """Split a path."""
+        folder, _, name = path.rpartition(b"/")
+        return cls(folder, name)
 
 
 @dataclass(slots=True)
@@ -103,10 +109,10 @@ class Arrivals:
         self._displaced = IdSet()
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._links: OrderedDict[Witness, Arrival | Reading] = OrderedDict()
-        self._ready: list[NewFile] = []
-        self._moves: list[list[Move]] = []  # each list is written together
+        self._ready: deque[NewFile] = deque()
+        self._moves: deque[list[Move]] = deque()  # each list is written together
         self._moving: set[FileId] = set()  # of which a move waits to be written
-        self._new_links: list[Move] = []
+        self._new_links: deque[Move] = deque()
         self._damage = KnownDamage(run)
         with run.catalog.read() as connection:
             self._has_history = history.has_history(connection, run.root.id)
@@ -119,6 +125,7 @@ class Arrivals:
         self.racy: list[bytes] = []
         self.new_count = 0  # of the names in ``seen``: recorded by this run
         self._superseded: list[Move] = []
+        self._renumbered: dict[bytes, FileRecord] = {}  # by new names: suspects whose inode numbers those have
         self.doubtful: list[bytes] = []
         self.misjudged: list[FileId] = []  # by what another file has, which stands under their former names
 
@@ -203,6 +210,8 @@ class Arrivals:
                 (links if is_here else gone).append(record)
             elif not (is_unwritten or is_here) and was_born_before(self._run.root_fd, place.path, last):
                 gone.append(record)
+            elif is_unwritten and record.is_suspect and not is_here:
+                self._renumbered[place.path] = record
         if gone:
             record = min(gone, key=lambda one: (not one.path.endswith(b"/" + place.name), one.id))
             self._move([Move(record, place)])
@@ -275,14 +284,17 @@ class Arrivals:
             Whether nothing is left.
         """
         is_over = make_timer(self._run.context.monotonic)
-        return (
-            drain(self._moves, _ROWS_AT_ONCE, partial(self._write_moves, connection), is_over)
-            and drain(self._new_links, _ROWS_AT_ONCE, partial(self._write_links, connection), is_over)
-            and drain(self._ready, _NEW_AT_ONCE, partial(self._write_new, connection), is_over)
+        is_all = (
+            write_page(self._moves, _ROWS_AT_ONCE, partial(self._write_moves, connection), is_over)
+            and write_page(self._new_links, _ROWS_AT_ONCE, partial(self._write_links, connection), is_over)
+            and write_page(self._ready, _NEW_AT_ONCE, partial(self._write_new, connection), is_over)
         )
+        return is_all and not self.waiting  # what was read may turn out to have been moved
 
     def _write_new(self, connection: Connection, ready: list[NewFile]) -> None:
         rows = [row for row in ready if not self._take_damage(connection, *row)]
+        if self._renumbered:
+            rows = self._take_suspects(connection, rows)
         if self._has_history:
             rows = self._take_restored(connection, rows)
         if rows:
@@ -290,6 +302,30 @@ class Arrivals:
             ids = files.record_files(connection, run.catalog.sealer, run.root, rows, now=run.now(), boot_id=run.boot_id)
             self._note_new(rows, ids)
             self._adopt_histories(connection, rows, ids)
+
+    def _take_suspects(self, connection: Connection, rows: list[NewFile]) -> list[NewFile]:
+        """
+        Let suspects go along with inodes that have their number, size and mtime, but are younger; return the others.
+
+        Such a file was deleted and put back before a scan met it, unread, and was renamed since. Unless its content is
+        known of another file: then that was put back, and got the number.
+        """
+        pairs = [(row, self._renumbered.pop(row.path)) for row in rows if row.path in self._renumbered]
+        if not pairs:
+            return rows
+        taken: set[bytes] = set()
+        owners_of = find_owners(self._run, connection, [row.reading for row, _ in pairs])
+        for (row, record), owners in zip(pairs, owners_of, strict=True):
+            if not owners <= {record.id}:
+                continue
+            move = Move(record, Place.of(row.path))
+            if record.id in self._moving:
+                self._new_links.append(move)
+            else:
+                self._move([move])
+                self._seen.add(record.id)
+            taken.add(row.path)
+        return [row for row in rows if row.path not in taken]
 
     def _take_restored(self, connection: Connection, rows: list[NewFile]) -> list[NewFile]:
         """Record the files that history knows with other content, to be held against that; return the others."""
