@@ -48,7 +48,7 @@ def test_backup_holds_up_no_writer(box: CatalogBox, folder: bytes) -> None:
     box.record(b"a")
     with Catalog.open(box.path, writes=True) as other:
         with box.catalog.transaction() as c:
-            files.mark_suspects(c, [])
+            files.mark_suspects(c, {})
             path = folder + b"/now.db"
             copying.make_folder(folder)
             with other.read() as reading:

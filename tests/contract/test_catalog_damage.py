@@ -22,7 +22,10 @@ from support.catalogs import MIB, NOW, CatalogBox, digest, make_blocks, make_rea
 from support.stored import leave_seals
 
 SEALED = ("name", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "md5", "xxh3_128", "blake3", "crc64nvme")
-STATE = ("recorded_at", "reason", "verified_at", "read_how", "boot_id", "is_suspect", "is_frozen")
+STATE = (
+    *("recorded_at", "reason", "verified_at", "read_how", "boot_id"),
+    *("is_suspect", "is_frozen", "seen_inode", "seen_ctime_ns"),
+)
 
 
 def record_one(box: CatalogBox) -> None:

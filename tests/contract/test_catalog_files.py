@@ -12,7 +12,7 @@ from integrity.catalog.connect import Connection
 from integrity.catalog.files import KnownFile, MovedFile, Verified
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.history import FormerFile, find_by_former_content, find_outdated, forget_deleted
-from integrity.catalog.rows import FileContent
+from integrity.catalog.rows import FileContent, Sighting
 from integrity.errors import CatalogCorrupt, CatalogError
 from integrity.model import BaselineReason, Digests, FileId, FindingKind, FindingState, ReadHow, Reading, Witness
 from support.catalogs import DAY_S, MIB, NOW, CatalogBox, digest, make_blocks, make_digests, make_reading
@@ -116,7 +116,9 @@ def test_known_files_of_a_folder_are_its_own(box: CatalogBox) -> None:
     assert record is not None
 
     assert nothing == {}
-    assert found == {b"a": KnownFile(record.id, *record.witness, is_suspect=0, is_frozen=0)}
+    assert found == {
+        b"a": KnownFile(record.id, *record.witness, is_suspect=0, is_frozen=0, seen_inode=None, seen_ctime_ns=None)
+    }
 
 
 def test_known_files_by_name_are_found_in_a_huge_folder(box: CatalogBox) -> None:
@@ -183,14 +185,15 @@ def test_verification_keeps_the_row_and_its_seal(box: CatalogBox) -> None:
     """An intact file with an unmoved witness gets a new date and nothing else."""
     file_id = box.record(b"a")
     with box.catalog.transaction() as c:
-        files.mark_suspects(c, [file_id])
-    assert box.get(file_id).is_suspect
+        files.mark_suspects(c, {file_id: Sighting(7, 8)})
+    record = box.get(file_id)
+    assert (record.is_suspect, record.seen, record.is_sealed) == (True, Sighting(7, 8), True)
     before = box.get(file_id)
     with box.catalog.transaction() as c:
         rows = [Verified(box.get(file_id), None, ReadHow.DROPPED)]
         files.mark_verified(c, box.sealer, box.root, rows, now=NOW + DAY_S, boot_id=box.boot_id)
 
-    expected = before._replace(verified_at=NOW + DAY_S, read_how=ReadHow.DROPPED, is_suspect=False)
+    expected = before._replace(verified_at=NOW + DAY_S, read_how=ReadHow.DROPPED, is_suspect=False, seen=None)
     found = box.get(file_id)
     assert found == expected._replace(state_seal=found.state_seal)
     assert found.is_sealed

@@ -153,7 +153,7 @@ def test_backup_ends_while_others_commit(box: CatalogBox) -> None:
         with Catalog.open(box.path, writes=True) as other:
             while not is_over.is_set():
                 with other.transaction() as c:
-                    files.mark_suspects(c, [files.FileId(1 + commits % 30_000)])
+                    files.mark_suspects(c, {files.FileId(1 + commits % 30_000): None})
                 commits += 1
 
     thread = threading.Thread(target=go_on)

@@ -110,7 +110,7 @@ class Walk:
         findings.resolve_findings(c, file_id=self.one(), resolution="x", now=NOW)
 
     def suspect(self, c: sa.Connection) -> None:
-        files.mark_suspects(c, [self.one()])
+        files.mark_suspects(c, {self.one(): None})
 
     def take_back(self) -> None:
         raise InterruptedError

@@ -23,7 +23,7 @@ def verify(box: CatalogBox, file_id: FileId, at: int, how: ReadHow = ReadHow.DIR
 
 def suspect(box: CatalogBox, *ids: FileId) -> None:
     with box.catalog.transaction() as c:
-        files.mark_suspects(c, ids)
+        files.mark_suspects(c, dict.fromkeys(ids))
 
 
 def order_of(box: CatalogBox, order: WorkOrder, *, limit: int = 1000) -> list[bytes]:

@@ -95,7 +95,7 @@ def test_power_cuts_lose_no_committed_row() -> None:
                 disk.mark("committed")
                 for file_id in ids:
                     with box.catalog.transaction(is_synced=False) as c:
-                        files.mark_suspects(c, [file_id])
+                        files.mark_suspects(c, {file_id: None})
         for cut in disk.find_cuts(12):
             with disk.after(cut) as fs:
                 path = fs.path("state/catalog.db")

@@ -60,7 +60,11 @@ _SMALL_SUBTREE = 50_000
 
 
 class KnownFile(NamedTuple):
-    """What a walk needs of a recorded file; flags are 0 or 1. The seal is not checked."""
+    """
+    What a walk needs of a recorded file; flags are 0 or 1. The seal is not checked.
+
+    A suspect has what stood under its name when it was last seen, unread; else that is None.
+    """
 
     id: FileId
     size_bytes: int
@@ -70,6 +74,13 @@ class KnownFile(NamedTuple):
     is_racy: int
     is_suspect: int
     is_frozen: int
+    seen_inode: int | None
+    seen_ctime_ns: int | None
+
+    @property
+    def last_inode(self) -> int:
+        """The inode that was last seen under the name."""
+        return self.inode if self.seen_inode is None else self.seen_inode
 
 
 PlainRow = tuple[bytes, bytes, int | None, int, int, int, FileId]
@@ -107,10 +118,12 @@ _BY_NAME = Hot(
     "folder_id",
     "name",
 )
+_LAST_INODE: sa.BindParameter[int] = sa.bindparam("inode")
+_HAS_INODE = sa.or_(file.c.seen_inode == _LAST_INODE, sa.and_(file.c.inode == _LAST_INODE, file.c.seen_inode.is_(None)))
 _BY_INODE = Hot(
     sa.select(*RECORD_COLUMNS)
     .select_from(FILE_JOIN)
-    .where(file.c.inode == sa.bindparam("inode"), folder.c.root_id == sa.bindparam("root_id"))
+    .where(_HAS_INODE, folder.c.root_id == sa.bindparam("root_id"))
     .order_by(file.c.id),
     "inode",
     "root_id",
@@ -118,7 +131,7 @@ _BY_INODE = Hot(
 _IDS_OF_INODE = Hot(
     sa.select(file.c.id)
     .join(folder, file.c.folder_id == folder.c.id)
-    .where(file.c.inode == sa.bindparam("inode"), folder.c.root_id == sa.bindparam("root_id"))
+    .where(_HAS_INODE, folder.c.root_id == sa.bindparam("root_id"))
     .order_by(file.c.recorded_at, file.c.id),
     "inode",
     "root_id",
@@ -126,7 +139,7 @@ _IDS_OF_INODE = Hot(
 _BY_INODE_OF_FILE_SYSTEM = Hot(
     sa.select(*RECORD_COLUMNS)
     .select_from(FILE_JOIN)
-    .where(file.c.inode == sa.bindparam("inode"), root.c.fs_id == sa.bindparam("fs_id"))
+    .where(_HAS_INODE, root.c.fs_id == sa.bindparam("fs_id"))
     .order_by(file.c.id),
     "inode",
     "fs_id",

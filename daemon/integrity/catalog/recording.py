@@ -7,7 +7,7 @@ none overwrites a baseline that a finding holds (R6) or a row that is damaged (R
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -18,7 +18,7 @@ from integrity.catalog.folders import ensure_folders
 from integrity.catalog.history import HistoryRecord, add_history, drop_former_runs
 from integrity.catalog.hot import Hot, HotInsert
 from integrity.catalog.roots import RootRecord, adjust_tally
-from integrity.catalog.rows import FileRecord, load_record, load_records, split_path
+from integrity.catalog.rows import FileRecord, Sighting, load_record, load_records, split_path
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import candidate, file, meta
 from integrity.errors import CatalogCorrupt, CatalogError, show_path
@@ -38,11 +38,13 @@ _INSERT = HotInsert(
     ),
     *_INSERT_NAMES,
 )
+_SEEN_NAMES = ("seen_inode", "seen_ctime_ns")
+_FOUND: dict[str, Any] = {"is_suspect": sa.literal_column("0")} | dict.fromkeys(_SEEN_NAMES, sa.literal_column("NULL"))
 _AT_ID = file.c.id == sa.bindparam("at_id")
 _VERIFY_VALUES: dict[str, Any] = {name: sa.bindparam(name) for name in ("verified_at", "read_how", "boot_id")}
 _AT_SEAL = file.c.seal == sa.bindparam("at_seal")
 _VERIFY = Hot(
-    sa.update(file).where(_AT_ID, _AT_SEAL).values(**_VERIFY_VALUES, is_suspect=sa.literal_column("0")),
+    sa.update(file).where(_AT_ID, _AT_SEAL).values(**_VERIFY_VALUES, **_FOUND),
     *_VERIFY_VALUES,
     "at_id",
     "at_seal",
@@ -51,7 +53,7 @@ _VERIFY = Hot(
 _VERIFY_SEALED = Hot(
     sa.update(file)
     .where(_AT_ID, _AT_SEAL, file.c.state_seal == sa.bindparam("at_state_seal"))
-    .values(**_VERIFY_VALUES, state_seal=sa.bindparam("new_state_seal"), is_suspect=sa.literal_column("0")),
+    .values(**_VERIFY_VALUES, state_seal=sa.bindparam("new_state_seal"), **_FOUND),
     *_VERIFY_VALUES,
     *("new_state_seal", "at_id", "at_seal", "at_state_seal"),
 )
@@ -60,7 +62,7 @@ _WRITTEN_ANEW = Hot(
     .where(_AT_ID)
     .values(
         {name: sa.bindparam(name) for name in ("recorded_at", "read_how", "boot_id")}
-        | {"verified_at": sa.literal_column("NULL"), "is_suspect": sa.literal_column("1")}
+        | {"verified_at": sa.literal_column("NULL"), **_FOUND, "is_suspect": sa.literal_column("1")}
     ),
     *("recorded_at", "read_how", "boot_id", "at_id"),
 )
@@ -70,7 +72,13 @@ _SET_WITNESS = Hot(
     *_WITNESS_NAMES,
     "at_id",
 )
-_SUSPECT = Hot(sa.update(file).where(_AT_ID).values(is_suspect=sa.literal_column("1")), "at_id")
+_SUSPECT = Hot(
+    sa.update(file)
+    .where(_AT_ID)
+    .values({"is_suspect": sa.literal_column("1")} | {name: sa.bindparam(f"new_{name}") for name in _SEEN_NAMES}),
+    *(f"new_{name}" for name in _SEEN_NAMES),
+    "at_id",
+)
 _DROP_CANDIDATE = Hot(sa.delete(candidate).where(candidate.c.file_id == sa.bindparam("file_id")), "file_id")
 
 
@@ -198,7 +206,7 @@ def inherit_baselines(
     if kept:
         rows = [NewFile(one.path, content) for one, content in kept]
         ids = _record(c, sealer, root, rows, [(one.recorded_at, one.boot_id) for one, _ in kept], because)
-        mark_suspects(c, ids)
+        mark_suspects(c, dict.fromkeys(ids))
     new = iter(ids)
     return [None if content is None else next(new) for content in contents]
 
@@ -323,6 +331,7 @@ def put_baseline(
             read_how=None if how is None else how.value,
             boot_id=boot_id,
             is_suspect=0,
+            **dict.fromkeys(_SEEN_NAMES),
             is_frozen=old.is_frozen,
             seal=seal,
             state_seal=sealer.seal_state(
@@ -434,9 +443,15 @@ def set_witnesses(c: sa.Connection, sealer: Sealer, root: RootRecord, rows: Iter
     adjust_tally(c, root.id, 0, seals)
 
 
-def mark_suspects(c: sa.Connection, ids: Iterable[FileId]) -> None:
-    """Have scrubs read these files early: their ctime or inode moved (R2)."""
-    _SUSPECT.run_many(c, ((file_id,) for file_id in ids))
+def mark_suspects(c: sa.Connection, seen: Mapping[FileId, Sighting | None]) -> None:
+    """
+    Have scrubs read these files early: their ctime or inode moved (R2).
+
+    Args:
+        c: in a transaction.
+        seen: by the files' numbers, what was seen under their names; None: nothing was.
+    """
+    _SUSPECT.run_many(c, ((*(one or (None, None)), file_id) for file_id, one in seen.items()))
 
 
 def drop_candidate(c: sa.Connection, file_id: FileId) -> None:

@@ -32,7 +32,7 @@ _PUT_ASIDE = Hot(
 _DELETE = Hot(sa.delete(file).where(file.c.id == sa.bindparam("id")), "id")
 _PLACED = (
     *("folder_id", "name", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy"),
-    *("recorded_at", "verified_at", "read_how", "boot_id", "is_suspect", "seal"),
+    *("recorded_at", "verified_at", "read_how", "boot_id", "is_suspect", "seen_inode", "seen_ctime_ns", "seal"),
 )
 _PLACE = Hot(
     sa.update(file)
@@ -147,7 +147,7 @@ def merge_moved(c: sa.Connection, sealer: Sealer, root: RootRecord, old: FileRec
     drop_candidate(c, new.id)
     _DELETE.run(c, new.id)
     adjust_tally(c, root.id, -1, (new.seal,))
-    found = new._replace(is_suspect=new.verified_at is None)
+    found = new._replace(is_suspect=new.verified_at is None, seen=None)
     _place(c, sealer, root, [_Place(old, new.folder_id, new.path, found)], now)
 
 
@@ -175,7 +175,7 @@ def move_to_copy(
     if not old.is_sealed:
         raise damaged_row(root, old)
     as_recorded = witness._replace(size_bytes=old.witness.size_bytes)
-    found = old._replace(witness=as_recorded, verified_at=None, is_suspect=True)
+    found = old._replace(witness=as_recorded, verified_at=None, is_suspect=True, seen=None)
     _place(c, sealer, root, [_Place(old, ensure_folder(c, root.id, split_path(path)[0]), path, found)], now)
 
 
@@ -198,7 +198,8 @@ def _place(c: sa.Connection, sealer: Sealer, root: RootRecord, places: Sequence[
         values.append(
             (
                 *(folder_id, split_path(path)[1], *found.witness),
-                *(found.recorded_at, found.verified_at, how, found.boot_id, int(found.is_suspect), seal),
+                *(found.recorded_at, found.verified_at, how, found.boot_id, int(found.is_suspect)),
+                *(*(found.seen or (None, None)), seal),
                 old.id,
             )
         )

@@ -32,6 +32,13 @@ _HOWS: dict[str | None, ReadHow | None] = {how.value: how for how in ReadHow} | 
 _WORDS = {word: (word or "").encode() for word in (*_REASONS, *_HOWS)}
 
 
+class Sighting(NamedTuple):
+    """What stood under the name of a file when it was last seen, unread, with the recorded size and mtime."""
+
+    inode: int
+    ctime_ns: int
+
+
 class FileRecord(NamedTuple):
     """All that is recorded of one file."""
 
@@ -53,6 +60,7 @@ class FileRecord(NamedTuple):
     is_sealed: bool  # False: the row is damaged, nothing in it may be relied on
     seal: bytes  # of the baseline, as stored
     state_seal: bytes  # of what runs noted about it, as stored
+    seen: Sighting | None = None  # of a suspect; None: unknown
 
 
 class FileContent(NamedTuple):
@@ -77,7 +85,7 @@ RECORD_COLUMNS: tuple[sa.ColumnElement[Any], ...] = (
     *(file.c[name] for name in ("name", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy")),
     *(file.c[name] for name in ("md5", "xxh3_128", "blake3", "block_size_bytes", "version", "recorded_at", "reason")),
     *(file.c[name] for name in ("verified_at", "read_how", "boot_id", "is_suspect", "is_frozen", "seal")),
-    *(file.c.crc64nvme, file.c.state_seal),
+    *(file.c.crc64nvme, file.c.state_seal, file.c.seen_inode, file.c.seen_ctime_ns),
 )
 FILE_JOIN = file.join(folder, file.c.folder_id == folder.c.id).join(root, folder.c.root_id == root.c.id)
 
@@ -215,14 +223,16 @@ def to_record(sealer: Sealer, row: Sequence[Any]) -> FileRecord:
     """Make a record of a row with RECORD_COLUMNS, and check its seal."""
     (file_id, root_id, folder_id, token, folder_path, name, size, mtime, ctime, inode, racy, *rest) = row
     (md5, xxh3_128, blake3, block_size, version, recorded, reason, verified, how, boot, *rest) = rest
-    (suspect, frozen, seal, crc64nvme, state_seal) = rest
+    (suspect, frozen, seal, crc64nvme, state_seal, *seen) = rest
     digests = Digests(md5, xxh3_128, blake3, crc64nvme)
     try:
         path = join_path(folder_path, name)
         witness = Witness(size, mtime, ctime, inode, racy)
         sealed = sealer.seal_file(token, path, witness, digests, block_size, version)
         words = _WORDS[reason], _WORDS[how]
-        state = sealer.seal_state(file_id, seal, recorded, words[0], verified, words[1], boot, suspect, frozen)
+        state = sealer.seal_state(
+            *(file_id, seal, recorded, words[0], verified, words[1], boot, suspect, frozen), *seen
+        )
         is_sealed = sealed == seal and state == state_seal
     except (TypeError, ValueError, KeyError, struct.error):
         return _damaged(row)
@@ -245,6 +255,7 @@ def to_record(sealer: Sealer, row: Sequence[Any]) -> FileRecord:
         is_sealed,
         _raw(seal),
         _raw(state_seal),
+        None if seen[0] is None else Sighting(*seen),
     )
 
 

@@ -35,7 +35,10 @@ SEALED = (
 CORE_TABLES = SEALED[:10]
 """Tables that every job rests on, and that are small: they are looked through whenever a catalog is opened."""
 
-STATE = ("recorded_at", "reason", "verified_at", "read_how", "boot_id", "is_suspect", "is_frozen")
+STATE = (
+    *("recorded_at", "reason", "verified_at", "read_how", "boot_id"),
+    *("is_suspect", "is_frozen", "seen_inode", "seen_ctime_ns"),
+)
 """What runs note about a file beside its baseline."""
 
 

@@ -35,6 +35,7 @@ _KEY_CONTEXT = "integrity 2026 seals of catalog rows"
 _FILE = struct.Struct("<B16sqqqqBqqIBBB")
 _RUN = struct.Struct("<BqqqqII")
 _STATE = struct.Struct("<Bq16sqqqBBB")
+_SEEN = struct.Struct("<qq")
 _NONE = -(1 << 63)
 
 
@@ -114,10 +115,12 @@ class Sealer:
         boot_id: int | None,
         is_suspect: int,
         is_frozen: int,
+        seen_inode: int | None = None,
+        seen_ctime_ns: int | None = None,
     ) -> bytes:
         """Seal the fields of a ``file`` row that runs note beside its baseline, and the seal of that."""
         head = _STATE.pack(
-            0x06,
+            0x06 if seen_inode is None else 0x07,
             file_id,
             seal,
             recorded_at,
@@ -127,7 +130,8 @@ class Sealer:
             is_frozen,
             len(reason),
         )
-        return self._seal(head + reason + (read_how or b""))
+        seen = b"" if seen_inode is None and seen_ctime_ns is None else _SEEN.pack(seen_inode, seen_ctime_ns)
+        return self._seal(head + seen + reason + (read_how or b""))
 
     def seal_row(self, table: str, *values: float | bytes | None) -> bytes:
         """Seal the columns of any other row: integers, floats, bytes (text as UTF-8) and None."""

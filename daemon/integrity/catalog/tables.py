@@ -22,7 +22,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_REVISION = "0005"
+SCHEMA_REVISION = "0006"
 """The newest migration; what this program reads and writes."""
 
 APPLICATION_ID = 0x696E7467
@@ -209,10 +209,13 @@ file = sa.Table(
         server_default=sa.text(f"x'{bytes(16).hex()}'"),
         comment="of what is no part of the baseline, see rowseals.py",
     ),
+    _int("seen_inode", "of a suspect: its inode when it was last seen, unread; null: none, or unknown", null=True),
+    _int("seen_ctime_ns", "of a suspect: the ctime of that", null=True),
     sa.UniqueConstraint("folder_id", "name"),
     sqlite_strict=True,
 )
 sa.Index("file_inode", file.c.inode)  # a renamed file is found again by it
+sa.Index("file_seen_inode", file.c.seen_inode, sqlite_where=file.c.seen_inode.is_not(None))
 
 block_run = sa.Table(
     "block_run",

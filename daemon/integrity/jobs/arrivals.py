@@ -23,7 +23,7 @@ from integrity.catalog import candidates, files, findings, folders, history, roo
 from integrity.catalog.files import FileRecord, NewFile
 from integrity.catalog.paging import make_timer, write_page
 from integrity.catalog.roots import RootRecord
-from integrity.catalog.rows import FileContent, find_current
+from integrity.catalog.rows import FileContent, Sighting, find_current
 from integrity.errors import show_path
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
@@ -36,7 +36,7 @@ from integrity.jobs.idset import IdSet
 from integrity.jobs.inodes import as_last_seen, is_same_inode, was_born_before
 from integrity.jobs.knowndamage import InQuestion, KnownDamage
 from integrity.jobs.report import NoteKind
-from integrity.jobs.restored import find_formers, find_owners, find_rename_key
+from integrity.jobs.restored import find_formers, find_rename_key
 from integrity.model import FileId, Reading, Tally, Witness
 
 if TYPE_CHECKING:
@@ -68,12 +68,6 @@ class Place(NamedTuple):
         """Join both."""
         return self.folder + b"/" + self.name if self.folder else self.name
 
-    @classmethod
-    def of(cls, path: bytes) -> Place:
-        """Split a path."""
-        folder, _, name = path.rpartition(b"/")
-        return cls(folder, name)
-
 
 @dataclass(slots=True)
 class Arrival:
@@ -85,10 +79,11 @@ class Arrival:
 
 @dataclass(slots=True)
 class Move:
-    """A recorded file that stands under another name now, or under one more."""
+    """A recorded file that stands under another name now, or under one more, and how it was seen there."""
 
     record: FileRecord
     place: Place
+    seen: Sighting
 
 
 class Arrivals:
@@ -125,7 +120,6 @@ class Arrivals:
         self.racy: list[bytes] = []
         self.new_count = 0  # of the names in ``seen``: recorded by this run
         self._superseded: list[Move] = []
-        self._renumbered: dict[bytes, FileRecord] = {}  # by new names: suspects whose inode numbers those have
         self.doubtful: list[bytes] = []
         self.misjudged: list[FileId] = []  # by what another file has, which stands under their former names
 
@@ -210,14 +204,13 @@ class Arrivals:
                 (links if is_here else gone).append(record)
             elif not (is_unwritten or is_here) and was_born_before(self._run.root_fd, place.path, last):
                 gone.append(record)
-            elif is_unwritten and record.is_suspect and not is_here:
-                self._renumbered[place.path] = record
+        seen = Sighting(witness.inode, witness.ctime_ns)
         if gone:
             record = min(gone, key=lambda one: (not one.path.endswith(b"/" + place.name), one.id))
-            self._move([Move(record, place)])
+            self._move([Move(record, place, seen)])
             self._seen.add(record.id)
         elif links:  # the oldest baseline: a younger one may have been taken when damage was there already
-            self._new_links.append(Move(min(links, key=lambda one: one.recorded_at), place))
+            self._new_links.append(Move(min(links, key=lambda one: one.recorded_at), place, seen))
         return bool(gone or links)
 
     def _find_by_inode(self, connection: Connection, inode: int) -> list[FileRecord]:
@@ -284,17 +277,14 @@ class Arrivals:
             Whether nothing is left.
         """
         is_over = make_timer(self._run.context.monotonic)
-        is_all = (
+        return (
             write_page(self._moves, _ROWS_AT_ONCE, partial(self._write_moves, connection), is_over)
             and write_page(self._new_links, _ROWS_AT_ONCE, partial(self._write_links, connection), is_over)
             and write_page(self._ready, _NEW_AT_ONCE, partial(self._write_new, connection), is_over)
         )
-        return is_all and not self.waiting  # what was read may turn out to have been moved
 
     def _write_new(self, connection: Connection, ready: list[NewFile]) -> None:
         rows = [row for row in ready if not self._take_damage(connection, *row)]
-        if self._renumbered:
-            rows = self._take_suspects(connection, rows)
         if self._has_history:
             rows = self._take_restored(connection, rows)
         if rows:
@@ -302,30 +292,6 @@ class Arrivals:
             ids = files.record_files(connection, run.catalog.sealer, run.root, rows, now=run.now(), boot_id=run.boot_id)
             self._note_new(rows, ids)
             self._adopt_histories(connection, rows, ids)
-
-    def _take_suspects(self, connection: Connection, rows: list[NewFile]) -> list[NewFile]:
-        """
-        Let suspects go along with inodes that have their number, size and mtime, but are younger; return the others.
-
-        Such a file was deleted and put back before a scan met it, unread, and was renamed since. Unless its content is
-        known of another file: then that was put back, and got the number.
-        """
-        pairs = [(row, self._renumbered.pop(row.path)) for row in rows if row.path in self._renumbered]
-        if not pairs:
-            return rows
-        taken: set[bytes] = set()
-        owners_of = find_owners(self._run, connection, [row.reading for row, _ in pairs])
-        for (row, record), owners in zip(pairs, owners_of, strict=True):
-            if not owners <= {record.id}:
-                continue
-            move = Move(record, Place.of(row.path))
-            if record.id in self._moving:
-                self._new_links.append(move)
-            else:
-                self._move([move])
-                self._seen.add(record.id)
-            taken.add(row.path)
-        return [row for row in rows if row.path not in taken]
 
     def _take_restored(self, connection: Connection, rows: list[NewFile]) -> list[NewFile]:
         """Record the files that history knows with other content, to be held against that; return the others."""
@@ -403,7 +369,7 @@ class Arrivals:
         folder_ids = folders.ensure_folders(connection, run.root.id, dict.fromkeys(move.place.folder for move in moves))
         moved = [files.MovedFile(move.record.id, folder_ids[move.place.folder], move.place.path) for move in moves]
         files.move_files(connection, run.catalog.sealer, run.root, moved, now=run.now())
-        files.mark_suspects(connection, ids)
+        files.mark_suspects(connection, {move.record.id: move.seen for move in moves})
         # What this run read under the old name before the file was met here was another file's.
         self.misjudged += candidates.discard_staged_of(connection, ids)
         with_findings = set(findings.find_with_findings(connection, ids))

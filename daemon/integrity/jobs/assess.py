@@ -31,7 +31,7 @@ from integrity.jobs.damagecopies import DamageCopies
 from integrity.jobs.evidence import Evidence
 from integrity.jobs.failures import Failures
 from integrity.jobs.idset import IdSet
-from integrity.jobs.inodes import is_same_inode
+from integrity.jobs.inodes import as_last_seen, is_same_inode
 from integrity.jobs.mirrored import find_doubtful_blocks
 from integrity.jobs.mismatches import Mismatches
 from integrity.jobs.replaced import Replaced
@@ -352,7 +352,9 @@ class Assessor:
             Whether it is damaged. If not, it is a change of the name like any other.
         """
         run = self._run
-        if not is_same_inode(run.root_fd, record.path, another) or record.version == CANDIDATE_VERSION:
+        with run.catalog.read() as connection:
+            last = as_last_seen(connection, another)
+        if not is_same_inode(run.root_fd, record.path, last) or record.version == CANDIDATE_VERSION:
             return False
         with run.catalog.read() as connection:
             difference = self._compare(connection, another, done, ())

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog import candidates, files, folders, roots
 from integrity.catalog.filenames import SQLITE_SUFFIXES
 from integrity.catalog.files import KnownFile
+from integrity.catalog.rows import Sighting
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.files.walk import Listing, Seen, Skip
@@ -93,7 +94,7 @@ class Comparison:
         self._write_if_due = write_if_due
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._rows_are_lost = False
-        self.suspects: list[FileId] = []
+        self.suspects: dict[FileId, Sighting | None] = {}
         self.changed = IdSet()
 
     def check_rows(self) -> None:
@@ -213,7 +214,7 @@ class Comparison:
             if old[1:5] == seen[1:5] and not self._is_full and not old.is_racy and not old.is_frozen:
                 unchanged += 1
                 continue
-            if old.inode != seen.inode and inodes_are_stable:
+            if old.last_inode != seen.inode and inodes_are_stable:
                 if self._replaced.add(Place(listing.folder, seen.name), seen):
                     self._arrivals.displaces(old.id)
                     continue
@@ -251,8 +252,10 @@ class Comparison:
         shift = compare_witness(self._run.capability, Witness(*old[1:5]), Witness(*seen[1:5]))
         is_touched = shift.touches_content or old.is_racy
         is_afforded = not (is_touched or old.is_frozen) and self._afford(seen)
-        if not (is_touched or is_afforded or shift.is_nothing or old.is_suspect):
-            self.suspects.append(old.id)
+        sighting = Sighting(seen.inode, seen.ctime_ns) if self._run.capability.has_stable_inodes else None
+        is_noted = old.is_suspect and (old.seen_inode, old.seen_ctime_ns) == (sighting or (None, None))
+        if not (is_touched or is_afforded or shift.is_nothing or is_noted):
+            self.suspects[old.id] = sighting
         if self._is_prelude:
             if is_touched:
                 self.changed.add(old.id)

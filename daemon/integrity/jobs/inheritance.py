@@ -164,7 +164,7 @@ def replace_successor(run: RootRun, connection: Connection, copy: FileRecord, re
         now=run.now(),
         boot_id=record.boot_id,
     )
-    files.mark_suspects(connection, [copy.id])
+    files.mark_suspects(connection, {copy.id: None})
     return True
 
 

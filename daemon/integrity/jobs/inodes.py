@@ -18,9 +18,12 @@ _SECOND_NS = 1_000_000_000
 def as_last_seen(connection: Connection, record: FileRecord) -> FileRecord:
     """Write a record as its file was last seen: not what was saved over it, but with what moved of its inode since."""
     known = candidates.get_candidate(connection, record.id) if record.is_frozen else None
-    if known is None or known.witness is None or known.witness.inode != record.witness.inode:
-        return record
-    return record._replace(witness=known.witness)
+    last = record.witness
+    if known is not None and known.witness is not None and known.witness.inode == last.inode:
+        last = known.witness
+    if record.seen is not None and record.seen.ctime_ns > last.ctime_ns:
+        last = last._replace(inode=record.seen.inode, ctime_ns=record.seen.ctime_ns)
+    return record._replace(witness=last)
 
 
 def is_same_inode(root_fd: int, path: bytes, record: FileRecord | HistoryRecord, *, stands: bool = False) -> bool:

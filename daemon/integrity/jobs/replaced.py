@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files
+from integrity.catalog.rows import Sighting
 from integrity.jobs.arrivals import Move, Place
 from integrity.jobs.inodes import as_last_seen, is_same_inode, was_born_before
 
@@ -117,4 +118,4 @@ def _match_inodes(connection: Connection, run: RootRun, names: Sequence[Replaced
         if fitting and is_same_inode(run.root_fd, place.path, fitting[0][1]):
             record = fitting[0][0]
             matched.add(record.id)
-            yield Move(record, place)
+            yield Move(record, place, Sighting(seen.inode, seen.ctime_ns))

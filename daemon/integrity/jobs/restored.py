@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
     from integrity.catalog.files import HistoryRecord, NewFile
     from integrity.jobs.context import RootRun
-    from integrity.model import Capability, FileId, Reading, Witness
+    from integrity.model import Capability, Reading, Witness
 
 _SECOND_NS = 1_000_000_000
 
@@ -57,17 +57,6 @@ def find_formers(run: RootRun, connection: Connection, rows: Sequence[NewFile]) 
         )
         if not (others or (moved and not former.has_inode))
     }
-
-
-def find_owners(run: RootRun, connection: Connection, readings: Sequence[Reading]) -> list[set[FileId | None]]:
-    """Find, for each reading, the files of the root that have its content, or had it; None is one that is gone."""
-    contents = [FileContent(one.witness.size_bytes, one.digests, one.blocks) for one in readings]
-    present = files.find_by_content(connection, run.catalog.sealer, run.root.id, contents)
-    past = history.find_by_former_content(connection, run.root.id, contents)
-    owners: list[set[FileId | None]] = [{one.file_id for one in had} for had in past]
-    for ids, have in zip(owners, present, strict=True):
-        ids.update(one.id for one in have)
-    return owners
 
 
 def _find_former(run: RootRun, connection: Connection, path: bytes, reading: Reading) -> Former | None:

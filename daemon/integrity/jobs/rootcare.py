@@ -216,7 +216,8 @@ def _move(
     catalog: Catalog, root: RootRecord, new: bytes, identity: RootIdentity, missing: dict[FileId, bytes], now: int
 ) -> None:
     for page in _pages(catalog, root):
-        write_in_pages(catalog.transaction, [file_id for file_id, _, _ in page], mark_suspects)
+        ids = [file_id for file_id, _, _ in page]
+        write_in_pages(catalog.transaction, ids, lambda c, some: mark_suspects(c, dict.fromkeys(some)))
     # One transaction: a root that is moved by half would be held against what was seen at its former place.
     with catalog.transaction() as connection:
         rebind_root(connection, root.id, new, identity)

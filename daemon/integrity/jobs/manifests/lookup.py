@@ -11,7 +11,7 @@ from integrity.catalog import files
 from integrity.errors import show_path
 from integrity.files.opening import STAY_ON_MOUNT, open_beneath, stat_beneath
 from integrity.files.stamps import witness_of
-from integrity.jobs.inodes import is_same_inode
+from integrity.jobs.inodes import as_last_seen, is_same_inode
 from integrity.jobs.manifests.claims import Verdict
 
 if TYPE_CHECKING:
@@ -81,8 +81,9 @@ def _find_moved(run: RootRun, connection: Connection, path: bytes, stat: os.stat
         return None
     seen = witness_of(stat)
     for record in files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode):
-        is_like = record.witness[:2] == seen[:2]
-        if is_like and _is_gone(run, record.path) and is_same_inode(run.root_fd, path, record):
+        last = as_last_seen(connection, record)
+        is_like = last.witness[:2] == seen[:2]
+        if is_like and _is_gone(run, record.path) and is_same_inode(run.root_fd, path, last):
             return record
     return None
 
