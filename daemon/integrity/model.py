@@ -323,6 +323,13 @@ class Finding:
     step: str | None = None  # what to do next, where its kind alone does not tell
     command: str | None = None  # that does it
     opened_by: RunId | None = None  # None: no run did, or nobody knows
+    incident: FindingId | None = None  # the finding about another name of the same file; None: this one stands first
+    names: tuple[bytes, ...] = ()  # of an incident: the other names of the file, relative to the root
+
+    @property
+    def incident_id(self) -> FindingId:
+        """The number that all findings about names of one file share."""
+        return self.id if self.incident is None else self.incident
 
 
 class Tally(StrEnum):

@@ -50,7 +50,7 @@ def test_every_flipped_bit_of_a_sealed_field_is_noticed(box: CatalogBox, column:
     """Each single bit, of numbers and of bytes, and a lost value, too."""
     record_one(box)
     with box.catalog.transaction() as c:
-        c.execute(sa.update(file).values(verified_at=NOW))
+        c.execute(sa.update(file).values(verified_at=NOW, seen_inode=3, seen_ctime_ns=4))
     with closing(sqlite3.connect(box.path.decode(), isolation_level=None)) as db:
         leave_seals(db)
         db.execute("PRAGMA ignore_check_constraints = ON")

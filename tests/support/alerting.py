@@ -10,7 +10,7 @@ from integrity.alerts.delivery import Delivery
 from integrity.catalog import findings
 from integrity.catalog.findings import NewFinding
 from integrity.config import Alerts, Config, Mail, MailTransport
-from integrity.model import Certainty, Finding, FindingId, FindingKind
+from integrity.model import Certainty, FileId, Finding, FindingId, FindingKind
 from support.catalogs import MIB, NOW, CatalogBox
 
 HOST = "nas.example.org"
@@ -65,6 +65,7 @@ class Teller:
         path: bytes | None,
         kind: FindingKind = FindingKind.ROT,
         *,
+        file_id: FileId | None = None,
         blocks: tuple[int, ...] = (17,),
         certainty: Certainty | None = Certainty.PROVEN,
     ) -> Finding:
@@ -73,7 +74,7 @@ class Teller:
         new = NewFinding(
             kind=kind,
             root_id=self.box.root.id,
-            file_id=None,
+            file_id=file_id,
             path=path,
             message="the bytes on the disk changed though nobody wrote to the file: bit rot",
             certainty=certainty if is_about_bytes else None,

@@ -38,14 +38,21 @@ def kinds(result: Completed) -> list[object]:
 
 
 def met(result: Completed) -> list[tuple[object, object]]:
-    """Return kind and path of each finding that a run met, in order."""
-    return [(finding["kind"], finding["path"]) for finding in result.findings]
+    """Return kind and path of each finding that a run met, in order; of a file with several names, with each."""
+    return [(finding["kind"], path) for finding in result.findings for path in all_names(finding)]
+
+
+def all_names(finding: JsonObject) -> list[object]:
+    """Return all paths of what a finding is about."""
+    names = finding["names"]
+    assert isinstance(names, list)
+    return [finding["path"], *names]
 
 
 def kinds_by_name(result: Completed) -> dict[str, object]:
     """Return the kind of each finding by the name of its file, which has to be one of a kind."""
     found = {os.path.basename(str(path)): kind for kind, path in met(result)}
-    assert len(found) == len(result.findings), result.findings
+    assert len(found) == len(met(result)), result.findings
     return found
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from support.cli import Box, Completed, JsonObject
 from support.preload import Shims
+from support.results import all_names
 from support.running import Running
 from support.waiting import wait_until
 from truth.cases import CASES, Case, Steps, Until
@@ -241,7 +242,7 @@ class Campaign:
     def _settle(self, done: Completed) -> None:
         for player in self._players:
             player.tree.settle()
-        for finding in done.findings:
+        for finding in _by_name(done.findings):
             self._judge(finding)
 
     def _judge(self, finding: JsonObject) -> None:
@@ -265,7 +266,7 @@ class Campaign:
 
     def _judge_end(self, last: Completed) -> None:
         """Look for everything that is damaged now among the findings that are open now."""
-        found = self._box.run("--json", "findings").findings
+        found = _by_name(self._box.run("--json", "findings").findings)
         for finding in found:
             self._judge(finding)
         by_path: dict[str, list[JsonObject]] = {}
@@ -323,3 +324,8 @@ def _is_reading(pid: int) -> bool:
         return any("catalog.db" in os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
     except OSError:
         return False
+
+
+def _by_name(found: Iterable[JsonObject]) -> list[JsonObject]:
+    """Have a finding for each name of a file that has several."""
+    return [{**finding, "path": path} for finding in found for path in all_names(finding)]

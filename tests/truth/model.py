@@ -247,10 +247,10 @@ class Model:
 
     def _accuse(self, said: Iterable[Finding]) -> None:
         for finding in said:
-            name = os.fsdecode(finding.path or b"")
-            files = self._tree.met.get(name, [])
-            if all(file.damage is Damage.NONE for file in files):
-                self.errors.append(f"false: {finding.kind} ({finding.certainty}) {name}: {finding.message}")
+            for name in map(os.fsdecode, (finding.path or b"", *finding.names)):
+                files = self._tree.met.get(name, [])
+                if all(file.damage is Damage.NONE for file in files):
+                    self.errors.append(f"false: {finding.kind} ({finding.certainty}) {name}: {finding.message}")
 
     def _judge_end(self, summary: Summary) -> None:
         with self._context.catalog.read() as connection:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.alerts.wording import damage, next_step, one_line, place, title, utc_time
+from integrity.alerts.wording import damage, next_step, one_line, other_names, place, title, utc_time
 from integrity.errors import show_path
 from integrity.model import Finding, FindingKind
 from integrity.paths import absolute, shell_path
@@ -86,7 +86,8 @@ def list_findings(
 def describe(finding: Finding) -> Entry:
     """Describe a finding that is open."""
     found = damage(finding)
-    details = [one_line(finding.message), *([f"damaged: {found}"] if found else [])]
+    names = other_names(finding)
+    details = [one_line(finding.message), *([f"damaged: {found}"] if found else []), *([names] if names else [])]
     details += [one_line(finding.step)] if finding.step else []
     return Entry(_head(finding), place(finding), tuple(details), next_step(finding))
 

@@ -109,6 +109,13 @@ def place(finding: Finding) -> str:
     return show_path(absolute(finding.root, finding.path))
 
 
+def other_names(finding: Finding) -> str | None:
+    """Write the other names of the file that a finding is about; None: it has no others."""
+    if not finding.names:
+        return None
+    return f"the same file as {_some([show_path(absolute(finding.root, name)) for name in finding.names])}"
+
+
 def damage(finding: Finding) -> str | None:
     """Say which blocks or bytes are damaged; None if the finding names none."""
     parts = []

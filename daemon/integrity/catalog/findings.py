@@ -3,17 +3,21 @@ Findings: what somebody should know of, from opening to resolution.
 
 The same thing (root, kind, path, copy) is said once: an unresolved finding is updated, not repeated. A finding on a
 file's content freezes its baseline until it is resolved (R6).
+
+What is wrong with a file that has several names is one incident: each name has a row, for it can go its own way, and
+those that say the same of one inode share the number of the first. People are told of incidents.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 
+from integrity.catalog.hot import Hot
 from integrity.catalog.rows import below, chunked
 from integrity.catalog.tables import file, finding, root
 from integrity.catalog.words import read_numbers, read_optional_word, read_ranges, read_word
@@ -31,10 +35,29 @@ from integrity.model import (
     RunId,
 )
 
+_UNRESOLVED = finding.c.state != sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
+_DAMAGE = ("certainty", "blocks", "ranges")
 _CONTENT_KINDS = sorted(kind.value for kind in CONTENT_FINDINGS)
 _ALL_KINDS = sorted(kind.value for kind in FindingKind)
-_UNRESOLVED = finding.c.state != sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
 _HOLDS = sa.exists().where(finding.c.file_id == file.c.id, finding.c.kind.in_(_CONTENT_KINDS), _UNRESOLVED)
+_OF_INODE = CONTENT_FINDINGS | {FindingKind.UNREADABLE, FindingKind.UNSTABLE}
+_INCIDENT = sa.func.coalesce(finding.c.incident, finding.c.id)
+_SAME = ("kind", "copy", *_DAMAGE)
+_SHARED = ("incident", "state", "muted_until")
+_MINE, _OTHER = file.alias("mine"), file.alias("other")
+# The root is that of the file: named here, it would have SQLite look through all findings of it.
+_SAME_OF_INODE = Hot(
+    sa.select(_INCIDENT, finding.c.state, finding.c.muted_until)
+    .select_from(_MINE)
+    .join(_OTHER, sa.and_(*(_MINE.c[one] == _OTHER.c[one] for one in ("inode", "size_bytes", "mtime_ns", "ctime_ns"))))
+    .join(finding, finding.c.file_id == _OTHER.c.id)
+    .where(_MINE.c.id == sa.bindparam("file_id"), _OTHER.c.id != _MINE.c.id, _UNRESOLVED)
+    .where(*(finding.c[one].is_not_distinct_from(sa.bindparam(one)) for one in _SAME))
+    .order_by(_OTHER.c.id)  # as the index has them: the first that fits ends the search
+    .limit(sa.literal_column("1")),
+    "file_id",
+    *_SAME,
+)
 _QUERY = sa.select(finding, root.c.path.label("root_path")).join(root, finding.c.root_id == root.c.id)
 
 
@@ -69,8 +92,9 @@ def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId |
     values = {**_values(new), "updated_at": now, "run_id": run_id}
     same = [finding.c[name] == values[name] for name in ("root_id", "kind", "path", "copy")]
     old = c.execute(sa.select(finding).where(*same, _UNRESOLVED)).one_or_none()
+    values |= _find_incident(c, new, values, None if old is None else old.id)
     if old is None:
-        values |= {"state": FindingState.OPEN.value, "opened_at": now, "opened_by": run_id}
+        values = {"state": FindingState.OPEN.value, "opened_at": now, "opened_by": run_id} | values
         key = c.execute(sa.insert(finding).values(**values)).inserted_primary_key
         assert key is not None
         finding_id = key[0]
@@ -78,12 +102,24 @@ def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId |
         finding_id = old.id
         if new.step is None:  # what another job found out can be done still can
             del values["step"], values["command"]
-        if any(getattr(old, name) != values[name] for name in ("blocks", "ranges", "certainty")):
-            values |= {"state": FindingState.OPEN.value, "muted_until": None}
+        if any(getattr(old, name) != values[name] for name in _DAMAGE):
+            values = {"state": FindingState.OPEN.value, "muted_until": None, "incident": None} | values
+            c.execute(sa.update(finding).where(finding.c.incident == old.id, _UNRESOLVED).values(incident=None))
         c.execute(sa.update(finding).where(finding.c.id == finding_id).values(**values))
     if new.file_id is not None and new.kind in CONTENT_FINDINGS:
         c.execute(sa.update(file).where(file.c.id == new.file_id).values(is_frozen=1))
     return get_finding(c, FindingId(finding_id)), old is None
+
+
+def _find_incident(
+    c: sa.Connection, new: NewFinding, values: dict[str, Any], finding_id: FindingId | None
+) -> dict[str, Any]:
+    """Find what a finding shares with another one that says the same of another name of the file, if there is one."""
+    if new.kind not in _OF_INODE or new.file_id is None or new.copy is not None:
+        return {}
+    said = [values[name] for name in _SAME]
+    row = _SAME_OF_INODE.run(c, new.file_id, *said).fetchone()
+    return {} if row is None or row[0] == finding_id else dict(zip(_SHARED, row, strict=True))
 
 
 def get_finding(c: sa.Connection, finding_id: FindingId) -> Finding:
@@ -137,6 +173,33 @@ def find_findings(
     return [_to_finding(row) for row in c.execute(query)]
 
 
+def as_incidents(c: sa.Connection, found: Iterable[Finding]) -> list[Finding]:
+    """Keep the first finding of each incident, and give it the other names of its file that it is open about."""
+    first: dict[FindingId, Finding] = {}
+    for one in found:
+        first.setdefault(one.incident_id, one)
+    names: dict[FindingId, list[bytes]] = {}
+    query = sa.select(_INCIDENT, finding.c.path).where(_UNRESOLVED).order_by(finding.c.id)
+    for chunk in chunked(first):
+        for number, path in c.execute(query.where(in_incidents(chunk))):
+            if path != (first[number].path or b""):
+                names.setdefault(number, []).append(path)
+    return [replace(one, names=tuple(names.get(number, ()))) for number, one in first.items()]
+
+
+def in_incidents(numbers: Collection[int]) -> sa.ColumnElement[bool]:
+    """Match the findings that belong to some incidents."""
+    return sa.or_(finding.c.id.in_(numbers), finding.c.incident.in_(numbers))
+
+
+def speaks() -> sa.ColumnElement[bool]:
+    """Match, of the unresolved findings of an incident, the first."""
+    other = finding.alias()
+    is_earlier = other.c.id < finding.c.id, other.c.state != sa.literal_column("'resolved'")
+    of_same = sa.or_(other.c.id == finding.c.incident, other.c.incident == finding.c.incident)
+    return sa.or_(finding.c.incident.is_(None), ~sa.exists().where(of_same, *is_earlier))
+
+
 def find_findings_at(c: sa.Connection, root_id: RootId, path: bytes, *, copy: str | None = None) -> list[Finding]:
     """List what is open about one path, in the order of its numbers; ``copy``: as in ``find_findings``."""
     # All kinds are named, for the index of what is open begins with root and kind: else all of the root is looked at.
@@ -176,8 +239,8 @@ def find_with_findings(c: sa.Connection, ids: Iterable[FileId]) -> list[FileId]:
 
 
 def count_open(c: sa.Connection, root_id: RootId | None = None) -> int:
-    """Count unresolved findings, acknowledged and muted ones included: what they say is still so."""
-    query = sa.select(sa.func.count()).select_from(finding).where(_UNRESOLVED)
+    """Count unresolved incidents, acknowledged and muted ones included: what they say is still so."""
+    query = sa.select(sa.func.count(_INCIDENT.distinct())).where(_UNRESOLVED)
     if root_id is not None:
         query = query.where(finding.c.root_id == root_id)
     return int(c.execute(query).scalar_one())
@@ -246,12 +309,12 @@ def acknowledge(c: sa.Connection, ids: Iterable[FindingId]) -> None:
 
     ``updated_at`` stays: a repair takes it as the time up to which the file is known to be what was judged.
     """
-    _set_unresolved(c, ids, {"state": FindingState.ACKNOWLEDGED.value, "muted_until": None})
+    _set_state(c, ids, FindingState.ACKNOWLEDGED, None)
 
 
 def mute(c: sa.Connection, ids: Iterable[FindingId], until: int) -> None:
     """Stop reminding of findings until a date; ``updated_at`` stays here, too."""
-    _set_unresolved(c, ids, {"state": FindingState.MUTED.value, "muted_until": until})
+    _set_state(c, ids, FindingState.MUTED, until)
 
 
 def move_findings(c: sa.Connection, file_id: FileId, to_root_id: RootId, to_path: bytes, now: int) -> None:
@@ -286,7 +349,8 @@ def put_findings_aside(c: sa.Connection, file_id: FileId, path: bytes) -> None:
 
 def set_step(c: sa.Connection, ids: Iterable[FindingId], step: str | None, command: str | None) -> None:
     """Write down what can be done about findings, now that more is known than their kind tells; None: no more."""
-    _set_unresolved(c, ids, {"step": step, "command": command})
+    for chunk in chunked(ids):
+        c.execute(sa.update(finding).where(finding.c.id.in_(chunk), _UNRESOLVED).values(step=step, command=command))
 
 
 def _resolve(c: sa.Connection, conditions: list[sa.ColumnElement[bool]], resolution: str, now: int) -> list[Finding]:
@@ -315,9 +379,12 @@ def _unfreeze(c: sa.Connection, ids: Collection[FileId]) -> None:
         c.execute(sa.update(file).where(file.c.id.in_(chunk), ~_HOLDS).values(is_frozen=0))
 
 
-def _set_unresolved(c: sa.Connection, ids: Iterable[FindingId], values: dict[str, Any]) -> None:
+def _set_state(c: sa.Connection, ids: Iterable[FindingId], state: FindingState, muted_until: int | None) -> None:
+    """Set the state of unresolved findings, and of all others of their incidents."""
     for chunk in chunked(ids):
-        c.execute(sa.update(finding).where(finding.c.id.in_(chunk), _UNRESOLVED).values(**values))
+        incidents = c.execute(sa.select(_INCIDENT).where(finding.c.id.in_(chunk)).distinct()).scalars().all()
+        values = {"state": state.value, "muted_until": muted_until}
+        c.execute(sa.update(finding).where(in_incidents(incidents), _UNRESOLVED).values(**values))
 
 
 def _values(new: NewFinding) -> dict[str, Any]:
@@ -360,4 +427,5 @@ def _to_finding(row: sa.Row[Any]) -> Finding:
         step=row.step,
         command=row.command,
         opened_by=None if row.opened_by is None else RunId(row.opened_by),
+        incident=None if row.incident is None else FindingId(row.incident),
     )

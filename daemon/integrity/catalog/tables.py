@@ -362,6 +362,7 @@ finding = sa.Table(
     _text("step", "what to do next, for people; null: as for all of its kind", null=True),
     _text("command", "what does that; null: as for all of its kind, or nothing", null=True),
     _int("opened_by", "run that opened it; null: none did, or it is older than this column", null=True),
+    _int("incident", "finding about another name of the same file that this one belongs to; null: itself", null=True),
     _seal(),
     sqlite_strict=True,
     sqlite_autoincrement=True,
@@ -376,6 +377,7 @@ sa.Index(
     sqlite_where=finding.c.state != sa.literal_column("'resolved'"),
 )
 sa.Index("finding_file", finding.c.file_id)
+sa.Index("finding_incident", finding.c.incident, sqlite_where=finding.c.state != sa.literal_column("'resolved'"))
 
 checkpoint = sa.Table(
     "checkpoint",
@@ -461,7 +463,7 @@ told = sa.Table(
     "told",
     metadata,
     # No foreign key: the finding of a forgotten root is gone before its end was told.
-    sa.Column("finding_id", _INTEGER, primary_key=True, autoincrement=False, comment="the finding that was told"),
+    sa.Column("finding_id", _INTEGER, primary_key=True, autoincrement=False, comment="the incident that was told"),
     _text("certainty", "its certainty as told", null=True),
     _text("blocks", "its blocks as told"),
     _text("ranges", "its ranges as told"),

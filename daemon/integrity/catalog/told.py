@@ -1,8 +1,9 @@
 """
-What was told of which finding: one finding is one incident, told once and again when it changes.
+What was told of which incident: each is told once, and again when it changes.
 
-Decides which findings there is something to say of; when and how it is said is for ``alerts``. A finding that was told
-has a row until its end was told as well. Acknowledged and muted findings are not spoken of.
+An incident is a finding, or those about several names of one file, of which the first that is not resolved stands for
+all. Decides of which there is something to say; when and how it is said is for ``alerts``. An incident that was told
+has a row until its end was told as well. Acknowledged and muted ones are not spoken of.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from integrity.catalog.findings import get_findings
+from integrity.catalog.findings import as_incidents, get_findings, speaks
 from integrity.catalog.rows import chunked
 from integrity.catalog.tables import file, finding, told
 from integrity.model import (
@@ -29,7 +30,8 @@ _TOLD_KINDS = sorted(kind.value for kind in INTEGRITY_PROBLEMS | COVERAGE_PROBLE
 _GRAVE_KINDS = sorted(kind.value for kind in GRAVE_FINDINGS)
 _RESOLVED: sa.ColumnElement[str] = sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
 _UNRESOLVED = finding.c.state != _RESOLVED
-_JOINED = finding.outerjoin(told, told.c.finding_id == finding.c.id)
+_INCIDENT = sa.func.coalesce(finding.c.incident, finding.c.id)
+_JOINED = finding.outerjoin(told, told.c.finding_id == _INCIDENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,8 @@ def find_news(c: sa.Connection, now: int) -> list[News]:
     query = sa.select(finding.c.id, told.c.finding_id.is_not(None).label("is_change")).select_from(_JOINED)
     rows = c.execute(query.where(*_is_unsaid(now), _swallower().is_(None)).order_by(finding.c.id)).all()
     changed = {row.id for row in rows if row.is_change}
-    return [News(one, one.id in changed, _count_swallowed(c, one)) for one in get_findings(c, [row.id for row in rows])]
+    found = as_incidents(c, get_findings(c, [row.id for row in rows]))
+    return [News(one, one.id in changed, _count_swallowed(c, one)) for one in found]
 
 
 def count_unsaid(c: sa.Connection, now: int) -> int:
@@ -109,33 +112,42 @@ def mark_told(c: sa.Connection, ids: Collection[FindingId], now: int) -> None:
 
 def summarize(c: sa.Connection, now: int) -> ToldSummary:
     """Sum up the findings that were told."""
-    is_over = sa.or_(finding.c.id.is_(None), ~_UNRESOLVED)
+    is_over = finding.c.id.is_(None)
     remindable = _is_remindable(now)
     query = sa.select(
         sa.func.count().filter(~is_over).label("unresolved"),
         sa.func.count().filter(is_over).label("resolved"),
         sa.func.count().filter(remindable).label("remindable"),
         sa.func.min(told.c.first_told_at).filter(sa.or_(is_over, remindable)).label("waits_since"),
-    ).select_from(told.outerjoin(finding, finding.c.id == told.c.finding_id))
+    ).select_from(told.outerjoin(finding, sa.and_(_of_told(), _UNRESOLVED, speaks())))
     return ToldSummary(**c.execute(query).one()._asdict())
 
 
 def find_remindable(c: sa.Connection, now: int) -> list[Finding]:
     """List the findings that were told and are still open, but those of which nobody wants to hear."""
     query = sa.select(finding.c.id).select_from(_JOINED).where(_is_remindable(now)).order_by(finding.c.id)
-    return get_findings(c, c.execute(query).scalars().all())
+    return as_incidents(c, get_findings(c, c.execute(query).scalars().all()))
 
 
 def find_over(c: sa.Connection) -> list[Finding]:
     """List the findings that were told and are resolved now; those of forgotten roots are gone and not among them."""
-    query = sa.select(finding.c.id).select_from(_JOINED).where(told.c.finding_id.is_not(None), ~_UNRESOLVED)
-    return get_findings(c, c.execute(query.order_by(finding.c.id)).scalars().all())
+    query = sa.select(told.c.finding_id).where(told.c.finding_id.not_in(_find_still())).order_by(told.c.finding_id)
+    return get_findings(c, c.execute(query).scalars().all())
 
 
 def drop_over(c: sa.Connection) -> None:
     """Write down that the end of all resolved findings was told."""
-    still = sa.select(finding.c.id).where(_UNRESOLVED)
-    c.execute(sa.delete(told).where(told.c.finding_id.not_in(still)))
+    c.execute(sa.delete(told).where(told.c.finding_id.not_in(_find_still())))
+
+
+def _find_still() -> sa.Select[tuple[int]]:
+    """Find the incidents that are not over."""
+    return sa.select(_INCIDENT).where(_UNRESOLVED)
+
+
+def _of_told() -> sa.ColumnElement[bool]:
+    """Match a finding with the row of its incident, by an index each."""
+    return sa.or_(finding.c.id == told.c.finding_id, finding.c.incident == told.c.finding_id)
 
 
 def count_verified_since(c: sa.Connection, since: int) -> tuple[int, int]:
@@ -164,13 +176,13 @@ def _is_unsaid(now: int) -> tuple[sa.ColumnElement[bool], ...]:
         told.c.ranges != finding.c.ranges,
         told.c.certainty.is_distinct_from(finding.c.certainty),
     )
-    return _UNRESOLVED, _is_wanted(now), finding.c.kind.in_(_TOLD_KINDS), is_new
+    return _UNRESOLVED, _is_wanted(now), finding.c.kind.in_(_TOLD_KINDS), is_new, speaks()
 
 
 def _is_remindable(now: int) -> sa.ColumnElement[bool]:
     device = finding.alias()
     by_device = sa.exists().where(device.c.id == told.c.swallowed_by, device.c.state != _RESOLVED)
-    return sa.and_(told.c.finding_id.is_not(None), _UNRESOLVED, _is_wanted(now), ~by_device)
+    return sa.and_(told.c.finding_id.is_not(None), _UNRESOLVED, _is_wanted(now), ~by_device, speaks())
 
 
 def _swallower() -> sa.ColumnElement[int | None]:
@@ -184,20 +196,22 @@ def _swallower() -> sa.ColumnElement[int | None]:
 
 def _mark(c: sa.Connection, ids: Collection[FindingId], now: int, *, swallowed_by: int | None) -> None:
     for chunk in chunked(ids):
-        before = sa.select(told.c.finding_id, told.c.first_told_at).where(told.c.finding_id.in_(chunk))
+        query = sa.select(_INCIDENT.label("incident"), finding.c.certainty, finding.c.blocks, finding.c.ranges)
+        incidents = c.execute(query.where(finding.c.id.in_(chunk))).all()
+        same = told.c.finding_id.in_([row.incident for row in incidents])
+        before = sa.select(told.c.finding_id, told.c.first_told_at).where(same)
         first = {row.finding_id: row.first_told_at for row in c.execute(before)}
-        c.execute(sa.delete(told).where(told.c.finding_id.in_(chunk)))
-        query = sa.select(finding.c.id, finding.c.certainty, finding.c.blocks, finding.c.ranges)
+        c.execute(sa.delete(told).where(same))
         rows = [
             {
-                "finding_id": row.id,
+                "finding_id": row.incident,
                 "certainty": row.certainty,
                 "blocks": row.blocks,
                 "ranges": row.ranges,
-                "first_told_at": first.get(row.id, now),
+                "first_told_at": first.get(row.incident, now),
                 "swallowed_by": swallowed_by,
             }
-            for row in c.execute(query.where(finding.c.id.in_(chunk)))
+            for row in incidents
         ]
         if rows:
             c.execute(sa.insert(told), rows)

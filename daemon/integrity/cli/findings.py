@@ -26,17 +26,17 @@ _IDS = click.argument("ids", nargs=-1, required=True, type=click.IntRange(min=1)
 @click.pass_obj
 def findings(session: Session, everything: bool, since: int | None) -> int:
     """
-    List open findings, one a line.
+    List open findings, one a line; a file with several names has one.
 
     What was acknowledged or muted is still open: only the reminders stop.
     """
     from integrity.cli.words import count, line_of_finding
 
     with session.open_catalog(writes=False) as catalog:
-        from integrity.catalog.findings import find_findings
+        from integrity.catalog.findings import as_incidents, find_findings
 
         with catalog.read() as connection:
-            found = find_findings(connection, include_resolved=everything, since=since)
+            found = as_incidents(connection, find_findings(connection, include_resolved=everything, since=since))
     output = session.output
     for finding in found:
         output.tell(line_of_finding(finding))

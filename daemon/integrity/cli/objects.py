@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from integrity.cli.advice import next_steps
 from integrity.cli.output import JsonObject
 from integrity.cli.paths import absolute, path_fields
+from integrity.errors import show_path
 from integrity.model import Digests, Finding
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def finding_object(finding: Finding) -> JsonObject:
         "certainty": finding.certainty.value if finding.certainty else None,
         **path_fields("path", absolute(finding.root, finding.path)),
         **path_fields("root", finding.root),
+        "names": [show_path(absolute(finding.root, name)) for name in finding.names],
         "opened_at": iso_time(finding.opened_at),
         "updated_at": iso_time(finding.updated_at),
         "state": finding.state.value,

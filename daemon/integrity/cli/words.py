@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from integrity.alerts.wording import damage, title
+from integrity.alerts.wording import damage, other_names, title
 from integrity.cli.advice import next_steps
 from integrity.cli.output import Output, printable
 from integrity.cli.paths import absolute
@@ -56,6 +56,9 @@ def describe_finding(finding: Finding, output: Output) -> Iterator[str]:
     if place:
         reads = f"; {count(finding.confirmed_reads, 'more reading')} agreed" if finding.confirmed_reads else ""
         yield f"    damaged: {place}{reads}"
+    names = other_names(finding)
+    if names:
+        yield f"    {names}"
     if finding.state is FindingState.RESOLVED:
         yield f"    resolved: {printable(finding.resolution or '')}"
         return
@@ -87,7 +90,8 @@ def line_of_finding(finding: Finding) -> str:
         f"in {printable(finding.copy)}" if finding.copy else "",
     ]
     state = "" if finding.state is FindingState.OPEN else f"({_state(finding)})"
-    return "  ".join(part for part in (*parts, place or "", state) if part)
+    names = f"and {count(len(finding.names), 'other name')} of the file" if finding.names else ""
+    return "  ".join(part for part in (*parts, names, place or "", state) if part)
 
 
 def _state(finding: Finding) -> str:

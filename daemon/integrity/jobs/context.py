@@ -6,7 +6,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from integrity.catalog import findings, roots
@@ -35,6 +36,7 @@ from integrity.model import (
     Certainty,
     FileId,
     Finding,
+    FindingId,
     FindingKind,
     Job,
     RunCounts,
@@ -140,6 +142,7 @@ class RootRun:
     counts_unrecorded: bool = True
     budget: ErrorBudget = field(default_factory=ErrorBudget)
     _told_at: float = 0.0
+    _to_report: dict[FindingId, Finding] = field(default_factory=dict)  # of one incident
 
     @property
     def catalog(self) -> Catalog:
@@ -271,9 +274,8 @@ class RootRun:
             command=command,
         )
         finding, is_new = findings.open_finding(connection, new, now=self.now(), run_id=self.run_id)
-        self.counts.findings_opened += is_new
-        self.kinds_met.add(kind)
-        self.context.report.finding(finding)
+        self.counts.findings_opened += is_new and finding.incident is None
+        self.meet(finding)
 
     def meet_open_findings(self, connection: Connection, path: bytes) -> None:
         """Tell the findings on a path that are still open and that this run met again."""
@@ -281,9 +283,18 @@ class RootRun:
             self.meet(finding)
 
     def meet(self, finding: Finding) -> None:
-        """Tell a finding that is open and that this run met again."""
+        """Report a finding that is open and that this run met; those about names of one file follow each other."""
         self.kinds_met.add(finding.kind)
-        self.context.report.finding(finding)
+        if any(one.incident_id != finding.incident_id for one in islice(self._to_report.values(), 1)):
+            self.report_met()
+        self._to_report[finding.id] = finding
+
+    def report_met(self) -> None:
+        """Report the last incident that this run met."""
+        found, self._to_report = list(self._to_report.values()), {}
+        if found:
+            names = dict.fromkeys(one.path for one in found if one.path is not None and one.path != found[0].path)
+            self.context.report.finding(replace(found[0], names=tuple(names)))
 
     def resolve_missing(self, connection: Connection, file_id: FileId, path: bytes) -> None:
         """End the finding that a file is missing: it was met again."""
@@ -312,6 +323,7 @@ class RootRun:
 
     def note(self, kind: NoteKind, path: bytes | None, message: str) -> None:
         """Tell something that is worth listing."""
+        self.report_met()
         self.context.report.note(Note(kind, self.root.path, path, message))
 
     def progress(self, phase: str, files_done: int, bytes_done: int, *, files: int | None, size: int | None) -> None:
@@ -319,6 +331,7 @@ class RootRun:
         now = self.context.monotonic()
         if now - self._told_at >= PROGRESS_INTERVAL_S:
             self._told_at = now
+            self.report_met()
             self.context.report.progress(Progress(self.job, self.root.path, phase, files_done, files, bytes_done, size))
 
     def note_device(self, connection: Connection, kind: FindingKind) -> None:

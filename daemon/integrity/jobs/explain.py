@@ -123,4 +123,4 @@ def _find_findings(connection: Connection, root: bytes, path: bytes, record: Fil
         found += findings.find_file_findings(connection, record.id)
     paths = {path} if path else {path, None}  # what is about a root as a whole has no path
     mine = {one.id: one for one in found if one.root == root and (one.path in paths or record is not None)}
-    return tuple(mine[key] for key in sorted(mine))
+    return tuple(findings.as_incidents(connection, (mine[key] for key in sorted(mine))))

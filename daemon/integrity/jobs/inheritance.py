@@ -226,5 +226,5 @@ def _repeat_findings(
             confirmed_reads=one.confirmed_reads,
         )
         finding, is_new = findings.open_finding(connection, new, now=run.now(), run_id=run.run_id)
-        run.counts.findings_opened += is_new
+        run.counts.findings_opened += is_new and finding.incident is None
         run.meet(finding)

@@ -251,6 +251,7 @@ def _run_one(
                 error = str(failure)
                 raise
             finally:
+                run.report_met()
                 _end(run, outcome, error, context.monotonic() - began_at)
     return run
 

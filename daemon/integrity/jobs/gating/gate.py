@@ -251,11 +251,9 @@ def _find_since(connection: Connection, target: Target) -> Passed | None:
 
 def _find_open(connection: Connection, target: Target) -> list[Finding]:
     """List the open findings that are about a part of a root, or about all of it; the gate's own are left out (I2)."""
-    return [
-        one
-        for one in findings.find_findings(connection, root_id=target.root.id, copy="")
-        if _is_about(connection, target, one) and not _is_own(target, one)
-    ]
+    found = findings.find_findings(connection, root_id=target.root.id, copy="")
+    about = (one for one in found if _is_about(connection, target, one) and not _is_own(target, one))
+    return findings.as_incidents(connection, about)
 
 
 def _is_about(connection: Connection, target: Target, finding: Finding) -> bool:
