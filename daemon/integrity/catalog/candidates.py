@@ -97,6 +97,10 @@ _QUERY = (
 )
 
 
+_OF_FILE = _QUERY.where(candidate.c.file_id == sa.bindparam("of_file"))
+_STAGE = sa.insert(candidate).values(
+    seen_at=sa.select(run.c.started_at).where(run.c.id == sa.bindparam("of_run")).scalar_subquery()
+)
 _INSERT_REMOVAL = Hot(
     sa.insert(candidate).values(
         file_id=sa.bindparam("of_file"),
@@ -156,7 +160,7 @@ def stage_change(
         "because": None if because is None else because.value,
         "read_how": reading.how.value,
     }
-    _insert(c, values, run_id, CandidateState(state))
+    c.execute(_STAGE, {**values, "run_id": run_id, "of_run": run_id, "state": CandidateState(state), "seal": bytes(16)})
     if blocks is not None:
         save_runs(c, sealer_of(c), record.id, CANDIDATE_VERSION, blocks)
 
@@ -185,15 +189,9 @@ def stage_removal(c: sa.Connection, record: FileRecord, run_id: RunId) -> None:
     _INSERT_REMOVAL.run(c, record.id, run_id, run_id)
 
 
-def _insert(c: sa.Connection, values: dict[str, Any], run_id: RunId, state: CandidateState) -> None:
-    started_at = sa.select(run.c.started_at).where(run.c.id == run_id).scalar_subquery()
-    sealed_at_once = {**values, "run_id": run_id, "state": state, "seal": bytes(16), "seen_at": started_at}
-    c.execute(sa.insert(candidate).values(sealed_at_once))
-
-
 def get_candidate(c: sa.Connection, file_id: FileId) -> CandidateRecord | None:
     """Get the candidate of a file; None if it has none."""
-    row = c.execute(_QUERY.where(candidate.c.file_id == file_id)).mappings().one_or_none()
+    row = c.execute(_OF_FILE, {"of_file": file_id}).mappings().one_or_none()
     return None if row is None else _to_record(row)
 
 

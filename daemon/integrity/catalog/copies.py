@@ -128,6 +128,16 @@ def save_states(c: sa.Connection, copy_id: CopyId, states: Iterable[CopyState]) 
     )
 
 
+_GOOD_COPY = (
+    sa.select(copy.c.name)
+    .select_from(copy_file.join(copy, copy_file.c.copy_id == copy.c.id).join(file, copy_file.c.file_id == file.c.id))
+    .where(copy_file.c.file_id == sa.bindparam("of_file"), copy_file.c.version == file.c.version)
+    .where(copy_file.c.vote == CopyVote.SAME.value, copy.c.has_bytes == 1)
+    .order_by(copy_file.c.read_at.desc().nulls_last(), copy_file.c.compared_at.desc(), copy.c.id)
+    .limit(1)
+)
+
+
 def states_of_file(c: sa.Connection, file_id: FileId) -> list[tuple[CopyRecord, CopyState]]:
     """List what each copy said of a file, with the copy, in the order of the copies."""
     states = [copy_file.c[name].label(f"state_{name}") for name in CopyState._fields]
@@ -140,11 +150,7 @@ def states_of_file(c: sa.Connection, file_id: FileId) -> list[tuple[CopyRecord, 
 
 def find_good_copy(c: sa.Connection, file_id: FileId) -> str | None:
     """Name the copy that last had a file's present baseline and can give its bytes, the one read last first."""
-    good = copy_file.c.vote == CopyVote.SAME.value, copy_file.c.version == file.c.version, copy.c.has_bytes == 1
-    joined = copy_file.join(copy, copy_file.c.copy_id == copy.c.id).join(file, copy_file.c.file_id == file.c.id)
-    query = sa.select(copy.c.name).select_from(joined).where(copy_file.c.file_id == file_id, *good)
-    newest_first = copy_file.c.read_at.desc().nulls_last(), copy_file.c.compared_at.desc(), copy.c.id
-    return c.execute(query.order_by(*newest_first).limit(1)).scalar()
+    return c.execute(_GOOD_COPY, {"of_file": file_id}).scalar()
 
 
 def find_votes(c: sa.Connection, copy_id: CopyId) -> set[CopyVote]:

@@ -42,6 +42,8 @@ _ALL_KINDS = sorted(kind.value for kind in FindingKind)
 _HOLDS = sa.exists().where(finding.c.file_id == file.c.id, finding.c.kind.in_(_CONTENT_KINDS), _UNRESOLVED)
 _OF_INODE = CONTENT_FINDINGS | {FindingKind.UNREADABLE, FindingKind.UNSTABLE}
 _INCIDENT = sa.func.coalesce(finding.c.incident, finding.c.id)
+_KEY = ("root_id", "kind", "path", "copy")
+_SAID_BEFORE = sa.select(finding).where(*(finding.c[one] == sa.bindparam(f"new_{one}") for one in _KEY), _UNRESOLVED)
 _SAME = ("kind", "copy", *_DAMAGE)
 _SHARED = ("incident", "state", "muted_until")
 _MINE, _OTHER = file.alias("mine"), file.alias("other")
@@ -59,6 +61,7 @@ _SAME_OF_INODE = Hot(
     *_SAME,
 )
 _QUERY = sa.select(finding, root.c.path.label("root_path")).join(root, finding.c.root_id == root.c.id)
+_BY_ID = _QUERY.where(finding.c.id == sa.bindparam("finding_id"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +93,7 @@ def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId |
         The finding as it is now, and whether it is new.
     """
     values = {**_values(new), "updated_at": now, "run_id": run_id}
-    same = [finding.c[name] == values[name] for name in ("root_id", "kind", "path", "copy")]
-    old = c.execute(sa.select(finding).where(*same, _UNRESOLVED)).one_or_none()
+    old = c.execute(_SAID_BEFORE, {f"new_{name}": values[name] for name in _KEY}).one_or_none()
     values |= _find_incident(c, new, values, None if old is None else old.id)
     if old is None:
         values = {"state": FindingState.OPEN.value, "opened_at": now, "opened_by": run_id} | values
@@ -129,7 +131,7 @@ def get_finding(c: sa.Connection, finding_id: FindingId) -> Finding:
     Raises:
         CatalogError: there is none with this number.
     """
-    row = c.execute(_QUERY.where(finding.c.id == finding_id)).one_or_none()
+    row = c.execute(_BY_ID, {"finding_id": finding_id}).one_or_none()
     if row is None:
         raise CatalogError(f"finding {finding_id}: there is none; `integrity findings --all` lists them")
     return _to_finding(row)
