@@ -62,6 +62,11 @@ class FileRecord(NamedTuple):
     state_seal: bytes  # of what runs noted about it, as stored
     seen: Sighting | None = None  # of a suspect; None: unknown
 
+    @property
+    def last_inode(self) -> int:
+        """The inode that was last seen under the name."""
+        return self.witness.inode if self.seen is None else self.seen.inode
+
 
 class FileContent(NamedTuple):
     """What tells the content of a file from others: its size, and digests of the whole or of all blocks."""

@@ -250,8 +250,8 @@ class Assessor:
         self.account.count(record.id, Tally.VERIFIED)
 
     def _is_other_inode_before_walk(self, record: FileRecord, seen: Witness) -> bool:
-        """Say of an intact file that the recorded inode may be met under another name yet, and must be known there."""
-        is_other = self._run.capability.has_stable_inodes and record.witness.inode != seen.inode
+        """Say of an intact file that the inode seen last may be met under another name yet, and must be known there."""
+        is_other = self._run.capability.has_stable_inodes and record.last_inode != seen.inode
         return is_other and not self._follows_names
 
     def _resolve(self, record: FileRecord, resolution: str) -> None:
