@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.service.refusals import RefusalLog
+from integrity.service.logbackoff import RefusalLog
 
 
 class Clock:

@@ -30,7 +30,7 @@ from integrity.jobs.report import Note, Progress, Summary
 from integrity.jobs.targets import refuse_new
 from integrity.model import Finding, Job
 from integrity.service.connection import Connection
-from integrity.service.refusals import RefusalLog
+from integrity.service.logbackoff import RefusalLog
 from integrity.service.requests import Done, Handler, Request, Ticket, covers, interrupted, run_request
 from integrity.service.sockets import Peer, default_socket_path, leave, listen
 from integrity.service.states import BusyRoot, DaemonState, JobAhead, NextRun, QueuedJob, WatchState

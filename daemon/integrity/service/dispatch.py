@@ -23,8 +23,8 @@ from integrity.model import Job, Outcome
 from integrity.service.gathering import Gathered
 from integrity.service.holding import Holder
 from integrity.service.lanes import Lane
+from integrity.service.logbackoff import LogBackoff
 from integrity.service.requests import Done, Request, Ticket, nothing_done, run_request
-from integrity.service.restraint import Restraint
 from integrity.service.rootset import KeptRoot, lane_of
 from integrity.service.states import BusyRoot, JobAhead, QueuedJob
 from integrity.service.work import Urgency, Work, WorkReport
@@ -88,7 +88,7 @@ class Dispatcher:
         self._roots: Sequence[KeptRoot] = ()
         self._is_over = False
         self._holder = Holder()
-        self._restraint = Restraint(grounds.monotonic)
+        self._backoff = LogBackoff(grounds.monotonic)
 
     def set_roots(self, roots: Sequence[KeptRoot]) -> None:
         """Know these roots from now on; lanes stay, for work may be under way on them."""
@@ -98,7 +98,7 @@ class Dispatcher:
         """Have all of a root scanned."""
 
         def run(context: Context, _: Work) -> Summary:
-            with _telling_heartbeat(context, self._restraint) as tell:
+            with _telling_heartbeat(context, self._backoff) as tell:
                 return tell(runner.scan(context, [root.path], ScanOptions()))
 
         self._give(root.lane, Work(Job.SCAN, root.path, Urgency.SCAN, reason, run, self._then(ended)))
@@ -134,7 +134,7 @@ class Dispatcher:
             options = plan(context)
             if options is None:
                 return nothing_done(Job.SCRUB, context.now())
-            with _telling_heartbeat(context, self._restraint) as tell:
+            with _telling_heartbeat(context, self._backoff) as tell:
                 return tell(runner.scrub(context, [root.path], options))
 
         def then(result: Summary | AppError) -> None:
@@ -168,7 +168,7 @@ class Dispatcher:
                 if not are_held:
                     return nothing_done(Job.COMPARE, context.now())
                 work.began_at, work.steady_s = self._grounds.monotonic(), planned.steady_s
-                with _telling_heartbeat(context, self._restraint) as tell:
+                with _telling_heartbeat(context, self._backoff) as tell:
                     return tell(runner.compare(context, (copy.settings.of,), planned.options))
 
         def then(result: Summary | AppError) -> None:
@@ -334,19 +334,19 @@ class Dispatcher:
 
 
 @contextmanager
-def _telling_heartbeat(context: Context, restraint: Restraint) -> Iterator[Callable[[Summary], Summary]]:
+def _telling_heartbeat(context: Context, backoff: LogBackoff) -> Iterator[Callable[[Summary], Summary]]:
     """
     Ping the heartbeat when a run begins, and again when it has ended, well or badly.
 
     What fails before it could look at anything is tried again at once; its pings are not.
     """
     heart = Heartbeat(context.config.alerts.heartbeat_url, context.catalog, clock=context.clock)
-    is_good, has_ended, is_silent = False, False, restraint.is_on()
+    is_good, has_ended, is_silent = False, False, backoff.is_silent()
 
     def tell(summary: Summary) -> Summary:
         nonlocal is_good, has_ended
         is_good, has_ended = summary.outcome is Outcome.CLEAN, True
-        restraint.end()
+        backoff.reset()
         return summary
 
     if not is_silent:
@@ -357,7 +357,7 @@ def _telling_heartbeat(context: Context, restraint: Restraint) -> Iterator[Calla
         if has_ended or not is_silent:
             (heart.good if is_good else heart.bad)()
         if not has_ended:
-            restraint.begin()
+            backoff.record_failure()
 
 
 def _describe_busy(work: Work) -> BusyRoot:

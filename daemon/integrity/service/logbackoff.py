@@ -1,4 +1,4 @@
-"""One log line for many refusals: a client that floods the control socket must not flood the journal as well."""
+"""Back off from saying the same again and again: a failure that repeats, and refusals of one client."""
 
 from __future__ import annotations
 
@@ -6,12 +6,40 @@ import logging
 import threading
 from collections.abc import Callable
 
-from integrity.service.restraint import Restraint
+from integrity.alerts.delivery import back_off_s
 
 _QUIET_S = 3600.0
 """After so long without a refusal the next one is news."""
 
 _log = logging.getLogger(__name__)
+
+
+class LogBackoff:
+    """
+    Decide whether a repeated failure is logged: at once, after a minute, twice as long each time, up to an hour.
+
+    Args:
+        monotonic: seconds.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._failures = 0
+        self._until = 0.0
+
+    def is_silent(self) -> bool:
+        """Say whether the back-off is not over."""
+        return self._failures > 0 and self._monotonic() < self._until
+
+    def record_failure(self) -> None:
+        """Record a failure. Repeats during the back-off do not extend it."""
+        if not self.is_silent():
+            self._until = self._monotonic() + back_off_s(self._failures)
+            self._failures += 1
+
+    def reset(self) -> None:
+        """Record a success: the next failure is logged at once."""
+        self._failures = 0
 
 
 class RefusalLog:
@@ -52,7 +80,7 @@ class _Entry:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._restraint = Restraint(monotonic)
+        self._backoff = LogBackoff(monotonic)
         self._count = 0
         self._last_at = monotonic()
 
@@ -60,11 +88,11 @@ class _Entry:
         """Count a refusal; return how many there were since the last line if it is time for another one, else 0."""
         now = self._monotonic()
         if now - self._last_at > _QUIET_S:
-            self._restraint.end()
+            self._backoff.reset()
         self._last_at = now
         self._count += 1
-        if self._restraint.is_on():
+        if self._backoff.is_silent():
             return 0
-        self._restraint.begin()
+        self._backoff.record_failure()
         times, self._count = self._count, 0
         return times
