@@ -113,13 +113,15 @@ def move_files(c: sa.Connection, sealer: Sealer, root: RootRecord, moved: Sequen
     found = {record.id: record for record in load_records(c, sealer, [one.file_id for one in moved])}
     records = [found.get(one.file_id) or require_record(c, sealer, one.file_id) for one in moved]
     targets = {one.path for one in moved}
+    with_findings = set(find_with_findings(c, found))
     for record in records:
         if not record.is_sealed:
             raise damaged_row(root, record)
         if record.path in targets:  # it makes room for another of these files
             aside = b"/%d" % record.id  # no file is called that
             _PUT_ASIDE.run(c, aside, record.id)
-            put_findings_aside(c, record.id, aside)
+            if record.id in with_findings:
+                put_findings_aside(c, record.id, aside)
     places = [_Place(record, one.folder_id, one.path, record) for record, one in zip(records, moved, strict=True)]
     _place(c, sealer, root, places, now)
 

@@ -68,6 +68,12 @@ class Place(NamedTuple):
         """Join both."""
         return self.folder + b"/" + self.name if self.folder else self.name
 
+    @classmethod
+    def of(cls, path: bytes) -> Place:
+        """Split a path."""
+        folder, _, name = path.rpartition(b"/")
+        return cls(folder, name)
+
 
 @dataclass(slots=True)
 class Arrival:
@@ -79,11 +85,20 @@ class Arrival:
 
 @dataclass(slots=True)
 class Move:
-    """A recorded file that stands under another name now, or under one more, and how it was seen there."""
+    """
+    A recorded file that stands under another name now, or under one more.
+
+    Args:
+        record: of the file.
+        place: where it stands now.
+        seen: how it was seen there.
+        former: its path before the run, if its record had to make room for another one since.
+    """
 
     record: FileRecord
     place: Place
     seen: Sighting
+    former: bytes | None = None
 
 
 class Arrivals:
@@ -105,7 +120,7 @@ class Arrivals:
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._links: OrderedDict[Witness, Arrival | Reading] = OrderedDict()
         self._ready: deque[NewFile] = deque()
-        self._moves: deque[list[Move]] = deque()  # each list is written together
+        self._moves: deque[list[Move]] = deque()  # each list is written together, or a cycle in parts
         self._moving: set[FileId] = set()  # of which a move waits to be written
         self._new_links: deque[Move] = deque()
         self._damage = KnownDamage(run)
@@ -120,6 +135,8 @@ class Arrivals:
         self.racy: list[bytes] = []
         self.new_count = 0  # of the names in ``seen``: recorded by this run
         self._superseded: list[Move] = []
+        self._occupied: set[bytes] = set()  # names that their records keep
+        self._vacated: list[Place] = []
         self.doubtful: list[bytes] = []
         self.misjudged: list[FileId] = []  # by what another file has, which stands under their former names
 
@@ -220,12 +237,31 @@ class Arrivals:
         return files.find_by_inode_of_file_system(connection, sealer, self._fs_id, inode)
 
     def swap(self, cycle: Iterable[Move]) -> None:
-        """Take recorded files that changed places with each other; all of them are written together."""
+        """Take recorded files that changed places with each other, each before the one that left its name to it."""
         self._move(list(cycle))
 
     def _move(self, moves: list[Move]) -> None:
-        self._moves.append(moves)
+        """Let moves wait, behind all that wait already: those may have to leave names to them."""
+        if self._moves and len(self._moves[-1]) + len(moves) <= _ROWS_AT_ONCE:
+            self._moves[-1] += moves
+        else:
+            self._moves.append(moves)
         self._moving.update(move.record.id for move in moves)
+        for move in moves:
+            self._note_vacated(move.record)
+
+    def _note_vacated(self, record: FileRecord) -> None:
+        if record.id in self._displaced:
+            self._vacated.append(Place.of(record.path))
+
+    def take_vacated(self) -> list[Place]:
+        """Hand over the names that records left, or will with the next page, and under which other inodes stand."""
+        vacated, self._vacated = self._vacated, []
+        return vacated
+
+    def is_moving(self, file_id: FileId) -> bool:
+        """Say whether a record will leave its name with the next page."""
+        return file_id in self._moving
 
     def stays(self, file_id: FileId) -> None:
         """Let a record stay where it is: its name is being judged, so it can't be somewhere else."""
@@ -278,13 +314,14 @@ class Arrivals:
         """
         is_over = make_timer(self._run.context.monotonic)
         return (
-            write_page(self._moves, _ROWS_AT_ONCE, partial(self._write_moves, connection), is_over)
+            write_page(self._moves, 1, partial(self._write_moves, connection), is_over)
             and write_page(self._new_links, _ROWS_AT_ONCE, partial(self._write_links, connection), is_over)
             and write_page(self._ready, _NEW_AT_ONCE, partial(self._write_new, connection), is_over)
         )
 
     def _write_new(self, connection: Connection, ready: list[NewFile]) -> None:
-        rows = [row for row in ready if not self._take_damage(connection, *row)]
+        free = [row for row in ready if self._is_free(row.path)]
+        rows = [row for row in free if not self._take_damage(connection, *row)]
         if self._has_history:
             rows = self._take_restored(connection, rows)
         if rows:
@@ -362,9 +399,32 @@ class Arrivals:
                 )
 
     def _write_moves(self, connection: Connection, units: list[list[Move]]) -> None:
+        for moves in units:
+            if len(moves) <= _ROWS_AT_ONCE:
+                self._write_together(connection, moves)
+            else:
+                self._write_part(connection, moves)
+
+    def _write_part(self, connection: Connection, cycle: list[Move]) -> None:
+        """
+        Write the first moves of a cycle, and let the others wait, as a shorter cycle.
+
+        The record that is in the way of the first one goes to the name that the last one left. So after a kill in
+        between, each record stands under a name of the cycle, and the next run finds the rest of the cycle.
+        """
+        part, left, last = cycle[:_ROWS_AT_ONCE], cycle[_ROWS_AT_ONCE:-1], cycle[-1]
+        between = Move(last.record, Place.of(part[-1].record.path), last.seen)
+        self._write_together(connection, [*part, between], between)
+        now = files.find_files(connection, self._run.catalog.sealer, [last.record.id])
+        record = now[0] if now else last.record
+        self._moves.append([*left, Move(record, last.place, last.seen, last.former or last.record.path)])
+        self._moving.add(record.id)
+
+    def _write_together(self, connection: Connection, waiting: list[Move], between: Move | None = None) -> None:
+        """Write moves; that of a record which only makes room is not counted."""
         run = self._run
-        self._moving.difference_update(move.record.id for moves in units for move in moves)
-        moves = self._find_current(connection, [move for moves in units for move in moves])
+        self._moving.difference_update(move.record.id for move in waiting)
+        moves = self._find_current(connection, waiting)
         ids = [move.record.id for move in moves]
         folder_ids = folders.ensure_folders(connection, run.root.id, dict.fromkeys(move.place.folder for move in moves))
         moved = [files.MovedFile(move.record.id, folder_ids[move.place.folder], move.place.path) for move in moves]
@@ -374,21 +434,25 @@ class Arrivals:
         self.misjudged += candidates.discard_staged_of(connection, ids)
         with_findings = set(findings.find_with_findings(connection, ids))
         for move in moves:
+            if move is between:
+                continue
             if move.record.id in with_findings:
                 self._run.resolve_missing(connection, move.record.id, move.place.path)
-            self._note_moved(move.record, move.place.path)
+            self._note_moved(move.former or move.record.path, move.place.path)
             self._count(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE, 1)
 
     def _tell_moved(self, connection: Connection, record: FileRecord, path: bytes) -> None:
         self._run.resolve_missing(connection, record.id, path)
-        self._note_moved(record, path)
+        self._note_moved(record.path, path)
+        self._note_vacated(record)
 
-    def _note_moved(self, record: FileRecord, path: bytes) -> None:
+    def _note_moved(self, former: bytes, path: bytes) -> None:
         self._run.counts.moved += 1
-        self._run.note(NoteKind.MOVED, path, f"moved here from {show_path(record.path)}")
+        self._run.note(NoteKind.MOVED, path, f"moved here from {show_path(former)}")
 
     def _write_links(self, connection: Connection, links: list[Move]) -> None:
         """Record new names of recorded inodes, unless their records changed meanwhile: then the names are read."""
+        links = [link for link in links if self._is_free(link.place.path)]
         sealer, ids = self._run.catalog.sealer, {link.record.id for link in links}
         now = {one.id: one for one in files.find_files(connection, sealer, ids) if one.is_sealed}
         found = [(link.place.path, now.get(link.record.id), link.record.version) for link in links]
@@ -414,14 +478,25 @@ class Arrivals:
         So are those to a name that is not made free for that.
         """
         current = find_current(connection, [move.record for move in waiting])
-        moves = [move for move in waiting if move.record.id in current]
-        left = [move for move in waiting if move.record.id not in current]
+        by_target = {move.place.path: move for move in waiting}
+        left = [move for move in waiting if move.record.id not in current or move.place.path in self._occupied]
+        dropped: set[FileId] = set()
         while left:
-            self._superseded += left
-            kept = {move.record.path for move in left}
-            left = [move for move in moves if move.place.path in kept]
-            moves = [move for move in moves if move.place.path not in kept]
-        return moves
+            move = left.pop()
+            if move.record.id in dropped:
+                continue
+            dropped.add(move.record.id)
+            self._superseded.append(move)
+            self._occupied.add(move.record.path)
+            if move.record.path in by_target:
+                left.append(by_target[move.record.path])
+        return [move for move in waiting if move.record.id not in dropped]
+
+    def _is_free(self, path: bytes) -> bool:
+        """Say whether a record may be put under a name; else it is to be read, and held against what is there."""
+        if path in self._occupied:
+            self.racy.append(path)
+        return path not in self._occupied
 
     def _count(self, tally: Tally, count: int) -> None:
         if not self._is_prelude:
@@ -430,9 +505,10 @@ class Arrivals:
     def take_superseded(self) -> list[bytes]:
         """Hand over the names to which a file moved whose record was replaced or forgotten before that was written."""
         moves, self._superseded = self._superseded, []
+        self._occupied.clear()
         for move in moves:
             self._seen.discard(move.record.id)
-        return [move.place.path for move in moves]
+        return list(dict.fromkeys(move.place.path for move in moves))  # one that makes room has its target's
 
     def find_twin(self, record: FileRecord) -> FileId | None:
         """Find the one new file of this run with the content of a file that is gone; None if none or several."""

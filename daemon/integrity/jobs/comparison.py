@@ -229,10 +229,7 @@ class Comparison:
     def _find_known(self, connection: Connection, listing: Listing) -> dict[bytes, KnownFile]:
         if listing.is_whole:
             return files.find_known(connection, self._run.root.id, listing.folder)
-        folder_id = folders.get_folder_id(connection, self._run.root.id, listing.folder)
-        if folder_id is None:
-            return {}
-        return files.find_known_names(connection, folder_id, [seen.name for seen in listing.files])
+        return self._find_names(connection, listing.folder, [seen.name for seen in listing.files])
 
     def _unknown(self, connection: Connection, folder: bytes, names: list[Seen]) -> list[Task]:
         """Have unknown names of a folder read."""
@@ -294,17 +291,30 @@ class Comparison:
         folder, _, name = path.rpartition(b"/")
         with self._run.catalog.read() as connection:
             is_folder = folders.get_folder_id(connection, self._run.root.id, path) is not None
-        return is_folder or self.is_recorded(Place(folder, name))
+        return is_folder or not self.find_unrecorded([Place(folder, name)])
 
-    def is_recorded(self, place: Place) -> bool:
-        """Say whether a name is recorded now."""
+    def find_unrecorded(self, places: Iterable[Place]) -> list[Place]:
+        """Find the names that are not recorded now."""
+        by_folder: dict[bytes, list[Place]] = {}
+        for place in places:
+            by_folder.setdefault(place.folder, []).append(place)
         with self._run.catalog.read() as connection:
-            return self._find_one(connection, place) is not None
+            return [
+                place
+                for folder, some in by_folder.items()
+                for known in [self._find_names(connection, folder, [place.name for place in some])]
+                for place in some
+                if place.name not in known
+            ]
 
     def _find_one(self, connection: Connection, place: Place) -> KnownFile | None:
-        folder_id = folders.get_folder_id(connection, self._run.root.id, place.folder)
-        known = {} if folder_id is None else files.find_known_names(connection, folder_id, [place.name])
-        return known.get(place.name)
+        """Find what is recorded under a name, and stays there."""
+        old = self._find_names(connection, place.folder, [place.name]).get(place.name)
+        return None if old is None or self._arrivals.is_moving(old.id) else old
+
+    def _find_names(self, connection: Connection, folder: bytes, names: list[bytes]) -> dict[bytes, KnownFile]:
+        folder_id = folders.get_folder_id(connection, self._run.root.id, folder)
+        return {} if folder_id is None else files.find_known_names(connection, folder_id, names)
 
     def recheck(self, places: Iterable[Place]) -> Iterator[Task]:
         """Look at names once more, as they are recorded or not recorded now."""
@@ -319,11 +329,11 @@ class Comparison:
                         self._seen.discard(old.id)
                 else:
                     seen = _as_seen(place.name, stat)
-                    task = (
-                        self._unknown_one(connection, place, seen)
-                        if old is None
-                        else self._known(connection, seen, old)
-                    )
+                    if old is None:
+                        task = self._unknown_one(connection, place, seen)
+                    else:
+                        self._seen.add(old.id)
+                        task = self._known(connection, seen, old)
             if task is not None:
                 yield task
 

@@ -11,6 +11,7 @@ I2  The catalog is written by this thread alone, about once a second at most, re
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 TRIES = 3
-_MOVES_AT_ONCE = 1000
-"""Files that changed places which are written in one go: others may have to write, too."""
-
 BETWEEN_TRIES_S = 3.0
 """Between two tries of a file that changed while it was read: three tries, less than ten seconds (R1)."""
 
@@ -93,8 +91,9 @@ class Scanner:
         """Scan without settling: for a scrub, which settles what both found together."""
         self._comparison.check_rows()
         self._read(self._comparison.walk())
-        self._read_what_was_replaced()
         superseded = self._arrivals.take_superseded()
+        self._read_what_was_replaced()
+        superseded += self._arrivals.take_superseded()
         if superseded:
             self._read(self._comparison.tasks_for(superseded))
         self._read_again_what_moved()
@@ -141,23 +140,40 @@ class Scanner:
         First those whose record moved on with its file: they may tell of the next ones (log.1 to log.2, log to log.1).
         Then those whose files changed places with each other; what is left has other content, or the scrub will see.
         """
-        waiting = self.replaced.take()
-        while waiting and not self._is_stopped():
-            freed = {name.place for name in waiting if not self._comparison.is_recorded(name.place)}
+        names = {name.place: name for name in self.replaced.take()}
+        waiting = dict(names)
+        while not self._is_stopped():
+            freed = self._take_waiting(waiting, self._comparison.find_unrecorded(waiting))
             if not freed:
-                freed = self._swap_records(waiting)
-                self._read(self._comparison.recheck(name.place for name in waiting if name.place not in freed))
-                return
-            self._read(self._comparison.recheck(freed))
-            waiting = [name for name in waiting if name.place not in freed]
+                break
+            while freed and not self._is_stopped():
+                self._read(self._recheck_freed(freed, waiting))
+                freed = self._take_waiting(waiting, self._arrivals.take_vacated())  # by what was read
+            superseded = map(Place.of, self._arrivals.take_superseded())
+            waiting |= {place: names[place] for place in superseded if place in names}
+        if waiting and not self._is_stopped():
+            done = self._swap_records(list(waiting.values()))
+            self._read(self._comparison.recheck(place for place in waiting if place not in done))
+
+    def _recheck_freed(self, freed: list[Place], waiting: dict[Place, ReplacedName]) -> Iterator[Task]:
+        """Look at names that are not recorded any more, and at those that become free by what turns out to be there."""
+        queue = deque(freed)
+        while queue and not self._is_stopped():
+            yield from self._comparison.recheck((queue.popleft(),))
+            queue += self._take_waiting(waiting, self._arrivals.take_vacated())
+            self._commits.write_if_due()
+
+    @staticmethod
+    def _take_waiting(waiting: dict[Place, ReplacedName], places: Iterable[Place]) -> list[Place]:
+        """Take those of the names out that wait."""
+        return [place for place in places if waiting.pop(place, None) is not None]
 
     def _swap_records(self, waiting: list[ReplacedName]) -> set[Place]:
         """Let the records of files that changed places with each other follow them; name the places that are done."""
         cycles, seen = find_cycles(self._run, waiting), dict(waiting)
         for cycle in cycles:
             self._arrivals.swap(cycle)
-            if self._arrivals.waiting >= _MOVES_AT_ONCE:
-                self._commits.write()
+            self._commits.write_if_due()
         self._commits.write()
         return {move.place for cycle in cycles for move in cycle if is_unwritten(move.record.witness, seen[move.place])}
 
