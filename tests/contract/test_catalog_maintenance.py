@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import blocks, candidates, findings
+from integrity.catalog import blocks, candidates, files, findings
 from integrity.catalog.connect import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.maintenance import DamagedRun, check, reseal, stats
-from integrity.errors import CatalogError
+from integrity.errors import CatalogError, CatalogLocked
 from integrity.model import FindingKind
 from support.catalogs import MIB, NOW, CatalogBox, make_blocks, make_reading
+from support.statements import traced
 
 
 def fill(box: CatalogBox) -> None:
@@ -150,3 +151,41 @@ def test_size_is_told_by_table(box: CatalogBox) -> None:
     assert len(found.uuid) == 36
     block_bytes = tables["block_run"].bytes
     assert block_bytes is None or block_bytes > 1500 * 32
+
+
+def test_others_write_while_rows_are_sealed_anew(tmp_path: Path) -> None:
+    """Whenever no page is being written somebody records a file: their rows are in the tally, and none is damaged."""
+    with CatalogBox(bytes(tmp_path / "catalog.db")) as box:
+        fill(box)
+        box.record_all({b"many/%03d" % number: make_reading(number) for number in range(250)})
+        met: list[bytes] = []
+        with Catalog.open(box.path, writes=True) as other:
+            box.damage("UPDATE file SET mtime_ns = 5")
+            box.damage("DELETE FROM file WHERE id = 3")
+            box.damage("UPDATE root SET seal_xor = randomblob(16)")
+
+            def record_another(statement: str) -> None:
+                if statement == "BEGIN IMMEDIATE":
+                    met.append(b"new/%d" % len(met))
+                    row = files.NewFile(met[-1], make_reading(met[-1]))
+                    with other.transaction() as c:
+                        files.record_files(c, other.sealer, box.root, [row], now=NOW, boot_id=None)
+
+            with traced(box.catalog, record_another):
+                counts = reseal(box.catalog, None, NOW)
+
+        assert counts.resealed == 255
+        assert len(met) > 3
+        assert check(box.catalog).is_right
+
+
+def test_key_is_not_changed_while_others_have_the_catalog_open(tmp_path: Path) -> None:
+    """They would go on sealing with the former key, and each of their rows would be damaged."""
+    with CatalogBox(bytes(tmp_path / "catalog.db")) as box:
+        fill(box)
+        with (
+            Catalog.open(box.path, writes=True, seal_key=b"new", any_key=True) as catalog,
+            pytest.raises(CatalogLocked, match="is in use"),
+        ):
+            reseal(catalog, None, NOW)
+        assert check(box.catalog).is_right

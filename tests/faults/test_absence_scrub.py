@@ -13,6 +13,7 @@ from integrity.catalog.roots import find_roots
 from integrity.files.read import Pace
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import NoteKind
+from integrity.jobs.rootcare import rebind
 from integrity.jobs.runner import scan, scrub
 from integrity.model import Outcome
 from support.bitrot import rot
@@ -20,6 +21,7 @@ from support.cli import Box
 from support.jobs import Told, open_context, tally
 from support.loopfs import LoopFS
 from support.results import kinds, messages, met, notes, tallies
+from support.statements import traced
 from support.stored import count_rows
 
 COUNT = 6
@@ -87,6 +89,34 @@ def test_rebind_without_scrub_lists_what_was_not_copied(root: Path, integrity: B
     assert str(new / "a/1.jpg") in done.stdout
     assert ["missing"] == [one["kind"] for one in integrity.findings("findings", expect=1)]
     assert ["missing"] == kinds(integrity.run("--json", "scan", new, expect=1))
+
+
+def test_scan_of_the_former_place_while_a_root_is_rebound(root: Path, tmp_path: Path) -> None:
+    """It ends the findings, for the files are there; they are opened again before the root is moved."""
+    new = copy_without(root, tmp_path / "new", "a/1.jpg", "b/2.jpg")
+    ended: list[str] = []
+    with open_context(tmp_path / "catalog.db") as context, open_context(tmp_path / "catalog.db") as other:
+        scan(context, [os.fsencode(root)], ScanOptions())
+
+        def scan_former_place(statement: str) -> None:
+            with other.catalog.read() as c:
+                is_told = bool(find_findings(c))
+            if statement == "BEGIN IMMEDIATE" and is_told and not ended:
+                scan(other, [os.fsencode(root)], ScanOptions())
+                told = other.report
+                assert isinstance(told, Told)
+                ended.extend(note.message for note in told.notes if note.kind is NoteKind.RESOLVED)
+
+        with traced(context.catalog, scan_former_place):
+            rebind(context.catalog, os.fsencode(root), os.fsencode(new), now=context.now())
+
+        assert ["is back"] * 2 == ended
+        with context.catalog.read() as c:
+            assert [b"a/1.jpg", b"b/2.jpg"] == [one.path for one in find_findings(c)]
+            assert [os.fsencode(new)] == [one.path for one in find_roots(c)]
+        scan(context, [os.fsencode(new)], ScanOptions())
+        with context.catalog.read() as c:
+            assert [COUNT] == [one.file_count for one in find_roots(c)]
 
 
 def test_rebind_sums_up_many_missing_files_by_folder(integrity: Box, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from integrity.catalog import failure, filenames, rowseals
 from integrity.catalog.building import build
 from integrity.catalog.core import connect_core, driver_of
-from integrity.catalog.locking import hold_shared
+from integrity.catalog.locking import held_alone, hold_shared
 from integrity.catalog.opening import open_database, require_file, require_usable
 from integrity.catalog.paging import LockGap
 from integrity.catalog.seal import Sealer
@@ -210,6 +210,19 @@ class Catalog:
         Inside a transaction it sees the transaction's.
         """
         return self._reading
+
+    @contextmanager
+    def held_alone(self) -> Iterator[None]:
+        """
+        Keep everybody else from opening the catalog for writing.
+
+        Raises:
+            CatalogLocked: somebody has it open.
+        """
+        if self._lock_fd is None:
+            raise RuntimeError("the catalog is open for reading")
+        with held_alone(self.path, self._lock_fd):
+            yield
 
     def _end_reading(self) -> None:
         if not self._in_transaction:

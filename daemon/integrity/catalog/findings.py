@@ -240,6 +240,13 @@ def find_with_findings(c: sa.Connection, ids: Iterable[FileId]) -> list[FileId]:
     return [FileId(file_id) for query in queries for file_id in c.execute(query).scalars()]
 
 
+def find_files_with(c: sa.Connection, root_id: RootId, kind: FindingKind) -> set[FileId]:
+    """List the files of a root about which a finding of a kind is open; what is about copies does not count."""
+    mine = finding.c.root_id == root_id, finding.c.kind == kind.value, finding.c.copy == "", _UNRESOLVED
+    ids = c.execute(sa.select(finding.c.file_id).where(*mine, finding.c.file_id.is_not(None)))
+    return {FileId(one) for one in ids.scalars()}
+
+
 def count_open(c: sa.Connection, root_id: RootId | None = None) -> int:
     """Count unresolved incidents, acknowledged and muted ones included: what they say is still so."""
     query = sa.select(sa.func.count(_INCIDENT.distinct())).where(_UNRESOLVED)
@@ -291,6 +298,18 @@ def resolve_findings(
     if copy is not None:
         conditions.append(finding.c.copy == copy)
     return _resolve(c, conditions, resolution, now)
+
+
+def find_unresolved(
+    c: sa.Connection, root_id: RootId, *, kinds: Collection[FindingKind] | None = None, copy: str | None = None
+) -> list[FindingId]:
+    """List the numbers of what ``resolve_findings`` would resolve in a root, for those who do it in pages."""
+    conditions = [_UNRESOLVED, finding.c.root_id == root_id]
+    if kinds is not None:
+        conditions.append(finding.c.kind.in_([kind.value for kind in kinds]))
+    if copy is not None:
+        conditions.append(finding.c.copy == copy)
+    return [FindingId(one) for one in c.execute(sa.select(finding.c.id).where(*conditions)).scalars()]
 
 
 def resolve_ids(c: sa.Connection, ids: Iterable[FindingId], *, resolution: str, now: int) -> list[Finding]:
@@ -371,9 +390,10 @@ def find_misfrozen(c: sa.Connection) -> Iterator[FileId]:
     return (FileId(row[0]) for row in c.execute(sa.select(file.c.id).where(file.c.is_frozen != _HOLDS)))
 
 
-def realign_frozen(c: sa.Connection) -> None:
-    """Hold just the baselines that findings hold."""
-    c.execute(sa.update(file).where(file.c.is_frozen != _HOLDS).values(is_frozen=_HOLDS))
+def realign_frozen(c: sa.Connection, ids: Iterable[FileId]) -> None:
+    """Hold the baselines of files if findings hold them, and let go of the others."""
+    for chunk in chunked(ids):
+        c.execute(sa.update(file).where(file.c.id.in_(chunk), file.c.is_frozen != _HOLDS).values(is_frozen=_HOLDS))
 
 
 def _unfreeze(c: sa.Connection, ids: Collection[FileId]) -> None:

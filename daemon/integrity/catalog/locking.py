@@ -2,8 +2,9 @@
 Who has the catalog's file open, and the right to exchange it.
 
 Each program that may write to a catalog holds a shared flock(2) on the file ``CATALOG.lock`` for as long as it has it
-open. Who puts another file in its place (restore) holds it exclusively, so that nobody goes on with the one that was
-put aside. Locks go with their process: a kill leaves nothing to clean up.
+open. Who puts another file in its place (restore), or seals it with another key, holds it exclusively, so that nobody
+goes on with the one that was put aside, or with the former key. Locks go with their process: a kill leaves nothing to
+clean up.
 """
 
 from __future__ import annotations
@@ -28,14 +29,17 @@ def hold_shared(catalog: bytes) -> int:
     Take the shared lock, and return the descriptor that holds it until it is closed.
 
     Raises:
-        CatalogLocked: the catalog is being restored.
+        CatalogLocked: the catalog is being restored, or sealed with another key.
         CatalogError: the lock file can't be used.
     """
     fd = _open(catalog)
     if _take(fd, fcntl.LOCK_SH):
         return fd
     os.close(fd)
-    raise CatalogLocked(f"{show_path(catalog)}: is being restored at this moment; try again when that is done")
+    raise CatalogLocked(
+        f"{show_path(catalog)}: is being restored, or sealed with another key, at this moment; try again when that is"
+        " done"
+    )
 
 
 @contextmanager
@@ -59,14 +63,33 @@ def exclusive_lock(catalog: bytes) -> Iterator[None]:
     """
     fd = _open(catalog)
     try:
-        if not _take(fd, fcntl.LOCK_EX):
-            raise CatalogLocked(
-                f"{show_path(catalog)}: is in use{_describe_holders(fd)}; stop that first (the service with: systemctl"
-                " stop integrity), or wait for it to end"
-            )
+        _take_exclusive(catalog, fd)
         yield
     finally:
         os.close(fd)
+
+
+@contextmanager
+def held_alone(catalog: bytes, fd: int) -> Iterator[None]:
+    """
+    Make the shared lock that a descriptor holds exclusive for the block.
+
+    Raises:
+        CatalogLocked: somebody else has the catalog open; the message says who.
+    """
+    try:
+        _take_exclusive(catalog, fd)
+        yield
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+
+
+def _take_exclusive(catalog: bytes, fd: int) -> None:
+    if not _take(fd, fcntl.LOCK_EX):
+        raise CatalogLocked(
+            f"{show_path(catalog)}: is in use{_describe_holders(fd)}; stop that first (the service with: systemctl"
+            " stop integrity), or wait for it to end"
+        )
 
 
 def _open(catalog: bytes) -> int:

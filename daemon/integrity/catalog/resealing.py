@@ -2,26 +2,42 @@
 Seal the catalog anew, as it is: after a person has looked at what was damaged, or to change the key.
 
 What is stored becomes what is believed. So this is never done by a job.
+
+I1  With the same key each page seals some damaged rows; a kill in between leaves the others damaged, as they were.
+I2  Another key comes in one transaction, while nobody else has the catalog open: rows that are sealed with two keys are
+    damaged to everybody, and who has it open goes on with the former key.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from integrity.catalog.blocks import find_rows, has_sound_shape, packed_run
 from integrity.catalog.connect import Catalog
 from integrity.catalog.core import driver_of
-from integrity.catalog.findings import realign_frozen, resolve_findings
+from integrity.catalog.findings import find_misfrozen, find_unresolved, realign_frozen, resolve_ids
 from integrity.catalog.hot import Hot
-from integrity.catalog.roots import RootRecord, find_records, find_roots, set_tally
-from integrity.catalog.rows import FileRecord
-from integrity.catalog.rowseals import has_key, reseal_rows, reseal_states
-from integrity.catalog.seal import Sealer, xor_seals
+from integrity.catalog.paging import write_in_pages
+from integrity.catalog.roots import (
+    RootRecord,
+    check_tally,
+    correct_tally,
+    find_records,
+    find_roots,
+)
+from integrity.catalog.rows import FileRecord, load_records
+from integrity.catalog.rowseals import SEALED, DamagedRow, find_damaged, has_key, reseal_row, reseal_state
+from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import block_run, checkpoint, checkpoint_run, file, meta
 from integrity.errors import CatalogError, show_path
-from integrity.model import FindingKind, RootId
+from integrity.model import FileId, FindingId, FindingKind, RootId
+
+T = TypeVar("T")
 
 _SET_SEAL = Hot(
     sa.update(file).where(file.c.id == sa.bindparam("at_id")).values(seal=sa.bindparam("new_seal")),
@@ -53,70 +69,132 @@ def reseal(catalog: Catalog, root: RootRecord | None, now: int) -> ResealCounts:
 
     Raises:
         CatalogError: one root alone cannot change its key.
+        CatalogLocked: the key is to change, and somebody else has the catalog open.
     """
-    # One transaction, however long: rows sealed with two keys would all be damaged to whoever opens the catalog next.
-    with catalog.transaction() as c:
-        if root is not None and not has_key(driver_of(c), catalog.sealer):
-            raise CatalogError(f"{show_path(catalog.path)}: one root cannot have another key; reseal all of them")
-        roots = find_roots(c) if root is None else [root]
-        done = [_reseal_root(c, catalog.sealer, one) for one in roots]
-        realign_frozen(c)
-        runs = _reseal_runs(c, catalog.sealer)
-        for one in roots:
-            _drop_checkpoints(c, one.id)
-        damaged = {FindingKind.CATALOG_DAMAGED}
-        findings = sum(
-            len(resolve_findings(c, root_id=one.id, kinds=damaged, resolution="the catalog was resealed", now=now))
-            for one in roots
-        )
+    with catalog.read() as c:
+        is_same_key = has_key(driver_of(c), catalog.sealer)
+    if is_same_key:
+        return _Resealing(catalog.sealer, catalog.read, catalog.transaction).run(root, now)
+    if root is not None:
+        raise CatalogError(f"{show_path(catalog.path)}: one root cannot have another key; reseal all of them")
+    with catalog.held_alone(), catalog.transaction() as c:
         c.execute(sa.update(meta).where(meta.c.key == "seal_check").values(value=catalog.sealer.key_check))
-        others = reseal_rows(c)
-    return ResealCounts(
-        files=sum(files for files, _, _ in done),
-        resealed=sum(resealed for _, resealed, _ in done),
-        unsealable=tuple(path for _, _, unsealable in done for path in unsealable),
-        runs=runs,
-        others=others,
-        findings=findings,
-    )
+        return _Resealing(catalog.sealer, lambda: nullcontext(c), lambda: nullcontext(c)).run(None, now)
 
 
-def _reseal_root(c: sa.Connection, sealer: Sealer, root: RootRecord) -> tuple[int, int, list[bytes]]:
-    """Seal the files of a root anew; returns how many there are, how many needed it, and the paths of hopeless ones."""
-    resealed = 0
-    for record in find_records(c, sealer, root.id):
-        if not record.is_sealed:
-            resealed += 1
-            _SET_SEAL.run(c, _seal(sealer, root, record), record.id)
-    reseal_states(c)
-    # Looked at again: of a row whose fields are not even of their types, the record held stand-ins.
-    files, xor, unsealable = 0, bytes(16), []
-    for record in find_records(c, sealer, root.id):
-        files += 1
-        xor = xor_seals(xor, (record.seal,))
-        if not record.is_sealed:
-            unsealable.append(record.path)
-    set_tally(c, root.id, files, xor)
-    return files, resealed - len(unsealable), unsealable
+class _Resealing:
+    """
+    Seal rows anew.
+
+    Args:
+        sealer: makes the seals.
+        read: opens something to read in, ``transaction`` something to write in.
+    """
+
+    def __init__(
+        self,
+        sealer: Sealer,
+        read: Callable[[], AbstractContextManager[sa.Connection]],
+        transaction: Callable[[], AbstractContextManager[sa.Connection]],
+    ) -> None:
+        self._sealer = sealer
+        self._read = read
+        self._transaction = transaction
+
+    def run(self, root: RootRecord | None, now: int) -> ResealCounts:
+        """Seal anew what is damaged of a root or of all, and what belongs to no root."""
+        with self._read() as c:
+            roots = find_roots(c) if root is None else [root]
+        done = [self._reseal_root(one) for one in roots]
+        with self._read() as c:
+            misfrozen = list(find_misfrozen(c))
+        self._write(misfrozen, realign_frozen)
+        runs = self._reseal_runs()
+        with self._transaction() as c:
+            for one in roots:
+                _drop_checkpoints(c, one.id)
+        findings = sum(self._resolve(one.id, now) for one in roots)
+        return ResealCounts(
+            files=sum(files for files, _, _ in done),
+            resealed=sum(resealed for _, resealed, _ in done),
+            unsealable=tuple(path for _, _, unsealable in done for path in unsealable),
+            runs=runs,
+            others=self._reseal_others(),
+            findings=findings,
+        )
+
+    def _write(self, items: Sequence[T], write: Callable[[sa.Connection, Sequence[T]], object]) -> None:
+        write_in_pages(self._transaction, items, write)
+
+    def _reseal_root(self, root: RootRecord) -> tuple[int, int, list[bytes]]:
+        """Seal the files of a root anew; return how many there are, how many needed it, and paths of hopeless ones."""
+        with self._read() as c:
+            damaged = [one.id for one in find_records(c, self._sealer, root.id) if not one.is_sealed]
+        unsealable: list[bytes] = []
+
+        def write(c: sa.Connection, ids: Sequence[FileId]) -> None:
+            for record in load_records(c, self._sealer, ids):
+                if not record.is_sealed:
+                    seal = _seal(self._sealer, root, record)
+                    _SET_SEAL.run(c, seal, record.id)
+                    reseal_state(c, record.id)
+            # Looked at again: of a row whose fields are not even of their types, the record held stand-ins.
+            unsealable.extend(one.path for one in load_records(c, self._sealer, ids) if not one.is_sealed)
+
+        self._write(damaged, write)
+        with self._read() as c:
+            found = check_tally(c, self._sealer, root)
+        with self._transaction() as c:
+            correct_tally(c, root.id, found)
+        return found.actual_rows, len(damaged) - len(unsealable), unsealable
+
+    def _reseal_runs(self) -> int:
+        """Seal rows of block digests anew, of all roots: a row belongs to a file's number, and that may be gone."""
+        with self._read() as c:
+            damaged = [(row.file_id, row.version, row.run) for row in find_rows(c) if self._seal_run(row) != row.seal]
+
+        def write(c: sa.Connection, keys: Sequence[tuple[int, int, int]]) -> None:
+            for key in keys:
+                this = [column == value for column, value in zip(block_run.primary_key, key, strict=True)]
+                row = c.execute(sa.select(block_run).where(*this)).one_or_none()
+                if row is not None:
+                    c.execute(sa.update(block_run).where(*this).values(seal=self._seal_run(row)))
+
+        self._write(damaged, write)
+        return len(damaged)
+
+    def _seal_run(self, row: sa.Row[Any]) -> bytes:
+        packed = packed_run(row)
+        return self._sealer.seal_run(row.file_id, row.version, *packed) if has_sound_shape(packed) else row.seal
+
+    def _resolve(self, root_id: RootId, now: int) -> int:
+        """Resolve the findings about the catalog; return how many."""
+        with self._read() as c:
+            ids = find_unresolved(c, root_id, kinds={FindingKind.CATALOG_DAMAGED})
+
+        def write(c: sa.Connection, some: Sequence[FindingId]) -> None:
+            resolve_ids(c, some, resolution="the catalog was resealed", now=now)
+
+        self._write(ids, write)
+        return len(ids)
+
+    def _reseal_others(self) -> int:
+        """Seal the rows of other tables anew; return how many needed it."""
+        with self._read() as c:
+            damaged = list(find_damaged(c, SEALED))
+
+        def write(c: sa.Connection, rows: Sequence[DamagedRow]) -> None:
+            for row in rows:
+                reseal_row(c, row)
+
+        self._write(damaged, write)
+        return len(damaged)
 
 
 def _seal(sealer: Sealer, root: RootRecord, record: FileRecord) -> bytes:
     return sealer.seal_file(
         root.token, record.path, record.witness, record.digests, record.block_size_bytes, record.version
     )
-
-
-def _reseal_runs(c: sa.Connection, sealer: Sealer) -> int:
-    """Seal rows of block digests anew, of all roots: a row belongs to a file's number, and that may be gone."""
-    resealed = 0
-    for row in find_rows(c):
-        packed = packed_run(row)
-        seal = sealer.seal_run(row.file_id, row.version, *packed) if has_sound_shape(packed) else row.seal
-        if seal != row.seal:
-            resealed += 1
-            this = block_run.c.file_id == row.file_id, block_run.c.version == row.version, block_run.c.run == row.run
-            c.execute(sa.update(block_run).where(*this).values(seal=seal))
-    return resealed
 
 
 def _drop_checkpoints(c: sa.Connection, root_id: RootId) -> None:

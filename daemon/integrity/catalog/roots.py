@@ -82,9 +82,14 @@ class TallyCheck:
 
     expected_rows: int
     actual_rows: int
-    is_xor_right: bool
+    xor_error: bytes  # what the XOR of the seals differs by
     broken: tuple[tuple[FileId, bytes], ...]  # rows whose seal does not match, the first 1,000
     broken_count: int
+
+    @property
+    def is_xor_right(self) -> bool:
+        """Say whether the seals of the rows are those that were counted."""
+        return not any(self.xor_error)
 
     @property
     def is_right(self) -> bool:
@@ -253,9 +258,13 @@ def adjust_tally(c: sa.Connection, root_id: RootId, count: int, seals: Iterable[
     _update(c, root_id, {"file_count": old.file_count + count, "seal_xor": xor_seals(old.seal_xor, seals)})
 
 
-def set_tally(c: sa.Connection, root_id: RootId, count: int, seal_xor: bytes) -> None:
-    """Store a tally that was counted anew, after a person has looked."""
-    _update(c, root_id, {"file_count": count, "seal_xor": seal_xor})
+def correct_tally(c: sa.Connection, root_id: RootId, found: TallyCheck) -> None:
+    """
+    Correct a tally by what counting the rows found, after a person has looked.
+
+    What was written since then is in the tally and in the rows.
+    """
+    adjust_tally(c, root_id, found.actual_rows - found.expected_rows, (found.xor_error,))
 
 
 def find_records(c: sa.Connection, sealer: Sealer, root_id: RootId) -> Iterator[FileRecord]:
@@ -281,8 +290,8 @@ def check_tally(c: sa.Connection, sealer: Sealer, root: RootRecord) -> TallyChec
                 broken_count += 1
                 if broken_count <= _BROKEN_SHOWN:
                     broken.append((record.id, record.path))
-    is_xor_right = xor == int.from_bytes(expected.seal_xor, "little")
-    return TallyCheck(expected.file_count, rows, is_xor_right, tuple(broken), broken_count)
+    xor_error = xor_seals(expected.seal_xor, (xor.to_bytes(SEAL_BYTES, "little"),))
+    return TallyCheck(expected.file_count, rows, xor_error, tuple(broken), broken_count)
 
 
 def _update(c: sa.Connection, root_id: RootId, values: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from integrity.catalog import tables
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import file
+from integrity.model import FileId
 
 FUNCTION = "row_seal"
 
@@ -97,18 +98,18 @@ def find_damaged(c: sa.Connection, sealed: Iterable[sa.Table]) -> Iterator[Damag
         yield from (DamagedRow(table.name, tuple(row)) for row in rows)
 
 
-def reseal_states(c: sa.Connection) -> None:
-    """Seal what runs noted about files anew, as it is."""
-    c.execute(sa.update(file).values(state_seal=_expression("file", _state_columns())))
+def reseal_state(c: sa.Connection, file_id: FileId) -> None:
+    """Seal what runs noted about a file anew, as it is."""
+    seal = _expression("file", _state_columns())
+    c.execute(sa.update(file).where(file.c.id == file_id).values(state_seal=seal))
 
 
-def reseal_rows(c: sa.Connection) -> int:
-    """Seal all rows of sealed tables anew, as they are; return how many were damaged."""
-    damaged = sum(1 for _ in find_damaged(c, SEALED))
-    for table in SEALED:
-        columns = [column for column in table.columns if column.name != "seal"]
-        c.execute(sa.update(table).values(seal=_expression(table.name, columns)))
-    return damaged
+def reseal_row(c: sa.Connection, row: DamagedRow) -> None:
+    """Seal a row of a sealed table anew, as it is."""
+    table = file.metadata.tables[row.table]
+    columns = [column for column in table.columns if column.name != "seal"]
+    this = [column == value for column, value in zip(table.primary_key, row.key, strict=True)]
+    c.execute(sa.update(table).where(*this).values(seal=_expression(table.name, columns)))
 
 
 def _state_columns() -> list[sa.Column[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ from integrity.model import FileId, FindingKind, RootIdentity, RootState
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog, Connection
+    from integrity.catalog.files import FileRecord
 
 TAKEN_OUT = "taken out of the configuration"
 """Why a root is paused that the configuration does not name any more."""
@@ -215,17 +216,57 @@ def _find_missing(catalog: Catalog, root: RootRecord, root_fd: int) -> dict[File
 def _move(
     catalog: Catalog, root: RootRecord, new: bytes, identity: RootIdentity, missing: dict[FileId, bytes], now: int
 ) -> None:
+    """
+    Move a root, once all is written that must be there then.
+
+    Until then it is at its former place: after a kill this can be run again, or a scan finds the files back there.
+    """
     for page in _pages(catalog, root):
         ids = [file_id for file_id, _, _ in page]
         write_in_pages(catalog.transaction, ids, lambda c, some: mark_suspects(c, dict.fromkeys(some)))
-    # One transaction: a root that is moved by half would be held against what was seen at its former place.
+
+    def tell_missing(connection: Connection, ids: Sequence[FileId]) -> None:
+        for record in files.find_files(connection, catalog.sealer, ids):
+            _tell_missing(connection, root, new, record, now)
+
+    while True:
+        untold, held = _find_untold(catalog, root, missing), _find_held(catalog, root)
+        if not (untold or held) and _is_moved(catalog, root, new, identity, missing, now):
+            return
+        write_in_pages(catalog.transaction, untold, tell_missing)
+        # What was held back was seen at the old place; the next scan says what is so at the new one.
+        write_in_pages(catalog.transaction, held, candidates.discard_all)
+
+
+def _tell_missing(connection: Connection, root: RootRecord, new: bytes, record: FileRecord, now: int) -> None:
+    advice = advise_repair(connection, new, record.path, record.id, FindingKind.MISSING)
+    step, command = advice or (None, None)
+    text = messages.missing_here()
+    lost = NewFinding(FindingKind.MISSING, root.id, record.id, record.path, text, step=step, command=command)
+    findings.open_finding(connection, lost, now=now, run_id=None)
+
+
+def _find_untold(catalog: Catalog, root: RootRecord, missing: Iterable[FileId]) -> list[FileId]:
+    """Find those of missing files that are recorded, and of which no finding says so."""
+    with catalog.read() as connection:
+        told = findings.find_files_with(connection, root.id, FindingKind.MISSING)
+        return [one.id for one in files.find_files(connection, catalog.sealer, set(missing) - told)]
+
+
+def _find_held(catalog: Catalog, root: RootRecord) -> list[FileId]:
+    with catalog.read() as connection:
+        return [one.file_id for one in candidates.find_candidates(connection, root.id, state=CandidateState.HELD)]
+
+
+def _is_moved(
+    catalog: Catalog, root: RootRecord, new: bytes, identity: RootIdentity, missing: Iterable[FileId], now: int
+) -> bool:
+    """Move a root, unless a scan of its former place undid what was written: at the new one that would be a loss."""
     with catalog.transaction() as connection:
+        if _find_untold(catalog, root, missing) or _find_held(catalog, root):
+            return False
         rebind_root(connection, root.id, new, identity)
         set_root_state(connection, root.id, RootState.ACTIVE, None)
-        # What was held back was seen at the old place; the next scan says what is so at the new one.
-        while held := candidates.find_candidates(connection, root.id, state=CandidateState.HELD):
-            for one in held:
-                candidates.discard(connection, one.file_id)
         kinds = {
             FindingKind.ROOT_SUSPENDED,
             FindingKind.MASS_CHANGE,
@@ -233,9 +274,4 @@ def _move(
             FindingKind.DEVICE_STALLED,
         }
         findings.resolve_findings(connection, root_id=root.id, kinds=kinds, resolution="rebound", now=now)
-        for file_id, path in missing.items():  # with the move: a scan in between would drop their records
-            advice = advise_repair(connection, new, path, file_id, FindingKind.MISSING)
-            step, command = advice or (None, None)
-            text = messages.missing_here()
-            lost = NewFinding(FindingKind.MISSING, root.id, file_id, path, text, step=step, command=command)
-            findings.open_finding(connection, lost, now=now, run_id=None)
+    return True
