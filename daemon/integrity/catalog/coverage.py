@@ -7,7 +7,7 @@ neither verified nor overdue, and no longer window would help it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import sqlalchemy as sa
@@ -46,6 +46,9 @@ class Coverage:
         return self.oldest_at not in (None, NEVER_AT)
 
 
+_SUMS = tuple(field.name for field in fields(Coverage) if field.name not in ("oldest_at", "histogram"))
+
+
 @dataclass(frozen=True, slots=True)
 class DueDay:
     """Files that were last looked at on one day."""
@@ -56,24 +59,56 @@ class DueDay:
 
 
 def coverage(c: sa.Connection, root_id: RootId, *, now: int, verify_every_s: int) -> Coverage:
-    """Sum up a root: two passes over its files, 0.3 s for a million."""
-    last, is_uncovered = _last_looked_at(now), _is_uncovered(root_id)
-    is_never = unless_ahead(file.c.verified_at, now).is_(None)
-    is_cached = sa.and_(~is_never, file.c.read_how == ReadHow.CACHE_POSSIBLE.value)
-    is_overdue = last < now - verify_every_s
-    is_verified = sa.and_(~is_never, file.c.read_how != ReadHow.CACHE_POSSIBLE.value, ~is_overdue, ~is_uncovered)
-    columns = [
-        *_count(sa.true(), "files", "bytes"),
-        sa.func.min(last).filter(~is_uncovered).label("oldest_at"),
-        *_count(is_never, "never_verified_files", "never_verified_bytes"),
-        *_count(sa.and_(is_overdue, ~is_uncovered), "overdue_files", "overdue_bytes"),
-        *_count(is_uncovered, "uncovered_files", "uncovered_bytes"),
-        *_count(is_cached, "cache_possible_files", "cache_possible_bytes"),
-        _sum(is_verified).label("verified_bytes"),
-        sa.func.count().filter(file.c.is_suspect == 1).label("suspects"),
-    ]
-    row = c.execute(_of_root(sa.select(*columns), root_id)).one()
-    return Coverage(**row._asdict(), histogram=_histogram(c, root_id, last, now))
+    """Sum up a root: one pass over its files, a second for a million."""
+    last, is_never = _last_looked_at(now), unless_ahead(file.c.verified_at, now).is_(None)
+    # A limit keeps SQLite from computing these anew wherever they are used below.
+    each = _of_root(
+        sa.select(
+            *(file.c.size_bytes, file.c.is_suspect, last.label("last"), is_never.label("is_never")),
+            _is_uncovered(root_id).label("is_uncovered"),
+            (file.c.read_how == ReadHow.CACHE_POSSIBLE.value).label("is_cached"),
+        ),
+        root_id,
+    )
+    by_age = _sum_up(each.limit(-1).subquery(), now, verify_every_s)
+    ages = {row.bucket: row for row in c.execute(by_age)}
+    ends = (*_DAYS[1:], None)
+    return Coverage(
+        **{name: sum(getattr(row, name) for row in ages.values()) for name in _SUMS},
+        oldest_at=min((row.oldest_at for row in ages.values() if row.oldest_at is not None), default=None),
+        histogram=tuple(
+            (day, ends[number], *((ages[number].files, ages[number].bytes) if number in ages else (0, 0)))
+            for number, day in enumerate(_DAYS)
+        ),
+    )
+
+
+def _sum_up(each: sa.Subquery, now: int, verify_every_s: int) -> sa.Select[Any]:
+    """Sum up the files of each bucket of the histogram."""
+    is_never, is_uncovered, is_cached = each.c.is_never, each.c.is_uncovered, each.c.is_cached
+    is_overdue = each.c.last < now - verify_every_s
+    conditions = {
+        "": sa.true(),
+        "never_verified_": is_never,
+        "overdue_": sa.and_(is_overdue, ~is_uncovered),
+        "uncovered_": is_uncovered,
+        "cache_possible_": sa.and_(~is_never, is_cached),
+    }
+    is_verified = sa.and_(~is_never, ~is_cached, ~is_overdue, ~is_uncovered)
+    begins = [(each.c.last > now - day * _DAY_S, number) for number, day in enumerate(_DAYS[1:])]
+    bucket = sa.case(*begins, else_=len(_DAYS) - 1).label("bucket")
+
+    def size(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
+        return sa.func.coalesce(sa.func.sum(each.c.size_bytes).filter(condition), 0)
+
+    return sa.select(
+        bucket,
+        *(sa.func.count().filter(condition).label(f"{name}files") for name, condition in conditions.items()),
+        *(size(condition).label(f"{name}bytes") for name, condition in conditions.items()),
+        size(is_verified).label("verified_bytes"),
+        sa.func.count().filter(each.c.is_suspect == 1).label("suspects"),
+        sa.func.min(each.c.last).filter(~is_uncovered).label("oldest_at"),
+    ).group_by(bucket)
 
 
 def find_due_days(c: sa.Connection, root_id: RootId, *, now: int) -> list[DueDay]:
@@ -99,26 +134,6 @@ def _is_uncovered(root_id: RootId) -> sa.ColumnElement[bool]:
     return sa.or_(file.c.is_frozen == 1, file.c.id.in_(unsteady))
 
 
-def _sum(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
-    return sa.func.coalesce(sa.func.sum(file.c.size_bytes).filter(condition), 0)
-
-
-def _count(condition: sa.ColumnElement[bool], files: str, size: str) -> tuple[sa.Label[int], sa.Label[int]]:
-    """Count the files that meet a condition, and their bytes, under these names."""
-    return sa.func.count().filter(condition).label(files), _sum(condition).label(size)
-
-
 def _of_root(query: sa.Select[*tuple[Any, ...]], root_id: RootId) -> sa.Select[*tuple[Any, ...]]:
     joined = file.join(folder, file.c.folder_id == folder.c.id)
     return query.select_from(joined).where(folder.c.root_id == root_id)
-
-
-def _histogram(
-    c: sa.Connection, root_id: RootId, last: sa.ColumnElement[int], now: int
-) -> tuple[tuple[int, int | None, int, int], ...]:
-    begins = [(last > now - day * _DAY_S, number) for number, day in enumerate(_DAYS[1:])]
-    bucket = sa.case(*begins, else_=len(_DAYS) - 1).label("bucket")
-    query = sa.select(bucket, sa.func.count(), sa.func.sum(file.c.size_bytes)).group_by(bucket)
-    found = {row[0]: (int(row[1]), int(row[2])) for row in c.execute(_of_root(query, root_id))}
-    ends = (*_DAYS[1:], None)
-    return tuple((day, ends[number], *found.get(number, (0, 0))) for number, day in enumerate(_DAYS))
