@@ -287,3 +287,11 @@ def test_local_disk_gives_no_warning(box: CatalogBox) -> None:
     """Only a network file system is worth a warning."""
     assert box.catalog.warnings == ()
     assert tables.SCHEMA_REVISION.isdigit()
+
+
+def test_bytes_that_are_no_text_are_no_damage_of_a_whole_catalog(box: CatalogBox) -> None:
+    """The driver raises the same error over SQLite's words on a damaged definition; there SQLite itself is asked."""
+    with pytest.raises(UnicodeDecodeError), box.catalog.read():
+        b"\xff".decode()
+    with pytest.raises(UnicodeDecodeError), box.catalog.transaction():
+        b"\xff".decode()

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import files, maintenance
+from integrity.catalog import filenames, files, maintenance
 from integrity.catalog.backup import back_up
 from integrity.catalog.connect import Catalog
-from integrity.catalog.restoring import restore, was_interrupted
+from integrity.catalog.restoring import restore
 from integrity.errors import CatalogLocked, CatalogReplaced
 from support.catalogs import NOW, CatalogBox, make_reading
 from support.proc import signal_at
@@ -20,6 +20,7 @@ from support.waiting import wait_until
 
 _RESTORER = """
 import os, sys
+from integrity.catalog import filenames
 from integrity.catalog.restoring import restore
 restore(os.fsencode(sys.argv[1]), b"")
 """
@@ -108,7 +109,7 @@ def test_restore_that_is_killed_at_any_call_leaves_a_catalog(tmp_path: Path, *, 
             was_killed = signal_at([sys.executable, "-c", _RESTORER, path], call, nth).was_killed
             left = paths_in(path, writes=writes)
             assert left in ([b"a"], [b"a", b"b"])
-            assert not was_interrupted(path)
+            assert not filenames.is_being_restored(path)
             if not was_killed:
                 assert left == [b"a"]
             elif left == [b"a"]:  # both parts of the former one are there, under one name

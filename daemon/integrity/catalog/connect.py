@@ -270,7 +270,7 @@ class _Reading:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if self._connection.in_transaction():
             self._end()
-        cause = _find_driver_error(error)
+        cause = _find_driver_error(self._path, error)
         if cause is not None:
             raise failure.translate(self._path, cause) from error
 
@@ -281,7 +281,7 @@ def _translating(path: bytes) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        cause = _find_driver_error(error)
+        cause = _find_driver_error(path, error)
         if cause is None:
             raise
         raise failure.translate(path, cause) from error
@@ -296,10 +296,12 @@ def _identify(path: bytes) -> tuple[int, int] | None:
     return seen.st_dev, seen.st_ino
 
 
-def _find_driver_error(error: BaseException | None) -> sqlite3.Error | None:
+def _find_driver_error(path: bytes, error: BaseException | None) -> sqlite3.Error | None:
     """Find what SQLite said, if an error is one of the driver's."""
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-    if isinstance(cause, UnicodeDecodeError):  # the driver, over a message of SQLite's that quotes a damaged definition
+    if isinstance(cause, UnicodeDecodeError) and failure.quick_check(path) is not None:
+        # The driver, over a message of SQLite's that quotes a damaged definition. Of a whole file it is an error of
+        # this program, and stays one.
         cause = sqlite3.DatabaseError(f"what SQLite said can't be read: {cause}")
         cause.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return cause if isinstance(cause, sqlite3.Error) else None

@@ -55,6 +55,11 @@ def restoring_path(catalog: bytes) -> bytes:
     return catalog + b".restoring"
 
 
+def is_being_restored(catalog: bytes) -> bool:
+    """Say whether a restore was decided, and is not at its end: whoever opens the catalog ends it."""
+    return os.path.lexists(restoring_path(os.path.realpath(catalog)))
+
+
 def replaced_path(catalog: bytes, at: int) -> bytes:
     """Name the catalog that a restore replaces, at a time in seconds UTC."""
     return catalog + b".replaced-" + _write_time(at)

@@ -18,7 +18,7 @@ import os
 import sqlite3
 
 from integrity.catalog import failure, filenames, ownfiles, tables
-from integrity.catalog.restoring import finish_restore, was_interrupted
+from integrity.catalog.restoring import finish_restore
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, SchemaMismatch, show_path
 
 # trusted_schema: the triggers call a function of ours.
@@ -89,7 +89,7 @@ def require_file(path: bytes) -> None:
         CatalogCorrupt: it is empty.
         CatalogError: it is none that this program made, or can't be looked at.
     """
-    if was_interrupted(path):
+    if filenames.is_being_restored(path):
         finish_restore(path)
     try:
         ownfiles.require_own(path)

@@ -21,11 +21,6 @@ from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, show_path
 
 
-def was_interrupted(path: bytes) -> bool:
-    """Say whether a restore was decided, and is not at its end."""
-    return os.path.lexists(filenames.restoring_path(os.path.realpath(path)))
-
-
 def restore(path: bytes | str, source: bytes, *, seal_key: bytes | None = None) -> tuple[bytes, bytes | None]:
     """
     Bring back a backup in place of a catalog that is damaged or missing.

@@ -78,7 +78,7 @@ def compare(
     wanted = tuple(real_path(path) for path in paths)
     return run_job(
         session,
-        session.open_or_create_catalog(wanted),
+        session.open_for_job(wanted),
         lambda context: _compare(session, context, wanted, options),
         threads=jobs,
     )

@@ -131,7 +131,7 @@ def _scan(
         with daemon:
             _require_catalog(session, daemon)
             return follow(daemon, request, report, stop, output=session.output, find_delay=find_delay)
-    with session.open_or_create_catalog(paths) as catalog:
+    with session.open_for_job(paths) as catalog:
         return run_request(make_context(catalog, session.config, report, jobs=None, stop=stop), request)
 
 

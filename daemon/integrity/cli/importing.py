@@ -80,7 +80,7 @@ def import_command(
     with (
         stop_on_signals() as stop,
         open_source(manifest, ImportForm(form), only) as source,
-        session.open_or_create_catalog([real_path(root)]) as catalog,
+        session.open_for_job([real_path(root)]) as catalog,
     ):
         progress = open_progress(is_quiet=output.is_quiet)
         report = _ImportReport(output, progress)

@@ -64,8 +64,7 @@ def do_request(session: Session, request: Request, *, waits: bool) -> ExitCode:
             return queue(session, daemon, request)
         if daemon is not None:
             return hand_over(session, daemon, request)
-    records = request.job is not Job.SCRUB  # for which a catalog may be made: without one there is nothing to verify
-    opened = session.open_or_create_catalog(request.paths) if records else session.open_recorded(request.paths)
+    opened = session.open_for_job(request.paths, records=request.job is not Job.SCRUB)
     return run_job(session, opened, lambda context: run_request(context, request), threads=request.jobs)
 
 

@@ -93,20 +93,13 @@ class Session:
             yield catalog
 
     @contextmanager
-    def open_recorded(self, paths: Sequence[bytes]) -> Iterator[Catalog]:
-        """Open the catalog for a job on what is recorded; ``paths``: of what, or of everything if empty."""
-        if not paths and _is_missing(self.catalog_path) and not self._find_backups():
-            _require_any_folder([root.path for root in self.config.roots])
-        with self.open_catalog(writes=True) as catalog:
-            yield catalog
-
-    @contextmanager
-    def open_or_create_catalog(self, paths: Sequence[bytes]) -> Iterator[Catalog]:
+    def open_for_job(self, paths: Sequence[bytes], *, records: bool = True) -> Iterator[Catalog]:
         """
-        Open the catalog, or make one if there is something to put into it.
+        Open the catalog for writing; where there is none, make one for a job that has something to put into it.
 
         Args:
-            paths: what is to be recorded; checked first, so that a slip of the pen makes no catalog.
+            paths: what the job is for, everything if empty; checked first, so that a slip of the pen makes no catalog.
+            records: the job records what is not in the catalog; for others there must be one.
         """
         path = self.catalog_path
         if not _is_missing(path):
@@ -117,16 +110,17 @@ class Session:
         if backups:
             # A new catalog would know none of the old baselines: whatever rotted since would be recorded as good.
             raise CatalogMissing(_say_missing(path, backups))
+        if not paths:
+            _require_any_folder([root.path for root in self.config.roots])
+        if not records:
+            raise CatalogMissing(_say_missing(path, ()))
         is_default = path == default_catalog_path()
         if self.catalog_option is not None and not is_default and not os.path.isdir(os.path.dirname(path)):
             raise ConfigError(
                 f"--catalog: there is no folder {show_path(os.path.dirname(path))} for the catalog; make it, or correct"
                 " the path"
             )
-        if paths:
-            _require_folders(paths)
-        else:
-            _require_any_folder([root.path for root in self.config.roots])
+        _require_folders(paths)
         from integrity.catalog.connect import Catalog
         from integrity.config import read_seal_key
 
@@ -163,17 +157,13 @@ def _parse_place(place: bytes) -> bytes:
 
 
 def _is_missing(path: bytes) -> bool:
-    """
-    Say whether there is certainly no catalog; why one can't be looked at is for opening it to explain.
-
-    Where a restore was killed between putting the former one aside and its end, opening it ends the restore.
-    """
+    """Say whether there is certainly no catalog; why one can't be looked at is for opening it to explain."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
-        from integrity.catalog.filenames import restoring_path
+        from integrity.catalog.filenames import is_being_restored
 
-        return not os.path.lexists(restoring_path(os.path.realpath(path)))
+        return not is_being_restored(path)  # the former one was put aside already, and opening it ends the restore
     except OSError:
         return False
     return False
