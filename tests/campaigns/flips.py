@@ -64,8 +64,7 @@ class Result:
         if flipped.outcome in (Outcome.WRONG, Outcome.ELSEWHERE, Outcome.UNCHECKED):
             text = f"{flipped.outcome}: {flipped.what}: {flipped.details}"
             print(text[:1500], flush=True)
-            if flipped.outcome is not Outcome.ELSEWHERE:
-                self.failures.append(text)
+            self.failures.append(text)
 
 
 class Judge:
@@ -78,6 +77,7 @@ class Judge:
             ("--json", "findings", "--all"),
             ("--json", "explain", world.planted[0]),
             ("--json", "explain", world.root / "b/newer.bin"),
+            ("--json", "explain", world.root / "b/accepted.bin"),
             ("catalog", "check"),
             ("--json", "scan", world.root),
             ("--json", "scrub", world.root),
@@ -102,9 +102,9 @@ class Judge:
         details = "; ".join(self._show(nth, done[nth]) for nth in silent)
         if accused:
             return Flipped(what, Outcome.WRONG, f"accused: {accused}; {details}")
-        has_run = all(done[nth].code != 4 for nth in (5, 6))  # else what follows has not seen what these find
-        is_detected = done[4].code == 4
-        if not [nth for nth in silent if nth < 7 or has_run]:
+        has_run = all(done[nth].code != 4 for nth in (6, 7))  # else what follows has not seen what these find
+        is_detected = done[5].code == 4
+        if not [nth for nth in silent if nth < 8 or has_run]:
             notices = "; ".join(done[nth].stderr for nth in different if done[nth].stderr)
             return Flipped(what, Outcome.ANNOUNCED if is_detected else Outcome.UNCHECKED, notices)
         return Flipped(what, Outcome.ELSEWHERE if is_detected else Outcome.WRONG, details)
@@ -115,7 +115,7 @@ class Judge:
     def _find_accused(self, done: list[Completed]) -> set[object]:
         """Find files that have a finding, and have none when nothing is flipped."""
         kinds = {"rot", "silent_rewrite", "transient", "shrunk", "missing", "changed"}
-        found = {each["path"] for one in done[5:7] for each in one.findings if each["kind"] in kinds}
+        found = {each["path"] for one in done[6:8] for each in one.findings if each["kind"] in kinds}
         right = {os.fspath(path) for path in self._world.planted}
         return found - right - {os.fspath(self._world.root / f"b/{name}.bin") for name in ("acked", "newer")}
 
@@ -178,7 +178,7 @@ def run(seed: int, rounds: int, bits: int) -> Result:
     """Flip each value ``rounds`` times, and ``bits`` bits of the file and of the log."""
     result = Result()
     with tempfile.TemporaryDirectory(prefix="campaign-") as folder, World(Path(folder)) as world:
-        world.make()
+        world.make(is_served=True)
         world.save("base")
         judge = Judge(world)
         for nth in range(rounds):

@@ -158,7 +158,7 @@ SCENARIOS = (
             lambda w, revision=revision: take_back(os.fsencode(w.box.catalog), revision),  # type: ignore[misc]
             is_old=True,
         )
-        for revision in ("0001", "0002", "0003", "0004")
+        for revision in ("0001", "0002", "0003", "0004", "0005")
     ),
 )
 

@@ -6,7 +6,9 @@ import hashlib
 import os
 import random
 import shutil
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 
@@ -14,7 +16,7 @@ from campaigns.facts import tame_text
 from support import AnyPath
 from support.bitrot import rot
 from support.cli import Box, Completed
-from support.killpoints import run_here, sleep_into_next_second
+from support.killpoints import run_forked, run_here, sleep_into_next_second
 from support.loopfs import LoopFS
 from support.planted import age
 from support.programs import sh
@@ -25,6 +27,17 @@ _CONFIG = """
 [defaults]
 block_size = "64KiB"
 """
+_SERVICE = """
+[[root]]
+path = "{root}"
+block_size = "64KiB"
+[schedule]
+scrub = "00:00-23:59"
+[alerts]
+command = ["false"]
+group = "0s"
+"""
+_HAS_FAILED = "SELECT (SELECT count(*) FROM delivery WHERE attempts) AND (SELECT count(*) FROM schedule_run)"
 
 
 class World:
@@ -66,8 +79,8 @@ class World:
         assert expect is None or done.code == expect, f"{args}: exit {done.code}: {done.stdout}{done.stderr}"
         return done
 
-    def make(self) -> None:
-        """Make the tree and its past."""
+    def make(self, *, is_served: bool = False) -> None:
+        """Make the tree and its past; with a service, that tells it in vain, and readings that were broken off."""
         self.box.configure(_CONFIG)
         self._write_files(random.Random(7))
         self.run("scan", self.root, expect=0)
@@ -82,6 +95,10 @@ class World:
         put(self.root / "b/newer.bin", b"newer than the damage")
         self.run("compare", self.root, "--with", self.copy)
         self.run("gate", self.root)
+        if is_served:
+            self._serve()
+            self.run("scrub", self.root / "large.bin", "--byte-limit", str(BLOCK))
+            self.run("compare", self.root / "large.bin", "--with", self.copy, "--read", "--byte-limit", str(BLOCK))
         for path, offset in zip(self.planted, (100, BLOCK + 100), strict=True):
             rot(path, offset)
         put(self.root / "a/keep2.bin", b"edited")
@@ -89,6 +106,15 @@ class World:
         (self.root / "a/keep4.bin").rename(self.root / "b/moved.bin")
         put(self.root / "new.bin", b"new")
         self.settle()
+
+    def _serve(self) -> None:
+        self.box.configure(_SERVICE.format(root=self.root))
+
+        def has_failed() -> bool:
+            with closing(sqlite3.connect(self.box.catalog)) as db:
+                return bool(db.execute(_HAS_FAILED).fetchone()[0])
+
+        run_forked([("daemon",)], self.box.environment, is_done=has_failed)
 
     def _write_files(self, source: random.Random) -> None:
         for name in (

@@ -47,7 +47,7 @@ def test_unfinished_run_counts_as_started(box: CatalogBox) -> None:
     with box.catalog.read() as c:
         row = c.exec_driver_sql("SELECT * FROM schedule_run WHERE id = ?", (run_id,)).one()
 
-    assert (run_id, "scan", None, NOW + 95, NOW + 100, NOW + 200, "clean") == tuple(row)[:-1]
+    assert (run_id, "scan", None, NOW + 95, NOW + 100, NOW + 200, "clean") == tuple(row)[:-2]
 
 
 def test_old_runs_are_forgotten(box: CatalogBox) -> None:

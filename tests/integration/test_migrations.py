@@ -13,8 +13,9 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from integrity.catalog import maintenance, tables
+from integrity.catalog import maintenance, parity, tables
 from integrity.catalog.connect import Catalog
+from integrity.catalog.core import connect_core
 from integrity.catalog.definitions import split
 from integrity.catalog.seal import Sealer
 from integrity.catalog.upgrade import run_migrations, shipped_scripts, upgrade
@@ -128,6 +129,10 @@ def test_upgrade_from_every_revision_keeps_the_rows(tmp_path: Path, revision: st
         ended, working = db.execute("SELECT last_file_id FROM run ORDER BY id").fetchall()
         assert (ended, working) == ((0 if revision < "0004" else None,), (None,))
         assert db.execute("SELECT id, root_id, path FROM folder").fetchall() == [(1, 1, b"d")]
+        db.execute("INSERT INTO folder (id, root_id, path) VALUES (2, 1, x'65')")
+        assert db.execute("SELECT parity FROM folder").fetchall() == [(2,), (3,)]
+        with connect_core(db, Sealer()) as c:
+            assert [] == [*parity.find_odd(c)]
         assert db.execute(f"SELECT {', '.join(boot)} FROM boot").fetchall() == [tuple(boot.values())]
         assert db.execute("PRAGMA foreign_key_check").fetchall() == []
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import Table
@@ -47,6 +48,26 @@ def flip_value(db: sqlite3.Connection, table: Table, column: str, chance: random
     return f"{table.name}.{column} of {this}: {value!r} to {flipped!r}"
 
 
+@contextmanager
+def plain_columns(db: sqlite3.Connection) -> Iterator[None]:
+    """Let columns be changed without those that SQLite computes of them, as bad memory would."""
+    definitions = "UPDATE sqlite_master SET sql = ? WHERE type = 'table' AND name = ?"
+    found = db.execute("SELECT sql, name FROM sqlite_master WHERE sql LIKE '%) STORED%'").fetchall()
+
+    def exchange(rows: list[tuple[str, str]]) -> None:
+        version = db.execute("PRAGMA schema_version").fetchone()[0]
+        db.execute("PRAGMA writable_schema = ON")
+        db.executemany(definitions, rows)
+        db.execute(f"PRAGMA schema_version = {version + 1}")
+        db.execute("PRAGMA writable_schema = RESET")
+
+    exchange([(re.sub(r" GENERATED ALWAYS AS \(.*?\) STORED", "", sql), name) for sql, name in found])
+    try:
+        yield
+    finally:
+        exchange(found)
+
+
 def find_flips(catalog: Path, chance: random.Random) -> Iterator[str]:
     """Flip a bit in each column of a catalog in turn; it is as it was when the next one is asked for."""
     with closing(sqlite3.connect(catalog)) as db:
@@ -59,7 +80,8 @@ def find_flips(catalog: Path, chance: random.Random) -> Iterator[str]:
                 for pragma in ("foreign_keys = OFF", "ignore_check_constraints = ON"):
                     db.execute(f"PRAGMA {pragma}")
                 try:
-                    what = flip_value(db, table, column.name, chance)
+                    with plain_columns(db):
+                        what = flip_value(db, table, column.name, chance)
                 except sqlite3.IntegrityError:
                     what = None  # it would make two rows of one key
             if what is not None:

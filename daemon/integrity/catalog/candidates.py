@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from integrity.catalog.ahead import unless_ahead
 from integrity.catalog.blocks import CANDIDATE_VERSION, load_blocks, move_runs, save_runs
 from integrity.catalog.core import sealer_of
+from integrity.catalog.damage import DamagedRow, note_damage
 from integrity.catalog.history import count_replaced
 from integrity.catalog.hot import Hot
 from integrity.catalog.recording import PERSONS_WORD, drop_candidate, put_baseline, require_record
@@ -192,13 +193,13 @@ def stage_removal(c: sa.Connection, record: FileRecord, run_id: RunId) -> None:
 def get_candidate(c: sa.Connection, file_id: FileId) -> CandidateRecord | None:
     """Get the candidate of a file; None if it has none."""
     row = c.execute(_OF_FILE, {"of_file": file_id}).mappings().one_or_none()
-    return None if row is None else _to_record(row)
+    return None if row is None else _to_record(c, row)
 
 
 def get_candidates(c: sa.Connection, ids: Iterable[FileId]) -> dict[FileId, CandidateRecord]:
     """Get the candidates of some files; those that have none are left out."""
     rows = (row for chunk in chunked(ids) for row in c.execute(_QUERY.where(candidate.c.file_id.in_(chunk))).mappings())
-    return {record.file_id: record for record in (_to_record(row) for row in rows)}
+    return {record.file_id: record for record in (_to_record(c, row) for row in rows)}
 
 
 def find_candidates(
@@ -225,7 +226,7 @@ def find_candidates(
         query = query.where(candidate.c.state == CandidateState(state).value)
     rows = c.execute(query.order_by(candidate.c.file_id).limit(limit)).mappings().all()
     require_rising((row["file_id"] for row in rows), after)
-    return [_to_record(row) for row in rows]
+    return [_to_record(c, row) for row in rows]
 
 
 def find_in_question(c: sa.Connection) -> list[CandidateRecord]:
@@ -233,7 +234,7 @@ def find_in_question(c: sa.Connection) -> list[CandidateRecord]:
     is_open = candidate.c.state == CandidateState.FROZEN.value, file.c.is_frozen == 1
     is_change = candidate.c.kind == CandidateKind.CHANGE.value
     rows = c.execute(_QUERY.where(*is_open, is_change).order_by(candidate.c.file_id)).mappings().all()
-    return [_to_record(row) for row in rows]
+    return [_to_record(c, row) for row in rows]
 
 
 def find_held_removals(c: sa.Connection, root_id: RootId) -> list[FileId]:
@@ -412,8 +413,10 @@ def _in_root(root_id: RootId) -> sa.ColumnElement[bool]:
     )
 
 
-def _to_record(row: Any) -> CandidateRecord:
+def _to_record(c: sa.Connection, row: Any) -> CandidateRecord:
     is_sealed = bool(row["is_sealed"])
+    if not is_sealed:
+        note_damage(c, [DamagedRow(candidate.name, (row["file_id"],))])
     is_change = is_sealed and row["kind"] == CandidateKind.CHANGE.value
     because, how = (row["because"], row["read_how"]) if is_sealed else (None, None)
     return CandidateRecord(

@@ -16,7 +16,7 @@ from itertools import islice
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from integrity.catalog import failure, filenames, rowseals
+from integrity.catalog import damage, failure, filenames, parity, rowseals
 from integrity.catalog.building import build
 from integrity.catalog.core import connect_core, driver_of
 from integrity.catalog.locking import held_alone, hold_shared
@@ -98,7 +98,8 @@ class Catalog:
             seal_key: what its seals are keyed with.
             quick_check: have SQLite look it through first: 0.1 s for 500,000 files.
             any_key: open it also if its seals were made with another key (before resealing).
-            verify_rows: with ``quick_check``, look through the rows that every job rests on, too.
+            verify_rows: with ``quick_check``, look through the rows that every job rests on, too, and name damaged ones
+                of others in ``damaged_rows``.
             busy_timeout_s: how long to wait for another writer.
 
         Raises:
@@ -243,8 +244,14 @@ class Catalog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def damaged_rows(self) -> tuple[damage.DamagedRow, ...]:
+        """List the damaged rows that were met since it was opened."""
+        return damage.find_noted(self._connection)
+
     def _verify_rows(self) -> None:
         with self.read() as c:
+            damage.note_damage(c, parity.find_odd(c))
             damaged = list(islice(rowseals.find_damaged(c, rowseals.CORE_TABLES), _SHOWN))
         if damaged:
             raise failure.describe_damage(

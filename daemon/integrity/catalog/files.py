@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from integrity.catalog.blocks import load_blocks, load_run
+from integrity.catalog.damage import DamagedRow, note_damage
 from integrity.catalog.folders import get_folder_id
 from integrity.catalog.history import (
     HistoryRecord,
@@ -52,8 +53,9 @@ from integrity.catalog.rows import (
     to_record,
     to_records,
 )
+from integrity.catalog.rowseals import find_damaged
 from integrity.catalog.seal import Sealer
-from integrity.catalog.tables import file, folder, root
+from integrity.catalog.tables import file, folder, history, root
 from integrity.model import Blocks, FileId, FolderId, RootId
 
 _SMALL_SUBTREE = 50_000
@@ -206,6 +208,23 @@ def find_file(c: sa.Connection, sealer: Sealer, root_id: RootId, path: bytes) ->
     folder_id = get_folder_id(c, root_id, folder_path)
     row = None if folder_id is None else _BY_NAME.run(c, folder_id, name).fetchone()
     return None if row is None else to_record(sealer, row)
+
+
+def note_unfound(c: sa.Connection, sealer: Sealer, root_id: RootId, path: bytes) -> None:
+    """
+    Note the damaged rows one of which may be the reason why a path is in none.
+
+    No parity is of names: looked at are the files of its folder, or one of each folder if its own is not there, and
+    all history.
+    """
+    folder_id = get_folder_id(c, root_id, split_path(path)[0])
+    query = sa.select(file.c.id).where(file.c.folder_id == folder_id)
+    if folder_id is None:
+        query = sa.select(sa.func.min(file.c.id)).join(folder).where(folder.c.root_id == root_id)
+        query = query.group_by(file.c.folder_id)
+    records = load_records(c, sealer, list(c.execute(query).scalars()))
+    note_damage(c, (DamagedRow(file.name, (one.id,)) for one in records if not one.is_sealed))
+    note_damage(c, find_damaged(c, [history]))
 
 
 def find_files(c: sa.Connection, sealer: Sealer, ids: Iterable[FileId]) -> list[FileRecord]:

@@ -13,11 +13,13 @@ from integrity.catalog import definitions, tables
 from integrity.catalog.blocks import find_rows, is_run_sealed, packed_run
 from integrity.catalog.connect import Catalog
 from integrity.catalog.core import snapshot
+from integrity.catalog.damage import DamagedRow
 from integrity.catalog.filenames import LOG
 from integrity.catalog.findings import find_misfrozen
+from integrity.catalog.parity import find_odd
 from integrity.catalog.resealing import ResealCounts, reseal
 from integrity.catalog.roots import TallyCheck, check_tally, find_roots
-from integrity.catalog.rowseals import CORE_TABLES, SEALED, DamagedRow, find_damaged
+from integrity.catalog.rowseals import CORE_TABLES, SEALED, find_damaged
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import block_run, candidate, file, history
 from integrity.errors import CatalogCorrupt
@@ -114,7 +116,8 @@ def check(catalog: Catalog, deep: bool = True) -> CheckReport:
 
 
 def _find_damaged_rows(c: sa.Connection, sealed: Iterable[sa.Table]) -> tuple[DamagedRow, ...]:
-    return tuple(islice(find_damaged(c, sealed), _SHOWN))
+    """Find odd rows of all tables, and those of sealed ones that do not fit their seals."""
+    return tuple(islice(dict.fromkeys((*find_odd(c), *find_damaged(c, sealed))), _SHOWN))
 
 
 def _ask_sqlite(catalog: Catalog, pragma: str) -> list[str]:

@@ -20,9 +20,11 @@ import sqlalchemy as sa
 from integrity.catalog.blocks import find_rows, has_sound_shape, packed_run
 from integrity.catalog.connect import Catalog
 from integrity.catalog.core import driver_of
+from integrity.catalog.damage import DamagedRow
 from integrity.catalog.findings import find_misfrozen, find_unresolved, realign_frozen, resolve_ids
 from integrity.catalog.hot import Hot
 from integrity.catalog.paging import write_in_pages
+from integrity.catalog.parity import renew_parities
 from integrity.catalog.roots import (
     RootRecord,
     check_tally,
@@ -31,7 +33,7 @@ from integrity.catalog.roots import (
     find_roots,
 )
 from integrity.catalog.rows import FileRecord, load_records
-from integrity.catalog.rowseals import SEALED, DamagedRow, find_damaged, has_key, reseal_row, reseal_state
+from integrity.catalog.rowseals import SEALED, find_damaged, has_key, reseal_row, reseal_state
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import block_run, checkpoint, checkpoint_run, file, meta
 from integrity.errors import CatalogError, show_path
@@ -113,6 +115,7 @@ class _Resealing:
         with self._transaction() as c:
             for one in roots:
                 _drop_checkpoints(c, one.id)
+            renew_parities(c)
         findings = sum(self._resolve(one.id, now) for one in roots)
         return ResealCounts(
             files=sum(files for files, _, _ in done),

@@ -1,8 +1,8 @@
 """
 Seals of whole rows, made by triggers of the schema, so that no statement can forget them (R9).
 
-A table with a column ``seal`` that is listed in ``SEALED`` seals all of its other columns. The triggers ask the
-connection for ``row_seal``, which every connection of this program has (``bind``) and no other program's.
+A table with a column ``seal`` that is listed in ``SEALED`` seals all of its other columns but the parity. The triggers
+ask the connection for ``row_seal``, which every connection of this program has (``bind``) and no other program's.
 
 Rows of ``file`` have two seals: that of the baseline, which only a new one changes, and that of what runs note about it
 (``state_seal``), which a trigger keeps unless a statement brings its own, as those do that run once for each file.
@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
 from integrity.catalog import tables
+from integrity.catalog.damage import DamagedRow, note_damage
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import file
 from integrity.model import FileId
 
 FUNCTION = "row_seal"
+
+_IS_SEALED = "is_as_written"
 
 SEALED = (
     *(tables.meta, tables.root, tables.nested_mount, tables.configured_root, tables.boot, tables.finding),
@@ -43,18 +45,6 @@ STATE = (
 """What runs note about a file beside its baseline."""
 
 
-@dataclass(frozen=True, slots=True)
-class DamagedRow:
-    """A row that is not as it was written."""
-
-    table: str
-    key: tuple[object, ...]
-
-    def __str__(self) -> str:
-        key = ", ".join(one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in self.key)
-        return f"row {key} of {self.table} is not as it was written"
-
-
 def bind(db: sqlite3.Connection, sealer: Sealer) -> None:
     """Give a connection the function that the triggers and the queries here call."""
     db.create_function(FUNCTION, -1, sealer.seal_row, deterministic=True)
@@ -69,7 +59,7 @@ def has_key(db: sqlite3.Connection, sealer: Sealer) -> bool:
 def make_triggers() -> Iterator[str]:
     """Write the statements that create all triggers."""
     for table in SEALED:
-        columns = [column for column in table.columns if column.name != "seal"]
+        columns = _sealed_columns(table)
         names = ", ".join(f'"{column.name}"' for column in columns)
         this = " AND ".join(f'"{column.name}" = NEW."{column.name}"' for column in table.primary_key)
         old, new = (_call(table.name, columns, row) for row in ("OLD", "NEW"))
@@ -87,8 +77,26 @@ def make_triggers() -> Iterator[str]:
 
 def is_sealed(table: sa.Table) -> sa.ColumnElement[bool]:
     """Say in a query whether a row of a sealed table is as it was written."""
-    columns = [column for column in table.columns if column.name != "seal"]
+    columns = _sealed_columns(table)
     return table.c.seal.op("IS", is_comparison=True)(_expression(table.name, columns))
+
+
+def select_noting(table: sa.Table, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Ask for columns of rows that ``note_rows`` can hold against their seals; all of the table's by default."""
+    return sa.select(*(columns or table.c), is_sealed(table).label(_IS_SEALED), *_label_keys(table))
+
+
+def note_rows(c: sa.Connection, table: sa.Table, rows: Iterable[sa.Row[Any]]) -> Iterator[sa.Row[Any]]:
+    """Yield rows of such a query, and note those that are damaged: what is shown of them may be wrong."""
+    keys = [label.name for label in _label_keys(table)]
+    for row in rows:
+        if not getattr(row, _IS_SEALED):
+            note_damage(c, [DamagedRow(table.name, tuple(getattr(row, key) for key in keys))])
+        yield row
+
+
+def _label_keys(table: sa.Table) -> list[sa.Label[Any]]:
+    return [column.label(f"key_{column.name}") for column in table.primary_key]
 
 
 def find_damaged(c: sa.Connection, sealed: Iterable[sa.Table]) -> Iterator[DamagedRow]:
@@ -107,9 +115,13 @@ def reseal_state(c: sa.Connection, file_id: FileId) -> None:
 def reseal_row(c: sa.Connection, row: DamagedRow) -> None:
     """Seal a row of a sealed table anew, as it is."""
     table = file.metadata.tables[row.table]
-    columns = [column for column in table.columns if column.name != "seal"]
     this = [column == value for column, value in zip(table.primary_key, row.key, strict=True)]
-    c.execute(sa.update(table).where(*this).values(seal=_expression(table.name, columns)))
+    c.execute(sa.update(table).where(*this).values(seal=_expression(table.name, _sealed_columns(table))))
+
+
+def _sealed_columns(table: sa.Table) -> list[sa.Column[Any]]:
+    """All but the seal itself, and what SQLite computes of the others."""
+    return [column for column in table.columns if column.name != "seal" and column.computed is None]
 
 
 def _state_columns() -> list[sa.Column[Any]]:

@@ -10,6 +10,8 @@ I2  ``root.file_count`` and ``root.seal_xor`` are the number and the XOR of the 
     changed in the transaction that changes the rows.
 I3  A file id is never given twice: findings and history point to files that are gone.
 I4  At most one unresolved finding says the same thing (root, kind, path, copy).
+I5  What is summed up, counted or looked up without its seal has a parity, which SQLite computes whenever a row is
+    written, and which is compared when a catalog is opened (``parity.py``).
 
 Paths are BLOB (R10: sqlite3 refuses a name that is not UTF-8 as TEXT). Words are stored as the text of their
 enumeration in ``model.py``: a reader of the file sees what is meant. Flags are 0 or 1, which cost SQLite nothing beyond
@@ -22,7 +24,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_REVISION = "0006"
+SCHEMA_REVISION = "0007"
 """The newest migration; what this program reads and writes."""
 
 APPLICATION_ID = 0x696E7467
@@ -96,6 +98,17 @@ def _seal() -> sa.Column[Any]:
         server_default=sa.text(f"x'{bytes(16).hex()}'"),
         comment="see rowseals.py",
     )
+
+
+def _parity(*numbers: str) -> sa.Column[Any]:
+    """
+    Make the column that changes with each bit of some numbers; a name that ends in "?" is of one that may be null.
+
+    A flipped bit changes the sum by a power of two, which 127 never divides.
+    """
+    terms = (f"coalesce({name[:-1]}, 0)" if name.endswith("?") else name for name in numbers)
+    parity = sa.Computed(f"({' + '.join(terms)}) % 127", persisted=True)
+    return sa.Column("parity", _INTEGER, parity, nullable=False, comment="of what is summed up or looked up (I5)")
 
 
 meta = sa.Table(
@@ -176,6 +189,7 @@ folder = sa.Table(
     _id("id", "number of the folder"),
     _int("root_id", "its root", sa.ForeignKey("root.id")),
     _blob("path", "relative to the root; empty for the root's own"),
+    _parity("id", "root_id"),
     sa.UniqueConstraint("root_id", "path"),
     sqlite_strict=True,
 )
@@ -211,6 +225,7 @@ file = sa.Table(
     ),
     _int("seen_inode", "of a suspect: its inode when it was last seen, unread; null: none, or unknown", null=True),
     _int("seen_ctime_ns", "of a suspect: the ctime of that", null=True),
+    _parity("id", "folder_id", "size_bytes", "version", "recorded_at", "verified_at?", "is_suspect", "is_frozen"),
     sa.UniqueConstraint("folder_id", "name"),
     sqlite_strict=True,
 )
@@ -263,6 +278,28 @@ run = sa.Table(
     _text("copy", "name of the copy that was compared; null for other jobs", null=True),
     _int("last_file_id", "highest number of a file when it ended; null: it works, or died", null=True),
     _seal(),
+    _parity(
+        "id",
+        "root_id",
+        "started_at",
+        "finished_at?",
+        "boot_id",
+        "pid",
+        "verified",
+        "new",
+        "changed",
+        "damaged",
+        "missing",
+        "unreadable",
+        "unstable",
+        "skipped",
+        "not_due",
+        "moved",
+        "bytes_read",
+        "findings_opened",
+        "findings_open",
+        "last_file_id?",
+    ),
     sqlite_strict=True,
 )
 sa.Index("run_root", run.c.root_id)
@@ -284,6 +321,7 @@ candidate = sa.Table(
     _text("state", "staged: its run decides; frozen: waits for a finding; held: waits for a person"),
     _blob("seal", "see seal.py", length=16),
     _crc64nvme(),
+    _parity("file_id", "size_bytes?", "mtime_ns?", "ctime_ns?", "inode?", "version", "seen_at", "run_id"),
     sqlite_strict=True,
 )
 sa.Index("candidate_run", candidate.c.run_id)
@@ -310,6 +348,7 @@ history = sa.Table(
     _int("ctime_ns", "ctime of the old content; null: older than this column", null=True),
     _int("inode", "inode that had it; null: older than this column", null=True),
     _seal(),
+    _parity("id", "root_id", "file_id?", "size_bytes", "mtime_ns", "version", "recorded_at", "replaced_at", "inode?"),
     sqlite_strict=True,
 )
 sa.Index("history_inode", history.c.inode, sqlite_where=history.c.inode.is_not(None))
@@ -423,6 +462,7 @@ schedule_run = sa.Table(
     _int("finished_at", "when it ended; null: it works, or died", null=True),
     _text("outcome", "how it ended; null: it works, or died", null=True),
     _seal(),
+    _parity("id", "root_id?", "due_at?", "started_at", "finished_at?"),
     sqlite_strict=True,
 )
 sa.Index("schedule_run_last", schedule_run.c.schedule, schedule_run.c.root_id, schedule_run.c.started_at)
@@ -440,6 +480,7 @@ alert = sa.Table(
     _text("incidents", "numbers of the findings that it is about, with blanks between them"),
     _int("created_at", "when it was written; the Date of its mails"),
     _seal(),
+    _parity("id", "created_at"),
     sa.UniqueConstraint("message_id"),
     sqlite_strict=True,
 )
@@ -454,6 +495,7 @@ delivery = sa.Table(
     _int("sent_at", "when the channel took it; null: not yet", null=True),
     _text("last_error", "why the last attempt failed, for people", null=True),
     _seal(),
+    _parity("alert_id", "attempts", "next_try_at", "sent_at?"),
     sa.PrimaryKeyConstraint("alert_id", "channel"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
@@ -523,6 +565,7 @@ copy_file = sa.Table(
         null=True,
     ),
     _seal(),
+    _parity("copy_id", "file_id", "version", "compared_at", "read_at?"),
     sa.PrimaryKeyConstraint("copy_id", "file_id"),
     sqlite_strict=True,
     sqlite_with_rowid=False,

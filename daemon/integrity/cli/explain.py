@@ -15,7 +15,7 @@ from integrity.cli.params import PATH
 from integrity.cli.paths import absolute, path_fields
 from integrity.cli.running import own_path
 from integrity.cli.session import Session
-from integrity.errors import ConfigError, show_path
+from integrity.errors import CatalogCorrupt, ConfigError, show_path
 from integrity.model import BaselineReason
 from integrity.verdict import CopyVote
 
@@ -47,6 +47,10 @@ def explain(session: Session, file: bytes) -> int:
         story = find_story(catalog, session.config, own_path(file))
     path = absolute(story.root, story.path)
     if not story.is_known:
+        if session.has_met_damage:
+            raise CatalogCorrupt(
+                f"{show_path(path)}: is not found, maybe for the damage of the catalog; once that is mended, ask again"
+            )
         hint = "no finding is about this folder; name a file in it" if story.is_folder else "record it: integrity scan"
         raise ConfigError(f"{show_path(path)}: is not recorded; {hint}")
     for line in _describe(story, session.output):

@@ -32,6 +32,8 @@ from integrity.cli.session import Session
 from integrity.errors import AppError
 
 _COMPLETE_VARIABLE = "_INTEGRITY_COMPLETE"
+_WELL_OR_INCOMPLETE = (ExitCode.OK, ExitCode.INCOMPLETE)
+"""What a command that met damage of the catalog may not end with: it would hide that."""
 
 
 class Entry(NamedTuple):
@@ -202,7 +204,9 @@ def _run(arguments: list[str], session: Session) -> int:
     try:
         with cli.make_context("integrity", arguments, obj=session) as context:
             result = cli.invoke(context)
-            return result if isinstance(result, int) else ExitCode.OK
+            code = result if isinstance(result, int) else ExitCode.OK
+            is_hidden = session.has_met_damage and code in _WELL_OR_INCOMPLETE and not session.is_plugin
+            return ExitCode.CATALOG if is_hidden else code
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:

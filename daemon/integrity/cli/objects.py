@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 
 def iso_time(seconds: int | None) -> str | None:
-    """Write a time: UTC, ISO 8601."""
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Write a time: UTC, ISO 8601; None for what no calendar has, as a damaged row of the catalog may say."""
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def digest_fields(digests: Digests) -> JsonObject:

@@ -27,11 +27,15 @@ class Session:
         config_path: of ``--config``; None for the default place.
         catalog_option: of ``--catalog``; None for the config's.
         output: how to talk to the user.
+        has_met_damage: a row of the catalog was found to be damaged, and the user knows.
+        is_plugin: the exit codes are those of a monitoring plug-in.
     """
 
     config_path: bytes | None = None
     catalog_option: bytes | None = None
     output: Output = field(default_factory=Output)
+    has_met_damage: bool = False
+    is_plugin: bool = False
 
     @cached_property
     def config(self) -> Config:
@@ -88,8 +92,8 @@ class Session:
         from integrity.config import read_seal_key
 
         key = read_seal_key(self.config)
-        with Catalog.open(path, writes=writes, seal_key=key, any_key=any_key, verify_rows=verify_rows) as catalog:
-            self._warn(catalog)
+        opened = Catalog.open(path, writes=writes, seal_key=key, any_key=any_key, verify_rows=verify_rows)
+        with opened as catalog, self._warning(catalog):
             yield catalog
 
     @contextmanager
@@ -126,8 +130,8 @@ class Session:
 
         with Catalog.create(path, seal_key=read_seal_key(self.config)) as catalog:
             self.output.say(f"A new catalog was made: {show_path(path)}")
-            self._warn(catalog)
-            yield catalog
+            with self._warning(catalog):
+                yield catalog
 
     @property
     def backup_folder(self) -> bytes:
@@ -139,9 +143,23 @@ class Session:
 
         return list(find_backups(self.catalog_path, self.backup_folder))
 
-    def _warn(self, catalog: Catalog) -> None:
+    @contextmanager
+    def _warning(self, catalog: Catalog) -> Iterator[None]:
+        """Warn of what is unwise about a catalog, and in the end of all of its rows that were found to be damaged."""
+        from integrity.catalog.damage import describe_damage
+
         for warning in catalog.warnings:
             self.output.warn(warning)
+        try:
+            yield
+        finally:
+            rows = catalog.damaged_rows
+            if rows:
+                self.has_met_damage = True
+                self.output.warn(
+                    f"the catalog is damaged, so what is said here may be wrong: {describe_damage(rows)};"
+                    " run: integrity catalog check"
+                )
 
 
 def _parse_place(place: bytes) -> bytes:

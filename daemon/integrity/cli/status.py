@@ -19,7 +19,7 @@ from integrity.cli.params import PATH
 from integrity.cli.paths import path_fields
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
-from integrity.errors import AppError, show_path
+from integrity.errors import AppError, CatalogCorrupt, show_path
 from integrity.model import INTEGRITY_PROBLEMS, RootState
 
 if TYPE_CHECKING:
@@ -45,8 +45,11 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool) -> int:
         raise click.UsageError("--json and --nagios exclude each other: each says what is printed")
     if not nagios:
         return _print_status(_find(session, paths), find_live(session), session)
+    session.is_plugin = True
     try:
         found = _find(session, paths)
+        if session.has_met_damage:
+            raise CatalogCorrupt("the catalog is damaged; run: integrity catalog check")
     except AppError as error:
         text = "; ".join(printable(line) for line in str(error).split("\n"))
         print_line(f"INTEGRITY UNKNOWN: {text}")

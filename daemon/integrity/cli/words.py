@@ -29,8 +29,11 @@ _STILL_OPEN = ("nothing new, but what was found before is still open", "yellow")
 
 
 def local_time(seconds: int) -> str:
-    """Write a time in the reader's time zone."""
-    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    """Write a time in the reader's time zone; in seconds what no calendar has, as a damaged row may say."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds} s after 1970"
 
 
 def count(number: int, noun: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog import candidates, copies, files, findings, folders, history, imports
 from integrity.catalog.candidates import CandidateRecord
 from integrity.catalog.copies import CopyState
+from integrity.catalog.damage import DamagedRow, note_damage
 from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
 from integrity.config import Config
@@ -87,6 +88,10 @@ def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
     with catalog.read() as connection:
         target = find_target(connection, path)
         record = files.find_file(connection, catalog.sealer, target.root.id, target.prefix)
+        if record is None:
+            files.note_unfound(connection, catalog.sealer, target.root.id, target.prefix)
+        elif not record.is_sealed:
+            note_damage(connection, [DamagedRow("file", (record.id,))])
         former = history.history_of(connection, target.root.id, target.prefix)
         if record is not None:  # what it was under other names before it was moved here
             former += history.history_of(connection, target.root.id, record.id)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import copying, findings, roots
 from integrity.catalog.connect import Catalog
+from integrity.catalog.damage import describe_damage
 from integrity.catalog.filenames import find_backups
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.restoring import restore
@@ -40,7 +41,8 @@ def prepare_catalog(path: bytes, config: Config, *, clock: Callable[[], float]) 
     """
     See to it that there is a catalog, whole and of this version; it is upgraded if need be.
 
-    A damaged one is put aside and its newest good backup takes its place, which is told as a finding.
+    A damaged one is put aside and its newest good backup takes its place, which is told as a finding. One with damaged
+    rows stays, and that is told, too.
 
     Raises:
         CatalogMissing: there is none, but backups of one: making a new one would forget all baselines.
@@ -58,7 +60,12 @@ def prepare_catalog(path: bytes, config: Config, *, clock: Callable[[], float]) 
         _log.info("catalog_made path=%s", show_path(path))
         return
     try:
-        Catalog.open(path, writes=True, seal_key=key).close()
+        with Catalog.open(path, writes=True, seal_key=key) as catalog:
+            rows = catalog.damaged_rows
+            if rows:
+                message = f"the catalog is damaged: {describe_damage(rows)}; run: integrity catalog check"
+                _log.warning("catalog_damaged: %s", message)
+                _tell(catalog, message, int(clock()))
     except CatalogCorrupt as error:
         _log.error("catalog_damaged: %s", error)
         taken, aside = restore(path, folder, seal_key=key)
