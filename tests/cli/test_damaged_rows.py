@@ -63,6 +63,8 @@ def test_status_says_that_its_sums_may_be_wrong(integrity: Box, root: Path, sql:
     [
         ("d/a", "UPDATE file SET name = x'69' WHERE name = x'61'"),
         ("d/a", "UPDATE folder SET path = x'66' WHERE path = x'64'"),
+        ("d/a", "UPDATE folder SET root_id = root_id + 64 WHERE path = x'64'"),
+        ("d/a", "UPDATE file SET folder_id = folder_id + 64 WHERE name = x'61'"),
         ("gone", "UPDATE history SET path = x'66'"),
     ],
 )

@@ -24,6 +24,7 @@ from integrity.catalog.history import (
     history_of,
 )
 from integrity.catalog.hot import Hot
+from integrity.catalog.parity import find_odd
 from integrity.catalog.recording import (
     Inherited,
     NewFile,
@@ -214,8 +215,8 @@ def note_unfound(c: sa.Connection, sealer: Sealer, root_id: RootId, path: bytes)
     """
     Note the damaged rows one of which may be the reason why a path is in none.
 
-    No parity is of names: looked at are the files of its folder, or one of each folder if its own is not there, and
-    all history.
+    No parity is of names, so the seals are looked at of the files in its folder, or of one in each folder if its own is
+    not there, and of all history.
     """
     folder_id = get_folder_id(c, root_id, split_path(path)[0])
     query = sa.select(file.c.id).where(file.c.folder_id == folder_id)
@@ -224,7 +225,7 @@ def note_unfound(c: sa.Connection, sealer: Sealer, root_id: RootId, path: bytes)
         query = query.group_by(file.c.folder_id)
     records = load_records(c, sealer, list(c.execute(query).scalars()))
     note_damage(c, (DamagedRow(file.name, (one.id,)) for one in records if not one.is_sealed))
-    note_damage(c, find_damaged(c, [history]))
+    note_damage(c, (*find_odd(c, (folder.name, file.name)), *find_damaged(c, [history])))
 
 
 def find_files(c: sa.Connection, sealer: Sealer, ids: Iterable[FileId]) -> list[FileRecord]:

@@ -8,7 +8,7 @@ held against their seals as well. It is no constraint: of a file that is open fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 import sqlalchemy as sa
 
@@ -32,9 +32,13 @@ WORDS: Mapping[str, Iterable[str]] = {
 """Words by which rows are counted or looked up; any end may stand for a "*". No flipped bit makes one of another."""
 
 
-def find_odd(c: sa.Connection) -> Iterator[DamagedRow]:
-    """Find the rows whose parity is wrong, or one of whose words is unknown: one pass over each table that has one."""
-    for table in _find_tables():
+def find_odd(c: sa.Connection, names: Container[str] | None = None) -> Iterator[DamagedRow]:
+    """
+    Find the rows whose parity is wrong, or one of whose words is unknown: one pass over each table that has one.
+
+    ``names``: of the tables that are looked at; None: all.
+    """
+    for table in (table for table in _find_tables() if names is None or table.name in names):
         rows = c.execute(sa.select(*table.primary_key).where(sa.or_(_is_wrong(table), *_find_unknown(table))))
         yield from (DamagedRow(table.name, tuple(row)) for row in rows)
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from integrity.catalog.rows import FileRecord
     from integrity.jobs.explain import FileCopy, FileStory
 
+_LOOKED_UP = ("candidate", "run", "history", "copy_file")
+"""Tables whose rows are looked up for a file by numbers that no seal guards; its own row has one."""
+
 _READ_HOW = {
     "direct": "past the cache (O_DIRECT)",
     "dropped": "after its pages had been dropped from memory",
@@ -41,7 +44,7 @@ def explain(session: Session, file: bytes) -> int:
 
     Exits 0 if it is known and well, 1 if a finding on it is open, 2 if it is unknown.
     """
-    with session.open_catalog(writes=False) as catalog:
+    with session.open_catalog(writes=False, parities=_LOOKED_UP) as catalog:
         from integrity.jobs.explain import explain as find_story
 
         story = find_story(catalog, session.config, own_path(file))

@@ -26,13 +26,13 @@ _IDS = click.argument("ids", nargs=-1, required=True, type=click.IntRange(min=1)
 @click.pass_obj
 def findings(session: Session, everything: bool, since: int | None) -> int:
     """
-    List open findings, one a line; a file with several names has one.
+    List open findings, one a line.
 
-    What was acknowledged or muted is still open: only the reminders stop.
+    A file with several names has one for all of them. What was acknowledged or muted is still open: only the reminders stop.
     """
     from integrity.cli.words import count, line_of_finding
 
-    with session.open_catalog(writes=False) as catalog:
+    with session.open_catalog(writes=False, parities=()) as catalog:
         from integrity.catalog.findings import as_incidents, find_findings
 
         with catalog.read() as connection:
@@ -58,7 +58,7 @@ def ack(session: Session, ids: tuple[int, ...]) -> int:
 
     They stay open, and what they say of a file still holds.
     """
-    with session.open_catalog(writes=True) as catalog:
+    with session.open_catalog(writes=True, parities=()) as catalog:
         from integrity.catalog.findings import acknowledge
 
         wanted = _require_open(catalog, ids)
@@ -80,7 +80,7 @@ def mute(session: Session, ids: tuple[int, ...], until: int) -> int:
     now = int(time.time())
     if until <= now:
         raise click.BadParameter("is in the past", param_hint="--until")
-    with session.open_catalog(writes=True) as catalog:
+    with session.open_catalog(writes=True, parities=()) as catalog:
         from integrity.catalog.findings import mute as mute_findings
 
         wanted = _require_open(catalog, ids)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -78,7 +78,14 @@ class Session:
         return exit_code
 
     @contextmanager
-    def open_catalog(self, *, writes: bool, any_key: bool = False, verify_rows: bool = True) -> Iterator[Catalog]:
+    def open_catalog(
+        self,
+        *,
+        writes: bool,
+        any_key: bool = False,
+        verify_rows: bool = True,
+        parities: Container[str] | None = None,
+    ) -> Iterator[Catalog]:
         """
         Open the catalog that exists; the arguments are those of ``Catalog.open``.
 
@@ -92,7 +99,9 @@ class Session:
         from integrity.config import read_seal_key
 
         key = read_seal_key(self.config)
-        opened = Catalog.open(path, writes=writes, seal_key=key, any_key=any_key, verify_rows=verify_rows)
+        opened = Catalog.open(
+            path, writes=writes, seal_key=key, any_key=any_key, verify_rows=verify_rows, parities=parities
+        )
         with opened as catalog, self._warning(catalog):
             yield catalog
 
