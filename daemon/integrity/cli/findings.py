@@ -28,7 +28,8 @@ def findings(session: Session, everything: bool, since: int | None) -> int:
     """
     List open findings, one a line.
 
-    A file with several names has one for all of them. What was acknowledged or muted is still open: only the reminders stop.
+    A file with several names has one for all of them. What was acknowledged or muted is still open: only the reminders
+    stop.
     """
     from integrity.cli.words import count, line_of_finding
 
