@@ -21,8 +21,12 @@ _HOLD_S = 0.3
 """A page ends when it has taken so long; what it wrote last and the commit come on top."""
 
 _LONG_S = 0.02
-_HELD_MOST_S = 0.5
-"""So much of long transactions in a row is followed by a gap; shorter ones leave gaps enough."""
+_HELD_MOST_S = 0.25
+"""
+So much of long transactions in a row is followed by a gap; shorter ones leave gaps enough.
+
+Less than a page takes: who comes in the middle of one waits for the rest of it alone.
+"""
 
 _GAP_S = 0.12
 """SQLite looks every 100 ms whether the lock is free: so long it must be, or those who wait never find it so."""
