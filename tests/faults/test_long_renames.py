@@ -28,6 +28,7 @@ _FILES = 450
 _MISPLACED = "SELECT count(*) FROM file WHERE CAST(CAST(name AS TEXT) AS INTEGER) <> size_bytes"
 """The files of ``plant_sizes`` whose records went to another name."""
 
+_HELD_AGAINST = "SELECT count(*) FROM file WHERE reason = 'inherited'"
 _UNMOVED = """
     SELECT name FROM file WHERE CAST(CAST(name AS TEXT) AS INTEGER) = size_bytes ORDER BY abs(size_bytes - 225) LIMIT 1
 """
@@ -161,3 +162,32 @@ def test_record_that_is_forgotten_between_two_pages(tmp_path: Path, rename: Call
         assert 0 == done.counts.findings_opened
         context.monotonic = time.monotonic
         assert {"verified": _FILES} == tally(scrub(context, [os.fsencode(root)], ScrubOptions()))
+
+
+def test_damaged_copies_of_very_many_files_are_held_in_pages(tmp_path: Path) -> None:
+    """A folder that went to another place is held against what is recorded of it; others write in between."""
+    root = tmp_path / "root"
+    root.mkdir()
+    old, catalog, files = plant_sizes(root / "old", 250), tmp_path / "catalog.db", 250
+    age(*old.iterdir())
+    seen: set[int] = set()
+    with open_context(catalog) as context:
+        context.wait = lambda _: False
+        scan(context, [os.fsencode(root)], ScanOptions())
+        shutil.copytree(old, root / "new")
+        for path in (root / "new").iterdir():
+            rewrite(path)
+        shutil.rmtree(old)
+
+        def look(statement: str) -> None:
+            if statement == "BEGIN IMMEDIATE":
+                seen.add(count(catalog, _HELD_AGAINST))
+
+        jumps = itertools.count()
+        context.monotonic = lambda: time.monotonic() + next(jumps)
+        with traced(context.catalog, look):
+            scan(context, [os.fsencode(root)], ScanOptions())
+        told = context.report
+        assert isinstance(told, Told)
+        assert {b"new/%04d" % number for number in range(1, files + 1)} == {one.path for one in told.findings}
+    assert {0, 100, 200, 250} <= seen

@@ -521,22 +521,33 @@ class Arrivals:
         key = find_rename_key(self._run.capability, record.path, record.witness)
         return None if key is None else self._new_by_key.get(key)
 
-    def hold_successors(self, connection: Connection, pairs: Sequence[tuple[FileRecord, FileId]]) -> None:
+    def hold_successors(self, pairs: Sequence[tuple[FileRecord, FileId]]) -> None:
         """
         Hold new files against those that are gone and whose names, sizes and mtimes they have, but not their content.
 
-        They were copied, and got damaged on the way or before. Content that is recorded elsewhere is no damage.
+        They were copied, and got damaged on the way or before. Content that is recorded elsewhere is no damage. To look
+        for that costs a pass over all files, so many pairs are to come at once.
         """
         run, sealer = self._run, self._run.catalog.sealer
-        copies = files.find_files(connection, sealer, [file_id for _, file_id in pairs])
-        contents = [FileContent(one.witness.size_bytes, one.digests, None) for one in copies]
+        with run.catalog.read() as connection:
+            copies = files.find_files(connection, sealer, [file_id for _, file_id in pairs])
+            contents = [FileContent(one.witness.size_bytes, one.digests, None) for one in copies]
+            found = files.find_by_content(connection, sealer, run.root.id, contents)
+        unknown = [
+            copy
+            for copy, same in zip(copies, found, strict=True)
+            if copy.digests.md5 and all(one.id == copy.id for one in same)
+        ]
         gone = {file_id: record for record, file_id in pairs}
-        found = files.find_by_content(connection, sealer, run.root.id, contents)
-        for copy, same in zip(copies, found, strict=True):
-            is_known = any(one.id != copy.id for one in same) or not copy.digests.md5
-            if not is_known and inheritance.replace_successor(run, connection, copy, gone[copy.id]):
-                self._count(Tally.NEW, -1)
-                self.doubtful.append(copy.path)
+
+        def write(connection: Connection, page: Sequence[FileRecord]) -> None:
+            current = find_current(connection, page)
+            for copy in page:
+                if copy.id in current and inheritance.replace_successor(run, connection, copy, gone[copy.id]):
+                    self._count(Tally.NEW, -1)
+                    self.doubtful.append(copy.path)
+
+        run.write_in_pages(unknown, write)
 
     def merge(self, connection: Connection, record: FileRecord, twin: FileRecord) -> None:
         """Let a file that is gone go on as the new file with its content."""

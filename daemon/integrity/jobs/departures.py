@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from integrity.jobs.replaced import Replaced
 
 _BATCH = 500
+_SUCCESSORS_AT_ONCE = 5000
+"""Looked up together, for that costs a pass over all files; about as many as SQLite takes in one statement."""
 
 
 class Departures:
@@ -53,6 +55,7 @@ class Departures:
         self._seen = seen
         self._replaced = replaced
         self._damaged: list[FileRecord] = []
+        self._successors: list[tuple[FileRecord, FileId]] = []
         self._unlisted: set[bytes] = set()
         self._covered: set[bytes] = set()
 
@@ -96,7 +99,17 @@ class Departures:
                 self._assessor.account.count(file_id, tally)
         for start in range(0, len(gone), _BATCH):
             self._depart([FileId(one) for one in gone[start : start + _BATCH]])
+            if len(self._successors) >= _SUCCESSORS_AT_ONCE:
+                self._hold_successors()
+        self._hold_successors()
         return unmet
+
+    def _hold_successors(self) -> None:
+        pairs, self._successors = self._successors, []
+        claims = Counter(new for _, new in pairs)
+        clear = [(record, new) for record, new in pairs if claims[new] == 1]
+        if clear:
+            self._arrivals.hold_successors(clear)
 
     def _count_rows(self) -> int:
         with self._run.catalog.read() as connection:
@@ -146,10 +159,7 @@ class Departures:
         # A file that was renamed over another one is not gone: what has its content, or its name, is a copy.
         gone = [one for one in records if one.is_sealed and self._replaced.find(one.path, one.witness) is None]
         twins = self._match_twins(gone)
-        successors = self._match_successors([one for one in gone if one.id not in twins], twins)
-        if successors:
-            with run.writing() as connection:
-                self._arrivals.hold_successors(connection, successors)
+        self._successors += self._match_successors([one for one in gone if one.id not in twins], twins)
 
         def write(connection: Connection, page: Sequence[FileRecord]) -> None:
             for record in page:
@@ -200,9 +210,7 @@ class Departures:
         """Match files that are gone, with all of their content, with new ones of the same name, size and mtime."""
         taken = set(twins.values())
         found = [(record, self._arrivals.find_successor(record)) for record in gone]
-        pairs = [(record, new) for record, new in found if new is not None and new not in taken]
-        claims = Counter(new for _, new in pairs)
-        return [(record, new) for record, new in pairs if claims[new] == 1]
+        return [(record, new) for record, new in found if new is not None and new not in taken]
 
     def _match_twins(self, gone: list[FileRecord]) -> dict[FileId, FileId]:
         """Match files that are gone with new ones of the same content, where it is clear which is which."""
