@@ -18,7 +18,7 @@ from integrity.catalog.files import FileRecord
 from integrity.catalog.rows import is_current
 from integrity.jobs.absence import is_gone
 from integrity.jobs.overmounts import find_overmounts
-from integrity.jobs.paging import iterate_files
+from integrity.jobs.recorded import iterate_files
 from integrity.jobs.targets import find_enclosing
 from integrity.model import FileId, FindingId, FindingKind, SkipReason, Tally
 

@@ -32,7 +32,7 @@ from integrity.jobs.nested import tell_absent
 from integrity.jobs.opening import Opened, open_disk
 from integrity.jobs.options import CompareOptions, ScanOptions, ScrubOptions
 from integrity.jobs.pacing.pace import Throttle
-from integrity.jobs.paging import iterate_files
+from integrity.jobs.recorded import iterate_files
 from integrity.jobs.report import Compared, Note, NoteKind, Report, Summary
 from integrity.jobs.scan import Scanner
 from integrity.jobs.stop import Stop

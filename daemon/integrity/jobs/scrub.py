@@ -36,7 +36,7 @@ from integrity.jobs.idset import IdSet
 from integrity.jobs.limit import Limit
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.overmounts import find_overmounts
-from integrity.jobs.paging import iterate_files
+from integrity.jobs.recorded import iterate_files
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan import BETWEEN_TRIES_S, TRIES, Scanner
 from integrity.jobs.settle import forget_unsettled, settle

@@ -41,7 +41,7 @@ from integrity.jobs.comparing.voices import Level, Voice
 from integrity.jobs.limit import Limit
 from integrity.jobs.messages import catalog_damaged
 from integrity.jobs.options import CompareOptions
-from integrity.jobs.paging import iterate_files
+from integrity.jobs.recorded import iterate_files
 from integrity.jobs.report import Compared, NoteKind
 from integrity.model import FindingKind, Reading, Tally
 from integrity.paths import shell_path
