@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from integrity.catalog.hot import HotInsert
+from integrity.catalog.rows import chunked
 from integrity.catalog.rowseals import note_rows, select_noting
 from integrity.catalog.tables import copy, copy_file, copy_reading, file
 from integrity.catalog.words import read_word
@@ -170,6 +171,19 @@ def remove_copy(c: sa.Connection, copy_id: CopyId) -> None:
     """Forget a copy with all that it said; findings about it are for the caller."""
     _drop_said(c, copy_id)
     c.execute(sa.delete(copy).where(copy.c.id == copy_id))
+
+
+def find_said(c: sa.Connection, copy_id: CopyId) -> list[FileId]:
+    """List the files of which a copy said anything, for those who forget that in pages."""
+    said = sa.union(*(sa.select(one.c.file_id).where(one.c.copy_id == copy_id) for one in (copy_file, copy_reading)))
+    return [FileId(one) for one in c.execute(said).scalars()]
+
+
+def drop_said_of(c: sa.Connection, copy_id: CopyId, ids: Iterable[FileId]) -> None:
+    """Forget what a copy said of some files."""
+    for chunk in chunked(ids):
+        for table in (copy_file, copy_reading):
+            c.execute(sa.delete(table).where(table.c.copy_id == copy_id, table.c.file_id.in_(chunk)))
 
 
 def drop_orphans(c: sa.Connection, copy_id: CopyId) -> None:

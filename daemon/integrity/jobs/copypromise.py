@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from integrity.catalog import copies, findings
 from integrity.catalog.copywaits import CopyWaits, find_waits
 from integrity.catalog.findings import NewFinding
+from integrity.catalog.paging import write_in_pages
 from integrity.catalog.roots import RootRecord, find_roots, has_root
 from integrity.config import spell_duration
 from integrity.config.copyurls import hide_secrets
 from integrity.jobs.report import Note, NoteKind
 from integrity.jobs.targets import is_inside
-from integrity.model import Finding, FindingKind, RootState
+from integrity.model import Finding, FindingId, FindingKind, RootState
 from integrity.paths import shell_path
 
 if TYPE_CHECKING:
@@ -176,10 +177,14 @@ def _end_former(context: Context) -> None:
 
 
 def _end(context: Context, root: RootRecord, name: str, kinds: set[FindingKind] | None, resolution: str) -> None:
-    with context.catalog.transaction() as connection:
-        ended = findings.resolve_findings(
-            connection, root_id=root.id, kinds=kinds, copy=name, resolution=resolution, now=context.now()
-        )
+    with context.catalog.read() as connection:
+        ids = findings.find_unresolved(connection, root.id, kinds=kinds, copy=name)
+    ended: list[Finding] = []
+
+    def resolve(connection: Connection, some: Sequence[FindingId]) -> None:
+        ended.extend(findings.resolve_ids(connection, some, resolution=resolution, now=context.now()))
+
+    write_in_pages(context.catalog.transaction, ids, resolve)
     for one in ended:
         text = f"{one.kind.value} {one.id} is over: {resolution}"
         context.report.note(Note(NoteKind.RESOLVED, root.path, None, text))

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import copies, findings
 from integrity.catalog.copies import CopyRecord
+from integrity.catalog.paging import write_in_pages
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.copies.opening import open_copy
 from integrity.errors import ConfigError, show_path
 from integrity.jobs.copypromise import is_name
 from integrity.jobs.lock import lock_root
 from integrity.jobs.targets import is_inside
-from integrity.model import Finding, Job
+from integrity.model import FileId, Finding, FindingId, Job
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog, Connection
@@ -74,10 +75,22 @@ def forget_copy(catalog: Catalog, leaving: LeavingCopy, *, now: int) -> None:
         CatalogLocked: a job works on its root, perhaps comparing it.
     """
     root, record = leaving.root, leaving.record
-    with lock_root(catalog.path, root.id, root.path, Job.COMPARE, now=now), catalog.transaction() as connection:
-        about = [one.id for one in _find_about(connection, record)]
-        findings.resolve_ids(connection, about, resolution="the copy was forgotten", now=now)
-        copies.remove_copy(connection, record.id)
+
+    def resolve(connection: Connection, ids: Sequence[FindingId]) -> None:
+        findings.resolve_ids(connection, ids, resolution="the copy was forgotten", now=now)
+
+    def drop_said(connection: Connection, ids: Sequence[FileId]) -> None:
+        copies.drop_said_of(connection, record.id, ids)
+
+    with lock_root(catalog.path, root.id, root.path, Job.COMPARE, now=now):
+        with catalog.read() as connection:
+            about = [one.id for one in _find_about(connection, record)]
+            said = copies.find_said(connection, record.id)
+        write_in_pages(catalog.transaction, about, resolve)
+        # After a kill it can be forgotten again, or compared: what it says then is written anew.
+        write_in_pages(catalog.transaction, said, drop_said)
+        with catalog.transaction() as connection:
+            copies.remove_copy(connection, record.id)
 
 
 def _complete(text: str) -> str:
