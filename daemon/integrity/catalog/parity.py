@@ -13,6 +13,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 import sqlalchemy as sa
 
 from integrity.catalog import tables
+from integrity.catalog.core import driver_of
 from integrity.catalog.damage import DamagedRow
 from integrity.model import BaselineReason, Job, Outcome, ReadHow
 from integrity.verdict import CopyVote
@@ -38,8 +39,11 @@ def find_odd(c: sa.Connection, names: Container[str] | None = None) -> Iterator[
 
     ``names``: of the tables that are looked at; None: all.
     """
+    # As text: nine statements of this length take Core 20 ms, at each start of the program.
     for table in (table for table in _find_tables() if names is None or table.name in names):
-        rows = c.execute(sa.select(*table.primary_key).where(sa.or_(_is_wrong(table), *_find_unknown(table))))
+        key = ", ".join(column.name for column in table.primary_key)
+        condition = " OR ".join((_is_wrong(table), *_find_unknown(table)))
+        rows = driver_of(c).execute(f"SELECT {key} FROM {table.name} WHERE {condition}")  # noqa: S608 - names of ours
         yield from (DamagedRow(table.name, tuple(row)) for row in rows)
 
 
@@ -47,21 +51,22 @@ def renew_parities(c: sa.Connection) -> None:
     """Have SQLite compute the wrong ones anew, from what the rows hold now."""
     for table in _find_tables():
         key = next(iter(table.primary_key))
-        c.execute(sa.update(table).where(_is_wrong(table)).values({key: key}))
+        c.execute(sa.update(table).where(sa.text(_is_wrong(table))).values({key: key}))
 
 
 def _find_tables() -> Iterator[sa.Table]:
     return (table for table in tables.metadata.sorted_tables if "parity" in table.c)
 
 
-def _is_wrong(table: sa.Table) -> sa.ColumnElement[bool]:
+def _is_wrong(table: sa.Table) -> str:
     computed = table.c.parity.computed
     assert computed is not None
-    return table.c.parity != sa.literal_column(f"({computed.sqltext})", sa.Integer)
+    return f"parity != {computed.sqltext}"
 
 
-def _find_unknown(table: sa.Table) -> Iterator[sa.ColumnElement[bool]]:
+def _find_unknown(table: sa.Table) -> Iterator[str]:
     for column in table.c:
         words = WORDS.get(f"{table.name}.{column.name}")
         if words is not None:  # not by NOT IN, which takes as long again as all else here
-            yield sa.and_(*(column.op("NOT GLOB" if "*" in word else "!=")(str(word)) for word in words))
+            unlike = (f"{column.name} {'NOT GLOB' if '*' in word else '!='} '{word}'" for word in words)
+            yield f"({' AND '.join(unlike)})"
