@@ -54,7 +54,7 @@ class Elsewhere(StrEnum):
     NOWHERE = "nowhere"  # or the content is what a disk without data gives, as zeros
     RECORDED = "recorded"  # it was moved or copied here, or the disk confused two places
     LEFT = "left"  # recorded under a name that is gone or has other content by now: it was moved
-    STANDS = "stands"  # recorded under a name that has it on the disk, since this file was last right: it was copied
+    COPIED = "copied"  # recorded under another name since before this file was last right, which has it, or is replaced
 
 
 class Verdict(StrEnum):
@@ -235,7 +235,7 @@ def _was_moved_here(capability: Capability, shift: WitnessShift, elsewhere: Else
     if not capability.has_stable_inodes:
         return elsewhere is Elsewhere.LEFT
     was_renamed = elsewhere is not Elsewhere.NOWHERE and not shift.is_inode_equal
-    return was_renamed or (elsewhere is Elsewhere.STANDS and not shift.is_ctime_equal)
+    return was_renamed or (elsewhere is Elsewhere.COPIED and not shift.is_ctime_equal)
 
 
 DAMAGE = frozenset({Verdict.ROT, Verdict.SILENT_REWRITE})

@@ -119,7 +119,7 @@ def test_content_recorded_elsewhere_excuses_only_what_a_rename_can_have_brought(
         assert judgement.verdict is Verdict.CHANGED
         assert judgement.because in (BaselineReason.MOVED, None)
         if capability.has_stable_inodes:
-            was_copied = circumstances.elsewhere is Elsewhere.STANDS and not shift.is_ctime_equal
+            was_copied = circumstances.elsewhere is Elsewhere.COPIED and not shift.is_ctime_equal
             assert was_copied or not shift.is_inode_equal
         else:
             assert circumstances.elsewhere is Elsewhere.LEFT
@@ -129,7 +129,7 @@ def test_content_recorded_elsewhere_excuses_only_what_a_rename_can_have_brought(
     ("capability", "inode", "elsewhere", "expected"),
     [
         (TRUSTED, True, Elsewhere.LEFT, Verdict.ROT),  # the recorded inode: a misdirected write
-        (TRUSTED, True, Elsewhere.STANDS, Verdict.ROT),  # the same: no copy leaves the ctime alone
+        (TRUSTED, True, Elsewhere.COPIED, Verdict.ROT),  # the same: no copy leaves the ctime alone
         (TRUSTED, False, Elsewhere.NOWHERE, Verdict.ROT),
         (TRUSTED, False, Elsewhere.RECORDED, Verdict.CHANGED),
         (TRUSTED, False, Elsewhere.LEFT, Verdict.CHANGED),

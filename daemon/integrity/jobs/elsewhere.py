@@ -64,8 +64,9 @@ def find_elsewhere(run: RootRun, suspicions: Sequence[Suspicion]) -> list[Elsewh
     answers = [_answer(*each) for each in zip(suspicions, contents, found, strict=True)]
     if run.capability.has_stable_inodes:
         for number, suspicion in enumerate(suspicions):
-            if answers[number] is Elsewhere.RECORDED and _stands(run, suspicion, found[number].now):
-                answers[number] = Elsewhere.STANDS
+            is_known = answers[number] in (Elsewhere.RECORDED, Elsewhere.LEFT)
+            if is_known and _was_copied(run, suspicion, found[number]):
+                answers[number] = Elsewhere.COPIED
     else:
         undecided = {number: found[number] for number, answer in enumerate(answers) if answer is Elsewhere.RECORDED}
         for number in _find_left(run, suspicions, undecided):
@@ -146,26 +147,29 @@ def _find_left(run: RootRun, suspicions: Sequence[Suspicion], undecided: dict[in
     return left | {number for (number, _, _), others in zip(changed, found, strict=True) if others.now or others.before}
 
 
-def _stands(run: RootRun, suspicion: Suspicion, others: Sequence[FileRecord]) -> bool:
+def _was_copied(run: RootRun, suspicion: Suspicion, found: _Found) -> bool:
     """
-    Say whether the content that was written over a file is on the disk under another name, too, since before that.
+    Say whether the content that was written over a file is another's, since before this one was last right.
 
-    So it was copied from there with its time, which was this file's time, too. A later copy is one of the damage.
+    So it was copied from there with its time, which was this file's time, too. The other still has it on the disk, or
+    has plainly been replaced or removed since. What was recorded later is a copy of the damage.
     """
     record, reading = suspicion.record, suspicion.reading
     shift = compare_witness(run.capability, record.witness, reading.witness)
     if shift.is_ctime_equal or not shift.is_inode_equal:
         return False
+    right_at = record.verified_at or record.recorded_at
+    if any(one.recorded_at <= right_at for one in found.before):
+        return True
     wanted = set(FileContent(reading.witness.size_bytes, reading.digests, None).whole_digests)
+    others = (one for one in found.now if one.recorded_at <= right_at)
     with Buffers() as buffers:
         for other in islice(others, _NAMES_LOOKED_AT):
-            if other.recorded_at > (record.verified_at or record.recorded_at):
-                continue
             try:
                 content = _read_name(run, other, buffers)
             except (OSError, ReadError):
                 continue  # what can't be looked at speaks for nothing; whoever reads that file says why
-            if content is not None and wanted & set(content.whole_digests):
+            if content is None or wanted & set(content.whole_digests):
                 return True
     return False
 

@@ -125,7 +125,7 @@ class Mismatches:
             for one in suspicions:
                 excused = (
                     self._evidence.judge(connection, one.record, one.done, elsewhere).verdict not in DAMAGE
-                    for elsewhere in (Elsewhere.LEFT, Elsewhere.STANDS)
+                    for elsewhere in (Elsewhere.LEFT, Elsewhere.COPIED)
                 )
                 (possible if any(excused) else left).append(one)
         for one, elsewhere in zip(possible, find_elsewhere(self._run, possible), strict=True):
