@@ -18,8 +18,8 @@ I7  A backup is proposed only of a file that is what the catalog says, or whose 
 I8  What could not be compared is never in order, and neither is a copy that was not found to be good; but for files
     that were deleted on purpose, of which no copy is owed.
 I9  Content that is recorded of another file excuses a mismatch only where a rename can have brought it: under another
-    inode, or, where inodes are not stable, if that other name has it no longer. Under the recorded inode the disk wrote
-    a block to the wrong place, unless a moved ctime and the other file on its disk show that it was copied here.
+    inode, or, where inodes are not stable, if that other name has it no longer. Else the disk wrote a block to a wrong
+    place, unless a moved ctime shows a write, and it is of the other since before this file was last right: a copy.
 """
 
 from __future__ import annotations
@@ -232,10 +232,11 @@ def _judge_without_write(capability: Capability, shift: WitnessShift, circumstan
 
 def _was_moved_here(capability: Capability, shift: WitnessShift, elsewhere: Elsewhere) -> bool:
     """Say whether a rename, or a copy, explains content that another file is recorded with (I9)."""
+    if elsewhere is Elsewhere.COPIED and capability.has_ctime and not shift.is_ctime_equal:
+        return True
     if not capability.has_stable_inodes:
         return elsewhere is Elsewhere.LEFT
-    was_renamed = elsewhere is not Elsewhere.NOWHERE and not shift.is_inode_equal
-    return was_renamed or (elsewhere is Elsewhere.COPIED and not shift.is_ctime_equal)
+    return elsewhere is not Elsewhere.NOWHERE and not shift.is_inode_equal
 
 
 DAMAGE = frozenset({Verdict.ROT, Verdict.SILENT_REWRITE})

@@ -62,12 +62,11 @@ def find_elsewhere(run: RootRun, suspicions: Sequence[Suspicion]) -> list[Elsewh
         )
     ]
     answers = [_answer(*each) for each in zip(suspicions, contents, found, strict=True)]
-    if run.capability.has_stable_inodes:
-        for number, suspicion in enumerate(suspicions):
-            is_known = answers[number] in (Elsewhere.RECORDED, Elsewhere.LEFT)
-            if is_known and _was_copied(run, suspicion, found[number]):
-                answers[number] = Elsewhere.COPIED
-    else:
+    for number, suspicion in enumerate(suspicions):
+        is_known = answers[number] in (Elsewhere.RECORDED, Elsewhere.LEFT)
+        if is_known and _was_copied(run, suspicion, found[number]):
+            answers[number] = Elsewhere.COPIED
+    if not run.capability.has_stable_inodes:
         undecided = {number: found[number] for number, answer in enumerate(answers) if answer is Elsewhere.RECORDED}
         for number in _find_left(run, suspicions, undecided):
             answers[number] = Elsewhere.LEFT
@@ -156,7 +155,7 @@ def _was_copied(run: RootRun, suspicion: Suspicion, found: _Found) -> bool:
     """
     record, reading = suspicion.record, suspicion.reading
     shift = compare_witness(run.capability, record.witness, reading.witness)
-    if shift.is_ctime_equal or not shift.is_inode_equal:
+    if not run.capability.has_ctime or shift.is_ctime_equal or not shift.is_inode_equal:
         return False
     right_at = record.verified_at or record.recorded_at
     if any(one.recorded_at <= right_at for one in found.before):
