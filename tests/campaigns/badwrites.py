@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import os
 import random
 import sys
 import tempfile
@@ -21,8 +20,7 @@ import time
 from pathlib import Path
 
 from campaigns.kills import SCENARIOS, Stage
-from campaigns.world import World
-from support.isolation import isolate
+from campaigns.world import World, run_in_memory
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS)
 _COMMANDS = [each for each in SCENARIOS if each.is_done is None]
@@ -56,9 +54,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], choices=[each.name for each in _COMMANDS])
     parser.add_argument("--at", type=int)
     options = parser.parse_args()
-    isolate()
-    if os.path.ismount("/dev/shm"):
-        tempfile.tempdir = "/dev/shm"
+    run_in_memory()
     began = time.monotonic()
     runs, failures = run(options.seed, options.count, options.only, options.at)
     print(f"seed {options.seed}: {runs} runs in {time.monotonic() - began:.0f} s, {failures} failures")

@@ -35,6 +35,8 @@ _KEYS = {
     "copy_reading": (),
     "gate": ("prefix",),
 }
+_BY_PATH = {("history", "file_id")}
+"""Named by its own path, for the file may be forgotten already."""
 _TIME = re.compile(r"\b20\d\d-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?Z?)?")
 _NOISE = re.compile(
     r"(last_\w+|_s|_at|_ids?|run|runs|pid|forecast|oldest|next|last|bytes_read|read_bytes_per_s|size_bytes|ctime_ns|inode)$"
@@ -75,8 +77,9 @@ def _read(db: sqlite3.Connection, start: int) -> Facts:
         rows: dict[object, list[object]] = {}
         for row in db.execute(f"SELECT * FROM {table}") if table in tables else ():
             values = {name: _tame(name, value, start) for name, value in dict(row).items()}
+            named = [column for column in names if column in values and (table, column) not in _BY_PATH]
             key = tuple(
-                [names[column][row[column]] for column in names if column in values and row[column] in names[column]]
+                [names[column][row[column]] for column in named if row[column] in names[column]]
                 + [values.get(column) for column in keys]
                 + ([row["id"]] if table == "finding" and row["opened_at"] < start else [])
             )

@@ -26,10 +26,9 @@ from typing import NamedTuple
 
 from campaigns.facts import tame_run
 from campaigns.kills import SCENARIOS, Stage
-from campaigns.world import World
+from campaigns.world import World, run_in_memory
 from support.cli import Completed
 from support.flips import find_flips, flip_bit
-from support.isolation import isolate
 from support.killpoints import run_forked
 
 
@@ -204,9 +203,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bits", type=int, default=1000)
     options = parser.parse_args()
-    isolate()
-    if os.path.ismount("/dev/shm"):
-        tempfile.tempdir = "/dev/shm"
+    run_in_memory()
     began = time.monotonic()
     result = run(options.seed, options.rounds, options.bits)
     flips, failures = sum(result.outcomes.values()), len(result.failures)

@@ -32,12 +32,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from campaigns.facts import Facts, read_facts, show_difference, tame_run
-from campaigns.world import World
+from campaigns.world import World, run_in_memory
 from support import AnyPath
 from support.bitrot import rot
 from support.catalogs import take_back
 from support.cli import Completed
-from support.isolation import isolate
 from support.killpoints import Killed, run_forked
 from support.programs import sh
 from support.stored import leave_seals
@@ -415,9 +414,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], choices=[each.name for each in SCENARIOS])
     parser.add_argument("--at", type=int)
     options = parser.parse_args()
-    isolate()
-    if os.path.ismount("/dev/shm"):
-        tempfile.tempdir = "/dev/shm"
+    run_in_memory()
     began = time.monotonic()
     result = run(options.seed, options.count, options.only, options.at)
     kills = sum(result.kills.values())

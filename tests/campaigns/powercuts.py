@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from campaigns.facts import Facts, read_facts
+from campaigns.world import run_in_memory
 from support.cli import Box, Completed
 from support.crashdisk import Cache, CrashDisk, Cut
-from support.isolation import isolate
 from support.killpoints import run_forked, run_here
 from support.loopfs import LoopFS, unmount
 from support.planted import age
@@ -189,9 +189,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=1000)
     options = parser.parse_args()
-    isolate()
-    if os.path.ismount("/dev/shm"):
-        tempfile.tempdir = "/dev/shm"
+    run_in_memory()
     failures = 0
     for fs_type in options.fs or ["ext4", "xfs"]:
         began = time.monotonic()

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import sqlite3
+import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +17,7 @@ from campaigns.facts import tame_text
 from support import AnyPath
 from support.bitrot import rot
 from support.cli import Box, Completed
+from support.isolation import isolate
 from support.killpoints import run_forked, run_here, sleep_into_next_second
 from support.loopfs import LoopFS
 from support.planted import age
@@ -38,6 +40,13 @@ command = ["false"]
 group = "0s"
 """
 _HAS_FAILED = "SELECT (SELECT count(*) FROM delivery WHERE attempts) AND (SELECT count(*) FROM schedule_run)"
+
+
+def run_in_memory() -> None:
+    """Prepare a campaign that is run by hand: mounts of its own, and files in memory where there is room for them."""
+    isolate()
+    if os.path.ismount("/dev/shm"):
+        tempfile.tempdir = "/dev/shm"
 
 
 class World:
