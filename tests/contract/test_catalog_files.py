@@ -384,7 +384,7 @@ def test_former_content_is_found_by_digest_or_if_need_be_by_size(box: CatalogBox
         wanted = [FileContent(5000, make_digests(seed), None) for seed in ("old", "gone", "new")]
         found = find_by_former_content(c, box.root.id, [*wanted, FileContent(5000, Digests(), make_blocks("x", 3))])
 
-    old, gone = FormerFile(replaced, b"replaced", NOW), FormerFile(deleted, b"deleted", NOW)
+    old, gone = FormerFile(replaced, b"replaced", NOW, False), FormerFile(deleted, b"deleted", NOW, False)
     assert [{old}, {gone}, set(), {old, gone}] == found
 
 

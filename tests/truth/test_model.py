@@ -48,6 +48,7 @@ _FELL = [
     "unlink 0 0, save 1 0, restore 0 0, scan 0 0, chain 0 8, flip 6 0",
     "save 0 0, restore 0 0, scan 0 0, scrub_blindly 0 0, flip 0 0, swap 0 1",
     "touch 1 0, touch 3 0, scan 0 0, copy 9 3, swap 0 27, unlink 0 0",
+    "flip 20 0, copy 2 2, scrub 0 0, rename 9 0",
 ]
 _numbers = st.integers(0, 59)
 _steps = st.lists(st.builds(Step, st.sampled_from(sorted(ACTIONS)), _numbers, _numbers), min_size=2, max_size=16)

@@ -142,6 +142,7 @@ class FormerFile(NamedTuple):
     file_id: FileId | None
     path: bytes
     recorded_at: int
+    was_damage: bool  # it was recorded with the damage of another file, which was not known yet
 
 
 def find_by_former_content(c: sa.Connection, root_id: RootId, contents: Sequence[FileContent]) -> list[set[FormerFile]]:
@@ -154,13 +155,16 @@ def find_by_former_content(c: sa.Connection, root_id: RootId, contents: Sequence
     sizes = {content.size_bytes for content in contents}
     names = "size_bytes", "md5", "xxh3_128", "file_id", "path", "recorded_at"
     kept = [history.c[name] for name in names]
-    rows = c.execute(
-        sa.select(*kept).where(*(history.c.root_id == root_id, history.c.size_bytes.in_(sizes), is_sealed(history)))
+    was_damage = history.c.replaced_because == BaselineReason.INHERITED.value
+    rows: Sequence[Any] = c.execute(
+        sa.select(*kept, was_damage.label("was_damage")).where(
+            *(history.c.root_id == root_id, history.c.size_bytes.in_(sizes), is_sealed(history))
+        )
     ).all()
     by_size: dict[int, set[FormerFile]] = {}
     by_digest: dict[tuple[int, bytes], set[FormerFile]] = {}
-    for size_bytes, md5, xxh3_128, *who in rows:
-        former = FormerFile(*who)
+    for size_bytes, md5, xxh3_128, file_id, path, recorded_at, is_damage in rows:
+        former = FormerFile(file_id, path, recorded_at, bool(is_damage))
         by_size.setdefault(size_bytes, set()).add(former)
         for digest in filter(None, (md5, xxh3_128)):
             by_digest.setdefault((size_bytes, digest), set()).add(former)

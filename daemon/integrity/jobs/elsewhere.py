@@ -17,6 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, history
+from integrity.catalog.blocks import CANDIDATE_VERSION
 from integrity.catalog.rows import FileContent, FileRecord
 from integrity.errors import ReadError
 from integrity.files.buffers import Buffers
@@ -155,10 +156,11 @@ def _was_copied(run: RootRun, suspicion: Suspicion, found: _Found) -> bool:
     """
     record, reading = suspicion.record, suspicion.reading
     shift = compare_witness(run.capability, record.witness, reading.witness)
-    if not run.capability.has_ctime or shift.is_ctime_equal or not shift.is_inode_equal:
+    is_rewritten = run.capability.has_ctime and not shift.is_ctime_equal and shift.is_inode_equal
+    if not is_rewritten or record.version == CANDIDATE_VERSION:  # when newer content was right, nobody wrote down
         return False
     right_at = record.verified_at or record.recorded_at
-    if any(one.recorded_at <= right_at for one in found.before):
+    if any(one.recorded_at <= right_at and not one.was_damage for one in found.before):
         return True
     wanted = set(FileContent(reading.witness.size_bytes, reading.digests, None).whole_digests)
     others = (one for one in found.now if one.recorded_at <= right_at)
