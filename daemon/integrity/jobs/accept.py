@@ -150,19 +150,18 @@ def accept_file(context: Context, target: Target, reason: str) -> Accepted:
             pass  # its absence is accepted
         except ReadError as error:
             return Accepted(path, AcceptedAs.FAILED, str(error))
-    catalog, resolved = context.catalog, 0
+    catalog = context.catalog
     with catalog.transaction() as connection:
         record = files.find_file(connection, catalog.sealer, target.root.id, target.prefix)
         if record is None:
             return Accepted(path, AcceptedAs.FAILED, "is not recorded any more: a scan was faster")
         if reading is None:
             resolved = _take_out(context, connection, target.root, [record.id], reason)
-            return Accepted(path, AcceptedAs.REMOVAL, findings_resolved=resolved)
+            return Accepted(path, AcceptedAs.REMOVAL, findings_resolved=len(resolved))
         others = files.find_files(connection, catalog.sealer, other_ids)
-        for one in (record, *others):
-            resolved += _take_reading(context, connection, target.root, one, reading, reason)
+        taken = [_take_reading(context, connection, target.root, one, reading, reason) for one in (record, *others)]
         names = tuple(absolute(target.root.path, one.path) for one in others)
-        return Accepted(path, AcceptedAs.CONTENT, findings_resolved=resolved, other_names=names)
+        return Accepted(path, AcceptedAs.CONTENT, findings_resolved=len(set().union(*taken)), other_names=names)
 
 
 def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[Change]) -> FolderPlan:
@@ -278,7 +277,7 @@ def _leads_to(root_fd: int, path: bytes, seen: Witness) -> bool:
 
 def _take_reading(
     context: Context, connection: Connection, root: RootRecord, record: FileRecord, reading: Reading, reason: str
-) -> int:
+) -> set[FindingId]:
     now = context.now()
     replace_baseline(
         connection,
@@ -294,10 +293,13 @@ def _take_reading(
     return _resolve(connection, root.id, record.path, reason, now)
 
 
-def _take_out(context: Context, connection: Connection, root: RootRecord, ids: Sequence[FileId], reason: str) -> int:
+def _take_out(
+    context: Context, connection: Connection, root: RootRecord, ids: Sequence[FileId], reason: str
+) -> set[FindingId]:
     now = context.now()
-    records = files.find_files(connection, context.catalog.sealer, ids)
-    resolved = sum(_resolve(connection, root.id, record.path, reason, now) for record in records)
+    resolved: set[FindingId] = set()
+    for record in files.find_files(connection, context.catalog.sealer, ids):
+        resolved |= _resolve(connection, root.id, record.path, reason, now)
     remove_files(connection, context.catalog.sealer, root, ids, because=BaselineReason.ACCEPTED, now=now)
     return resolved
 
@@ -335,12 +337,18 @@ def _resolve(
     reason: str,
     now: int,
     without: frozenset[FindingKind] = frozenset(),
-) -> int:
-    """Resolve all findings on one path, but for some kinds; what copies have of it was not looked at."""
+) -> set[FindingId]:
+    """
+    Resolve all findings on one path, but for some kinds; what copies have of it was not looked at.
+
+    Returns:
+        The incidents that they belong to.
+    """
     here = findings.find_findings_at(connection, root_id, path, copy="")
     ids: list[FindingId] = [one.id for one in here if one.kind not in without]
     findings.set_step(connection, [one.id for one in here if one.kind in without], None, None)
-    return len(findings.resolve_ids(connection, ids, resolution=f"accepted: {reason}", now=now))
+    ended = findings.resolve_ids(connection, ids, resolution=f"accepted: {reason}", now=now)
+    return {one.incident_id for one in ended}
 
 
 def _end_mass_change(connection: Connection, root_id: RootId, reason: str, now: int) -> None:
