@@ -45,6 +45,10 @@ class CatalogMissing(CatalogError):
     """Say that there is no catalog where one was expected."""
 
 
+class CatalogExists(CatalogError):
+    """Say that a catalog is there already, where a new one was to be made."""
+
+
 class CatalogLocked(CatalogError):
     """Say that another job works on the same root, and which."""
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from integrity.catalog import tables
 from integrity.catalog.connect import Catalog
 from integrity.catalog.tables import meta
-from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, CatalogMissing, SchemaMismatch
+from integrity.errors import CatalogCorrupt, CatalogError, CatalogExists, CatalogLocked, CatalogMissing, SchemaMismatch
 from support.catalogs import CatalogBox
 
 
@@ -53,7 +53,7 @@ def test_making_a_catalog_where_one_is_changes_nothing(path: bytes) -> None:
     """What was recorded can't be lost by making a catalog twice."""
     with open(path, "rb") as stored:
         before = stored.read()
-    with pytest.raises(CatalogError, match="exists already"):
+    with pytest.raises(CatalogExists):
         Catalog.create(path)
     with open(path, "rb") as stored:
         assert before == stored.read()
@@ -62,7 +62,7 @@ def test_making_a_catalog_where_one_is_changes_nothing(path: bytes) -> None:
 def test_left_over_log_is_not_played_into_a_new_catalog(path: bytes) -> None:
     """The write-ahead log of a catalog that is gone stops the making of another beside it."""
     os.rename(path, path + b"-wal")
-    with pytest.raises(CatalogError, match=r"catalog\.db-wal: exists already"):
+    with pytest.raises(CatalogError, match=r"catalog\.db-wal: exists without its catalog"):
         Catalog.create(path)
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from integrity.catalog.connect import Catalog
+from integrity.cli.session import Session
 from support.cli import Box, make_command
 from support.faultfs import FaultFS, Rule
 from support.machine import need_programs
@@ -217,3 +219,16 @@ def test_changed_files_are_not_synced_one_by_one(integrity: Box, tmp_path: Path,
 
     assert [300] == [count for (count,) in query(integrity, "SELECT count(*) FROM file WHERE version = 2")]
     assert log.read_text().count("sync(") < 30
+
+
+def test_catalog_that_another_program_made_a_moment_ago_is_used(tmp_path: Path) -> None:
+    """Between finding none and making one, another command may have made it."""
+    place = bytes(tmp_path / "catalog.db")
+
+    class Folders(list[bytes]):
+        def __iter__(self) -> Iterator[bytes]:
+            Catalog.create(place).close()
+            return super().__iter__()
+
+    with Session(catalog_option=place).open_for_job(Folders([bytes(tmp_path)])) as catalog:
+        assert catalog.writes

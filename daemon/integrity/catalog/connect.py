@@ -23,7 +23,7 @@ from integrity.catalog.locking import held_alone, hold_shared
 from integrity.catalog.opening import open_database, require_file, require_usable
 from integrity.catalog.paging import LockGap
 from integrity.catalog.seal import Sealer
-from integrity.errors import CatalogError, CatalogReplaced, show_path
+from integrity.errors import CatalogError, CatalogExists, CatalogReplaced, show_path
 from integrity.files.mounts import mount_of
 
 _BUSY_TIMEOUT_S = 30.0
@@ -64,12 +64,16 @@ class Catalog:
         Its folder is made if need be. If two programs make it at the same time, both get the one that was first.
 
         Raises:
-            CatalogError: there is one already, or remains of one.
+            CatalogExists: there is one already.
+            CatalogError: there are remains of one, or it can't be made.
         """
         path = os.path.abspath(os.fsencode(path))
-        for name in (path, path + filenames.LOG):
-            if os.path.lexists(name):
-                raise CatalogError(f"{show_path(name)}: exists already; open it, restore it, or move it away")
+        log = path + filenames.LOG
+        has_log = os.path.lexists(log)
+        if os.path.lexists(path):  # asked last: one that another program makes at this moment is there before its log
+            raise CatalogExists(f"{show_path(path)}: exists already; open it, restore it, or move it away")
+        if has_log:
+            raise CatalogError(f"{show_path(log)}: exists without its catalog; restore that, or move the log away")
         try:
             with _translating(path):
                 build(path, Sealer(seal_key), int(clock()))

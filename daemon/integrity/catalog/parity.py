@@ -32,6 +32,11 @@ WORDS: Mapping[str, Iterable[str]] = {
 }
 """Words by which rows are counted or looked up; any end may stand for a "*". No flipped bit makes one of another."""
 
+_TABLES = tuple(table for table in tables.metadata.sorted_tables if "parity" in table.c)
+
+ALL_BUT_FILES = frozenset(table.name for table in _TABLES) - {"file"}
+"""For jobs: they hold each row of ``file`` against its seal before anything rests on it."""
+
 
 def find_odd(c: sa.Connection, names: Container[str] | None = None) -> Iterator[DamagedRow]:
     """
@@ -40,7 +45,7 @@ def find_odd(c: sa.Connection, names: Container[str] | None = None) -> Iterator[
     ``names``: of the tables that are looked at; None: all.
     """
     # As text: nine statements of this length take Core 20 ms, at each start of the program.
-    for table in (table for table in _find_tables() if names is None or table.name in names):
+    for table in (table for table in _TABLES if names is None or table.name in names):
         key = ", ".join(column.name for column in table.primary_key)
         condition = " OR ".join((_is_wrong(table), *_find_unknown(table)))
         rows = driver_of(c).execute(f"SELECT {key} FROM {table.name} WHERE {condition}")  # noqa: S608 - names of ours
@@ -49,13 +54,9 @@ def find_odd(c: sa.Connection, names: Container[str] | None = None) -> Iterator[
 
 def renew_parities(c: sa.Connection) -> None:
     """Have SQLite compute the wrong ones anew, from what the rows hold now."""
-    for table in _find_tables():
+    for table in _TABLES:
         key = next(iter(table.primary_key))
         c.execute(sa.update(table).where(sa.text(_is_wrong(table))).values({key: key}))
-
-
-def _find_tables() -> Iterator[sa.Table]:
-    return (table for table in tables.metadata.sorted_tables if "parity" in table.c)
 
 
 def _is_wrong(table: sa.Table) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from integrity.cli.output import Output
 from integrity.config.places import default_catalog_path
-from integrity.errors import CatalogMissing, ConfigError, show_path
+from integrity.errors import CatalogExists, CatalogMissing, ConfigError, show_path
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog
@@ -115,12 +115,20 @@ class Session:
             records: the job records what is not in the catalog; for others there must be one.
         """
         path = self.catalog_path
-        if not _is_missing(path):
-            with self.open_catalog(writes=True) as catalog:
-                yield catalog
-            return
+        if _is_missing(path):
+            self._create_catalog(path, paths, records=records)
+        from integrity.catalog.parity import ALL_BUT_FILES
+
+        with self.open_catalog(writes=True, parities=ALL_BUT_FILES) as catalog:
+            yield catalog
+
+    def _create_catalog(self, path: bytes, paths: Sequence[bytes], *, records: bool) -> None:
+        """Make an empty catalog; one that another program has made since is as good."""
+        from integrity.catalog.connect import Catalog
+        from integrity.config import read_seal_key
+
         backups = self._find_backups()
-        if backups:
+        if backups and _is_missing(path):
             # A new catalog would know none of the old baselines: whatever rotted since would be recorded as good.
             raise CatalogMissing(_say_missing(path, backups))
         if not paths:
@@ -134,13 +142,8 @@ class Session:
                 " the path"
             )
         _require_folders(paths)
-        from integrity.catalog.connect import Catalog
-        from integrity.config import read_seal_key
-
-        with Catalog.create(path, seal_key=read_seal_key(self.config)) as catalog:
+        with suppress(CatalogExists), Catalog.create(path, seal_key=read_seal_key(self.config)):
             self.output.say(f"A new catalog was made: {show_path(path)}")
-            with self._warning(catalog):
-                yield catalog
 
     @property
     def backup_folder(self) -> bytes:
