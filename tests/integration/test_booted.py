@@ -12,7 +12,6 @@ from contextlib import closing
 
 import pytest
 
-from integrity.catalog import rowseals
 from integrity.catalog.seal import Sealer
 from support.cli import JsonObject
 from support.loopfs import LoopFS, flip_bit
@@ -207,7 +206,7 @@ def test_schedule_that_was_missed_is_caught_up_once(box: SystemdBox, disk: LoopF
     wait_idle(box)
     box.power_off()
     with closing(sqlite3.connect(box.root / "var/lib/integrity/catalog.db")) as db, db:
-        rowseals.bind(db, Sealer())
+        Sealer().bind(db)
         db.execute("DELETE FROM schedule_run")
         for name in ("scan", "scrub"):
             then = int(time.time()) - 3 * DAY_S

@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 
-from integrity.catalog import rowseals
 from integrity.catalog.seal import Sealer
 from support import AnyPath
 from support.cli import Box
@@ -28,7 +27,7 @@ def tamper(integrity: Box, sql: str, values: Sequence[object] = ()) -> int:
 def rewrite(integrity: Box, sql: str, values: Sequence[object] = ()) -> int:
     """Change the catalog's file as if runs had written it like that, rows sealed anew; say how many rows."""
     with closing(sqlite3.connect(integrity.catalog)) as db, db:
-        rowseals.bind(db, Sealer())
+        Sealer().bind(db)
         return db.execute(sql, values).rowcount
 
 

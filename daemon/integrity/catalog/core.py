@@ -10,7 +10,6 @@ from typing import cast
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
-from integrity.catalog import rowseals
 from integrity.catalog.seal import Sealer
 
 _SEALER = "integrity.sealer"
@@ -22,7 +21,7 @@ def connect_core(db: sqlite3.Connection, sealer: Sealer) -> sa.Connection:
 
     Closing it leaves ``db`` open; disposing of its engine closes both.
     """
-    rowseals.bind(db, sealer)
+    sealer.bind(db)
     engine = sa.create_engine("sqlite://", creator=lambda: db, poolclass=StaticPool, isolation_level="AUTOCOMMIT")
     c = engine.connect()
     c.info[_SEALER] = sealer

@@ -21,6 +21,7 @@ is the CRC and nothing else; a file that has one is a kind by itself, and of a c
 
 from __future__ import annotations
 
+import sqlite3
 import struct
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -30,6 +31,7 @@ from blake3 import blake3
 from integrity.model import Digests, Witness
 
 SEAL_BYTES = 16
+ROW_SEAL = "row_seal"
 
 _KEY_CONTEXT = "integrity 2026 seals of catalog rows"
 _FILE = struct.Struct("<B16sqqqqBqqIBBB")
@@ -132,6 +134,10 @@ class Sealer:
         )
         seen = b"" if seen_inode is None and seen_ctime_ns is None else _SEEN.pack(seen_inode, seen_ctime_ns)
         return self._seal(head + seen + reason + (read_how or b""))
+
+    def bind(self, db: sqlite3.Connection) -> None:
+        """Give a connection the function that the triggers and queries of ``rowseals`` call."""
+        db.create_function(ROW_SEAL, -1, self.seal_row, deterministic=True)
 
     def seal_row(self, table: str, *values: float | bytes | None) -> bytes:
         """Seal the columns of any other row: integers, floats, bytes (text as UTF-8) and None."""
