@@ -4,20 +4,19 @@ Findings: what somebody should know of, from opening to resolution.
 The same thing (root, kind, path, copy) is said once: an unresolved finding is updated, not repeated. A finding on a
 file's content freezes its baseline until it is resolved (R6).
 
-What is wrong with a file that has several names is one incident: each name has a row, for it can go its own way, and
-those that say the same of one inode share the number of the first. People are told of incidents.
+What is wrong with a file that has several names is one incident (``incidents``): people are told of these.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.hot import Hot
+from integrity.catalog.incidents import DAMAGE, INCIDENT, UNRESOLVED, find_incident, in_incidents
 from integrity.catalog.rows import below, chunked
 from integrity.catalog.tables import file, finding, root
 from integrity.catalog.words import read_numbers, read_optional_word, read_ranges, read_word
@@ -35,31 +34,12 @@ from integrity.model import (
     RunId,
 )
 
-_UNRESOLVED = finding.c.state != sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
-_DAMAGE = ("certainty", "blocks", "ranges")
 _CONTENT_KINDS = sorted(kind.value for kind in CONTENT_FINDINGS)
 _ALL_KINDS = sorted(kind.value for kind in FindingKind)
-_HOLDS = sa.exists().where(finding.c.file_id == file.c.id, finding.c.kind.in_(_CONTENT_KINDS), _UNRESOLVED)
+_HOLDS = sa.exists().where(finding.c.file_id == file.c.id, finding.c.kind.in_(_CONTENT_KINDS), UNRESOLVED)
 _OF_INODE = CONTENT_FINDINGS | {FindingKind.UNREADABLE, FindingKind.UNSTABLE}
-_INCIDENT = sa.func.coalesce(finding.c.incident, finding.c.id)
 _KEY = ("root_id", "kind", "path", "copy")
-_SAID_BEFORE = sa.select(finding).where(*(finding.c[one] == sa.bindparam(f"new_{one}") for one in _KEY), _UNRESOLVED)
-_SAME = ("kind", "copy", *_DAMAGE)
-_SHARED = ("incident", "state", "muted_until")
-_MINE, _OTHER = file.alias("mine"), file.alias("other")
-# The root is that of the file: named here, it would have SQLite look through all findings of it.
-_SAME_OF_INODE = Hot(
-    sa.select(_INCIDENT, finding.c.state, finding.c.muted_until)
-    .select_from(_MINE)
-    .join(_OTHER, sa.and_(*(_MINE.c[one] == _OTHER.c[one] for one in ("inode", "size_bytes", "mtime_ns", "ctime_ns"))))
-    .join(finding, finding.c.file_id == _OTHER.c.id)
-    .where(_MINE.c.id == sa.bindparam("file_id"), _OTHER.c.id != _MINE.c.id, _UNRESOLVED)
-    .where(*(finding.c[one].is_not_distinct_from(sa.bindparam(one)) for one in _SAME))
-    .order_by(_OTHER.c.id)  # as the index has them: the first that fits ends the search
-    .limit(sa.literal_column("1")),
-    "file_id",
-    *_SAME,
-)
+_SAID_BEFORE = sa.select(finding).where(*(finding.c[one] == sa.bindparam(f"new_{one}") for one in _KEY), UNRESOLVED)
 _QUERY = sa.select(finding, root.c.path.label("root_path")).join(root, finding.c.root_id == root.c.id)
 _BY_ID = _QUERY.where(finding.c.id == sa.bindparam("finding_id"))
 
@@ -94,7 +74,8 @@ def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId |
     """
     values = {**_values(new), "updated_at": now, "run_id": run_id}
     old = c.execute(_SAID_BEFORE, {f"new_{name}": values[name] for name in _KEY}).one_or_none()
-    values |= _find_incident(c, new, values, None if old is None else old.id)
+    if new.kind in _OF_INODE and new.file_id is not None and new.copy is None:
+        values |= find_incident(c, new.file_id, values, None if old is None else old.id)
     if old is None:
         values = {"state": FindingState.OPEN.value, "opened_at": now, "opened_by": run_id} | values
         key = c.execute(sa.insert(finding).values(**values)).inserted_primary_key
@@ -104,24 +85,13 @@ def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId |
         finding_id = old.id
         if new.step is None:  # what another job found out can be done still can
             del values["step"], values["command"]
-        if any(getattr(old, name) != values[name] for name in _DAMAGE):
+        if any(getattr(old, name) != values[name] for name in DAMAGE):
             values = {"state": FindingState.OPEN.value, "muted_until": None, "incident": None} | values
-            c.execute(sa.update(finding).where(finding.c.incident == old.id, _UNRESOLVED).values(incident=None))
+            c.execute(sa.update(finding).where(finding.c.incident == old.id, UNRESOLVED).values(incident=None))
         c.execute(sa.update(finding).where(finding.c.id == finding_id).values(**values))
     if new.file_id is not None and new.kind in CONTENT_FINDINGS:
         c.execute(sa.update(file).where(file.c.id == new.file_id).values(is_frozen=1))
     return get_finding(c, FindingId(finding_id)), old is None
-
-
-def _find_incident(
-    c: sa.Connection, new: NewFinding, values: dict[str, Any], finding_id: FindingId | None
-) -> dict[str, Any]:
-    """Find what a finding shares with another one that says the same of another name of the file, if there is one."""
-    if new.kind not in _OF_INODE or new.file_id is None or new.copy is not None:
-        return {}
-    said = [values[name] for name in _SAME]
-    row = _SAME_OF_INODE.run(c, new.file_id, *said).fetchone()
-    return {} if row is None or row[0] == finding_id else dict(zip(_SHARED, row, strict=True))
 
 
 def get_finding(c: sa.Connection, finding_id: FindingId) -> Finding:
@@ -167,7 +137,7 @@ def find_findings(
     if root_id is not None:
         query = query.where(finding.c.root_id == root_id)
     if not include_resolved:
-        query = query.where(_UNRESOLVED)
+        query = query.where(UNRESOLVED)
     if since is not None:
         query = query.where(finding.c.updated_at >= since)
     if copy is not None:
@@ -175,37 +145,10 @@ def find_findings(
     return [_to_finding(row) for row in c.execute(query)]
 
 
-def as_incidents(c: sa.Connection, found: Iterable[Finding]) -> list[Finding]:
-    """Keep the first finding of each incident, and give it the other names of its file that it is open about."""
-    first: dict[FindingId, Finding] = {}
-    for one in found:
-        first.setdefault(one.incident_id, one)
-    names: dict[FindingId, list[bytes]] = {}
-    query = sa.select(_INCIDENT, finding.c.path).where(_UNRESOLVED).order_by(finding.c.id)
-    for chunk in chunked(first):
-        for number, path in c.execute(query.where(in_incidents(chunk))):
-            if path != (first[number].path or b""):
-                names.setdefault(number, []).append(path)
-    return [replace(one, names=tuple(names.get(number, ()))) for number, one in first.items()]
-
-
-def in_incidents(numbers: Collection[int]) -> sa.ColumnElement[bool]:
-    """Match the findings that belong to some incidents."""
-    return sa.or_(finding.c.id.in_(numbers), finding.c.incident.in_(numbers))
-
-
-def speaks() -> sa.ColumnElement[bool]:
-    """Match, of the unresolved findings of an incident, the first."""
-    other = finding.alias()
-    is_earlier = other.c.id < finding.c.id, other.c.state != sa.literal_column("'resolved'")
-    of_same = sa.or_(other.c.id == finding.c.incident, other.c.incident == finding.c.incident)
-    return sa.or_(finding.c.incident.is_(None), ~sa.exists().where(of_same, *is_earlier))
-
-
 def find_findings_at(c: sa.Connection, root_id: RootId, path: bytes, *, copy: str | None = None) -> list[Finding]:
     """List what is open about one path, in the order of its numbers; ``copy``: as in ``find_findings``."""
     # All kinds are named, for the index of what is open begins with root and kind: else all of the root is looked at.
-    here = finding.c.root_id == root_id, finding.c.kind.in_(_ALL_KINDS), finding.c.path == path, _UNRESOLVED
+    here = finding.c.root_id == root_id, finding.c.kind.in_(_ALL_KINDS), finding.c.path == path, UNRESOLVED
     query = _QUERY.where(*here).order_by(finding.c.id)
     if copy is not None:
         query = query.where(finding.c.copy == copy)
@@ -215,7 +158,7 @@ def find_findings_at(c: sa.Connection, root_id: RootId, path: bytes, *, copy: st
 def find_unsaid(c: sa.Connection, root_id: RootId, prefix: bytes, kind: FindingKind, run_id: RunId) -> list[Finding]:
     """List the open findings of a kind at or below a path, about no recorded file, that a run did not repeat."""
     mine = finding.c.root_id == root_id, finding.c.kind == kind.value, below(finding.c.path, prefix)
-    query = _QUERY.where(*mine, _UNRESOLVED, finding.c.file_id.is_(None), finding.c.run_id.is_distinct_from(run_id))
+    query = _QUERY.where(*mine, UNRESOLVED, finding.c.file_id.is_(None), finding.c.run_id.is_distinct_from(run_id))
     return [_to_finding(row) for row in c.execute(query.order_by(finding.c.id))]
 
 
@@ -229,7 +172,7 @@ def find_open_of_files(c: sa.Connection, ids: Iterable[FileId]) -> dict[FileId, 
     """List what is open about each of some files, and about their copies; files of which nothing is are left out."""
     found: dict[FileId, list[Finding]] = {}
     for chunk in chunked(ids):
-        for row in c.execute(_QUERY.where(finding.c.file_id.in_(chunk), _UNRESOLVED).order_by(finding.c.id)):
+        for row in c.execute(_QUERY.where(finding.c.file_id.in_(chunk), UNRESOLVED).order_by(finding.c.id)):
             found.setdefault(FileId(row.file_id), []).append(_to_finding(row))
     return found
 
@@ -242,14 +185,14 @@ def find_with_findings(c: sa.Connection, ids: Iterable[FileId]) -> list[FileId]:
 
 def find_files_with(c: sa.Connection, root_id: RootId, kind: FindingKind) -> set[FileId]:
     """List the files of a root about which a finding of a kind is open; what is about copies does not count."""
-    mine = finding.c.root_id == root_id, finding.c.kind == kind.value, finding.c.copy == "", _UNRESOLVED
+    mine = finding.c.root_id == root_id, finding.c.kind == kind.value, finding.c.copy == "", UNRESOLVED
     ids = c.execute(sa.select(finding.c.file_id).where(*mine, finding.c.file_id.is_not(None)))
     return {FileId(one) for one in ids.scalars()}
 
 
 def count_open(c: sa.Connection, root_id: RootId | None = None) -> int:
     """Count unresolved incidents, acknowledged and muted ones included: what they say is still so."""
-    query = sa.select(sa.func.count(_INCIDENT.distinct())).where(_UNRESOLVED)
+    query = sa.select(sa.func.count(INCIDENT.distinct())).where(UNRESOLVED)
     if root_id is not None:
         query = query.where(finding.c.root_id == root_id)
     return int(c.execute(query).scalar_one())
@@ -257,7 +200,7 @@ def count_open(c: sa.Connection, root_id: RootId | None = None) -> int:
 
 def has_open(c: sa.Connection, root_id: RootId, kind: FindingKind) -> bool:
     """Say whether something of this kind is unresolved in a root; what is about its copies does not count."""
-    mine = finding.c.root_id == root_id, finding.c.kind == kind.value, finding.c.copy == "", _UNRESOLVED
+    mine = finding.c.root_id == root_id, finding.c.kind == kind.value, finding.c.copy == "", UNRESOLVED
     return bool(c.execute(sa.select(sa.exists().where(*mine))).scalar())
 
 
@@ -288,7 +231,21 @@ def resolve_findings(
     """
     if file_id is None and root_id is None:
         raise ValueError("name a file or a root whose findings are to be resolved")
-    conditions = [_UNRESOLVED]
+    return _resolve(c, _match_unresolved(file_id, root_id, kinds, copy), resolution, now)
+
+
+def find_unresolved(
+    c: sa.Connection, root_id: RootId, *, kinds: Collection[FindingKind] | None = None, copy: str | None = None
+) -> list[FindingId]:
+    """List the numbers of what ``resolve_findings`` would resolve in a root, for those who do it in pages."""
+    query = sa.select(finding.c.id).where(*_match_unresolved(None, root_id, kinds, copy))
+    return [FindingId(one) for one in c.execute(query).scalars()]
+
+
+def _match_unresolved(
+    file_id: FileId | None, root_id: RootId | None, kinds: Collection[FindingKind] | None, copy: str | None
+) -> list[sa.ColumnElement[bool]]:
+    conditions = [UNRESOLVED]
     if file_id is not None:
         conditions.append(finding.c.file_id == file_id)
     if root_id is not None:
@@ -297,31 +254,19 @@ def resolve_findings(
         conditions.append(finding.c.kind.in_([kind.value for kind in kinds]))
     if copy is not None:
         conditions.append(finding.c.copy == copy)
-    return _resolve(c, conditions, resolution, now)
-
-
-def find_unresolved(
-    c: sa.Connection, root_id: RootId, *, kinds: Collection[FindingKind] | None = None, copy: str | None = None
-) -> list[FindingId]:
-    """List the numbers of what ``resolve_findings`` would resolve in a root, for those who do it in pages."""
-    conditions = [_UNRESOLVED, finding.c.root_id == root_id]
-    if kinds is not None:
-        conditions.append(finding.c.kind.in_([kind.value for kind in kinds]))
-    if copy is not None:
-        conditions.append(finding.c.copy == copy)
-    return [FindingId(one) for one in c.execute(sa.select(finding.c.id).where(*conditions)).scalars()]
+    return conditions
 
 
 def resolve_ids(c: sa.Connection, ids: Iterable[FindingId], *, resolution: str, now: int) -> list[Finding]:
     """Resolve findings by their numbers, and return those that were not resolved before."""
-    resolved = [_resolve(c, [_UNRESOLVED, finding.c.id.in_(chunk)], resolution, now) for chunk in chunked(ids)]
+    resolved = [_resolve(c, [UNRESOLVED, finding.c.id.in_(chunk)], resolution, now) for chunk in chunked(ids)]
     return [one for chunk in resolved for one in chunk]
 
 
 def resolve_of_files(c: sa.Connection, ids: Sequence[FileId], resolution: str, now: int) -> None:
     """Resolve all findings of files that leave the catalog."""
     for chunk in chunked(ids):
-        _resolve(c, [_UNRESOLVED, finding.c.file_id.in_(chunk)], resolution, now)
+        _resolve(c, [UNRESOLVED, finding.c.file_id.in_(chunk)], resolution, now)
 
 
 def acknowledge(c: sa.Connection, ids: Iterable[FindingId]) -> None:
@@ -340,9 +285,9 @@ def mute(c: sa.Connection, ids: Iterable[FindingId], until: int) -> None:
 
 def move_findings(c: sa.Connection, file_id: FileId, to_root_id: RootId, to_path: bytes, now: int) -> None:
     """Let a file's findings follow it to a new path; unresolved ones about what was there before are resolved."""
-    kinds = sa.select(finding.c.kind).where(finding.c.file_id == file_id, _UNRESOLVED)
+    kinds = sa.select(finding.c.kind).where(finding.c.file_id == file_id, UNRESOLVED)
     in_the_way = [
-        _UNRESOLVED,
+        UNRESOLVED,
         finding.c.root_id == to_root_id,
         finding.c.path == to_path,
         finding.c.file_id.is_distinct_from(file_id),
@@ -358,7 +303,7 @@ def rename_copy(c: sa.Connection, root_id: RootId, name: str, to_name: str, now:
     same = [other.c[column] == finding.c[column] for column in ("root_id", "kind", "path")]
     is_open = other.c.state != FindingState.RESOLVED.value
     is_said = sa.exists().where(*same, other.c.copy == to_name, is_open)
-    of_copy = [finding.c.root_id == root_id, finding.c.copy == name, _UNRESOLVED]
+    of_copy = [finding.c.root_id == root_id, finding.c.copy == name, UNRESOLVED]
     c.execute(sa.update(finding).where(*of_copy, ~is_said).values(copy=to_name))
     _resolve(c, of_copy, f"is open about the same copy under its name {to_name}", now)
 
@@ -371,7 +316,7 @@ def put_findings_aside(c: sa.Connection, file_id: FileId, path: bytes) -> None:
 def set_step(c: sa.Connection, ids: Iterable[FindingId], step: str | None, command: str | None) -> None:
     """Write down what can be done about findings, now that more is known than their kind tells; None: no more."""
     for chunk in chunked(ids):
-        c.execute(sa.update(finding).where(finding.c.id.in_(chunk), _UNRESOLVED).values(step=step, command=command))
+        c.execute(sa.update(finding).where(finding.c.id.in_(chunk), UNRESOLVED).values(step=step, command=command))
 
 
 def _resolve(c: sa.Connection, conditions: list[sa.ColumnElement[bool]], resolution: str, now: int) -> list[Finding]:
@@ -404,9 +349,9 @@ def _unfreeze(c: sa.Connection, ids: Collection[FileId]) -> None:
 def _set_state(c: sa.Connection, ids: Iterable[FindingId], state: FindingState, muted_until: int | None) -> None:
     """Set the state of unresolved findings, and of all others of their incidents."""
     for chunk in chunked(ids):
-        incidents = c.execute(sa.select(_INCIDENT).where(finding.c.id.in_(chunk)).distinct()).scalars().all()
+        incidents = c.execute(sa.select(INCIDENT).where(finding.c.id.in_(chunk)).distinct()).scalars().all()
         values = {"state": state.value, "muted_until": muted_until}
-        c.execute(sa.update(finding).where(in_incidents(incidents), _UNRESOLVED).values(**values))
+        c.execute(sa.update(finding).where(in_incidents(incidents), UNRESOLVED).values(**values))
 
 
 def _values(new: NewFinding) -> dict[str, Any]:

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from integrity.catalog.findings import as_incidents, get_findings, speaks
+from integrity.catalog.findings import get_findings
+from integrity.catalog.incidents import (
+    INCIDENT,
+    RESOLVED,
+    UNRESOLVED,
+    as_incidents,
+    is_first_of_incident,
+    of_incident,
+)
 from integrity.catalog.rows import chunked
 from integrity.catalog.tables import file, finding, told
 from integrity.model import (
@@ -28,10 +36,7 @@ from integrity.model import (
 
 _TOLD_KINDS = sorted(kind.value for kind in INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS)
 _GRAVE_KINDS = sorted(kind.value for kind in GRAVE_FINDINGS)
-_RESOLVED: sa.ColumnElement[str] = sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
-_UNRESOLVED = finding.c.state != _RESOLVED
-_INCIDENT = sa.func.coalesce(finding.c.incident, finding.c.id)
-_JOINED = finding.outerjoin(told, told.c.finding_id == _INCIDENT)
+_JOINED = finding.outerjoin(told, told.c.finding_id == INCIDENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +124,7 @@ def summarize(c: sa.Connection, now: int) -> ToldSummary:
         sa.func.count().filter(is_over).label("resolved"),
         sa.func.count().filter(remindable).label("remindable"),
         sa.func.min(told.c.first_told_at).filter(sa.or_(is_over, remindable)).label("waits_since"),
-    ).select_from(told.outerjoin(finding, sa.and_(_of_told(), _UNRESOLVED, speaks())))
+    ).select_from(told.outerjoin(finding, sa.and_(of_incident(told.c.finding_id), UNRESOLVED, is_first_of_incident())))
     return ToldSummary(**c.execute(query).one()._asdict())
 
 
@@ -142,12 +147,7 @@ def drop_over(c: sa.Connection) -> None:
 
 def _find_still() -> sa.Select[tuple[int]]:
     """Find the incidents that are not over."""
-    return sa.select(_INCIDENT).where(_UNRESOLVED)
-
-
-def _of_told() -> sa.ColumnElement[bool]:
-    """Match a finding with the row of its incident, by an index each."""
-    return sa.or_(finding.c.id == told.c.finding_id, finding.c.incident == told.c.finding_id)
+    return sa.select(INCIDENT).where(UNRESOLVED)
 
 
 def count_verified_since(c: sa.Connection, since: int) -> tuple[int, int]:
@@ -176,27 +176,27 @@ def _is_unsaid(now: int) -> tuple[sa.ColumnElement[bool], ...]:
         told.c.ranges != finding.c.ranges,
         told.c.certainty.is_distinct_from(finding.c.certainty),
     )
-    return _UNRESOLVED, _is_wanted(now), finding.c.kind.in_(_TOLD_KINDS), is_new, speaks()
+    return UNRESOLVED, _is_wanted(now), finding.c.kind.in_(_TOLD_KINDS), is_new, is_first_of_incident()
 
 
 def _is_remindable(now: int) -> sa.ColumnElement[bool]:
     device = finding.alias()
-    by_device = sa.exists().where(device.c.id == told.c.swallowed_by, device.c.state != _RESOLVED)
-    return sa.and_(told.c.finding_id.is_not(None), _UNRESOLVED, _is_wanted(now), ~by_device, speaks())
+    by_device = sa.exists().where(device.c.id == told.c.swallowed_by, device.c.state != RESOLVED)
+    return sa.and_(told.c.finding_id.is_not(None), UNRESOLVED, _is_wanted(now), ~by_device, is_first_of_incident())
 
 
 def _swallower() -> sa.ColumnElement[int | None]:
     """Name the open device_failing finding that says enough of an unreadable file, or NULL."""
     device = finding.alias()
     of_same_run = device.c.root_id == finding.c.root_id, device.c.run_id == finding.c.run_id
-    is_failing = device.c.kind == FindingKind.DEVICE_FAILING.value, device.c.state != _RESOLVED
+    is_failing = device.c.kind == FindingKind.DEVICE_FAILING.value, device.c.state != RESOLVED
     by = sa.select(sa.func.min(device.c.id)).where(*of_same_run, *is_failing).scalar_subquery()
     return sa.case((finding.c.kind == FindingKind.UNREADABLE.value, by), else_=None)
 
 
 def _mark(c: sa.Connection, ids: Collection[FindingId], now: int, *, swallowed_by: int | None) -> None:
     for chunk in chunked(ids):
-        query = sa.select(_INCIDENT.label("incident"), finding.c.certainty, finding.c.blocks, finding.c.ranges)
+        query = sa.select(INCIDENT.label("incident"), finding.c.certainty, finding.c.blocks, finding.c.ranges)
         incidents = c.execute(query.where(finding.c.id.in_(chunk))).all()
         same = told.c.finding_id.in_([row.incident for row in incidents])
         before = sa.select(told.c.finding_id, told.c.first_told_at).where(same)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, copies, files, findings, folders, history, imports
+from integrity.catalog import candidates, copies, files, findings, folders, history, imports, incidents
 from integrity.catalog.candidates import CandidateRecord
 from integrity.catalog.copies import CopyState
 from integrity.catalog.damage import DamagedRow, note_damage
@@ -128,4 +128,4 @@ def _find_findings(connection: Connection, root: bytes, path: bytes, record: Fil
         found += findings.find_file_findings(connection, record.id)
     paths = {path} if path else {path, None}  # what is about a root as a whole has no path
     mine = {one.id: one for one in found if one.root == root and (one.path in paths or record is not None)}
-    return tuple(findings.as_incidents(connection, (mine[key] for key in sorted(mine))))
+    return tuple(incidents.as_incidents(connection, (mine[key] for key in sorted(mine))))

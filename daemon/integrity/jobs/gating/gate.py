@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, findings, gates, roots
+from integrity.catalog import candidates, findings, gates, incidents, roots
 from integrity.catalog.core import snapshot
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.gates import Passed
@@ -253,7 +253,7 @@ def _find_open(connection: Connection, target: Target) -> list[Finding]:
     """List the open findings that are about a part of a root, or about all of it; the gate's own are left out (I2)."""
     found = findings.find_findings(connection, root_id=target.root.id, copy="")
     about = (one for one in found if _is_about(connection, target, one) and not _is_own(target, one))
-    return findings.as_incidents(connection, about)
+    return incidents.as_incidents(connection, about)
 
 
 def _is_about(connection: Connection, target: Target, finding: Finding) -> bool:
