@@ -89,7 +89,7 @@ def ensure_copy(
         values = {"root_id": root_id, "prefix": prefix, "name": name, "url": stored, "identity": identity}
         c.execute(sa.insert(copy).values(**values, has_bytes=int(has_bytes), created_at=now))
     elif is_other or (row.url, row.has_bytes) != (stored, has_bytes):
-        _drop_said(c, row.id)
+        _drop_all_states(c, row.id)
         values = {"url": stored, "identity": identity, "has_bytes": int(has_bytes), "listed_at": None}
         c.execute(sa.update(copy).where(copy.c.id == row.id).values(values))
     elif row.identity != identity:  # a surer name of the same disk
@@ -168,32 +168,29 @@ def count_states(c: sa.Connection, copy_id: CopyId) -> int:
 
 
 def remove_copy(c: sa.Connection, copy_id: CopyId) -> None:
-    """Forget a copy with all that it said; findings about it are for the caller."""
-    _drop_said(c, copy_id)
+    """Remove a copy with its states of files; findings about it are for the caller."""
+    _drop_all_states(c, copy_id)
     c.execute(sa.delete(copy).where(copy.c.id == copy_id))
 
 
-def find_said(c: sa.Connection, copy_id: CopyId) -> list[FileId]:
-    """List the files of which a copy said anything, for those who forget that in pages."""
-    said = sa.union(*(sa.select(one.c.file_id).where(one.c.copy_id == copy_id) for one in (copy_file, copy_reading)))
-    return [FileId(one) for one in c.execute(said).scalars()]
+def find_compared(c: sa.Connection, copy_id: CopyId, *, are_gone: bool = False) -> list[FileId]:
+    """List the files that a copy has a state or a reading of; ``are_gone``: only those that left the catalog."""
+    tables = (copy_file, copy_reading)
+    compared = sa.union(*(sa.select(one.c.file_id).where(one.c.copy_id == copy_id) for one in tables)).subquery()
+    query = sa.select(compared.c.file_id)
+    if are_gone:
+        query = query.where(~sa.exists().where(file.c.id == compared.c.file_id))
+    return [FileId(one) for one in c.execute(query).scalars()]
 
 
-def drop_said_of(c: sa.Connection, copy_id: CopyId, ids: Iterable[FileId]) -> None:
-    """Forget what a copy said of some files."""
+def drop_states(c: sa.Connection, copy_id: CopyId, ids: Iterable[FileId]) -> None:
+    """Remove a copy's states and readings of some files."""
     for chunk in chunked(ids):
         for table in (copy_file, copy_reading):
             c.execute(sa.delete(table).where(table.c.copy_id == copy_id, table.c.file_id.in_(chunk)))
 
 
-def drop_orphans(c: sa.Connection, copy_id: CopyId) -> None:
-    """Forget what a copy said of files that are gone from the catalog."""
-    for table in (copy_file, copy_reading):
-        is_there = sa.exists().where(file.c.id == table.c.file_id)
-        c.execute(sa.delete(table).where(table.c.copy_id == copy_id, ~is_there))
-
-
-def _drop_said(c: sa.Connection, copy_id: CopyId) -> None:
+def _drop_all_states(c: sa.Connection, copy_id: CopyId) -> None:
     for table in (copy_file, copy_reading):
         c.execute(sa.delete(table).where(table.c.copy_id == copy_id))
 

@@ -297,15 +297,16 @@ def move_findings(c: sa.Connection, file_id: FileId, to_root_id: RootId, to_path
     c.execute(sa.update(finding).where(finding.c.file_id == file_id).values(path=to_path))
 
 
-def rename_copy(c: sa.Connection, root_id: RootId, name: str, to_name: str, now: int) -> None:
-    """Let what is open about a copy go on under another name of it; what is open there already stays as it is."""
+def rename_copy(c: sa.Connection, ids: Iterable[FindingId], to_name: str, now: int) -> None:
+    """Let open findings about a copy go on under another name of it; what is open there already stays as it is."""
     other = finding.alias()
     same = [other.c[column] == finding.c[column] for column in ("root_id", "kind", "path")]
     is_open = other.c.state != FindingState.RESOLVED.value
     is_said = sa.exists().where(*same, other.c.copy == to_name, is_open)
-    of_copy = [finding.c.root_id == root_id, finding.c.copy == name, UNRESOLVED]
-    c.execute(sa.update(finding).where(*of_copy, ~is_said).values(copy=to_name))
-    _resolve(c, of_copy, f"is open about the same copy under its name {to_name}", now)
+    for chunk in chunked(ids):
+        these = [finding.c.id.in_(chunk), finding.c.copy != to_name, UNRESOLVED]
+        c.execute(sa.update(finding).where(*these, ~is_said).values(copy=to_name))
+        _resolve(c, these, f"is open about the same copy under its name {to_name}", now)
 
 
 def put_findings_aside(c: sa.Connection, file_id: FileId, path: bytes) -> None:

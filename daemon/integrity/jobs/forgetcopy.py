@@ -79,16 +79,16 @@ def forget_copy(catalog: Catalog, leaving: LeavingCopy, *, now: int) -> None:
     def resolve(connection: Connection, ids: Sequence[FindingId]) -> None:
         findings.resolve_ids(connection, ids, resolution="the copy was forgotten", now=now)
 
-    def drop_said(connection: Connection, ids: Sequence[FileId]) -> None:
-        copies.drop_said_of(connection, record.id, ids)
+    def drop_states(connection: Connection, ids: Sequence[FileId]) -> None:
+        copies.drop_states(connection, record.id, ids)
 
     with lock_root(catalog.path, root.id, root.path, Job.COMPARE, now=now):
         with catalog.read() as connection:
             about = [one.id for one in _find_about(connection, record)]
-            said = copies.find_said(connection, record.id)
+            compared = copies.find_compared(connection, record.id)
         write_in_pages(catalog.transaction, about, resolve)
         # After a kill it can be forgotten again, or compared: what it says then is written anew.
-        write_in_pages(catalog.transaction, said, drop_said)
+        write_in_pages(catalog.transaction, compared, drop_states)
         with catalog.transaction() as connection:
             copies.remove_copy(connection, record.id)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from integrity.catalog import copies, copylist, files, findings
@@ -43,11 +43,12 @@ from integrity.jobs.messages import catalog_damaged
 from integrity.jobs.options import CompareOptions
 from integrity.jobs.recorded import iterate_files
 from integrity.jobs.report import Compared, NoteKind
-from integrity.model import FindingKind, Reading, Tally
+from integrity.model import FileId, FindingId, FindingKind, Reading, Tally
 from integrity.paths import shell_path
 from integrity.verdict import CopyVote
 
 if TYPE_CHECKING:
+    from integrity.catalog.connect import Connection
     from integrity.jobs.context import RootRun
 
 _PAGE = 1000
@@ -173,11 +174,14 @@ def _remember(run: RootRun, source: Source, copy: Copy, base: bytes, *, is_other
     """
     known = _find_known(run, source, copy, base)
     url = _get_url(source, copy)
+    with run.catalog.read() as connection:
+        recorded = [one for one in copies.find_copies(connection, run.root.id) if one.prefix == base]
+    for one in recorded:
+        if one.name != source.name and is_same_place(one.url, url):
+            _rename(run, one, source.name, is_taken=any(other.name == source.name for other in recorded))
+    if known is not None and (is_other or known.url != url):
+        _drop_states(run, known)
     with run.writing() as connection:
-        for one in copies.find_copies(connection, run.root.id):
-            if one.prefix == base and one.name != source.name and is_same_place(one.url, url):
-                copies.rename_copy(connection, one, source.name)
-                findings.rename_copy(connection, run.root.id, one.name, source.name, run.now())
         return copies.ensure_copy(
             connection,
             run.root.id,
@@ -189,6 +193,32 @@ def _remember(run: RootRun, source: Source, copy: Copy, base: bytes, *, is_other
             has_bytes=copy.has_bytes,
             is_other=is_other,
         )
+
+
+def _rename(run: RootRun, record: CopyRecord, name: str, *, is_taken: bool) -> None:
+    """Let a copy go on under another name: its own row comes last, so that a run after a kill ends it."""
+    with run.catalog.read() as connection:
+        about = findings.find_unresolved(connection, run.root.id, copy=record.name)
+
+    def rename(connection: Connection, ids: Sequence[FindingId]) -> None:
+        findings.rename_copy(connection, ids, name, run.now())
+
+    run.write_in_pages(about, rename)
+    if is_taken:
+        _drop_states(run, record)
+    with run.writing() as connection:
+        copies.rename_copy(connection, record, name)
+
+
+def _drop_states(run: RootRun, record: CopyRecord, *, are_gone: bool = False) -> None:
+    """Remove a copy's states of files; ``are_gone``: only of those that left the catalog."""
+    with run.catalog.read() as connection:
+        compared = copies.find_compared(connection, record.id, are_gone=are_gone)
+
+    def drop(connection: Connection, ids: Sequence[FileId]) -> None:
+        copies.drop_states(connection, record.id, ids)
+
+    run.write_in_pages(compared, drop)
 
 
 def _tell_reached(run: RootRun, known: CopyRecord) -> None:
@@ -389,10 +419,10 @@ class Comparer:
         self._compared.extra += self._listing.tell_extra()
         is_whole = len(run.prefix) <= len(self._known.prefix) and not run.context.stop.is_set()
         self._arbiter.finish(self._find_over() if is_whole and not self._limit.is_set() else frozenset())
-        with run.writing() as connection:
-            if is_whole:
+        if is_whole:
+            _drop_states(run, self._known, are_gone=True)
+            with run.writing() as connection:
                 copies.set_listed(connection, self._known.id, run.now())
-                copies.drop_orphans(connection, self._known.id)
 
     def _find_over(self) -> frozenset[FindingKind]:
         """Name the kinds of which nothing but what this run found is open about the copy as a whole."""
