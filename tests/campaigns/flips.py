@@ -82,6 +82,8 @@ class Judge:
             ("--json", "scrub", world.root),
             ("--json", "findings", "--all"),
             ("--json", "status"),
+            ("--json", "gate", world.root),
+            ("--json", "compare", world.root / "larger.bin", "--with", world.copy, "--read"),
         )
         self._right = [*map(tame_run, self._run())]
         world.restore("base", tree=False)

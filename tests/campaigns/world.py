@@ -25,6 +25,8 @@ from support.programs import sh
 from support.shapes import put
 
 BLOCK = 64 << 10
+_LARGE_BYTES = 136 << 20
+"""Of a file that is read in two parts, if that is asked for."""
 _CONFIG = """
 [defaults]
 block_size = "64KiB"
@@ -71,7 +73,7 @@ class World:
         self.start = 0
 
     def __enter__(self) -> World:
-        self.fs = LoopFS("ext4", size_bytes=48 << 20).__enter__()
+        self.fs = LoopFS("ext4", size_bytes=400 << 20).__enter__()
         self.root, self.copy = self.fs.folder / "data", self.fs.folder / "copy"
         self.imported = self.fs.folder / "imported"
         self.planted = [self.root / "a/planted.bin", self.root / "large.bin"]
@@ -92,8 +94,11 @@ class World:
         """Make the tree and its past; with a service, that tells it in vain, and readings that were broken off."""
         self.box.configure(_CONFIG)
         self._write_files(random.Random(7))
+        if is_served:
+            put(self.root / "larger.bin", random.Random(8).randbytes(_LARGE_BYTES))
         self.run("scan", self.root, expect=0)
         self.run("scrub", self.root, expect=0)
+        self.run("gate", self.root, expect=0)
         shutil.copytree(self.root, self.copy)
         put(self.copy / "a/keep1.bin", b"not what it was")
         for name in ("b/accepted.bin", "b/acked.bin", "b/newer.bin"):
@@ -103,11 +108,11 @@ class World:
         self.run("accept", self.root / "b/accepted.bin", "--reason", "as it should be", expect=0)
         put(self.root / "b/newer.bin", b"newer than the damage")
         self.run("compare", self.root, "--with", self.copy)
-        self.run("gate", self.root)
         if is_served:
             self._serve()
-            self.run("scrub", self.root / "large.bin", "--byte-limit", str(BLOCK))
-            self.run("compare", self.root / "large.bin", "--with", self.copy, "--read", "--byte-limit", str(BLOCK))
+            half = ("--byte-limit", str(1 << 20))
+            self.run("scrub", self.root / "larger.bin", *half)
+            self.run("compare", self.root / "larger.bin", "--with", self.copy, "--read", *half)
         for path, offset in zip(self.planted, (100, BLOCK + 100), strict=True):
             rot(path, offset)
         put(self.root / "a/keep2.bin", b"edited")
