@@ -77,14 +77,16 @@ class Judge:
             ("--json", "explain", world.planted[0]),
             ("--json", "explain", world.root / "b/newer.bin"),
             ("--json", "explain", world.root / "b/accepted.bin"),
+            ("--json", "compare", world.root / "larger.bin", "--with", world.copy, "--read"),
             ("catalog", "check"),
             ("--json", "scan", world.root),
             ("--json", "scrub", world.root),
             ("--json", "findings", "--all"),
             ("--json", "status"),
             ("--json", "gate", world.root),
-            ("--json", "compare", world.root / "larger.bin", "--with", world.copy, "--read"),
         )
+        names = [next(word for word in words if word != "--json") for words in self._commands]
+        self._check, self._scan, self._scrub = map(names.index, ("catalog", "scan", "scrub"))
         self._right = [*map(tame_run, self._run())]
         world.restore("base", tree=False)
 
@@ -103,9 +105,9 @@ class Judge:
         details = "; ".join(self._show(nth, done[nth]) for nth in silent)
         if accused:
             return Flipped(what, Outcome.WRONG, f"accused: {accused}; {details}")
-        has_run = all(done[nth].code != 4 for nth in (6, 7))  # else what follows has not seen what these find
-        is_detected = done[5].code == 4
-        if not [nth for nth in silent if nth < 8 or has_run]:
+        has_run = 4 not in (done[self._scan].code, done[self._scrub].code)  # else the others miss what these find
+        is_detected = done[self._check].code == 4
+        if not [nth for nth in silent if nth <= self._scrub or has_run]:
             notices = "; ".join(done[nth].stderr for nth in different if done[nth].stderr)
             return Flipped(what, Outcome.ANNOUNCED if is_detected else Outcome.UNCHECKED, notices)
         return Flipped(what, Outcome.ELSEWHERE if is_detected else Outcome.WRONG, details)
@@ -116,7 +118,9 @@ class Judge:
     def _find_accused(self, done: list[Completed]) -> set[object]:
         """Find files that have a finding, and have none when nothing is flipped."""
         kinds = {"rot", "silent_rewrite", "transient", "shrunk", "missing", "changed"}
-        found = {each["path"] for one in done[6:8] for each in one.findings if each["kind"] in kinds}
+        found = {
+            each["path"] for one in done[self._scan : self._scrub + 1] for each in one.findings if each["kind"] in kinds
+        }
         right = {os.fspath(path) for path in self._world.planted}
         return found - right - {os.fspath(self._world.root / f"b/{name}.bin") for name in ("acked", "newer")}
 

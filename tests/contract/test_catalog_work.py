@@ -164,7 +164,7 @@ def test_others_write_while_a_list_is_made(box: CatalogBox, everything: WorkOrde
     """The list of a million files takes its time; all of it is of the moment at which it was begun."""
     first = box.record(b"a")
     with Catalog.open(box.path, writes=True, busy_timeout_s=0.0) as other:
-        with box.catalog.drafting() as c:
+        with box.catalog.snapshot() as c:
             create_worklist(c, everything)
             with other.transaction() as writing:
                 rows = [files.NewFile(b"b", make_reading("b"))]

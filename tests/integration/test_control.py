@@ -20,7 +20,7 @@ from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError
 from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.model import Finding, FindingId, FindingKind, FindingState, Job, Outcome
 from integrity.service.control import ControlServer, DaemonState, Request
-from integrity.service.requests import LENT, covers
+from integrity.service.requests import LEASED, covers
 from integrity.service.sockets import connect, default_socket_path, find_linked_socket, listen
 from integrity.service.users import BUFFER_LIMIT, MOST_CONNECTIONS
 from integrity.service.wire import REQUEST_LIMIT, Accepted, Answer, AskCovered, AskState, Failure, Stop, Submit, encode
@@ -198,7 +198,7 @@ def test_what_was_lent_comes_back_with_the_end_of_the_client(integrity: Box, roo
             with asking(daemon) as client:
                 client.send(Submit(request, waits=True))
                 answers = [receive(client), receive(client)]
-                assert [LENT] == [one.phase for one in answers if isinstance(one, Progress)]
+                assert [LEASED] == [one.phase for one in answers if isinstance(one, Progress)]
                 if not leaves:
                     client.send(Stop())
                     *_, summary = rest(client)

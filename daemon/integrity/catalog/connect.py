@@ -178,7 +178,7 @@ class Catalog:
                 self._gap.ended()
 
     @contextmanager
-    def drafting(self) -> Iterator[sa.Connection]:
+    def snapshot(self) -> Iterator[sa.Connection]:
         """
         Fill temporary tables of this connection from what was recorded at one moment.
 

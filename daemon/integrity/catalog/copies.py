@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from integrity.catalog.hot import HotInsert
 from integrity.catalog.rows import chunked
-from integrity.catalog.rowseals import note_rows, select_noting
+from integrity.catalog.rowseals import check_seals, select_sealed
 from integrity.catalog.tables import copy, copy_file, copy_reading, file
 from integrity.catalog.words import read_word
 from integrity.model import CopyId, FileId, RootId
@@ -144,9 +144,9 @@ def states_of_file(c: sa.Connection, file_id: FileId) -> list[tuple[CopyRecord, 
     """List what each copy said of a file, with the copy, in the order of the copies."""
     states = [copy_file.c[name].label(f"state_{name}") for name in CopyState._fields]
     joined = copy_file.join(copy, copy_file.c.copy_id == copy.c.id)
-    query = select_noting(copy_file, *copy.c, *states).select_from(joined)
+    query = select_sealed(copy_file, *copy.c, *states).select_from(joined)
     rows = c.execute(query.where(copy_file.c.file_id == file_id).order_by(copy.c.id))
-    return [(_to_record(row), _to_state(row)) for row in note_rows(c, copy_file, rows)]
+    return [(_to_record(row), _to_state(row)) for row in check_seals(c, copy_file, rows)]
 
 
 def find_good_copy(c: sa.Connection, file_id: FileId) -> str | None:

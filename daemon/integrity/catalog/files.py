@@ -211,7 +211,7 @@ def find_file(c: sa.Connection, sealer: Sealer, root_id: RootId, path: bytes) ->
     return None if row is None else to_record(sealer, row)
 
 
-def note_unfound(c: sa.Connection, sealer: Sealer, root_id: RootId, path: bytes) -> None:
+def check_unlisted(c: sa.Connection, sealer: Sealer, root_id: RootId, path: bytes) -> None:
     """
     Note the damaged rows one of which may be the reason why a path is in none.
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from integrity.catalog.gates import follow_history
 from integrity.catalog.hot import Hot
 from integrity.catalog.rows import FileContent, FileRecord, chunked
-from integrity.catalog.rowseals import is_sealed, note_rows, select_noting
+from integrity.catalog.rowseals import check_seals, is_sealed, select_sealed
 from integrity.catalog.tables import block_run, candidate, file, history
 from integrity.catalog.words import read_word
 from integrity.model import BaselineReason, Digests, FileId, RootId, Witness
@@ -114,8 +114,8 @@ def add_history(
 def history_of(c: sa.Connection, root_id: RootId, key: bytes | FileId) -> list[HistoryRecord]:
     """List the former baselines of a path or of a file, newest first."""
     condition = history.c.path == key if isinstance(key, bytes) else history.c.file_id == key
-    query = select_noting(history).where(history.c.root_id == root_id, condition).order_by(history.c.id.desc())
-    return [_to_record(row) for row in note_rows(c, history, c.execute(query))]
+    query = select_sealed(history).where(history.c.root_id == root_id, condition).order_by(history.c.id.desc())
+    return [_to_record(row) for row in check_seals(c, history, c.execute(query))]
 
 
 def find_deleted(c: sa.Connection, root_id: RootId, size_bytes: int, md5: bytes) -> list[HistoryRecord]:

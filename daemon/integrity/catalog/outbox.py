@@ -18,7 +18,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.rowseals import note_rows, select_noting
+from integrity.catalog.rowseals import check_seals, select_sealed
 from integrity.catalog.tables import alert, channel, delivery
 from integrity.catalog.words import read_word
 
@@ -136,7 +136,7 @@ def count_unsent(c: sa.Connection) -> tuple[int, int | None]:
     unsent = sa.select(delivery.c.alert_id).where(delivery.c.sent_at.is_(None))
     query = sa.select(sa.func.count(), sa.func.min(alert.c.created_at)).where(alert.c.id.in_(unsent))
     number, since = c.execute(query).one()
-    for _ in note_rows(c, delivery, c.execute(select_noting(delivery).where(delivery.c.sent_at.is_(None)))):
+    for _ in check_seals(c, delivery, c.execute(select_sealed(delivery).where(delivery.c.sent_at.is_(None)))):
         pass  # what waits, and by which channel, is shown as numbers only
     return int(number), since
 

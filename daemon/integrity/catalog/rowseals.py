@@ -75,12 +75,12 @@ def is_sealed(table: sa.Table) -> sa.ColumnElement[bool]:
     return table.c.seal.op("IS", is_comparison=True)(_expression(table.name, columns))
 
 
-def select_noting(table: sa.Table, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Ask for columns of rows that ``note_rows`` can hold against their seals; all of the table's by default."""
+def select_sealed(table: sa.Table, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Ask for columns of rows that ``check_seals`` can hold against their seals; all of the table's by default."""
     return sa.select(*(columns or table.c), is_sealed(table).label(_IS_SEALED), *_label_keys(table))
 
 
-def note_rows(c: sa.Connection, table: sa.Table, rows: Iterable[sa.Row[Any]]) -> Iterator[sa.Row[Any]]:
+def check_seals(c: sa.Connection, table: sa.Table, rows: Iterable[sa.Row[Any]]) -> Iterator[sa.Row[Any]]:
     """Yield rows of such a query, and note those that are damaged: what is shown of them may be wrong."""
     keys = [label.name for label in _label_keys(table)]
     for row in rows:

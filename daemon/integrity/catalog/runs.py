@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.rowseals import note_rows, select_noting
+from integrity.catalog.rowseals import check_seals, select_sealed
 from integrity.catalog.tables import file, run
 from integrity.catalog.words import read_optional_word, read_word
 from integrity.model import Job, Outcome, RootId, RunCounts, RunId
@@ -60,10 +60,10 @@ def finish_run(
 
 def find_runs(c: sa.Connection, root_id: RootId | None, limit: int) -> list[RunRecord]:
     """List the last runs of a root (None: of all), newest first."""
-    query = select_noting(run).order_by(run.c.id.desc()).limit(limit)
+    query = select_sealed(run).order_by(run.c.id.desc()).limit(limit)
     if root_id is not None:
         query = query.where(run.c.root_id == root_id)
-    return [_to_record(row) for row in note_rows(c, run, c.execute(query))]
+    return [_to_record(row) for row in check_seals(c, run, c.execute(query))]
 
 
 def get_start(c: sa.Connection, run_id: RunId) -> int:

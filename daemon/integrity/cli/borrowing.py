@@ -17,7 +17,7 @@ from integrity.cli.waiting import WaitingNotice
 from integrity.errors import CatalogError
 from integrity.jobs.report import Progress, Summary
 from integrity.model import Job
-from integrity.service.requests import LENT, Request
+from integrity.service.requests import LEASED, Request
 
 if TYPE_CHECKING:
     from integrity.jobs.context import Context
@@ -66,5 +66,5 @@ def _borrow(output: Output, daemon: Daemon, path: bytes, context: Context) -> No
             raise CatalogError(f"the service (process {daemon.pid}) is about to end; try again in a moment")
         if isinstance(answer, wire.Ahead):
             notice.show(answer.jobs)
-        if isinstance(answer, Progress) and answer.phase == LENT:
+        if isinstance(answer, Progress) and answer.phase == LEASED:
             return

@@ -239,7 +239,7 @@ def _remark_covered(session: Session, daemon: Daemon, paths: Sequence[bytes], pa
     """Say that the system's service watches as well what a user works on with a catalog of his own."""
     with contextlib.suppress(CatalogError):  # the user's own work needs no service
         for path in sorted(daemon.find_covered(paths, patience_s)):
-            session.output.remark(
+            session.output.note(
                 f"{show_path(path)}: the system's service watches this folder, too. This command uses the catalog"
                 f" {show_path(session.catalog_path)} and not the service; to have the service do it, put this before"
                 f" the command: --catalog {show_path(daemon.catalog)}"

@@ -79,7 +79,7 @@ class Output:
         """Print a warning on stderr."""
         _print_error(f"integrity: warning: {printable(text)}")
 
-    def remark(self, text: str) -> None:
+    def note(self, text: str) -> None:
         """Print on stderr what people want to know meanwhile: not with ``-q``, nor with ``--json``."""
         if not (self.is_quiet or self.is_json):
             click.echo(f"integrity: {printable(text)}", err=True)

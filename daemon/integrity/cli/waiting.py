@@ -56,7 +56,7 @@ class WaitingNotice:
         """Say what goes before the job, unless that was said already."""
         text = describe_ahead(ahead)
         if ahead and text != self._shown:
-            self._output.remark(f"waiting: {text}")
+            self._output.note(f"waiting: {text}")
             self._output.give("waiting", {"job": self._job.value, "ahead": ahead_objects(ahead)})
         self._shown = text
 

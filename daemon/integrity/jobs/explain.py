@@ -89,7 +89,7 @@ def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
         target = find_target(connection, path)
         record = files.find_file(connection, catalog.sealer, target.root.id, target.prefix)
         if record is None:
-            files.note_unfound(connection, catalog.sealer, target.root.id, target.prefix)
+            files.check_unlisted(connection, catalog.sealer, target.root.id, target.prefix)
         elif not record.is_sealed:
             note_damage(connection, [DamagedRow("file", (record.id,))])
         former = history.history_of(connection, target.root.id, target.prefix)

@@ -94,7 +94,7 @@ class Scrubber:
         if self._scanner is not None:
             self._scanner.prepare()
             self._assessor.account.answered = self._scanner.assessor.account.answered
-        with self._run.catalog.drafting() as connection:
+        with self._run.catalog.snapshot() as connection:
             self._summary = worklist.create_worklist(connection, self._order())
         self._rows = self._count_rows()
         self._read_worklist()

@@ -220,8 +220,8 @@ class ControlServer:
             elif connection.idle_until <= now:
                 self._refuse(connection, "a connection: neither asks nor reads")
         for user in self._users:
-            while (greediest := user.find_greediest()) is not None:
-                self._refuse(greediest, "a connection: too much memory")
+            while (largest := user.find_over_limit()) is not None:
+                self._refuse(largest, "a connection: too much memory")
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         self._refusals.note(connection.peer.uid, connection.peer.pid, reason)

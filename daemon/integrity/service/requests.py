@@ -37,7 +37,7 @@ class Ticket:
 Done = Callable[[Summary | AppError], None]
 """Takes how a job ended, or what made it impossible."""
 
-LENT = "left to a command"
+LEASED = "left to a command"
 """The phase in which the service leaves a root to a command."""
 
 
@@ -47,7 +47,7 @@ class Request:
     A scan or a scrub that somebody asks for; or that roots are left to a command, which compares them itself.
 
     A comparison needs its user's own keys and agent, so the service can't do it for him. It tells that its turn has
-    come (``LENT``), and works on nothing else there until it is told to stop, or the client has gone.
+    come (``LEASED``), and works on nothing else there until it is told to stop, or the client has gone.
 
     Args:
         job: SCAN, SCRUB, or COMPARE.
@@ -114,7 +114,7 @@ def run_request(context: Context, request: Request) -> Summary:
 
 def _lend(context: Context, request: Request) -> Summary:
     root = request.paths[0] if request.paths else b""
-    context.report.progress(Progress(Job.COMPARE, root, LENT, 0, None, 0, None))
+    context.report.progress(Progress(Job.COMPARE, root, LEASED, 0, None, 0, None))
     context.stop.wait()
     return interrupted(Job.COMPARE, context.now())
 

@@ -117,12 +117,12 @@ class User:
             del self.connections[connection]
             self.connections[connection] = None
 
-    def find_dispensable(self) -> Connection | None:
+    def find_idle(self) -> Connection | None:
         """Return the oldest connection that no job is done for; None if there is none."""
         spare = (one for one in self.connections if not one.has_job or one.is_ending)
         return min(spare, key=lambda one: one.number, default=None)
 
-    def find_greediest(self) -> Connection | None:
+    def find_over_limit(self) -> Connection | None:
         """Return the connection that takes most memory, if all of the user's together take too much."""
         if sum(one.buffered_bytes for one in self.connections) <= BUFFER_LIMIT:
             return None
@@ -165,7 +165,7 @@ class Users:
             loser = self._find_largest()
         else:
             return None
-        spare = loser.find_dispensable()
+        spare = loser.find_idle()
         if spare is None:
             raise CatalogLocked(
                 "as many commands wait for the service as it takes at a time; see what it does with: integrity status;"

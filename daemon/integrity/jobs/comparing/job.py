@@ -275,7 +275,7 @@ class Comparer:
     def run(self) -> None:
         """Look at each file, decide, sum up."""
         run = self._run
-        with run.catalog.drafting() as connection:
+        with run.catalog.snapshot() as connection:
             where, after = (self._known.id, run.root.id, run.prefix), self._options.after
             self._files, self._bytes = copylist.order_files(connection, *where, after)
             left_out = 0 if after is None else copylist.count_compared(connection, *where, after)

@@ -60,13 +60,13 @@ class CopyListing:
             CopyUnreachable: it broke off, or has nothing of what is recorded.
         """
         run = self._run
-        with run.catalog.drafting() as connection:
+        with run.catalog.snapshot() as connection:
             kept = Listing(connection, run.root.id)
         found = self._entries(self.part)
         for entries in _into_portions(found):
             if run.context.stop.is_set():
                 return
-            with run.catalog.drafting() as connection:
+            with run.catalog.snapshot() as connection:
                 kept.add(connection, entries)
             self.files += len(entries)
             run.progress("list the copy", self.files, 0, files=None, size=None)
