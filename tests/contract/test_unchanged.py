@@ -137,3 +137,18 @@ def test_many_ids_go_in_at_once() -> None:
     assert len(ids) == 4
     assert FileId(200_000) in ids
     assert FileId(2) not in ids
+
+
+def test_ids_of_damaged_rows_take_no_memory() -> None:
+    """A flipped bit makes an id of any size; a bitmap up to it would be of 64 GiB."""
+    ids, far = IdSet(), FileId(1 << 39 | 5)
+    assert ids.add(far)
+    assert not ids.add(far)
+    ids.update([far, FileId(-(1 << 62)), FileId(3)])
+
+    assert len(ids) == 3
+    assert far in ids
+    assert FileId(5) not in ids
+    ids.discard(far)
+    assert far not in ids
+    assert len(ids) == 2

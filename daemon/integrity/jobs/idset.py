@@ -6,12 +6,16 @@ from collections.abc import Iterable
 
 from integrity.model import FileId
 
+_MOST_BYTES = 128 << 20
+"""Of the bitmap: room for a thousand million files, whose ids are given one after the other."""
+
 
 class IdSet:
-    """A growing set of small positive integers."""
+    """A growing set of small integers; of others it may hold a few, for an id in a damaged row can be any."""
 
     def __init__(self) -> None:
         self._bits = bytearray()
+        self._others: set[FileId] = set()
         self._count = 0
 
     def add(self, file_id: FileId) -> bool:
@@ -20,7 +24,10 @@ class IdSet:
         try:
             old = self._bits[byte]
         except IndexError:
-            self._bits.extend(bytes(byte + 1 - len(self._bits) + 4096))
+            if not self._grow(byte):
+                is_new = file_id not in self._others
+                self._others.add(file_id)
+                return is_new
             old = 0
         if old & bit:
             return False
@@ -36,7 +43,9 @@ class IdSet:
             try:
                 old = bits[byte]
             except IndexError:
-                bits.extend(bytes(byte + 1 - len(bits) + 4096))
+                if not self._grow(byte):
+                    self._others.add(file_id)
+                    continue
                 old = 0
             if not old & bit:
                 bits[byte] = old | bit
@@ -45,13 +54,24 @@ class IdSet:
 
     def discard(self, file_id: FileId) -> None:
         """Take an id out, if it is in."""
-        if file_id in self:
+        if file_id in self._others:
+            self._others.remove(file_id)
+        elif file_id in self:
             self._bits[file_id >> 3] &= ~(1 << (file_id & 7))
             self._count -= 1
 
     def __contains__(self, file_id: FileId) -> bool:
         byte = file_id >> 3
-        return byte < len(self._bits) and bool(self._bits[byte] & (1 << (file_id & 7)))
+        if byte < len(self._bits):
+            return bool(self._bits[byte] & (1 << (file_id & 7)))
+        return file_id in self._others
 
     def __len__(self) -> int:
-        return self._count
+        return self._count + len(self._others)
+
+    def _grow(self, byte: int) -> bool:
+        """Make room for a byte of the bitmap; return whether it may have one."""
+        if not 0 <= byte < _MOST_BYTES:
+            return False
+        self._bits.extend(bytes(byte + 1 - len(self._bits) + 4096))
+        return True
