@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from integrity.catalog import files, maintenance, roots, rowseals
+from integrity.catalog import files, findings, maintenance, roots, rowseals
 from integrity.catalog.connect import Catalog
 from integrity.catalog.restoring import verify_backup
 from integrity.catalog.seal import Sealer
-from integrity.catalog.tables import file, metadata
+from integrity.catalog.tables import file, metadata, root
 from integrity.errors import CatalogError
-from integrity.model import Digests
+from integrity.model import Digests, FindingKind
 from support.catalogs import MIB, NOW, CatalogBox, digest, make_blocks, make_reading
 from support.stored import leave_seals
 
@@ -220,3 +220,47 @@ def test_definition_that_is_not_as_it_was_written_is_noticed(
     box.catalog = Catalog.open(box.path, writes=False)
     complaints = maintenance.check(box.catalog).complaints
     assert any(f" {name} is not as it was written" in complaint for complaint in complaints), complaints
+
+
+def test_definition_that_is_no_text_any_more_is_damage(box: CatalogBox) -> None:
+    """SQLite names the column that it does not find, and the driver can't read that."""
+    box.catalog.close()
+    with closing(sqlite3.connect(box.path.decode(), isolation_level=None)) as db:
+        db.execute("PRAGMA writable_schema = ON")
+        (sql,) = db.execute("SELECT CAST(sql AS BLOB) FROM sqlite_master WHERE name = 'root_resealed'").fetchone()
+        damaged = sql.replace(b'NEW."path"', b'NEW."\xf0ath"')
+        db.execute("UPDATE sqlite_master SET sql = CAST(? AS TEXT) WHERE name = 'root_resealed'", (damaged,))
+    box.catalog = Catalog.open(box.path, writes=True)
+
+    with pytest.raises(CatalogError, match="can't be read"), box.catalog.transaction() as c:
+        c.execute(sa.update(root).values(path=b"/other"))
+
+
+def test_index_that_is_not_as_its_rows_is_damage(box: CatalogBox) -> None:
+    """What is counted is taken from indexes, and SQLite's quick check does not compare them with the rows."""
+    record_one(box)
+    with box.catalog.transaction() as c:
+        new = findings.NewFinding(FindingKind.ROT, box.root.id, None, b"d/a", "rotten")
+        findings.open_finding(c, new, now=NOW, run_id=None)
+    flip_index_entry(box, "finding_unresolved", b"rot", b"sot")
+
+    with pytest.raises(CatalogError, match="finding_unresolved"):
+        Catalog.open(box.path, writes=True)
+    with Catalog.open(box.path, writes=True, verify_rows=False) as catalog:
+        maintenance.reseal(catalog, None, NOW)
+    assert maintenance.check(box.reopen()).is_right
+
+
+def flip_index_entry(box: CatalogBox, name: str, written: bytes, damaged: bytes) -> None:
+    """Change bytes in the first page of an index."""
+    box.catalog.close()
+    with closing(sqlite3.connect(box.path.decode(), isolation_level=None)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (name,)).fetchone()
+        (page_bytes,) = db.execute("PRAGMA page_size").fetchone()
+    with open(box.path, "r+b") as stored:
+        stored.seek((page - 1) * page_bytes)
+        data = stored.read(page_bytes)
+        assert written in data
+        stored.seek((page - 1) * page_bytes)
+        stored.write(data.replace(written, damaged))

@@ -10,13 +10,12 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Container, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from itertools import islice
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from integrity.catalog import damage, failure, filenames, parity, rowseals
+from integrity.catalog import damage, definitions, failure, filenames, parity, rowseals
 from integrity.catalog.building import build
 from integrity.catalog.core import connect_core, driver_of
 from integrity.catalog.locking import held_alone, hold_shared
@@ -258,10 +257,12 @@ class Catalog:
     def _verify_rows(self, parities: Container[str] | None) -> None:
         with self.read() as c:
             damage.note_damage(c, parity.find_odd(c, parities))
-            damaged = list(islice(rowseals.find_damaged(c, rowseals.CORE_TABLES), _SHOWN))
+            damaged = [*parity.find_wrong_indexes(c), *rowseals.find_damaged(c, rowseals.CORE_TABLES)]
         if damaged:
             raise failure.describe_damage(
-                self.path, "; ".join(map(str, damaged)), next(reversed(filenames.find_backups(self.path)), None)
+                self.path,
+                "; ".join(map(str, damaged[:_SHOWN])),
+                next(reversed(filenames.find_backups(self.path)), None),
             )
 
 
@@ -312,12 +313,19 @@ def _identify(path: bytes) -> tuple[int, int] | None:
 def _find_driver_error(path: bytes, error: BaseException | None) -> sqlite3.Error | None:
     """Find what SQLite said, if an error is one of the driver's."""
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-    if isinstance(cause, UnicodeDecodeError) and failure.quick_check(path) is not None:
+    if isinstance(cause, UnicodeDecodeError) and _is_damaged(path):
         # The driver, over a message of SQLite's that quotes a damaged definition. Of a whole file it is an error of
         # this program, and stays one.
         cause = sqlite3.DatabaseError(f"what SQLite said can't be read: {cause}")
         cause.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return cause if isinstance(cause, sqlite3.Error) else None
+
+
+def _is_damaged(path: bytes) -> bool:
+    if failure.quick_check(path) is not None:
+        return True
+    with closing(failure.connect(path, "mode=ro")) as db:
+        return bool(definitions.find_changed(db.execute(definitions.QUERY)))
 
 
 def _upgrade(path: bytes, db: sqlite3.Connection, sealer: Sealer) -> None:

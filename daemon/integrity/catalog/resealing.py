@@ -105,6 +105,7 @@ class _Resealing:
 
     def run(self, root: RootRecord | None, now: int) -> ResealCounts:
         """Seal anew what is damaged of a root or of all, and what belongs to no root."""
+        self._reindex()
         with self._read() as c:
             roots = find_roots(c) if root is None else [root]
         done = [self._reseal_root(one) for one in roots]
@@ -128,6 +129,14 @@ class _Resealing:
 
     def _write(self, items: Sequence[T], write: Callable[[sa.Connection, Sequence[T]], object]) -> None:
         write_in_pages(self._transaction, items, write)
+
+    def _reindex(self) -> None:
+        """Make the indexes anew if one of them is damaged: by a wrong one not all rows would be found."""
+        with self._read() as c:
+            is_right = c.exec_driver_sql("PRAGMA integrity_check(1)").scalar() == "ok"
+        if not is_right:
+            with self._transaction() as c:
+                c.exec_driver_sql("REINDEX")
 
     def _reseal_root(self, root: RootRecord) -> tuple[int, int, list[bytes]]:
         """Seal the files of a root anew; return how many there are, how many needed it, and paths of hopeless ones."""
