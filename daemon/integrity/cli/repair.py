@@ -200,7 +200,8 @@ def _describe_deed(plan: FilePlan, *, applies: bool) -> Iterator[str]:
         return
     if plan.look is None:
         yield "  --apply    makes the whole file, verifies all of it from the disk, then gives it its name"
-        yield "             it gets the owner of its folder and its recorded time of modification"
+        whose = "owner of its folder" if plan.owner is None else "owner and group of its copy, which not all may read,"
+        yield f"             it gets the {whose} and its recorded time of modification"
         for gone in plan.folders[:1]:
             yield f"             the folder {show_path(absolute(plan.root, gone.path))} is gone, and is made anew"
         return

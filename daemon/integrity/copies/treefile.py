@@ -7,6 +7,7 @@ reading, any other place begins a new one, and all must be of the same version o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
@@ -47,6 +48,11 @@ class TreeFile:
         self._piece = _Piece(0, 0, None)
         self._position = 0
         self.size_bytes = self._file.size_bytes
+
+    @property
+    def stat(self) -> os.stat_result:
+        """Return what was said of the file when it was opened."""
+        return self._file.stat
 
     def read(self, offset: int, length: int) -> bytes:
         """Read from anywhere; see ``CopyFile``."""

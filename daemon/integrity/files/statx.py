@@ -41,9 +41,14 @@ def find_birth_ns(root_fd: int, path: bytes) -> int | None:
     """
     fd = open_beneath(root_fd, path, os.O_PATH)
     try:
-        answer = _ask(fd, _BTIME)
+        return get_birth_ns(fd)
     finally:
         os.close(fd)
+
+
+def get_birth_ns(fd: int) -> int | None:
+    """Return when an open inode was made, as ``find_birth_ns`` does; a descriptor of O_PATH is enough."""
+    answer = _ask(fd, _BTIME)
     if answer is None:
         return None
     seconds, nanoseconds = _TIME.unpack_from(answer, _BTIME_AT)

@@ -11,6 +11,7 @@ from integrity.files.statx import find_birth_ns
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
     from integrity.catalog.history import HistoryRecord
+    from integrity.model import Witness
 
 _SECOND_NS = 1_000_000_000
 
@@ -53,7 +54,9 @@ def was_born_before(root_fd: int, path: bytes, record: FileRecord | HistoryRecor
         birth_ns = find_birth_ns(root_fd, path)
     except OSError:
         return False  # it can't be looked at any more: the one who reads it says why
-    witness = record.witness
-    if birth_ns is None:
-        return None
+    return None if birth_ns is None else is_born_before(birth_ns, record.witness)
+
+
+def is_born_before(birth_ns: int, witness: Witness) -> bool:
+    """Say whether an inode was made before the recorded change of a file."""
     return birth_ns < witness.ctime_ns or (birth_ns == witness.ctime_ns and not witness.is_racy)

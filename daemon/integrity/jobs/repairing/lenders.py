@@ -6,12 +6,14 @@ A copy that can't be reached is told once and left out; one that is bad in one p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from integrity.copies.tree import TreeCopy
+from integrity.copies.treefile import TreeFile
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted, Vanished
 from integrity.files.opening import stat_beneath
 from integrity.jobs.comparing.sources import Source, place_in_copy
@@ -148,6 +150,11 @@ class BlockSource:
             if data is not None and expected.matches(index, data):
                 return lender.name, data
         return None
+
+    def find_stats(self, names: Iterable[str]) -> list[os.stat_result]:
+        """List what stat said of the copies that were read, in the order of their names; other kinds do not tell."""
+        files = (self._files.get(name) for name in names)
+        return [file.stat for file in files if isinstance(file, TreeFile)]
 
     def find_mode(self, name: str, path: bytes) -> int | None:
         """Tell the permission bits that an absolute path has in one of the copies, if it tells."""

@@ -212,9 +212,10 @@ class Maker:
         if plan.look is None:
             folder = os.fstat(folder_fd)
             mode = folder.st_mode & 0o666 if plan.mode is None else plan.mode
+            owner = (folder.st_uid, folder.st_gid) if plan.owner is None else plan.owner
             os.fchmod(fd, mode)
-            if (folder.st_uid, folder.st_gid) != (os.fstat(fd).st_uid, os.fstat(fd).st_gid):
-                os.fchown(fd, folder.st_uid, folder.st_gid)
+            if owner != (os.fstat(fd).st_uid, os.fstat(fd).st_gid):
+                os.fchown(fd, *owner)
             os.utime(fd, ns=(recorded.mtime_ns, recorded.mtime_ns))
             return
         with self._old(plan) as old_fd:

@@ -23,6 +23,7 @@ from integrity.jobs.repairing.expected import Expected, load_expected
 from integrity.jobs.repairing.looking import Look, look_at
 from integrity.jobs.repairing.names import find_names
 from integrity.jobs.repairing.parents import NewFolder, find_gone_folders
+from integrity.jobs.repairing.rights import find_conflict, find_model, find_owner
 from integrity.jobs.repairing.standing import CONTESTED, NEWER, find_refusal
 from integrity.model import CONTENT_FINDINGS, FindingKind
 from integrity.paths import absolute
@@ -74,6 +75,7 @@ class FilePlan:
         others: records of its other names.
         asked: the names of the copies that were asked.
         mode: permission bits that a file that is gone gets; None: as its folder.
+        owner: owner and group that a file that is gone gets; None: as its folder.
         folders: that are gone with it, and are made for it.
         is_newer: what stands there was written by somebody, and waits for a decision.
         held: blocks that were fetched and verified, as far as there was room.
@@ -93,6 +95,7 @@ class FilePlan:
     others: tuple[FileRecord, ...] = ()
     asked: tuple[str, ...] = ()
     mode: int | None = None
+    owner: tuple[int, int] | None = None
     folders: tuple[NewFolder, ...] = ()
     is_newer: bool = False
     held: dict[int, bytes] = field(default_factory=dict, repr=False, compare=False)
@@ -216,7 +219,18 @@ class Planner:
             return replace(draft, reason=NEWER)
         if reason_moved or reason_names:
             return replace(draft, reason=reason_moved or reason_names or "")
-        return self._ask(draft, expected, lenders)
+        return self._refuse_conflict(self._ask(draft, expected, lenders), record, look, lenders)
+
+    def _refuse_conflict(self, plan: FilePlan, record: FileRecord, look: Look, lenders: BlockSource) -> FilePlan:
+        """Refuse to give recorded bytes the rights of another file that stands there."""
+        if plan.standing is not Standing.REPAIRABLE:
+            return plan
+        run, copies = self._run, lenders.find_stats(one.copy for one in plan.mends)
+        try:
+            reason = find_conflict(run.root_fd, run.capability, record, look, copies)
+        except OSError as error:
+            return replace(plan, standing=Standing.UNREADABLE, reason=f"can't be looked at: {error.strerror}")
+        return plan if reason is None else replace(plan, standing=Standing.REFUSED, reason=reason)
 
     def _plan_gone(self, draft: FilePlan, expected: Expected, lenders: BlockSource, error: Vanished) -> FilePlan:
         """Plan for a file that is not there: it is made anew if a finding says that it should be."""
@@ -237,10 +251,12 @@ class Planner:
             return replace(draft, reason=f"its folder is gone, and something else stands there: {failure.strerror}")
         plan = self._ask(draft, expected, lenders)
         folders = tuple(NewFolder(folder, self._find_mode(plan, lenders, folder)) for folder in gone)
-        return replace(plan, mode=self._find_mode(plan, lenders, path), folders=folders)
+        model = find_model(lenders.find_stats(one.copy for one in plan.mends))
+        mode = None if model is None else model.st_mode & 0o777
+        return replace(plan, mode=mode, owner=find_owner(model), folders=folders)
 
     def _find_mode(self, plan: FilePlan, lenders: BlockSource, path: bytes) -> int | None:
-        """Ask the copies that lend for the permission bits of a file or folder."""
+        """Ask the copies that lend for the permission bits of a folder."""
         whole = absolute(self._run.root.path, path)
         return next((mode for one in plan.mends if (mode := lenders.find_mode(one.copy, whole)) is not None), None)
 
