@@ -334,6 +334,36 @@ def test_file_that_is_written_right_after_the_exchange(integrity: Box, tmp_path:
     assert (["silent_rewrite"] if is_mtime_kept else []) == [one["kind"] for one in scrubbed.of_type("finding")]
 
 
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_new_file_that_is_written_while_it_gets_its_name(integrity: Box, tmp_path: Path, is_gone: bool) -> None:
+    """Renaming moves the ctime as writing does, so a write in between is to be noticed by itself: it is no rot."""
+    root = tmp_path / "root"
+    prepare(integrity, root, tmp_path / "copy", {"a": blocks(2), "b": b"another"})
+    damage(root / "a", 9)
+    integrity.run("scrub", root, expect=1)
+    if is_gone:
+        (root / "a").unlink()
+    command = make_command("--json", "repair", root / "a", "--from", tmp_path / "copy", "--apply")
+    delay = ["-e", "trace=fsync", "-e", "inject=fsync:delay_enter=500ms"]
+    strace = ["strace", "-f", "-qq", "-o", "/dev/null", *delay]
+
+    def find_new() -> Path | None:
+        made = [root / "a"] if is_gone else [path for path in leftovers(root) if path.suffix != ".new"]
+        return next(filter(Path.exists, made), None)
+
+    with subprocess.Popen([*strace, *command], env=integrity.environment, stdout=subprocess.PIPE) as process:
+        wait_until(lambda: find_new() is not None, "the new file on its way", timeout_s=30)
+        new = find_new()
+        assert new is not None
+        damage(new, BLOCK)
+        out, _ = process.communicate(timeout=60)
+
+    assert 0 == process.returncode
+    assert b"moved after it had been verified" in out
+    scrubbed = integrity.run("--json", "scrub", root, expect=1)
+    assert ["silent_rewrite"] == [one["kind"] for one in scrubbed.of_type("finding")]
+
+
 @pytest.mark.parametrize("option", [(), ("--discard",)])
 def test_what_is_saved_right_before_the_exchange_is_kept(
     integrity: Box, tmp_path: Path, option: tuple[str, ...]

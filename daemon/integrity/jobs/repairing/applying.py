@@ -9,15 +9,15 @@ I3  The damaged file is removed only if that was asked for, and after the good o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog.repairs import Repair, drop_repair, save_repair
 from integrity.catalog.rows import is_current
 from integrity.errors import AppError, ReadError, ReadInterrupted, RepairFailed, show_path
-from integrity.files.cloning import is_open_for_writing
+from integrity.files.cloning import is_open_for_writing, noticing_writers
 from integrity.files.opening import open_noatime, stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.jobs.repairing.looking import describe_move, require_unmoved
@@ -27,6 +27,7 @@ from integrity.jobs.repairing.parents import making_folders
 from integrity.jobs.repairing.placing import Folders, Placer, explaining_swap
 from integrity.jobs.repairing.recording import MEDDLED, after_renaming, record_repaired
 from integrity.paths import absolute
+from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
     from integrity.catalog.repairs import Place
@@ -99,9 +100,8 @@ class Application:
                 repair = self._describe()
                 with Folders(self._run.root_fd, repair.places) as folders:
                     folders.require_unlocked()
-            made = self._make(repair)
+            made, verified = self._make(repair)
         try:
-            verified = after_renaming(self._run, repair.places[0], made.reading.witness)
             return self._finish(repair, verified, made.reading.how)
         except OSError as error:
             raise RepairFailed(
@@ -109,18 +109,17 @@ class Application:
                 f" {error.strerror}; the next run on this root ends it"
             ) from error
 
-    def _make(self, repair: Repair) -> Made:
-        """Make the new file and put it in its place."""
+    def _make(self, repair: Repair) -> tuple[Made, Witness]:
+        """Make the new file and put it in its place; return it, and the witness that its verified bytes have there."""
         with self._run.writing() as connection:
             save_repair(connection, self._run.root, repair)
         try:
             made = self._maker.make(self._plan, repair.places[0], self._lenders)
             self._require_current()
-            self._place(repair.places, made)
+            return made, self._place(repair.places, made)
         except AppError:
             self._forget(repair)
             raise
-        return made
 
     def _require_current(self) -> None:
         """Refuse to put a baseline back in whose place a person took another one meanwhile."""
@@ -143,25 +142,49 @@ class Application:
             resolution += f"; the damaged file was kept as {show_path(places[0].kept)}"
         return Repair(self._id, places, resolution, judged)
 
-    def _place(self, places: Sequence[Place], made: Made) -> None:
+    def _place(self, places: Sequence[Place], made: Made) -> Witness:
         """Put the new file in its place, if nothing moved meanwhile; else take it away."""
         run, plan = self._run, self._plan
         with explaining(plan.path, "put in its place"), Folders(run.root_fd, places) as folders:
             placer = Placer(folders, run.capability)
             try:
-                with explaining_swap(plan.path):
-                    if plan.look is None:
-                        folders.require_same()
-                        placer.take_free_name(places[0])
-                        return
-                    placer.link_others(places)
-                    folders.require_same()
-                    self._require_made(places[0], made)
-                    self._require_still(places)
-                    placer.swap(places)
+                with explaining_swap(plan.path), self._guarding(places[0], made) as was_written:
+                    self._rename(folders, placer, places)
+                    return self._see_renamed(places[0], made, was_written())
             except AppError:
                 self._take_away(placer, places)
                 raise
+
+    @contextmanager
+    def _guarding(self, place: Place, made: Made) -> Iterator[Callable[[], bool]]:
+        """Open the new file, see that it is as it was verified, and notice writers from now on."""
+        fd = open_noatime(self._run.root_fd, place.beside(place.made), os.O_RDONLY)
+        try:
+            with noticing_writers(fd) as was_written:
+                if not compare_witness(self._run.capability, made.reading.witness, witness_of(os.fstat(fd))).is_nothing:
+                    raise RepairFailed(
+                        f"{show_path(place.path)}: the new file was meddled with; nothing was changed, try again"
+                    )
+                yield was_written
+        finally:
+            os.close(fd)
+
+    def _rename(self, folders: Folders, placer: Placer, places: Sequence[Place]) -> None:
+        if self._plan.look is None:
+            folders.require_same()
+            placer.take_free_name(places[0])
+            return
+        placer.link_others(places)
+        folders.require_same()
+        self._require_still(places)
+        placer.swap(places)
+
+    def _see_renamed(self, place: Place, made: Made, was_written: bool) -> Witness:
+        """Return the witness that the verified bytes have now; if the name is gone again, the one that they had."""
+        try:
+            return after_renaming(self._run, place, made.reading.witness, was_written=was_written)
+        except OSError:
+            return made.reading.witness
 
     def _require_still(self, places: Sequence[Place]) -> None:
         """
@@ -185,14 +208,6 @@ class Application:
             raise RepairFailed(
                 f"{show_path(plan.path)}: a program has it open for writing: it was left as it is. Find it with:"
                 " fuser -v FILE; end it, then try again"
-            )
-
-    def _require_made(self, place: Place, made: Made) -> None:
-        """See that the new file is still the one that was verified; further names of it have moved its ctime."""
-        seen, verified = witness_of(stat_beneath(self._run.root_fd, place.beside(place.made))), made.reading.witness
-        if (seen.size_bytes, seen.mtime_ns, seen.inode) != (verified.size_bytes, verified.mtime_ns, verified.inode):
-            raise RepairFailed(
-                f"{show_path(place.path)}: the new file was meddled with; nothing was changed, try again"
             )
 
     def _verify_in_place(self) -> str:

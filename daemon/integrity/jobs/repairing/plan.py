@@ -229,7 +229,7 @@ class Planner:
         try:
             reason = find_conflict(run.root_fd, run.capability, record, look, copies)
         except OSError as error:
-            return replace(plan, standing=Standing.UNREADABLE, reason=f"can't be looked at: {error.strerror}")
+            reason = f"it is not there as it was: {error.strerror}; have it judged again: integrity scrub FILE"
         return plan if reason is None else replace(plan, standing=Standing.REFUSED, reason=reason)
 
     def _plan_gone(self, draft: FilePlan, expected: Expected, lenders: BlockSource, error: Vanished) -> FilePlan:

@@ -87,9 +87,11 @@ def record_repaired(
     return Recorded(ended, moved)
 
 
-def after_renaming(run: RootRun, place: Place, verified: Witness) -> Witness:
+def after_renaming(run: RootRun, place: Place, verified: Witness, *, was_written: bool = False) -> Witness:
     """
     Take the witness of a verified file anew where it stands now, for renaming has moved its ctime.
+
+    A write with its time put back moves no more than that, so it has to be noticed in another way.
 
     Returns:
         The given one, if more than that moved: the file is not what was verified any more.
@@ -99,5 +101,5 @@ def after_renaming(run: RootRun, place: Place, verified: Witness) -> Witness:
     """
     seen = witness_of(stat_beneath(run.root_fd, place.path))
     renamed = verified._replace(ctime_ns=seen.ctime_ns, is_racy=False)
-    is_same = compare_witness(run.capability, renamed, seen).is_nothing
+    is_same = not was_written and compare_witness(run.capability, renamed, seen).is_nothing
     return seen if is_same else verified._replace(is_racy=False)

@@ -125,7 +125,8 @@ class _Recovery:
             placer.take_away(places[1:], "kept")
         folders.sync()
         assert self._verified is not None
-        verified = after_renaming(self._run, first, self._verified)
+        # One name is not renamed any more once it is verified: a ctime that moved since was moved by somebody else.
+        verified = self._verified if len(places) == 1 else after_renaming(self._run, first, self._verified)
         recorded = record_repaired(self._run, self._repair, verified, self._how)
         text = f"a repair that had been interrupted is complete: {self._repair.resolution}"
         if is_kept:
