@@ -334,6 +334,33 @@ def test_file_that_is_written_right_after_the_exchange(integrity: Box, tmp_path:
     assert (["silent_rewrite"] if is_mtime_kept else []) == [one["kind"] for one in scrubbed.of_type("finding")]
 
 
+def test_folder_that_is_moved_away_with_the_new_file(integrity: Box, tmp_path: Path) -> None:
+    """The new file is taken away where its folder is by then, and what stands in the folder's place is not touched."""
+    data, root = blocks(2), tmp_path / "root"
+    prepare(integrity, root, tmp_path / "copy", {"sub/a": data, "b": b"another"})
+    damage(root / "sub/a", 9)
+    damaged = (root / "sub/a").read_bytes()
+    integrity.run("scrub", root, expect=1)
+    command = make_command("repair", root, "--from", tmp_path / "copy", "--apply")
+    delay = ["-e", "trace=fsync", "-e", "inject=fsync:delay_enter=500ms"]
+    strace = ["strace", "-f", "-qq", "-o", "/dev/null", *delay]
+
+    with subprocess.Popen([*strace, *command], env=integrity.environment, stdout=subprocess.PIPE) as process:
+        wait_until(lambda: bool(leftovers(root)), "the new file", timeout_s=30)
+        (root / "sub").rename(tmp_path / "away")
+        (root / "sub").mkdir()
+        out, _ = process.communicate(timeout=60)
+
+    assert (1, True) == (process.returncode, b"NOT repaired" in out)
+    assert [tmp_path / "away/a"] == list((tmp_path / "away").iterdir())
+    assert [] == list((root / "sub").iterdir())
+    (root / "sub").rmdir()
+    (tmp_path / "away").rename(root / "sub")
+    assert damaged == (root / "sub/a").read_bytes()
+    integrity.run("repair", root, "--from", tmp_path / "copy", "--apply", "--discard", expect=0)
+    assert data == (root / "sub/a").read_bytes()
+
+
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_new_file_that_is_written_while_it_gets_its_name(integrity: Box, tmp_path: Path, is_gone: bool) -> None:
     """Renaming moves the ctime as writing does, so a write in between is to be noticed by itself: it is no rot."""

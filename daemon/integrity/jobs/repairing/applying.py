@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from integrity.catalog.rows import is_current
 from integrity.errors import AppError, ReadError, ReadInterrupted, RepairFailed, show_path
 from integrity.files.cloning import is_open_for_writing, noticing_writers
 from integrity.files.opening import open_noatime, stat_beneath
+from integrity.files.renaming import is_there
 from integrity.files.stamps import witness_of
 from integrity.jobs.repairing.looking import describe_move, require_unmoved
 from integrity.jobs.repairing.making import Made, Maker, explaining, require_same
@@ -94,31 +95,37 @@ class Application:
             RepairFailed: it could not be done; the file is as it was, unless the message says otherwise.
             ReadError: as before; ReadInterrupted if it was stopped.
         """
-        with ExitStack() as stack:
-            with explaining(self._plan.path, "begun"):
-                stack.enter_context(making_folders(self._run.root_fd, self._plan.folders))
-                repair = self._describe()
-                with Folders(self._run.root_fd, repair.places) as folders:
+        with ExitStack() as staying_open:
+            with ExitStack() as undoing:
+                with explaining(self._plan.path, "begun"):
+                    undoing.enter_context(making_folders(self._run.root_fd, self._plan.folders))
+                    repair = self._describe()
+                    folders = staying_open.enter_context(Folders(self._run.root_fd, repair.places))
                     folders.require_unlocked()
-            made, verified = self._make(repair)
+                made, verified = self._make(repair, folders)
+            return self._end(repair, folders, verified, made.reading.how)
+
+    def _end(self, repair: Repair, folders: Folders, verified: Witness, how: ReadHow) -> Done:
         try:
-            return self._finish(repair, verified, made.reading.how)
+            return self._finish(repair, folders, verified, how)
         except OSError as error:
             raise RepairFailed(
                 f"{show_path(self._plan.path)}: the good file is in its place, but the repair could not be ended:"
                 f" {error.strerror}; the next run on this root ends it"
             ) from error
 
-    def _make(self, repair: Repair) -> tuple[Made, Witness]:
+    def _make(self, repair: Repair, folders: Folders) -> tuple[Made, Witness]:
         """Make the new file and put it in its place; return it, and the witness that its verified bytes have there."""
         with self._run.writing() as connection:
             save_repair(connection, self._run.root, repair)
         try:
-            made = self._maker.make(self._plan, repair.places[0], self._lenders)
+            made = self._maker.make(self._plan, repair.places[0], folders[repair.places[0]], self._lenders)
             self._require_current()
-            return made, self._place(repair.places, made)
+            return made, self._place(repair.places, made, folders)
         except AppError:
-            self._forget(repair)
+            with suppress(OSError):  # what is left then is for the next run
+                self._take_away(folders, repair.places)
+                self._forget(repair, folders)
             raise
 
     def _require_current(self) -> None:
@@ -142,18 +149,11 @@ class Application:
             resolution += f"; the damaged file was kept as {show_path(places[0].kept)}"
         return Repair(self._id, places, resolution, judged)
 
-    def _place(self, places: Sequence[Place], made: Made) -> Witness:
-        """Put the new file in its place, if nothing moved meanwhile; else take it away."""
-        run, plan = self._run, self._plan
-        with explaining(plan.path, "put in its place"), Folders(run.root_fd, places) as folders:
-            placer = Placer(folders, run.capability)
-            try:
-                with explaining_swap(plan.path), self._guarding(places[0], made) as was_written:
-                    self._rename(folders, placer, places)
-                    return self._see_renamed(places[0], made, was_written())
-            except AppError:
-                self._take_away(placer, places)
-                raise
+    def _place(self, places: Sequence[Place], made: Made, folders: Folders) -> Witness:
+        """Put the new file in its place, if nothing moved meanwhile."""
+        with explaining_swap(self._plan.path), self._guarding(places[0], made) as was_written:
+            self._rename(folders, Placer(folders, self._run.capability), places)
+            return self._see_renamed(places[0], made, was_written())
 
     @contextmanager
     def _guarding(self, place: Place, made: Made) -> Iterator[Callable[[], bool]]:
@@ -246,50 +246,50 @@ class Application:
         finally:
             os.close(fd)
 
-    def _take_away(self, placer: Placer, places: Sequence[Place]) -> None:
-        """Remove the new file, which is in nobody's place; but no name that may lead to the damaged one alone."""
-        plan = self._plan
+    def _take_away(self, folders: Folders, places: Sequence[Place]) -> None:
+        """
+        Remove the new file, which is in nobody's place; but no name that may lead to the damaged one alone.
+
+        Wherever the folders are by now: the paths may lead to others.
+        """
+        plan, placer = self._plan, Placer(folders, self._run.capability)
         placer.take_away(places, "made")
         if plan.look is None:
             return
         for place in places:
             try:
-                inode = witness_of(stat_beneath(self._run.root_fd, place.path)).inode
+                inode = witness_of(stat_beneath(folders[place], place.name)).inode
             except OSError:
                 continue
             if inode == plan.look.witness.inode:
                 placer.take_away((place,), "kept")
 
-    def _forget(self, repair: Repair) -> None:
-        """Forget a repair that was undone; one that was not is ended by the next run."""
-        root_fd = self._run.root_fd
-        for place in repair.places:
-            for name in (place.made, place.kept):
-                try:
-                    stat_beneath(root_fd, place.beside(name))
-                except FileNotFoundError:
-                    continue
-                except OSError:
-                    return  # whether it is there can't be told
-                return
+    def _forget(self, repair: Repair, folders: Folders) -> None:
+        """
+        Forget a repair that was undone; one that was not is ended by the next run.
+
+        Raises:
+            OSError: that can't be told.
+        """
+        if any(is_there(folders[place], name) for place in repair.places for name in (place.made, place.kept)):
+            return
         with self._run.writing() as connection:
             drop_repair(connection, self._run.root.id, repair.id)
 
-    def _finish(self, repair: Repair, verified: Witness, how: ReadHow) -> Done:
+    def _finish(self, repair: Repair, folders: Folders, verified: Witness, how: ReadHow) -> Done:
         """Verify if the damaged file is to go, and write down what was done; it does not stop here any more."""
         run, plan, first = self._run, self._plan, repair.places[0]
         kept = None if plan.look is None else absolute(run.root.path, first.beside(first.kept))
         message = ""
-        with Folders(run.root_fd, repair.places) as folders:
-            placer = Placer(folders, run.capability)
-            if len(repair.places) > 1:
-                placer.take_away(repair.places[1:], "kept")  # one name is enough to keep it
-            if kept is not None:
-                doubt = self._verify_in_place() if self._discards else ""
-                message = doubt or self._say_written(first.beside(first.kept))
-                if self._discards and not message:
-                    placer.take_away((first,), "kept")
-                    kept = None
+        placer = Placer(folders, run.capability)
+        if len(repair.places) > 1:
+            placer.take_away(repair.places[1:], "kept")  # one name is enough to keep it
+        if kept is not None:
+            doubt = self._verify_in_place() if self._discards else ""
+            message = doubt or self._say_written(first.beside(first.kept))
+            if self._discards and not message:
+                placer.take_away((first,), "kept")
+                kept = None
         recorded = record_repaired(run, repair, verified, how, plan.records)
         run.note_over(recorded.ended)
         if recorded.moved:

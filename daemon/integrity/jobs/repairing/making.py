@@ -65,28 +65,24 @@ class Maker:
         self._tick = tick
         self._reader: Reader = run.reader(ReadMode.DISK)
 
-    def make(self, plan: FilePlan, place: Place, lenders: BlockSource) -> Made:
+    def make(self, plan: FilePlan, place: Place, folder_fd: int, lenders: BlockSource) -> Made:
         """
-        Make the new file under ``place.made``.
+        Make the new file under ``place.made``, in the open folder of the place.
 
         Raises:
             RepairFailed: it could not be made, or is not good; nothing is left of it.
             ReadInterrupted: asked to stop; nothing is left of it.
         """
-        folder_fd = self._open_folder(place)
-        try:
-            with self._created(folder_fd, place) as fd:
-                is_clone = self._fill(fd, plan, lenders)
-                with explaining(place.path, "written"):
-                    self._dress(fd, folder_fd, plan)
-                    os.fsync(fd)
-                    os.fsync(folder_fd)
-                reading = self.verify(place.beside(place.made), plan)
-                if witness_of(os.fstat(fd))[:4] != reading.witness[:4]:
-                    raise RepairFailed(f"{show_path(place.path)}: the new file was meddled with; nothing was changed")
-                return Made(reading, is_clone)
-        finally:
-            os.close(folder_fd)
+        with self._created(folder_fd, place) as fd:
+            is_clone = self._fill(fd, plan, lenders)
+            with explaining(place.path, "written"):
+                self._dress(fd, folder_fd, plan)
+                os.fsync(fd)
+                os.fsync(folder_fd)
+            reading = self.verify(place.beside(place.made), plan)
+            if witness_of(os.fstat(fd))[:4] != reading.witness[:4]:
+                raise RepairFailed(f"{show_path(place.path)}: the new file was meddled with; nothing was changed")
+            return Made(reading, is_clone)
 
     def verify(self, path: bytes, plan: FilePlan) -> Reading:
         """
@@ -109,10 +105,6 @@ class Maker:
                 " the disk, then try again"
             )
         return reading
-
-    def _open_folder(self, place: Place) -> int:
-        with explaining(place.path, "opened"):
-            return open_beneath(self._run.root_fd, place.folder, os.O_RDONLY | os.O_DIRECTORY)
 
     @contextmanager
     def _created(self, folder_fd: int, place: Place) -> Iterator[int]:
