@@ -71,6 +71,19 @@ def test_power_cuts(options: list[str]) -> None:
 @pytest.mark.parametrize(
     "options",
     [
+        ["--count", "2", "--only", "repair, aimed at", "--only", "repair, temporary files"],
+        pytest.param(["--count", "500"], marks=long_form),
+    ],
+    ids=["short", "long"],
+)
+def test_hostile_neighbour(options: list[str]) -> None:
+    """Root's files stay as they are and unread; all is accounted for once he is gone."""
+    run_campaign("neighbour", *options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
         ["--count", "4", "--only", "catalog backup"],
         pytest.param(["--count", "1000"], marks=long_form),
     ],
