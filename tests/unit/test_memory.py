@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+
+import pytest
+
+from integrity.jobs.stop import Stop
+from integrity.service.memory import MemoryTrimmer
 
 _PROGRAM = """
 import threading
-from integrity.service.memory import be_small, give_back
+from integrity.service.memory import MemoryTrimmer, be_small
 
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4 // 1024
 
 be_small()
+trimmer = MemoryTrimmer()
 before = resident()
 kept = []
 def work():
@@ -24,7 +33,8 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-give_back()
+trimmer.job_ended()
+trimmer.trim(is_busy=False)
 print(resident() - before)
 """
 
@@ -34,3 +44,73 @@ def test_memory_of_a_job_goes_back():
     done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
 
     assert int(done.stdout) < 25
+
+
+class Clock:
+    """A clock that is set."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class _Job:
+    """Refers to itself, as jobs do through their callbacks, and holds a descriptor."""
+
+    def __init__(self) -> None:
+        self.stop = Stop()
+        self.then = self.end
+
+    def end(self) -> None:
+        """Do nothing."""
+
+
+def count_open() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Have nobody else look for garbage."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def leave_jobs(count: int) -> None:
+    for _ in range(count):
+        _Job()
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_busy_service_gives_back_once_a_minute() -> None:
+    """Not after each job, which would cost more than small jobs do."""
+    clock = Clock()
+    trimmer, before = MemoryTrimmer(clock), count_open()
+    leave_jobs(20)
+    trimmer.job_ended()
+    clock.now += 30
+    trimmer.trim(is_busy=True)
+    assert before + 20 == count_open()
+
+    clock.now += 31
+    trimmer.trim(is_busy=True)
+    assert before == count_open()
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_idle_service_gives_back_at_once_and_once() -> None:
+    """Nothing is done again until another job has ended."""
+    clock = Clock()
+    trimmer, before = MemoryTrimmer(clock), count_open()
+    leave_jobs(3)
+    trimmer.job_ended()
+    trimmer.trim(is_busy=False)
+    assert before == count_open()
+
+    leave_jobs(3)
+    clock.now += 3600
+    trimmer.trim(is_busy=False)
+    assert before + 3 == count_open()

@@ -40,7 +40,7 @@ from integrity.service.heart import Heart
 from integrity.service.hints import Hints
 from integrity.service.lookout import Lookout
 from integrity.service.mailman import Mailman
-from integrity.service.memory import give_back
+from integrity.service.memory import MemoryTrimmer
 from integrity.service.mountwatch import MountWatch
 from integrity.service.notify import Notifier, watchdog_interval_s
 from integrity.service.requests import Done, Request, Ticket
@@ -101,7 +101,7 @@ class Daemon:
         self._wants_reload = False
         self._is_machine_ending = False
         self._has_new_roots = False
-        self._has_worked = False
+        self._trimmer = MemoryTrimmer(monotonic)
         self._roots: list[KeptRoot] = []
         self._copies: list[KeptCopy] = []
         self._idle_copies: set[str] = set()
@@ -231,9 +231,7 @@ class Daemon:
         if self._mounts.has_changed():
             self._timetable.mounts_changed()
         self._dispatcher.make_room()
-        if self._has_worked and not self._dispatcher.busy():
-            self._has_worked = False
-            give_back()
+        self._trimmer.trim(is_busy=bool(self._dispatcher.busy()))
         self._tell_stuck()
         self._feed_watchdog()
         self._tell_status()
@@ -269,7 +267,8 @@ class Daemon:
         """Let findings be told, and notice roots that were added, and a catalog that can't be written."""
         is_trouble = isinstance(result, CatalogError) and not isinstance(result, CatalogLocked)
         self._trouble = str(result) if is_trouble else ""
-        self._has_new_roots = self._has_worked = True
+        self._has_new_roots = True
+        self._trimmer.job_ended()
         self._mailman.call()
 
     def _refresh_roots(self) -> None:
