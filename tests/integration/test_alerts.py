@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,7 @@ from integrity.model import FindingKind
 from support.alerting import HOST, Teller, mail_config
 from support.catalogs import DAY_S, NOW, CatalogBox
 from support.smtpsink import Received, Rules, SilentServer, SmtpSink, free_port, make_certificate
+from support.sshbox import CountingProxy, LineRules
 from support.waiting import wait_until
 
 GROUP_S = 120
@@ -378,6 +381,51 @@ def test_server_that_says_nothing_is_given_up_in_time(box: CatalogBox) -> None:
 
         assert 1 == len(sink.received)
         assert "timed out" in str(states(box)["mail:first@example.org"].last_error)
+
+
+def test_server_that_never_comes_to_an_end_is_given_up_in_time(box: CatalogBox, sink: SmtpSink) -> None:
+    """It says a byte now and then: each wait is short, all of them would last for hours."""
+    with CountingProxy(sink.port) as line:
+        line.rules = LineRules(chunk_bytes=1, pause_s=0.1)
+        mail = mail_config(line.port).mail
+        channel = SmtpChannel(mail, "me@example.org", HOST, timeout_s=5, total_s=0.5)
+        teller = Teller(box, mail_config(1), channels=[channel])
+        teller.find(b"a")
+        began = time.monotonic()
+        teller.tick(after=GROUP_S)
+
+        assert time.monotonic() - began < 5
+        assert "not done within 0.5 s" in str(states(box)["mail:me@example.org"].last_error)
+        line.rules = LineRules()
+        teller.tick(after=HOUR_S)
+    assert 1 == len(sink.received)
+
+
+def test_each_sending_is_a_sign_of_life(box: CatalogBox) -> None:
+    """Many recipients on a server that says nothing take longer than a thread that delivers may be silent."""
+    with SilentServer() as silent:
+        config = mail_config(silent.port, *(f"{number}@example.org" for number in range(5)))
+        channels = [SmtpChannel(config.mail, to, HOST, timeout_s=0.1) for to in config.mail.to]
+        teller = Teller(box, config, channels=channels)
+        teller.find(b"a")
+        teller.tick()
+        teller.beats.clear()
+        teller.tick(after=GROUP_S)
+
+        assert 5 <= len(teller.beats)
+        assert all(later - before < 0.5 for before, later in pairwise(teller.beats))
+
+
+def test_endless_answer_is_kept_short(box: CatalogBox, sink: SmtpSink) -> None:
+    """What a server says stands in the catalog, in the log and in mails: its beginning is enough."""
+    sink.rules = Rules(instead={1: b"\r\n".join([b"554-no"] * 5000 + [b"554 no"])})
+    teller = Teller(box, mail_config(sink.port))
+    teller.find(b"a")
+    teller.tick(after=GROUP_S)
+
+    error = str(states(box)["mail:me@example.org"].last_error)
+    assert "the server said: 554 no no" in error
+    assert len(error) < 1000
 
 
 def test_recipient_that_is_refused_does_not_concern_the_others(box: CatalogBox, sink: SmtpSink) -> None:

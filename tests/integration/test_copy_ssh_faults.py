@@ -19,7 +19,7 @@ from integrity.errors import ConfigError, CopyUnreachable
 from support.faultfs import FaultFS, Rule
 from support.machine import need_programs
 from support.privileges import let_in
-from support.sshbox import CountingProxy, LineRules, SshBox, make_sshbox
+from support.sshbox import CountingProxy, LineRules, SshBox, make_sshbox, replace_programs
 from support.waiting import wait_until
 
 SFTP_ONLY = "ForceCommand internal-sftp"
@@ -184,38 +184,15 @@ def test_lost_connection_is_no_end_of_a_listing_by_sftp(box: SshBox, tree: Path)
             list(copy.list())
 
 
-def make_programs(folder: Path, *, find: str = "", md5sum: str = "") -> str:
-    """
-    Put programs of our own before the machine's; what they are asked for as a test, the machine's answer.
-
-    Args:
-        folder: for them.
-        find: a script; the machine's where it is empty.
-        md5sum: likewise.
-
-    Returns:
-        The option that has sshd find them.
-    """
-    folder.mkdir()
-    real = {name: shutil.which(name) for name in ("sh", "xargs", "find", "md5sum")}
-    for name, path in real.items():
-        assert path is not None
-        (folder / name).symlink_to(path)
-    for name, test, script in (("find", '[ "$2" = -maxdepth ]', find), ("md5sum", "[ $# -lt 2 ]", md5sum)):
-        if script:
-            (folder / name).unlink()
-            (folder / name).write_text(f'#!/bin/sh\n{test} && exec {real[name]} "$@"\n{script}\n', encoding="utf-8")
-            (folder / name).chmod(0o755)
-    return f"SetEnv PATH={folder}"
-
-
 def test_killed_server_is_no_end(box: SshBox, tree: Path, tmp_path: Path) -> None:
     """When all that serves a connection is killed, what came until then is not all."""
     script = "printf '%s\\0' '{}'; exec {} 600"
     sleep = shutil.which("sleep")
     digest = "d41d8cd98f00b204e9800998ecf8427e  ./one"
     box.restart(
-        make_programs(tmp_path / "bin", find=script.format("5 1.0 ./one", sleep), md5sum=script.format(digest, sleep))
+        replace_programs(
+            tmp_path / "bin", find=script.format("5 1.0 ./one", sleep), md5sum=script.format(digest, sleep)
+        )
     )
     for work in (lambda copy: copy.list(), lambda copy: copy.digest([b"one", b"two"], Kind.MD5)):
         with open_copy(box.url(tree)) as copy:
@@ -241,7 +218,7 @@ def test_killed_sftp_server_is_no_end(box: SshBox, tree: Path) -> None:
 
 def test_killed_find_leaves_a_trouble_of_all(box: SshBox, tree: Path, tmp_path: Path) -> None:
     """When find is killed over there, the listing was not whole, and says so of all that was asked for."""
-    box.restart(make_programs(tmp_path / "bin", find="printf '5 1.0 ./one\\0'; kill -9 $$"))
+    box.restart(replace_programs(tmp_path / "bin", find="printf '5 1.0 ./one\\0'; kill -9 $$"))
     with open_copy(box.url(tree)) as copy:
         entry, *troubles = copy.list()
 
@@ -253,7 +230,7 @@ def test_killed_find_leaves_a_trouble_of_all(box: SshBox, tree: Path, tmp_path: 
 
 def test_killed_shell_makes_the_copy_unreachable(box: SshBox, tree: Path, tmp_path: Path) -> None:
     """When the shell itself is killed, all that came looks whole but for its end."""
-    box.restart(make_programs(tmp_path / "bin", find="printf '5 1.0 ./one\\0'; kill -9 $PPID"))
+    box.restart(replace_programs(tmp_path / "bin", find="printf '5 1.0 ./one\\0'; kill -9 $PPID"))
     with open_copy(box.url(tree)) as copy, pytest.raises(CopyUnreachable, match="early"):
         list(copy.list())
 
@@ -262,7 +239,7 @@ def test_hostile_listing_is_refused_by_name(box: SshBox, tree: Path, tmp_path: P
     """Paths that lead outside, or are none, come as troubles; nothing outside is touched."""
     names = ["../up", "/etc/passwd", "./a/../../b", "./", "./a//b", "./a/./b", "./good"]
     lines = "".join(f"printf '7 1.0 %s\\0' '{name}'; " for name in names)
-    box.restart(make_programs(tmp_path / "bin", find=lines))
+    box.restart(replace_programs(tmp_path / "bin", find=lines))
     with open_copy(box.url(tree)) as copy:
         *troubles, entry = copy.list()
         (beside,) = [found for found in copy.list(b"good") if found.path == b"good"]
@@ -275,14 +252,14 @@ def test_hostile_listing_is_refused_by_name(box: SshBox, tree: Path, tmp_path: P
 @pytest.mark.parametrize("noise", ["head -c 300000 /dev/zero | tr '\\0' x", "printf 'no listing\\0'"])
 def test_what_is_no_listing_is_not_waited_for(box: SshBox, tree: Path, tmp_path: Path, noise: str) -> None:
     """An answer without end or sense fills no memory and is no listing."""
-    box.restart(make_programs(tmp_path / "bin", find=f"PATH=/usr/bin:/bin; {noise}"))
+    box.restart(replace_programs(tmp_path / "bin", find=f"PATH=/usr/bin:/bin; {noise}"))
     with open_copy(box.url(tree)) as copy, pytest.raises(CopyUnreachable, match=r"no answer to what was asked|no find"):
         list(copy.list())
 
 
 def test_memory_does_not_grow_with_the_listing(box: SshBox, tree: Path, tmp_path: Path) -> None:
     """A listing without end is handed on as it comes."""
-    box.restart(make_programs(tmp_path / "bin", find="while :; do printf '7 1.0 ./again\\0'; done"))
+    box.restart(replace_programs(tmp_path / "bin", find="while :; do printf '7 1.0 ./again\\0'; done"))
     with open_copy(box.url(tree)) as copy:
         listing = copy.list()
         for _ in range(20_000):

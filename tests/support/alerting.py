@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,6 +41,7 @@ class Teller:
         box: the catalog.
         clock: what the delivery reads.
         delivery: the present one.
+        beats: when it showed that it is alive, on the monotonic clock.
     """
 
     def __init__(
@@ -47,13 +49,17 @@ class Teller:
     ) -> None:
         self.box = box
         self.config = config
+        self.beats: list[float] = []
         self.clock = clock or Clock()
         self.channels = make_channels(config, hostname=HOST) if channels is None else channels
         self.restart()
 
     def restart(self) -> None:
         """Begin anew, as after a reboot."""
-        self.delivery = Delivery(self.box.catalog, self.config, self.channels, clock=self.clock, hostname=HOST)
+        beat = lambda: self.beats.append(time.monotonic())  # noqa: E731
+        self.delivery = Delivery(
+            self.box.catalog, self.config, self.channels, clock=self.clock, hostname=HOST, beat=beat
+        )
 
     def tick(self, *, after: float = 0) -> float:
         """Let time pass, then deliver once."""

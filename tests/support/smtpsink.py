@@ -35,6 +35,7 @@ class Rules:
         data: the reply to DATA; the mail is not stored then.
         times: how often they are given before all is well; None: always.
         cuts: the connection is cut when the mail is stored, before the reply.
+        instead: what is sent in place of lines of replies, by their number in a connection; the greeting is 1.
     """
 
     mail: str = ""
@@ -42,6 +43,7 @@ class Rules:
     data: str = ""
     times: int | None = None
     cuts: bool = False
+    instead: dict[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,21 @@ class _Handler:
         return "250 stored"
 
 
+class _Liar(SMTP):
+    """Replies what the rules say instead of what it should."""
+
+    said = 0
+
+    async def push(self, status: str | bytes) -> None:
+        self.said += 1
+        await super().push(self.event_handler.rules.instead.get(self.said, status))
+
+
+class _Controller(Controller):
+    def factory(self) -> SMTP:
+        return _Liar(self.handler, **self.SMTP_kwargs)
+
+
 class SmtpSink:
     """
     The server, in a thread of its own, on a free port of the loopback.
@@ -158,7 +175,7 @@ class SmtpSink:
             options |= {"authenticator": check, "auth_require_tls": False}
         if tls is not None:
             options |= {"ssl_context": tls} if is_implicit else {"tls_context": tls, "require_starttls": True}
-        self._controller = Controller(self._handler, hostname="127.0.0.1", port=self.port, **options)
+        self._controller = _Controller(self._handler, hostname="127.0.0.1", port=self.port, **options)
 
     @property
     def rules(self) -> Rules:

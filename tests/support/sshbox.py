@@ -9,6 +9,7 @@ from __future__ import annotations
 import getpass
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -157,6 +158,31 @@ def make_sshbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) 
     return box
 
 
+def replace_programs(folder: Path, *, find: str = "", md5sum: str = "") -> str:
+    """
+    Put programs of our own before the machine's; what they are asked for as a test, the machine's answer.
+
+    Args:
+        folder: for them.
+        find: a script; the machine's where it is empty.
+        md5sum: likewise.
+
+    Returns:
+        The option that has sshd find them.
+    """
+    folder.mkdir()
+    real = {name: shutil.which(name) for name in ("sh", "xargs", "find", "md5sum")}
+    for name, path in real.items():
+        assert path is not None
+        (folder / name).symlink_to(path)
+    for name, test, script in (("find", '[ "$2" = -maxdepth ]', find), ("md5sum", "[ $# -lt 2 ]", md5sum)):
+        if script:
+            (folder / name).unlink()
+            (folder / name).write_text(f'#!/bin/sh\n{test} && exec {real[name]} "$@"\n{script}\n', encoding="utf-8")
+            (folder / name).chmod(0o755)
+    return f"SetEnv PATH={folder}"
+
+
 def _read_if_any(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
@@ -181,12 +207,14 @@ class LineRules:
     Attributes:
         cut_after: bytes from the server, then the connection is reset.
         hang_after: bytes from the server, then silence for ever.
+        garble_after: bytes from the server, then each has a bit flipped.
         chunk_bytes: at most so many bytes at a time, each followed by a pause.
         pause_s: of that length.
     """
 
     cut_after: int | None = None
     hang_after: int | None = None
+    garble_after: int | None = None
     chunk_bytes: int = 65_536
     pause_s: float = 0.0
 
@@ -244,7 +272,7 @@ class CountingProxy:
                     data = self._take(server, passed)
                     passed += len(data)
                     self.received += len(data)
-                    client.sendall(data)
+                    client.sendall(self._garble(data, passed))
                     if not data or passed == self.rules.cut_after:
                         _reset(client)
                         return
@@ -256,6 +284,13 @@ class CountingProxy:
             return False
         self._stopped.wait(0.02)
         return True
+
+    def _garble(self, data: bytes, passed: int) -> bytes:
+        """Garble what lies behind the place; ``passed`` is where the data ends."""
+        if self.rules.garble_after is None:
+            return data
+        whole = max(0, len(data) - max(0, passed - self.rules.garble_after))
+        return data[:whole] + bytes(byte ^ 1 for byte in data[whole:])
 
     def _take(self, server: socket.socket, passed: int) -> bytes:
         limits = [limit - passed for limit in (self.rules.cut_after, self.rules.hang_after) if limit is not None]

@@ -41,6 +41,7 @@ class Delivery:
         channels: through which; each with a name of its own.
         clock: seconds UTC.
         hostname: of this machine, for subjects.
+        beat: called before each sending: one alone may take minutes.
     """
 
     def __init__(
@@ -51,8 +52,10 @@ class Delivery:
         *,
         clock: Callable[[], float] = time.time,
         hostname: str,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._catalog = catalog
+        self._beat = beat
         self._channels = tuple(channels)
         self._clock = clock
         self._names = [channel.name for channel in channels]
@@ -97,6 +100,7 @@ class Delivery:
         with self._catalog.read() as c:
             due = outbox.find_due(c, channel.name, self._now())
         for delivery in due:
+            self._beat()
             try:
                 channel.send(delivery.message)
             except ChannelError as error:

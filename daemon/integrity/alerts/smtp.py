@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import os
 import smtplib
+import socket
 import ssl
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from email.message import EmailMessage
+from types import TracebackType
+from typing import Any, NoReturn, Self
 
 from integrity.alerts.mail import address_of, make_mail, sender_of
 from integrity.catalog.outbox import Message
@@ -21,6 +25,8 @@ from integrity.config import Mail, MailTls
 from integrity.errors import ChannelError, show_path
 
 TIMEOUT_S = 30.0
+TOTAL_S = 120.0
+_LONGEST_REPLY = 500
 _CREDENTIAL = b"smtp-password"  # as systemd's LoadCredential= names it in our unit
 
 
@@ -33,13 +39,15 @@ class SmtpChannel:
         mail: the configuration.
         to: the recipient, one of ``mail.to``.
         hostname: of this machine.
-        timeout_s: how long the server may take for each answer.
+        timeout_s: how long the server may be silent.
+        total_s: how long all of it may take: a server may say a byte now and then.
     """
 
     mail: Mail
     to: str
     hostname: str
     timeout_s: float = TIMEOUT_S
+    total_s: float = TOTAL_S
 
     @property
     def name(self) -> str:
@@ -52,22 +60,29 @@ class SmtpChannel:
         sender, recipient = address_of(str(mail["From"])), address_of(self.to)
         server = f"{self.mail.host}:{self.mail.port}"
         try:
-            self._hand_over(mail, sender, recipient)
-        except smtplib.SMTPException as error:
-            raise ChannelError(f"{server}: {_say(error)}", is_permanent=_is_permanent(error)) from error
-        except ssl.SSLCertVerificationError as error:
-            text = f"{server}: its certificate can't be trusted: {error.verify_message}"
-            raise ChannelError(text, is_permanent=True) from error
-        except TimeoutError as error:
-            raise ChannelError(f"{server}: no answer within {self.timeout_s:g} s") from error
-        except OSError as error:
-            raise ChannelError(f"{server}: {error.strerror or error}") from error
+            with _Deadline(self.total_s) as deadline:
+                self._hand_over(mail, sender, recipient, deadline)
+        except OSError as error:  # what smtplib raises is among them
+            if deadline.is_over:
+                raise ChannelError(f"{server}: not done within {self.total_s:g} s") from error
+            self._refuse(server, error)
         except UnicodeError as error:
             text = f"{server}: [mail] host, user or an address has letters that the server can't be told"
             raise ChannelError(text, is_permanent=True) from error
 
-    def _hand_over(self, mail: EmailMessage, sender: str, recipient: str) -> None:
-        server = self._connect()
+    def _refuse(self, server: str, error: OSError) -> NoReturn:
+        """Say why the server does not have the mail."""
+        if isinstance(error, smtplib.SMTPException):
+            raise ChannelError(f"{server}: {_say(error)}", is_permanent=_is_permanent(error)) from error
+        if isinstance(error, ssl.SSLCertVerificationError):
+            text = f"{server}: its certificate can't be trusted: {error.verify_message}"
+            raise ChannelError(text, is_permanent=True) from error
+        if isinstance(error, TimeoutError):
+            raise ChannelError(f"{server}: no answer within {self.timeout_s:g} s") from error
+        raise ChannelError(f"{server}: {error.strerror or error}") from error
+
+    def _hand_over(self, mail: EmailMessage, sender: str, recipient: str, deadline: _Deadline) -> None:
+        server = self._connect(deadline)
         try:
             if self.mail.tls is MailTls.STARTTLS:
                 server.starttls(context=ssl.create_default_context())
@@ -80,14 +95,68 @@ class SmtpChannel:
         finally:
             server.close()
 
-    def _connect(self) -> smtplib.SMTP:
+    def _connect(self, deadline: _Deadline) -> smtplib.SMTP:
         # The name to say hello with is given, for the library would ask the name service, which may take minutes.
         name = self.hostname if self.hostname.isascii() else "localhost"
         host, port = self.mail.host, self.mail.port
         if self.mail.tls is MailTls.TLS:
             context = ssl.create_default_context()
-            return smtplib.SMTP_SSL(host, port, local_hostname=name, timeout=self.timeout_s, context=context)
-        return smtplib.SMTP(host, port, local_hostname=name, timeout=self.timeout_s)
+            return _TlsServer(deadline, host, port, local_hostname=name, timeout=self.timeout_s, context=context)
+        return _Server(deadline, host, port, local_hostname=name, timeout=self.timeout_s)
+
+
+class _Deadline:
+    """Shuts a connection down when its time is over, whatever is being waited for on it."""
+
+    def __init__(self, total_s: float) -> None:
+        self.is_over = False
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._timer = threading.Timer(total_s, self._expire)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+
+    def watch(self, connection: socket.socket) -> None:
+        """Have it shut down when the time is over."""
+        with self._lock:
+            self._socket = connection
+            self._shut_down_if_over()
+
+    def _expire(self) -> None:
+        with self._lock:
+            self.is_over = True
+            self._shut_down_if_over()
+
+    def _shut_down_if_over(self) -> None:
+        if self.is_over and self._socket is not None:
+            with suppress(OSError):  # it is closed already
+                # Not the method of a TLS socket: that would have the other thread read on in clear.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+
+class _Server(smtplib.SMTP):
+    """A server whose every reply counts against the deadline."""
+
+    def __init__(self, deadline: _Deadline, *args: Any, **options: Any) -> None:
+        self._deadline = deadline
+        super().__init__(*args, **options)
+
+    def getreply(self) -> tuple[int, bytes]:
+        assert self.sock is not None, "connected"
+        self._deadline.watch(self.sock)  # by STARTTLS it becomes another one
+        return super().getreply()
+
+
+class _TlsServer(_Server, smtplib.SMTP_SSL):
+    """The same, with TLS from the first byte."""
 
 
 def read_password(mail: Mail, *, get_variable: Callable[[str], str | None] = os.environ.get) -> str:
@@ -146,4 +215,4 @@ def _answers(error: smtplib.SMTPException) -> list[tuple[int, str]]:
 
 def _text(reply: bytes | str) -> str:
     text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
-    return " ".join(text.split())
+    return " ".join(text.split())[:_LONGEST_REPLY]

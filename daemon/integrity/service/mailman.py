@@ -110,7 +110,9 @@ class Mailman:
             self._catalog = self._open_catalog()
         if self._delivery is None or config is not self._used:
             channels = make_channels(config, hostname=self._hostname)
-            self._delivery = Delivery(self._catalog, config, channels, clock=self._clock, hostname=self._hostname)
+            self._delivery = Delivery(
+                self._catalog, config, channels, clock=self._clock, hostname=self._hostname, beat=self._beat
+            )
             if config is not self._used and not find_recipients(config):
                 _log.warning("no_channel: %s; %s", NOBODY, HOW_TO_TELL)
             self._used = config
