@@ -10,7 +10,7 @@ import re
 import tracemalloc
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from threading import Event, Thread
 
@@ -24,6 +24,7 @@ from integrity.copies.opening import open_copy
 from integrity.copies.protocol import Copy, Entry, Kind, Published, Trouble
 from integrity.copies.s3 import S3Copy
 from integrity.errors import ConfigError, CopyUnreachable, Unreadable, Unstable, Vanished
+from support.lyingproxy import Lie, LyingProxy
 from support.s3box import ACCESS, SECRET, S3Box, open_s3
 
 MIB = 1 << 20
@@ -549,6 +550,19 @@ def test_server_that_is_no_store_is_unreachable(stranger: str, bucket: str, said
         S3Copy(f"s3://{bucket}/p", endpoint=stranger, timeout_s=0.3, attempts=1) as copy,
     ):
         list(copy.list())
+
+
+@pytest.mark.parametrize("lie", ["endless pages", "endless empty pages", "one page for ever"])
+def test_listing_without_an_end_is_refused(moto: S3Box, lie: str) -> None:
+    """Each page names another one, which lists the same or nothing: an error instead of a run that never ends."""
+    bucket = moto.make_bucket()
+    moto.put_all(bucket, {f"p/{number}": b"x" for number in range(5)})
+    with LyingProxy(moto.port) as proxy, S3Copy(f"s3://{bucket}/p", endpoint=proxy.endpoint) as copy:
+        proxy.tell(Lie(lie, lasts=True))
+        listing = islice(copy.list(), 100_000)
+        with pytest.raises(CopyUnreachable, match="over and over"):
+            list(listing)
+        assert proxy.asked["LIST"] < 500
 
 
 def test_copy_is_found_by_its_url(moto: S3Box) -> None:

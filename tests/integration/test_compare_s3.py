@@ -23,6 +23,7 @@ from support import AnyPath
 from support.bitrot import flip_bit
 from support.cli import Box, Completed, make_command
 from support.loopfs import LoopFS
+from support.lyingproxy import Lie, LyingProxy
 from support.machine import need_programs
 from support.packages import hide_package
 from support.planted import age, plant
@@ -132,6 +133,22 @@ def test_uploads_of_all_kinds_are_compared_without_any_download(pair: Pair) -> N
         uneven = [PARTS[name] for name in ("uneven", "as if even")]
         assert {"LIST": 2, "HEAD": 2 * len(PARTS) + sum(2 + len(sizes) for sizes in uneven)} == asked
         assert sum(map(sum, [*PARTS.values(), *uneven])) == done.summary["bytes_read"]
+
+
+def test_answer_that_ends_in_its_head_accuses_nobody(integrity: Box, moto: S3Box, tmp_path: Path) -> None:
+    """A size of which the last digits are missing is no other size; and what is said of it is no traceback."""
+    pair = Pair(integrity, moto, tmp_path / "root")
+    pair.make("large", 6 * MIB)
+    pair.put_parts("large", [5 * MIB, MIB])
+    pair.integrity.run("scan", pair.root, expect=0)
+    with LyingProxy(moto.port) as proxy:
+        for seed in range(4):
+            proxy.tell(Lie("head ended early", nth=3, seed=seed))
+            options = ["--endpoint", proxy.endpoint]
+            done = integrity.run("--json", "compare", pair.root, "--with", pair.url, *options, env=pair.env)
+            assert proxy.told
+            assert set(kinds_by_name(done).values()) <= {"copy_unreadable"}
+            assert "Traceback" not in done.stderr
 
 
 def test_parts_that_are_blocks_follow_from_the_catalog_alone(integrity: Box, moto: S3Box, tmp_path: Path) -> None:

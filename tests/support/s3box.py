@@ -51,6 +51,7 @@ class S3Box:
         self.objects.mkdir()
         with socket.create_server(("127.0.0.1", 0)) as listening:
             port = listening.getsockname()[1]
+        self.port = int(port)
         self.endpoint = f"http://127.0.0.1:{port}"
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(

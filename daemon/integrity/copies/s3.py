@@ -18,13 +18,15 @@ from typing import Final, Self
 from integrity.copies.names import find_fault
 from integrity.copies.protocol import Entry, Kind, Published, Trouble
 from integrity.copies.s3address import parse_address
-from integrity.copies.s3client import ATTEMPTS, TIMEOUT_S, Listed, Store
+from integrity.copies.s3client import ATTEMPTS, TIMEOUT_S, Listed, Page, Store
 from integrity.copies.s3published import Stated, read_etag, read_stated
 from integrity.errors import CopyUnreachable, ReadError, Unreadable, Vanished, show_path
 
 _LONGEST_KEY_BYTES = 1024  # says S3
 # XML 1.0 section 2.2; a store that lists keys as they are puts U+FFFD in the place of these.
 _NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffd-\uffff]")
+_EMPTY_PAGES: Final = 300
+"""So many in a row are believed: a store may have come to a page's end without an object, where many were deleted."""
 _AHEAD_BYTES: Final = 8 << 20
 """Asked for at once when a file is read on and on: each question costs money and the way there and back."""
 
@@ -118,16 +120,37 @@ class S3Copy:
         return None
 
     def _list_keys(self, prefix: bytes) -> Iterator[Entry | Trouble]:
-        page = self._store.list_page(prefix)
-        while True:
+        for page in self._list_pages(prefix):
             for listed in page.objects:
                 if listed.key.startswith(prefix):
                     yield from self._make_entries(listed)
                 else:
                     yield Trouble(listed.key, "the store lists it, though it does not lie where the copy is")
+
+    def _list_pages(self, prefix: bytes) -> Iterator[Page]:
+        """
+        List page by page, until one names no other.
+
+        A store that is out of order may name another one for ever. No key is listed twice in good order, so a page that
+        begins as an earlier one did is the same page.
+        """
+        first_keys: set[bytes] = set()  # one of a thousand
+        empty_pages = 0
+        page = self._store.list_page(prefix)
+        while True:
+            yield page
             if page.token is None:
                 return
+            if page.objects:
+                empty_pages = 0
+                first_keys.add(page.objects[0].key)
+            else:
+                empty_pages += 1
             page = self._store.list_page(prefix, page.token)
+            if empty_pages > _EMPTY_PAGES or (page.objects and page.objects[0].key in first_keys):
+                raise CopyUnreachable(
+                    f"{self.shown}: the store lists the same objects, or none, over and over; it is out of order"
+                )
 
     def _make_entries(self, listed: Listed) -> Iterator[Entry | Trouble]:
         """Make one of each object, and none of what only stands for a folder."""

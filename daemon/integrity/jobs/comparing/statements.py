@@ -2,7 +2,8 @@
 Hold what a copy states of a file against what is recorded of it, and against the file itself where that takes it.
 
 I1  A store that can be asked closer is asked before its file is said to differ.
-I2  A listing's ETag only looks like a digest where a store encrypts: checksums, if there are any, outweigh it.
+I2  A size that contradicts the listing says nothing of the file: it was written meanwhile, or an answer was not whole.
+I3  A listing's ETag only looks like a digest where a store encrypts: checksums, if there are any, outweigh it.
 """
 
 from __future__ import annotations
@@ -83,15 +84,17 @@ class Statements:
             return proven if voice is None and level is Level.PUBLISHED and _is_proven(row) else voice
         if self._vote(record, published, size_bytes) is CopyVote.SAME:
             return Voice(CopyVote.SAME, level, size_bytes=size_bytes)
-        return proven if _is_proven(row) else self._hear_closely(self._close_look, record)
+        return proven if _is_proven(row) else self._hear_closely(self._close_look, record, size_bytes)
 
-    def _hear_closely(self, copy: CloseLook, record: FileRecord) -> Voice:
+    def _hear_closely(self, copy: CloseLook, record: FileRecord, listed_bytes: int | None) -> Voice:
         """Ask for all that is stated; for the size of each part only where equal ones did not make it the same."""
         voice, parts = None, None
         for every_part in (False, True):
             closer = copy.look_closer(self._listing.place(record.path), every_part=every_part)
             if isinstance(closer, Trouble):
                 return Voice(CopyVote.UNREADABLE, reason=closer.message)
+            if listed_bytes not in (None, closer.size_bytes):
+                return Voice(CopyVote.UNREADABLE, reason=messages.written_meanwhile())
             published = closer.published
             found = [list_parts(record.witness.size_bytes, one) for one in published if one.kind is Kind.MD5_OF_PARTS]
             if voice is not None and found == parts:
