@@ -84,6 +84,20 @@ def test_hostile_neighbour(options: list[str]) -> None:
 @pytest.mark.parametrize(
     "options",
     [
+        ["--count", "1", "--only", "ssh", "--fault", "disk: flipped"],
+        ["--count", "5", "--only", "smtp", "--fault", "cut before 250", "--fault", "data 5xx", "--fault", "cut"],
+        pytest.param(["--count", "1000"], marks=long_form),
+    ],
+    ids=["copies", "mail", "long"],
+)
+def test_servers_that_lie_stall_and_cut(options: list[str]) -> None:
+    """What differs is not called the same, no original is accused or written to, no mail is lost."""
+    run_campaign("servers", *options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
         ["--count", "4", "--only", "catalog backup"],
         pytest.param(["--count", "1000"], marks=long_form),
     ],

@@ -1,9 +1,9 @@
 """
 The process behind ``support.warmstart``: it has imported the program, and forks once for each run of it.
 
-It is told by messages on the socket whose descriptor is its argument: JSON with ``args``, ``env``, ``cwd`` and
+It is told by messages on the socket whose descriptor is its first argument: JSON with ``args``, ``env``, ``cwd`` and
 ``umask``, and three descriptors: the run's stdout and stderr, and a socket for the pid and then the exit code. It ends
-with the other end of the socket.
+with the other end of the socket. Further arguments are modules of the tests that it imports, too.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import select
 import socket
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import integrity
@@ -39,6 +41,7 @@ def main() -> None:
     for module in pkgutil.walk_packages(integrity.__path__, "integrity."):
         if not module.name.startswith(_COLD):
             importlib.import_module(module.name)
+    _import_tests(sys.argv[2:])
     gc.freeze()
     control = socket.socket(fileno=int(sys.argv[1]))
     poll = select.poll()
@@ -49,7 +52,9 @@ def main() -> None:
             if fd in runs:
                 pid, reply = runs.pop(fd)
                 poll.unregister(fd)
-                os.write(reply, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                with suppress(BrokenPipeError):  # it took too long: nobody waits any more
+                    os.write(reply, b"%d\n" % code)
                 os.close(fd)
                 os.close(reply)
                 continue
@@ -68,6 +73,14 @@ def main() -> None:
             watched = os.pidfd_open(pid)
             runs[watched] = pid, reply
             poll.register(watched, select.POLLIN)
+
+
+def _import_tests(names: list[str]) -> None:
+    if names:
+        sys.path.append(str(Path(__file__).parents[1]))
+        for name in names:
+            importlib.import_module(name)
+        sys.path.pop()
 
 
 def become(run: dict[str, Any], out: int, err: int) -> None:

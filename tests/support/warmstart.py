@@ -29,15 +29,20 @@ _CHUNK_BYTES = 1 << 16
 
 
 class WarmStart:
-    """The forking process of this test process; see the module."""
+    """
+    The forking process of this test process; see the module.
 
-    def __init__(self) -> None:
+    Args:
+        modules: of the tests, which it imports beside the program.
+    """
+
+    def __init__(self, *modules: str) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._owner = os.getpid()
         with theirs:
             # Pipes, as a run has them: what the interpreter found out of its streams at its start holds for all runs.
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(_SERVER), str(theirs.fileno())],
+                [sys.executable, "-P", str(_SERVER), str(theirs.fileno()), *modules],
                 env={**os.environ, "PYTHONFAULTHANDLER": "1"},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
