@@ -97,6 +97,16 @@ def test_servers_that_lie_stall_and_cut(options: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "options",
+    [["--minutes", "0.05", "--every", "1"], pytest.param(["--minutes", "30"], marks=long_form)],
+    ids=["short", "long"],
+)
+def test_storm_of_events(options: list[str]) -> None:
+    """The service stays small, answers, and knows all of the tree afterwards."""
+    run_campaign("storm", *options)
+
+
+@pytest.mark.parametrize(
+    "options",
     [
         ["--count", "4", "--only", "catalog backup"],
         pytest.param(["--count", "1000"], marks=long_form),

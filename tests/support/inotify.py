@@ -14,14 +14,19 @@ _QUEUE_LENGTH = "/proc/sys/fs/inotify/max_queued_events"
 _LIMITS = "/proc/sys/user/max_inotify_"
 
 
+def read_queue_length() -> int:
+    """Return how many events the kernel keeps for one reader."""
+    with open(_QUEUE_LENGTH, encoding="ascii") as file:
+        return int(file.read())
+
+
 def burst(folder: AnyPath) -> int:
     """
     Cause more events in ``folder`` than the kernel keeps for one reader, and return how many.
 
     A file is renamed to and fro: each rename has a number of its own, so no two events are merged into one.
     """
-    with open(_QUEUE_LENGTH, encoding="ascii") as file:
-        renames = int(file.read())  # two events each
+    renames = read_queue_length()  # two events each
     top = os.fsencode(folder)
     names = [os.path.join(top, b"burst-to"), os.path.join(top, b"burst-fro")]
     put(names[0])
