@@ -123,8 +123,10 @@ class Application:
             self._require_current()
             return made, self._place(repair.places, made, folders)
         except AppError:
-            with suppress(OSError):  # what is left then is for the next run
+            # What is left then is for the next run. On a disk that became read-only nothing can be taken away.
+            with suppress(OSError):
                 self._take_away(folders, repair.places)
+            with suppress(OSError):
                 self._forget(repair, folders)
             raise
 
