@@ -50,7 +50,7 @@ def test_commands_that_are_killed_at_any_call(options: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [["--rounds", "0", "--bits", "4"], pytest.param(["--rounds", "5", "--bits", "1000"], marks=long_form)],
+    [["--rounds", "0", "--bits", "2"], pytest.param(["--rounds", "5", "--bits", "1000"], marks=long_form)],
     ids=["short", "long"],
 )
 def test_flipped_bits(options: list[str]) -> None:

@@ -28,7 +28,7 @@ from support.planted import age, plant, plant_path
 from support.preload import Shims
 from support.privileges import let_in, run_as_nobody
 from support.rclonemount import mounted_by_rclone
-from support.results import get_number, notes
+from support.results import get_number, messages, notes
 from support.running import Running
 from support.shapes import put, put_sparse
 from support.stored import query, tamper
@@ -798,3 +798,24 @@ def test_read_only_promise(root: Path, copy: Path, integrity: Box) -> None:
     before = snapshot()
     compare(integrity, root, "--with", copy, expect=1)
     assert before == snapshot()
+
+
+def test_names_that_were_swapped_since_the_backup_are_no_damage(root: Path, copy: Path, integrity: Box) -> None:
+    """The copy has the content of one file under the name of another: it is old, and what is damaged is still said."""
+    first, second, third, damaged = (plant_path(root, number) for number in (7, 14, 21, 28))
+    integrity.run("scan", root, expect=0)
+    integrity.run("scrub", root, expect=0)
+    first.rename(root / "x")
+    second.rename(first)
+    third.rename(second)
+    (root / "x").rename(third)
+    rotten = plant_path(copy, 28)
+    rotten.write_bytes(bytes([rotten.read_bytes()[0] ^ 1]) + rotten.read_bytes()[1:])
+
+    result = compare(integrity, root, "--with", copy, expect=1)
+
+    swapped = {os.fspath(path.relative_to(root)) for path in (first, second, third)}
+    assert {"copy_stale": swapped, "copy_differs": {os.fspath(damaged.relative_to(root))}} == said(result, root)
+    assert f"what is recorded of {third.relative_to(root)}" in messages(result)
+    back_up(root, copy)
+    compare(integrity, root, "--with", copy, expect=0)

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import candidates, copies, findings, history
+from integrity.catalog import candidates, copies, files, findings, history
 from integrity.catalog.copies import CopyState
 from integrity.catalog.copylist import mark_renamed
-from integrity.catalog.rows import FileRecord
+from integrity.catalog.rows import FileContent, FileRecord
+from integrity.copies.protocol import Kind
+from integrity.hashing.digests import is_blank
 from integrity.jobs.comparing import messages
 from integrity.jobs.comparing.filecheck import FileCheck
 from integrity.jobs.comparing.localdigests import Asked, FileMatch, LocalPass
@@ -30,7 +32,7 @@ from integrity.jobs.comparing.voices import Voice, is_older
 from integrity.jobs.contents import block_ranges
 from integrity.jobs.idset import IdSet
 from integrity.jobs.report import Compared, NoteKind
-from integrity.model import CONTENT_FINDINGS, CopyId, FindingKind, Tally
+from integrity.model import CONTENT_FINDINGS, CopyId, Digests, FileId, FindingKind, Tally
 from integrity.paths import absolute, shell_path
 from integrity.verdict import (
     COMPARE,
@@ -162,6 +164,7 @@ class Arbiter:
         unread = [one.record for one in asked if one.record.path not in self.doubted]
         if unread:
             self._check.check(unread)
+        others = self._find_others(doubts)
         for start in range(0, len(doubts), _AT_ONCE):
             some = doubts[start : start + _AT_ONCE]
             equal = self._find_equal(some)
@@ -169,21 +172,34 @@ class Arbiter:
                 return
             with self._run.writing() as connection:
                 standings = look_up(self._run, connection, [one.record.id for one in some], self._compared.copy)
-                settled = [one for one in some if self._settle(connection, one, standings[one.record.id], equal)]
+                settled = [
+                    known
+                    for one in some
+                    if (known := self._settle(connection, one, standings[one.record.id], equal, others)) is not None
+                ]
                 copies.save_states(connection, self._copy_id, [one.state for one in settled if one.state is not None])
 
-    def _settle(self, connection: Connection, doubt: Doubt, standing: Standing, equal: IdSet) -> bool:
-        """Decide over one file, unless it is another one by now."""
+    def _settle(
+        self,
+        connection: Connection,
+        doubt: Doubt,
+        standing: Standing,
+        equal: IdSet,
+        others: Mapping[FileId, bytes],
+    ) -> Doubt | None:
+        """Decide over one file, unless it is another one by now; return the doubt as it turned out to be."""
         run, record = self._run, doubt.record
         if record.id in self._check.moved or not standing.is_still(record):
             run.counts.add(Tally.UNSTABLE)
             run.note(NoteKind.UNSTABLE, record.path, messages.moved())
-            return False
+            return None
         judgement = standing.judge()
         if judgement is None:
             voice = Voice(CopyVote.NOT_COMPARABLE, reason=messages.record_contradicts())
             doubt = doubt._replace(voice=voice)
         judgement = judgement or Judgement(Verdict.INTACT)
+        if record.id in others and find_stand(judgement) is Stand.GOOD:
+            doubt = _as_before_rename(doubt, others[record.id])
         arbitration = arbitrate(
             judgement,
             doubt.voice.vote,
@@ -192,13 +208,13 @@ class Arbiter:
         )
         if arbitration.outcome in _BEHIND and self._may_be_behind(connection, doubt, standing, judgement):
             self._pass_over(connection, standing)
-            return False
+            return None
         run.counts.add(_TALLIES[arbitration.outcome])
         if arbitration.outcome is Outcome.REPAIRABLE and not self._has_bytes:
             arbitration = replace(arbitration, words="", command=None)  # it knows what is right, and can't give it
         self._count(arbitration.outcome)
         self._tell(connection, doubt, standing, find_stand(judgement), arbitration)
-        return True
+        return doubt
 
     def _may_be_behind(self, connection: Connection, doubt: Doubt, standing: Standing, judgement: Judgement) -> bool:
         """
@@ -239,6 +255,22 @@ class Arbiter:
             if isinstance(found, FileMatch) and found.is_match:
                 equal.add(doubt.record.id)
         return equal
+
+    def _find_others(self, doubts: Sequence[Doubt]) -> dict[FileId, bytes]:
+        """
+        Find of which other file of the root a copy has the content under a name, as it is recorded now.
+
+        Names that were swapped since the backup are no damage of the copy: no flipped bit makes the content of another
+        file. What a disk gives for data that it lost is nobody's.
+        """
+        asked = [(one.record, content) for one in doubts if (content := _find_content(one.voice)) is not None]
+        if not asked:
+            return {}
+        with self._run.catalog.read() as connection:
+            found = files.find_by_content(
+                connection, self._run.catalog.sealer, self._run.root.id, [content for _, content in asked]
+            )
+        return {record.id: others[0].path for (record, _), others in zip(asked, found, strict=True) if others}
 
     def _count(self, outcome: Outcome) -> None:
         self._compared.differing += outcome in _DIFFERING
@@ -372,6 +404,21 @@ class Arbiter:
         if self._wants_read:
             return "have the bytes read of what states no digest", COMPARE + " --read"
         return "once the reason is gone, compare again", COMPARE
+
+
+def _find_content(voice: Voice) -> FileContent | None:
+    """Return what a copy was found to have instead, as files are looked up by; None if that can't be told."""
+    if voice.vote is not CopyVote.DIFFERS or not voice.size_bytes:
+        return None
+    stated = {one.kind: one.value for one in voice.stated}
+    content = FileContent(voice.size_bytes, Digests(stated.get(Kind.MD5), stated.get(Kind.XXH3_128)), None)
+    return None if not content.whole_digests or is_blank(*content) else content
+
+
+def _as_before_rename(doubt: Doubt, other: bytes) -> Doubt:
+    """Take a copy for an older one, which has under a name what the root has under another one by now."""
+    voice = doubt.voice._replace(vote=CopyVote.OLDER, bad_blocks=(), content_of=other)
+    return doubt._replace(voice=voice, state=doubt.state and doubt.state._replace(vote=CopyVote.OLDER))
 
 
 def _has_good_blocks(standing: Standing, doubt: Doubt) -> bool:

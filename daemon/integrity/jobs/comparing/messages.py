@@ -28,6 +28,11 @@ def describe(outcome: Outcome, stand: Stand, voice: Voice, copy: str) -> str:
     how = f" ({_LEVELS[voice.level]})" if voice.level is not None else ""
     if outcome is Outcome.COPY_UNREADABLE:
         return f"in the copy {copy} it can't be read: {voice.reason}"
+    if voice.content_of is not None:
+        return (
+            f"the copy {copy} has under this name what is recorded of {show_path(voice.content_of)}{how}: files were"
+            " renamed or swapped since the backup"
+        )
     return f"{_TEXTS[outcome].format(copy=copy)}{how}{_FILES.get((outcome, stand), '')}"
 
 

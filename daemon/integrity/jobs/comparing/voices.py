@@ -51,6 +51,7 @@ class Voice(NamedTuple):
         doubts_file: the file was read for it, and is not what was recorded, or could not be read.
         wants_read: nothing was found out, but its bytes would tell.
         found_as: path in the root of what the copy has under another name.
+        content_of: path in the root of the file whose content the copy has under this name.
     """
 
     vote: CopyVote
@@ -63,6 +64,7 @@ class Voice(NamedTuple):
     doubts_file: bool = False
     wants_read: bool = False
     found_as: bytes | None = None
+    content_of: bytes | None = None
 
 
 Take = Callable[[CompareRow, Voice | None], None]
