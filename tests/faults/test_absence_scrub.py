@@ -137,6 +137,25 @@ def test_rebind_sums_up_many_missing_files_by_folder(integrity: Box, tmp_path: P
     assert f"30 files in {new}/2024/trip" in done.stdout
 
 
+def test_rebind_knows_a_root_of_which_most_was_not_copied(integrity: Box, tmp_path: Path) -> None:
+    """The first hundreds of files may be what was not copied; a folder that holds no file at all is another one."""
+    root = tmp_path / "root"
+    for number in range(300):
+        save(root / "2023" / f"{number:03}.jpg", b"%d" % number)
+    integrity.run("scan", root, expect=0)
+    save(root / "kept.jpg")
+    integrity.run("scan", root, expect=0)
+    (tmp_path / "other").mkdir()
+    new = tmp_path / "new"
+    save(new / "kept.jpg")
+
+    refused = integrity.run("root", "rebind", "--no-scrub", root, tmp_path / "other", expect=2)
+    done = integrity.run("root", "rebind", "--no-scrub", root, new, expect=1)
+
+    assert f"holds none of the 301 files recorded of {root}" in refused.stderr
+    assert "300 of 301 recorded files are not there" in done.stdout
+
+
 def test_file_that_went_elsewhere_while_copying_has_moved(root: Path, integrity: Box, tmp_path: Path) -> None:
     """The next scan finds its content under another name, and ends the finding."""
     integrity.run("scan", root, expect=0)

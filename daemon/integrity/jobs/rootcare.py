@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 TAKEN_OUT = "taken out of the configuration"
 """Why a root is paused that the configuration does not name any more."""
 
-_SAMPLE = 200
 _PAGE = 5000
 
 
@@ -155,8 +154,7 @@ def rebind(catalog: Catalog, old: bytes, new: bytes, *, now: int) -> Rebound:
         with catalog.read() as connection:
             root = find_root(connection, old)
             _refuse_overlap(connection, root, new)
-            _require_likeness(connection, root, root_fd, new)
-        missing = _find_missing(catalog, root, root_fd)
+        missing = _find_missing(catalog, root, root_fd, new)
     finally:
         os.close(root_fd)
     _move(catalog, root, new, identity, missing, now)
@@ -181,20 +179,6 @@ def _refuse_overlap(connection: Connection, root: RootRecord, new: bytes) -> Non
             raise ConfigError(f"{show_path(new)}: overlaps with the root {show_path(other.path)}")
 
 
-def _require_likeness(connection: Connection, root: RootRecord, root_fd: int, new: bytes) -> None:
-    """
-    Refuse a folder that can't be the root's: none of a sample of recorded files is there.
-
-    A slip of the pen would declare everything missing.
-    """
-    sample = files.page_files(connection, root.id, limit=_SAMPLE)
-    if sample and not any(may_be_there(root_fd, path) for _, path, _ in sample):
-        raise ConfigError(
-            f"{show_path(new)}: holds none of the first {len(sample)} files recorded of {show_path(root.path)}:"
-            " this is another folder; check the path, or copy the files first"
-        )
-
-
 def _pages(catalog: Catalog, root: RootRecord) -> Iterator[list[tuple[FileId, bytes, int]]]:
     after = 0
     while True:
@@ -206,11 +190,24 @@ def _pages(catalog: Catalog, root: RootRecord) -> Iterator[list[tuple[FileId, by
         after = page[-1][0]
 
 
-def _find_missing(catalog: Catalog, root: RootRecord, root_fd: int) -> dict[FileId, bytes]:
-    """Find the recorded files that are not below an open folder."""
-    return {
-        file_id: path for page in _pages(catalog, root) for file_id, path, _ in page if not may_be_there(root_fd, path)
-    }
+def _find_missing(catalog: Catalog, root: RootRecord, root_fd: int, new: bytes) -> dict[FileId, bytes]:
+    """
+    Find the recorded files that are not below an open folder.
+
+    Raises:
+        ConfigError: none is: it is another folder, and a slip of the pen would declare everything missing.
+    """
+    missing, is_any_there = dict[FileId, bytes](), False
+    for page in _pages(catalog, root):
+        gone = {file_id: path for file_id, path, _ in page if not may_be_there(root_fd, path)}
+        missing |= gone
+        is_any_there |= len(gone) < len(page)
+    if missing and not is_any_there:
+        raise ConfigError(
+            f"{show_path(new)}: holds none of the {len(missing):,} files recorded of {show_path(root.path)}: this is"
+            " another folder; check the path, or copy the files first"
+        )
+    return missing
 
 
 def _move(
