@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from itertools import chain, islice
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -257,11 +258,12 @@ class Catalog:
     def _verify_rows(self, parities: Container[str] | None) -> None:
         with self.read() as c:
             damage.note_damage(c, parity.find_odd(c, parities))
-            damaged = [*parity.find_wrong_indexes(c), *rowseals.find_damaged(c, rowseals.CORE_TABLES)]
+            found = chain(parity.find_wrong_indexes(c), rowseals.find_damaged(c, rowseals.CORE_TABLES))
+            damaged = list(islice(map(str, found), _SHOWN))
         if damaged:
             raise failure.describe_damage(
                 self.path,
-                "; ".join(map(str, damaged[:_SHOWN])),
+                "; ".join(damaged),
                 next(reversed(filenames.find_backups(self.path)), None),
             )
 

@@ -270,7 +270,12 @@ class Arbiter:
             found = files.find_by_content(
                 connection, self._run.catalog.sealer, self._run.root.id, [content for _, content in asked]
             )
-        return {record.id: others[0].path for (record, _), others in zip(asked, found, strict=True) if others}
+        # By the record: what a copy states may lack the digest that blank content is known by.
+        return {
+            record.id: others[0].path
+            for (record, content), others in zip(asked, found, strict=True)
+            if others and not is_blank(content.size_bytes, others[0].digests, None)
+        }
 
     def _count(self, outcome: Outcome) -> None:
         self._compared.differing += outcome in _DIFFERING
@@ -412,7 +417,7 @@ def _find_content(voice: Voice) -> FileContent | None:
         return None
     stated = {one.kind: one.value for one in voice.stated}
     content = FileContent(voice.size_bytes, Digests(stated.get(Kind.MD5), stated.get(Kind.XXH3_128)), None)
-    return None if not content.whole_digests or is_blank(*content) else content
+    return content if content.whole_digests else None
 
 
 def _as_before_rename(doubt: Doubt, other: bytes) -> Doubt:
