@@ -357,6 +357,21 @@ def test_every_kind_of_difference_is_found_and_none_is_invented(pair: Pair) -> N
             assert "by what the copy states" in str(finding["message"])
 
 
+def test_object_that_lost_its_data_has_no_other_files_content(pair: Pair) -> None:
+    """What has another file's content is older, unless it is all zeros, which is what a store gives for lost data."""
+    for name in ("lost", "swapped", "other"):
+        pair.make(name, 5000)
+    (pair.root / "sparse").write_bytes(bytes(5000))
+    pair.integrity.run("scan", pair.root, expect=0)
+    pair.put_all()
+    pair.put("lost", data=bytes(5000))
+    pair.put("swapped", data=(pair.root / "other").read_bytes())
+
+    done = pair.compare(expect=1)
+
+    assert {"lost": "copy_differs", "swapped": "copy_stale"} == kinds_by_name(done)
+
+
 def test_bit_that_flips_in_the_store_is_found_by_reading_only(integrity: Box, versitygw: S3Box, tmp_path: Path) -> None:
     """What a store publishes is what was uploaded; --read reads what it holds. Each report says which it was."""
     pair = Pair(integrity, versitygw, tmp_path / "root")
