@@ -96,6 +96,7 @@ static int take_file(void *source, md5_message *message, uint8_t **digest)
         return 0;
     record = files->records + *files->next++;
     message->stream = NULL;
+    message->unfinished = NULL;
     message->data = files->arena + record->offset;
     message->size_bytes = (size_t)record->size_bytes;
     *digest = record->md5;

@@ -1,5 +1,5 @@
 /*
- * Many messages through few lanes: as soon as one ends, the next one takes its lane.
+ * Many messages through few lanes: as soon as one ends, the next one takes its lane, now or with the next call.
  *
  * A message is its whole blocks, where they lie, and then one or two blocks of padding; what belongs to a stream is only
  * whole blocks, and what is left over waits in the stream. The lanes in use are always the first ones, so that fewer and
@@ -24,7 +24,8 @@ struct lane {
 };
 
 /* What the compression functions need lies side by side. */
-struct lanes {
+struct md5_scheduler {
+    size_t most; /* lanes that there are */
     size_t in_use;
     uint32_t words[4][MD5_MOST_LANES];
     const uint8_t *next[MD5_MOST_LANES]; /* of the blocks that are being worked off ... */
@@ -54,7 +55,7 @@ static size_t write_tail(const md5_message *message, uint8_t tail[MOST_TAIL_BLOC
  * Go on behind the blocks that were worked off in lane ${i}: with the tail, or with what is left to do when all is over.
  * Return whether the lane is free now.
  */
-static int go_on(struct lanes *lanes, size_t i)
+static int go_on(md5_scheduler *lanes, size_t i)
 {
     struct lane *const lane = &lanes->lane[i];
     md5_context *const stream = lane->message.stream;
@@ -73,11 +74,13 @@ static int go_on(struct lanes *lanes, size_t i)
         for (size_t word = 0; word < 4; word++)
             md5_store_u32(lane->digest + 4 * word, lanes->words[word][i]);
     }
+    if (lane->message.unfinished != NULL)
+        (*lane->message.unfinished)--;
     return 1;
 }
 
 /* Start with the message that lane ${i} has got. Return whether it is free again: there may be no blocks to work off. */
-static int begin(struct lanes *lanes, size_t i)
+static int begin(md5_scheduler *lanes, size_t i)
 {
     static const uint32_t initial[4] = {MD5_INITIAL_A, MD5_INITIAL_B, MD5_INITIAL_C, MD5_INITIAL_D};
     struct lane *const lane = &lanes->lane[i];
@@ -104,7 +107,7 @@ static int begin(struct lanes *lanes, size_t i)
 }
 
 /* Fill the free lane ${i}. Return whether it is still free: there are no more messages. */
-static int fill(struct lanes *lanes, size_t i, md5_take *take, void *source)
+static int fill(md5_scheduler *lanes, size_t i, md5_take *take, void *source)
 {
     while (take(source, &lanes->lane[i].message, &lanes->lane[i].digest))
         if (!begin(lanes, i))
@@ -113,7 +116,7 @@ static int fill(struct lanes *lanes, size_t i, md5_take *take, void *source)
 }
 
 /* Where the blocks of lane ${i} stand once it has become lane ${j}: a tail moves with its lane. */
-static const uint8_t *moved(const struct lanes *lanes, size_t i, size_t j)
+static const uint8_t *moved(const md5_scheduler *lanes, size_t i, size_t j)
 {
     const struct lane *const lane = &lanes->lane[i];
 
@@ -121,7 +124,7 @@ static const uint8_t *moved(const struct lanes *lanes, size_t i, size_t j)
 }
 
 /* Let lane ${from} take the place of lane ${to}. */
-static void move_lane(struct lanes *lanes, size_t from, size_t to)
+static void move_lane(md5_scheduler *lanes, size_t from, size_t to)
 {
     for (size_t word = 0; word < 4; word++)
         lanes->words[word][to] = lanes->words[word][from];
@@ -131,16 +134,16 @@ static void move_lane(struct lanes *lanes, size_t from, size_t to)
 }
 
 /*
- * Decide how many lanes to work off, given that ${most} can be. When they are not all in use no more messages will come,
- * and the longest one may be what all is waiting for: it goes first then.
+ * Decide how many lanes to work off. When they are not all in use no more messages will come, and the longest one may be
+ * what all is waiting for: it goes first then.
  */
-static size_t choose_lanes(struct lanes *lanes, size_t most)
+static size_t choose_lanes(md5_scheduler *lanes)
 {
     size_t longest = 0;
     uint64_t total = 0;
 
-    if (lanes->in_use == most)
-        return most;
+    if (lanes->in_use == lanes->most)
+        return lanes->most;
     for (size_t i = 0; i < lanes->in_use; i++) {
         total += lanes->blocks[i];
         if (lanes->blocks[i] > lanes->blocks[longest])
@@ -158,7 +161,7 @@ static size_t choose_lanes(struct lanes *lanes, size_t most)
  * Bring ${count} lanes forward until one of those in use is worked off; free ones read what the first one reads. Return
  * how many of them are in use.
  */
-static size_t step(struct lanes *lanes, size_t count)
+static size_t step(md5_scheduler *lanes, size_t count)
 {
     const size_t worked = count < lanes->in_use ? count : lanes->in_use;
     size_t blocks = lanes->blocks[0];
@@ -176,24 +179,60 @@ static size_t step(struct lanes *lanes, size_t count)
     return worked;
 }
 
-int md5_batch_from(md5_take *take, void *source)
+/* Bring ${count} lanes forward until a message ends, and let the next ones take the place of those that have ended. */
+static void work(md5_scheduler *lanes, size_t count, md5_take *take, void *source)
 {
-    struct lanes lanes;
-    size_t most;
+    /* From the last one, so that whoever takes the place of another has been looked at. */
+    for (size_t i = step(lanes, count); i-- > 0;)
+        if (lanes->blocks[i] == 0 && go_on(lanes, i) && fill(lanes, i, take, source))
+            move_lane(lanes, --lanes->in_use, i);
+}
 
+size_t md5_scheduler_bytes(void)
+{
+    return sizeof(md5_scheduler);
+}
+
+int md5_scheduler_init(md5_scheduler *scheduler)
+{
     if (md5_select() != 0)
         return -1;
-    most = md5_most_lanes();
-    lanes.in_use = 0;
-    memset(lanes.words, 0, sizeof lanes.words);
-    while (lanes.in_use < most && !fill(&lanes, lanes.in_use, take, source))
-        lanes.in_use++;
-    while (lanes.in_use != 0) {
-        /* From the last one, so that whoever takes the place of another has been looked at. */
-        for (size_t i = step(&lanes, choose_lanes(&lanes, most)); i-- > 0;)
-            if (lanes.blocks[i] == 0 && go_on(&lanes, i) && fill(&lanes, i, take, source))
-                move_lane(&lanes, --lanes.in_use, i);
-    }
+    scheduler->most = md5_most_lanes();
+    scheduler->in_use = 0;
+    memset(scheduler->words, 0, sizeof scheduler->words);
+    return 0;
+}
+
+void md5_scheduler_submit(md5_scheduler *scheduler, md5_take *take, void *source)
+{
+    while (scheduler->in_use < scheduler->most && !fill(scheduler, scheduler->in_use, take, source))
+        scheduler->in_use++;
+    while (scheduler->in_use == scheduler->most)
+        work(scheduler, scheduler->most, take, source);
+}
+
+static int take_nothing(void *source, md5_message *message, uint8_t **digest)
+{
+    (void)source;
+    (void)message;
+    (void)digest;
+    return 0;
+}
+
+void md5_scheduler_flush(md5_scheduler *scheduler)
+{
+    while (scheduler->in_use != 0)
+        work(scheduler, choose_lanes(scheduler), take_nothing, NULL);
+}
+
+int md5_batch_from(md5_take *take, void *source)
+{
+    md5_scheduler scheduler;
+
+    if (md5_scheduler_init(&scheduler) != 0)
+        return -1;
+    md5_scheduler_submit(&scheduler, take, source);
+    md5_scheduler_flush(&scheduler);
     return 0;
 }
 
@@ -236,6 +275,7 @@ static int take_joined(void *source, md5_message *message, uint8_t **digest)
     if (joined->left == 0)
         return 0;
     message->stream = NULL;
+    message->unfinished = NULL;
     message->data = joined->next;
     message->size_bytes = (size_t)*joined->size_bytes;
     *digest = joined->digest;

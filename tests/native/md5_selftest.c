@@ -25,7 +25,8 @@ static const struct {
     {0, "scalar"},
 };
 
-static const test_case *const parts[] = {stream_tests, lanes_tests, broken_tests, batch_tests, border_tests};
+static const test_case *const parts[] = {stream_tests, lanes_tests,  broken_tests,
+                                         batch_tests,  border_tests, scheduler_tests};
 
 static void run_tests(void)
 {

@@ -15,5 +15,6 @@ extern const test_case lanes_tests[];  /* md5_selftest_lanes.c */
 extern const test_case broken_tests[]; /* md5_selftest_broken.c */
 extern const test_case batch_tests[];  /* md5_selftest_batch.c */
 extern const test_case border_tests[]; /* md5_selftest_border.c */
+extern const test_case scheduler_tests[]; /* md5_selftest_scheduler.c */
 
 #endif

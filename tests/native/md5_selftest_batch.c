@@ -47,7 +47,7 @@ static const sample *get_samples(void)
 
 static md5_message whole(const sample *of)
 {
-    return (md5_message){NULL, of->size_bytes == 0 ? NULL : of->bytes, of->size_bytes};
+    return (md5_message){NULL, of->size_bytes == 0 ? NULL : of->bytes, of->size_bytes, NULL};
 }
 
 /* Lists in heap blocks of just their size. */
@@ -171,7 +171,7 @@ static md5_message as_message(job *of)
 
     if (!of->is_stream)
         return whole(of->of);
-    return (md5_message){&of->context, more_bytes == 0 ? NULL : of->of->bytes + of->before_bytes, more_bytes};
+    return (md5_message){&of->context, more_bytes == 0 ? NULL : of->of->bytes + of->before_bytes, more_bytes, NULL};
 }
 
 /* The stream is what updates would have made of it, and the place for a digest as it was. */

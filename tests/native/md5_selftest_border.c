@@ -49,7 +49,7 @@ static void require_batch(const island *at, int is_at_end)
     uint8_t digests[LONGEST_BYTES + 1][MD5_DIGEST_BYTES];
 
     for (size_t i = 0; i <= LONGEST_BYTES; i++)
-        messages[i] = (md5_message){NULL, is_at_end ? first + (at->page_bytes - i) : first, i};
+        messages[i] = (md5_message){NULL, is_at_end ? first + (at->page_bytes - i) : first, i, NULL};
     REQUIRE(md5_batch(messages, LONGEST_BYTES + 1, digests[0]) == 0);
     for (size_t i = 0; i <= LONGEST_BYTES; i++)
         require_digest(&messages[i], digests[i]);
@@ -65,11 +65,11 @@ static void require_streams(const island *at)
     for (size_t i = 0; i <= LONGEST_BYTES; i++) {
         REQUIRE(md5_init(&contexts[i]) == 0);
         md5_update(&contexts[i], end - i, i / 3);
-        messages[i] = (md5_message){&contexts[i], end - i + i / 3, i - i / 3};
+        messages[i] = (md5_message){&contexts[i], end - i + i / 3, i - i / 3, NULL};
     }
     REQUIRE(md5_batch(messages, LONGEST_BYTES + 1, unused[0]) == 0);
     for (size_t i = 0; i <= LONGEST_BYTES; i++) {
-        const md5_message message = {NULL, end - i, i};
+        const md5_message message = {NULL, end - i, i, NULL};
         uint8_t digest[MD5_DIGEST_BYTES];
 
         md5_final(&contexts[i], digest);

@@ -198,7 +198,7 @@ static void require_batch_is_right(void)
     uint8_t digests[BATCH_COUNT][MD5_DIGEST_BYTES];
 
     for (size_t i = 0; i < BATCH_COUNT; i++)
-        messages[i] = (md5_message){NULL, bytes + i, 150 + i};
+        messages[i] = (md5_message){NULL, bytes + i, 150 + i, NULL};
     REQUIRE(md5_batch(messages, BATCH_COUNT, digests[0]) == 0);
     for (size_t i = 0; i < BATCH_COUNT; i++) {
         uint8_t expected[MD5_DIGEST_BYTES];
@@ -232,7 +232,7 @@ static void test_nothing_is_computed_where_even_the_portable_path_is_broken(void
     uint8_t digest[MD5_DIGEST_BYTES] = {0};
     uint8_t state[MD5_STATE_MAX_BYTES];
     const uint8_t *bytes = (const uint8_t *)"abc";
-    const md5_message message = {NULL, bytes, 3};
+    const md5_message message = {NULL, bytes, 3, NULL};
     md5_context context;
     size_t length;
 
