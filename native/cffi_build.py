@@ -29,9 +29,14 @@ ffibuilder.cdef(
     uint32_t md5_features(void);
     uint32_t md5_features_in_use(void);
 
-    typedef struct { md5_context *stream; const uint8_t *data; size_t size_bytes; } md5_message;
+    typedef struct { md5_context *stream; const uint8_t *data; size_t size_bytes; size_t *unfinished; } md5_message;
     int md5_batch(const md5_message *messages, size_t count, uint8_t *digests);
     int md5_batch_joined(const uint8_t *data, const uint64_t *sizes_bytes, size_t count, uint8_t *digests);
+    typedef struct md5_scheduler md5_scheduler;
+    size_t md5_scheduler_bytes(void);
+    int md5_scheduler_init(md5_scheduler *scheduler);
+    void md5_scheduler_step(md5_scheduler *scheduler);
+    void md5_scheduler_flush(md5_scheduler *scheduler);
 
     #define CRC64_FEATURE_CLMUL ...
     #define CRC64_FEATURE_VCLMUL ...
@@ -48,7 +53,7 @@ ffibuilder.cdef(
     #define FILE_BATCH_READ ...
     typedef struct {
         uint64_t status; uint64_t size_bytes; int64_t mtime_ns; int64_t ctime_ns; uint64_t inode; uint64_t offset;
-        uint8_t md5[16]; uint8_t crc64nvme[8];
+        uint8_t md5[16]; uint8_t xxh3_128[16]; uint8_t crc64nvme[8];
     } file_batch_record;
     typedef struct { const char *text; size_t text_bytes; size_t count; } file_batch_paths;
     size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes,
@@ -58,8 +63,11 @@ ffibuilder.cdef(
                                   file_batch_record *records);
     size_t load_batch_read(const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena, size_t arena_bytes,
                            file_batch_record *records);
-    int file_batch_digest(const uint8_t *arena, file_batch_record *records, size_t count);
-    void file_batch_crc64(const uint8_t *arena, file_batch_record *records, size_t count);
+    #define FILE_BATCH_MD5 ...
+    #define FILE_BATCH_XXH3_128 ...
+    #define FILE_BATCH_CRC64NVME ...
+    size_t file_batch_digest(md5_scheduler *scheduler, unsigned wanted, const uint8_t *arena,
+                             file_batch_record *records, size_t count, size_t *unfinished);
 
     #define FOLDER_BATCH_LISTED ...
     #define FOLDER_BATCH_NOT_MINE ...

@@ -4,7 +4,7 @@
 #include "file_batch.h"
 
 #include "crc64.h"
-#include "md5_batch.h"
+#include "xxh3.h"
 
 #include <string.h>
 
@@ -85,6 +85,7 @@ struct files {
     file_batch_record *records;
     const size_t *next;
     const size_t *end;
+    size_t *unfinished;
 };
 
 static int take_file(void *source, md5_message *message, uint8_t **digest)
@@ -96,36 +97,54 @@ static int take_file(void *source, md5_message *message, uint8_t **digest)
         return 0;
     record = files->records + *files->next++;
     message->stream = NULL;
-    message->unfinished = NULL;
+    message->unfinished = files->unfinished;
     message->data = files->arena + record->offset;
     message->size_bytes = (size_t)record->size_bytes;
     *digest = record->md5;
     return 1;
 }
 
-int file_batch_digest(const uint8_t *arena, file_batch_record *records, size_t count)
+static void submit_md5(md5_scheduler *scheduler, const uint8_t *arena, file_batch_record *records, size_t count,
+                       size_t *unfinished)
 {
     size_t order[MOST_ORDERED];
 
     while (count != 0) {
         const size_t part = count < MOST_ORDERED ? count : MOST_ORDERED;
-        struct files files = {arena, records, order, order + put_in_order(records, part, order)};
+        const size_t read = put_in_order(records, part, order);
+        struct files files = {arena, records, order, order + read, unfinished};
 
-        if (md5_batch_from(take_file, &files) != 0)
-            return -1;
+        *unfinished += read;
+        md5_scheduler_submit(scheduler, take_file, &files);
         records += part;
         count -= part;
     }
-    return 0;
 }
 
-void file_batch_crc64(const uint8_t *arena, file_batch_record *records, size_t count)
+static void store_u64(uint8_t to[8], uint64_t value)
 {
-    for (file_batch_record *record = records; record != records + count; record++)
-        if (record->status == FILE_BATCH_READ) {
-            uint64_t value = crc64_update(0, arena + record->offset, (size_t)record->size_bytes);
+    for (size_t i = 8; i-- > 0; value >>= 8)
+        to[i] = (uint8_t)value;
+}
 
-            for (size_t i = sizeof record->crc64nvme; i-- > 0; value >>= 8)
-                record->crc64nvme[i] = (uint8_t)value;
-        }
+size_t file_batch_digest(md5_scheduler *scheduler, unsigned wanted, const uint8_t *arena, file_batch_record *records,
+                         size_t count, size_t *unfinished)
+{
+    size_t read = 0;
+
+    for (file_batch_record *record = records; record != records + count; record++) {
+        const uint8_t *const content = arena + record->offset;
+        const size_t size_bytes = (size_t)record->size_bytes;
+
+        if (record->status != FILE_BATCH_READ)
+            continue;
+        read++;
+        if ((wanted & FILE_BATCH_XXH3_128) != 0)
+            xxh3_128(content, size_bytes, record->xxh3_128);
+        if ((wanted & FILE_BATCH_CRC64NVME) != 0)
+            store_u64(record->crc64nvme, crc64_update(0, content, size_bytes));
+    }
+    if ((wanted & FILE_BATCH_MD5) != 0)
+        submit_md5(scheduler, arena, records, count, unfinished);
+    return read;
 }

@@ -7,6 +7,8 @@
 #ifndef FILE_BATCH_H
 #define FILE_BATCH_H
 
+#include "md5_batch.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,7 +20,7 @@
 #define FILE_BATCH_CACHE_LINE 64U
 #define FILE_BATCH_PAGE 4096U /* what a disk can write to by itself, whichever it is; the arena begins with a page then */
 
-/* One file, all in native byte order and without padding: 72 bytes. */
+/* One file, all in native byte order and without padding: 88 bytes. */
 typedef struct {
     uint64_t status;
     uint64_t size_bytes;
@@ -26,8 +28,9 @@ typedef struct {
     int64_t ctime_ns;
     uint64_t inode;
     uint64_t offset; /* of the content in the arena */
-    uint8_t md5[16];      /* zeros until file_batch_digest */
-    uint8_t crc64nvme[8]; /* the most significant byte first; zeros until file_batch_crc64 */
+    uint8_t md5[16];      /* zeros until it is computed, as the others are */
+    uint8_t xxh3_128[16]; /* the most significant byte first */
+    uint8_t crc64nvme[8]; /* the same */
 } file_batch_record;
 
 /* Paths that stand one after the other, each closed by a NUL byte. */
@@ -59,13 +62,19 @@ size_t file_batch_fill(file_batch_reader read_one, const void *context, const fi
                        uint64_t limit_bytes, size_t alignment, uint8_t *arena, size_t arena_bytes,
                        file_batch_record *records);
 
-/*
- * Write the MD5 of the content of each file that was read into its record; ${arena} must be as file_batch_fill left it.
- * Refuse (-1) as md5_init does.
- */
-int file_batch_digest(const uint8_t *arena, file_batch_record *records, size_t count);
+/* Which digests to compute. */
+#define FILE_BATCH_MD5 1U
+#define FILE_BATCH_XXH3_128 2U
+#define FILE_BATCH_CRC64NVME 4U /* the caller has made sure that crc64_select finds a path */
 
-/* Write the CRC-64/NVME of each of them, too. The caller has made sure that crc64_select finds a path. */
-void file_batch_crc64(const uint8_t *arena, file_batch_record *records, size_t count);
+/*
+ * Digest the content of each file that was read: MD5s are submitted to ${scheduler}, the longest first, the others are in
+ * the records when this returns. ${unfinished} is raised by the number of MD5s, and falls as they end; until it is 0
+ * ${arena}, ${records} and ${unfinished} have to stay where they are.
+ *
+ * Return how many files were read.
+ */
+size_t file_batch_digest(md5_scheduler *scheduler, unsigned wanted, const uint8_t *arena, file_batch_record *records,
+                         size_t count, size_t *unfinished);
 
 #endif

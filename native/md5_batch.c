@@ -219,10 +219,16 @@ static int take_nothing(void *source, md5_message *message, uint8_t **digest)
     return 0;
 }
 
+void md5_scheduler_step(md5_scheduler *scheduler)
+{
+    if (scheduler->in_use != 0)
+        work(scheduler, choose_lanes(scheduler), take_nothing, NULL);
+}
+
 void md5_scheduler_flush(md5_scheduler *scheduler)
 {
     while (scheduler->in_use != 0)
-        work(scheduler, choose_lanes(scheduler), take_nothing, NULL);
+        md5_scheduler_step(scheduler);
 }
 
 int md5_batch_from(md5_take *take, void *source)

@@ -61,6 +61,9 @@ int md5_scheduler_init(md5_scheduler *scheduler);
  */
 void md5_scheduler_submit(md5_scheduler *scheduler, md5_take *take, void *source);
 
+/* Work for a while although not every lane has a message: until one of them has come to its end, or next to it. */
+void md5_scheduler_step(md5_scheduler *scheduler);
+
 /* Work off all messages that were submitted. More may be submitted afterwards. */
 void md5_scheduler_flush(md5_scheduler *scheduler);
 

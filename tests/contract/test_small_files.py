@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Event
+from threading import Event, Thread
+from time import monotonic
 
 import pytest
 
@@ -28,10 +30,10 @@ from integrity.files.statx import direct_alignment
 from integrity.hashing.digests import Want, recording
 from integrity.hashing.ledger import Delivery
 from integrity.hashing.shared import SIDE_BY_SIDE, Batch, Shared
-from integrity.hashing.shortway import ShortWay
 from integrity.hashing.tasks import Done, Failed, Result, Task
 from integrity.hashing.todo import Todo
 from integrity.hashing.worker import Worker
+from support.batches import read_batch
 from support.loopfs import LoopFS
 from support.privileges import as_nobody
 from support.reading import let_age, make_capability, reading
@@ -58,17 +60,23 @@ def reading_at(folder: Path, mode: ReadMode, now_ns: int, fs_type: str = "ext4")
 
 def answer(reader: Reader, tasks: list[Task], *, is_short: bool, stop: Event | None = None) -> list[Result]:
     """Have one worker answer one batch, with or without the short way, if there is one."""
-    batch_reader = reader.batch()
-    short_way = ShortWay(batch_reader) if is_short and batch_reader is not None else None
+    return answer_all(reader, [tasks], is_short=is_short, stop=stop)
+
+
+def answer_all(reader: Reader, batches: list[list[Task]], *, is_short: bool, stop: Event | None = None) -> list[Result]:
+    """The same of several batches."""
+    batch_reader = reader.batch() if is_short else None
     deliveries: SimpleQueue[Delivery] = SimpleQueue()
     todo: Todo[Batch] = Todo(1, SIDE_BY_SIDE)
-    todo.put(Batch(0, tasks))
+    for number, tasks in enumerate(batches):
+        todo.put(Batch(number, tasks))
     todo.end()
-    Worker(Shared(reader, short_way, ErrorBudget(), stop or Event(), lambda: 0.0, None, None, todo, deliveries)).work()
+    terms = ErrorBudget(), stop or Event(), lambda: 0.0, None, None
+    Worker(Shared(reader, batch_reader, *terms, todo, deliveries)).work()
 
     delivered = [deliveries.get_nowait() for _ in range(deliveries.qsize())]
     assert [None] * len(delivered) == [delivery.error for delivery in delivered]
-    assert 1 == sum(delivery.ended for delivery in delivered)
+    assert len(batches) == sum(delivery.ended for delivery in delivered)
     return [result for delivery in delivered for result in delivery.results]
 
 
@@ -84,9 +92,8 @@ def comparable(results: list[Result]) -> dict[bytes, object]:
 def count_short(folder: Path, mode: ReadMode, paths: list[bytes]) -> int:
     """Count the files that the short way takes."""
     with reading(folder, mode) as reader:
-        batch = reader.batch()
-        assert batch is not None
-        return sum(file is not None for file in batch.read(paths, BLOCK_BYTES, Buffers(4 << 20, 1).acquire()))
+        memory = Buffers(4 << 20, 1).acquire()
+        return sum(file is not None for file in read_batch(reader, paths, BLOCK_BYTES, memory))
 
 
 def make_tasks(paths: list[bytes], want: Want = WANT) -> list[Task]:
@@ -279,6 +286,42 @@ def test_more_than_the_arena_holds_is_answered_whole(tmp_path: Path, mode: ReadM
     long, short = both(tmp_path, mode, make_tasks(paths), 4 * 10**18)
 
     assert (90, long) == (len(short), short)
+
+
+def test_many_batches_are_answered_as_each_by_itself(tmp_path: Path, mode: ReadMode) -> None:
+    """Digests that are computed beside those of later batches, in memory that is used again, are those of the file."""
+    chance = random.Random(11)
+    paths = [b"f%d" % number for number in range(600)]
+    for path in paths:
+        size = chance.choice((0, 1, 55, 56, 63, 64, 65, chance.randrange(3000), chance.randrange(BLOCK_BYTES)))
+        (tmp_path / path.decode()).write_bytes(chance.randbytes(size))
+    tasks = make_tasks(paths)
+    batches = [tasks[at : at + 7] for at in range(0, len(tasks), 7)]
+
+    with reading_at(tmp_path, mode, 4 * 10**18) as reader:
+        together = comparable(answer_all(reader, batches, is_short=True))
+        alone = comparable([one for task in tasks for one in answer(reader, [task], is_short=True)])
+        long = comparable(answer_all(reader, batches, is_short=False))
+
+    assert long == together == alone
+
+
+def test_what_is_begun_is_answered_when_nothing_else_comes(tmp_path: Path, mode: ReadMode) -> None:
+    """A thread that waits for more batches to go beside it does not keep the last one to itself."""
+    (tmp_path / "f").write_bytes(b"x")
+    with reading(tmp_path, mode) as reader:
+        deliveries: SimpleQueue[Delivery] = SimpleQueue()
+        todo: Todo[Batch] = Todo(1, SIDE_BY_SIDE)
+        terms = ErrorBudget(), Event(), monotonic, None, None
+        worker = Worker(Shared(reader, reader.batch(), *terms, todo, deliveries))
+        thread = Thread(target=worker.work)
+        thread.start()
+        todo.put(Batch(0, make_tasks([b"f"])))
+        delivery = deliveries.get(timeout=30)
+        todo.end()
+        thread.join()
+
+    assert (1, 1) == (len(delivery.results), delivery.ended)
 
 
 @pytest.mark.parametrize("is_short", [True, False])

@@ -85,6 +85,7 @@ static void test_nothing_submitted(void)
     md5_scheduler *const scheduler = make_scheduler();
     arena *const none = make_arena();
 
+    md5_scheduler_step(scheduler);
     md5_scheduler_flush(scheduler);
     md5_scheduler_submit(scheduler, take_message, none);
     md5_scheduler_flush(scheduler);
@@ -191,6 +192,8 @@ static void test_memory_is_used_again(void)
         md5_scheduler_submit(scheduler, take_message, under_way[count++]);
         if (next_random(&seed) % 50 == 0)
             md5_scheduler_flush(scheduler);
+        while (next_random(&seed) % 2 == 0)
+            md5_scheduler_step(scheduler);
         for (size_t i = count; i-- > 0;)
             if (under_way[i]->unfinished == 0) {
                 finish_arena(under_way[i]);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import mmap
 import os
 import platform
@@ -16,14 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from integrity.files.batch import BatchFile, BatchReader
-from integrity.files.read import Reader, ReadMode
+from integrity.files.arena import Arena
+from integrity.files.read import ReadMode
 from integrity.files.residency import drop_clean_pages, page_bytes, resident_bytes
 from integrity.files.statx import direct_alignment
 from integrity.jobs.pacing.pace import Throttle
 from integrity.jobs.stop import Stop
 from integrity.model import Witness
 from support import AnyPath
+from support.batches import BatchFile, read_batch
 from support.loopfs import LoopFS, flip_bit
 from support.machine import need_programs
 from support.preload import Shims
@@ -43,12 +45,6 @@ def arena() -> Iterator[memoryview]:
     """Give a writable piece of memory."""
     with mmap.mmap(-1, 256 << 10) as memory, memoryview(memory) as view:
         yield view
-
-
-def get_batch(reader: Reader) -> BatchReader:
-    batch = reader.batch()
-    assert batch is not None
-    return batch
 
 
 def need_residency(folder: Path) -> None:
@@ -109,7 +105,7 @@ class TestTaken:
         let_age(tmp_path / "sub" / os.fsdecode(names[-1]))
         paths = [b"sub/" + name for name in names]
         with reading(tmp_path) as reader:
-            files = get_batch(reader).read(paths, LIMIT_BYTES, arena)
+            files = read_batch(reader, paths, LIMIT_BYTES, arena)
 
         for path, file in zip(paths, files, strict=True):
             real = os.fsencode(tmp_path) + b"/" + path
@@ -123,7 +119,7 @@ class TestTaken:
         now_ns = os.stat(tmp_path / "f").st_mtime_ns
         for clock_ns, is_racy in ((now_ns, True), (now_ns + 10**9, False)):
             with reading(tmp_path, clock_ns=lambda clock_ns=clock_ns: clock_ns) as reader:
-                (file,) = get_batch(reader).read([b"f"], LIMIT_BYTES, arena)
+                (file,) = read_batch(reader, [b"f"], LIMIT_BYTES, arena)
             assert file is not None
             assert is_racy == file.witness.is_racy
 
@@ -136,7 +132,7 @@ class TestTaken:
         with reading(tmp_path) as reader:
             counts, contents, left = [], [], names
             while left:
-                files = get_batch(reader).read(left, LIMIT_BYTES, arena[: 130 << 10])
+                files = read_batch(reader, left, LIMIT_BYTES, arena[: 130 << 10])
                 counts.append(len(files))
                 contents += [content_of(file) for file in files]
                 left = left[len(files) :]
@@ -148,7 +144,7 @@ class TestTaken:
         """Waiting would not help it."""
         (tmp_path / "f").write_bytes(bytes(8192))
         with reading(tmp_path) as reader:
-            assert [None] == get_batch(reader).read([b"f"], LIMIT_BYTES, arena[:4096])
+            assert [None] == read_batch(reader, [b"f"], LIMIT_BYTES, arena[:4096])
 
     def test_reading_moves_no_atime(self, tmp_path: Path, arena: memoryview) -> None:
         """Reading one's own files does not move their access time."""
@@ -156,7 +152,7 @@ class TestTaken:
         (tmp_path / "f").write_bytes(b"x")
         os.utime(tmp_path / "f", ns=(0, os.stat(tmp_path / "f").st_mtime_ns))
         with reading(tmp_path) as reader:
-            assert b"x" == content_of(*get_batch(reader).read([b"f"], LIMIT_BYTES, arena))
+            assert b"x" == content_of(*read_batch(reader, [b"f"], LIMIT_BYTES, arena))
 
         assert 0 == os.stat(tmp_path / "f").st_atime_ns
 
@@ -168,7 +164,7 @@ class TestTaken:
             with open(each_fs.path(b"f%d" % size), "wb") as file:
                 file.write(os.urandom(size))
         with reading(each_fs.mnt) as reader:
-            files = get_batch(reader).read([b"f%d" % size for size in sizes], LIMIT_BYTES, arena)
+            files = read_batch(reader, [b"f%d" % size for size in sizes], LIMIT_BYTES, arena)
 
         for size, one in zip(sizes, files, strict=True):
             with open(each_fs.path(b"f%d" % size), "rb") as file:
@@ -191,7 +187,7 @@ class TestLeft:
         odd = [b"link", b"way/in", b"fifo", b"folder", b"holes", b"large", b"gone", b"plain/x", b"", b"/etc/passwd"]
         odd += [b"../" + os.fsencode(tmp_path.name) + b"/plain", b"folder/../plain", b"x" * 300, b"d/" * 3000 + b"f"]
         with reading(tmp_path) as reader:
-            files = get_batch(reader).read([b"plain", *odd, b"plain"], LIMIT_BYTES, arena)
+            files = read_batch(reader, [b"plain", *odd, b"plain"], LIMIT_BYTES, arena)
 
         assert [b"plain", *([None] * len(odd)), b"plain"] == [content_of(file) for file in files]
 
@@ -200,7 +196,7 @@ class TestLeft:
         for name in ("a", "b", "c"):
             (tmp_path / name).write_bytes(name.encode())
         with reading(tmp_path) as reader:
-            assert [None, None] == get_batch(reader).read([b"a\0b", b"c"], LIMIT_BYTES, arena)
+            assert [None, None] == read_batch(reader, [b"a\0b", b"c"], LIMIT_BYTES, arena)
 
     def test_unreadable_files_are_left(self, tmp_path: Path, arena: memoryview) -> None:
         """What may not be read is not read."""
@@ -208,7 +204,7 @@ class TestLeft:
         (tmp_path / "secret").write_bytes(b"x")
         (tmp_path / "secret").chmod(0)
         with reading(tmp_path) as reader, as_nobody():
-            assert [None] == get_batch(reader).read([b"secret"], LIMIT_BYTES, arena)
+            assert [None] == read_batch(reader, [b"secret"], LIMIT_BYTES, arena)
 
     def test_times_beyond_64_bits_of_nanoseconds_are_left(self, tmp_path: Path, arena: memoryview) -> None:
         """A date that a record can't hold is not bent into one that it can."""
@@ -217,7 +213,7 @@ class TestLeft:
         if os.stat(tmp_path / "f").st_mtime_ns != 9_300_000_000 * 10**9:
             pytest.skip("the file system under the tests' folder can't hold the year 2264")
         with reading(tmp_path) as reader:
-            assert [None] == get_batch(reader).read([b"f"], LIMIT_BYTES, arena)
+            assert [None] == read_batch(reader, [b"f"], LIMIT_BYTES, arena)
 
     @pytest.mark.root
     def test_files_on_the_disk_are_left_there(self, each_fs: LoopFS, arena: memoryview) -> None:
@@ -231,7 +227,7 @@ class TestLeft:
             file.read(4096)
             before = resident_bytes(file.fileno(), 60_000)
             with reading(each_fs.mnt) as reader:
-                assert [None, None] == get_batch(reader).read([b"cold", b"part"], LIMIT_BYTES, arena)
+                assert [None, None] == read_batch(reader, [b"cold", b"part"], LIMIT_BYTES, arena)
             assert before == resident_bytes(file.fileno(), 60_000)
         with open(each_fs.path(b"cold"), "rb") as file:
             assert 0 == resident_bytes(file.fileno(), 60_000)
@@ -251,7 +247,7 @@ class TestDisk:
                 assert b"good" * 2500 == file.read()
                 flip_bit(fs.path(b"rotten"), 5000)
                 with reading(fs.mnt, ReadMode.DISK, capability=make_capability(fs_type)) as reader:
-                    rotten, dirty = get_batch(reader).read([b"rotten", b"dirty"], LIMIT_BYTES, arena)
+                    rotten, dirty = read_batch(reader, [b"rotten", b"dirty"], LIMIT_BYTES, arena)
                 assert page_bytes(10_000) == resident_bytes(file.fileno(), 10_000)
 
             assert rotten is not None
@@ -267,7 +263,7 @@ class TestDisk:
         with LoopFS("ext4", options="data=journal") as journalled:
             Path(os.fsdecode(journalled.path(b"f"))).write_bytes(b"x" * 5000)
             with reading(journalled.mnt, ReadMode.DISK) as reader:
-                assert [None] == get_batch(reader).read([b"f"], LIMIT_BYTES, arena)
+                assert [None] == read_batch(reader, [b"f"], LIMIT_BYTES, arena)
 
     def test_where_it_would_not_do_there_is_no_short_way(self, tmp_path: Path) -> None:
         """File systems with caches of their own or on other machines, paces that are asked, readings without maps."""
@@ -293,7 +289,7 @@ class TestDisk:
         with reading(tmp_path, ReadMode.DISK) as reader:
             files, left = [], paths
             while left:
-                read = get_batch(reader).read(left, LIMIT_BYTES, arena[: 16 << 10])
+                read = read_batch(reader, left, LIMIT_BYTES, arena[: 16 << 10])
                 files += [content_of(file) for file in read]
                 left = left[len(read) :]
 
@@ -304,9 +300,10 @@ class TestMeddling:
     """Something happens to the file right after it was read, and before anybody could look again."""
 
     SCRIPT = (
-        "import sys; from integrity.files.read import Buffers, ReadMode; from support.reading import reading\n"
+        "import sys; from integrity.files.read import Buffers, ReadMode; from support.batches import read_batch\n"
+        "from support.reading import reading\n"
         "with reading(sys.argv[1], ReadMode(sys.argv[2])) as reader:\n"
-        "    files = reader.batch().read([b'd/f', b'd/other'], 65536, Buffers(1 << 20, 1).acquire())\n"
+        "    files = read_batch(reader, [b'd/f', b'd/other'], 65536, Buffers(1 << 20, 1).acquire())\n"
         "    print([file and bytes(file.data) for file in files])"
     )
 
@@ -371,7 +368,7 @@ def test_a_mapped_file_cannot_change_unseen(tmp_path: Path, arena: memoryview) -
         mapped[0] = 1
         let_age(path)
 
-        (one,) = get_batch(reader).read([b"f"], LIMIT_BYTES, arena)
+        (one,) = read_batch(reader, [b"f"], LIMIT_BYTES, arena)
         assert one is not None
         assert (1, stat_witness(path)) == (one.data[0], one.witness)
         mapped[0] = 2
@@ -386,7 +383,15 @@ def test_other_peoples_files_are_taken_only_if_they_tell(tmp_path: Path, arena: 
     with reading(tmp_path) as reader, open(tmp_path / "f", "rb") as file, as_nobody():
         is_told = resident_bytes(file.fileno(), 1) == page_bytes(1)
 
-        assert [is_told] == [one is not None for one in get_batch(reader).read([b"f"], LIMIT_BYTES, arena)]
+        assert [is_told] == [one is not None for one in read_batch(reader, [b"f"], LIMIT_BYTES, arena)]
+
+
+def test_arena_in_a_cycle_can_be_collected() -> None:
+    """CPython would crash on a memoryview in a cycle of garbage of which a buffer is still held."""
+    for _ in range(100):
+        cycle: list[object] = [Arena(memoryview(bytearray(4096))[:64])]
+        cycle.append(cycle)
+    gc.collect()
 
 
 @pytest.mark.parametrize("mode", list(ReadMode))
@@ -411,9 +416,8 @@ def test_versions_are_never_mixed(tmp_path: Path, arena: memoryview, mode: ReadM
     seen = 0
     try:
         with reading(tmp_path, mode) as reader:
-            batch = get_batch(reader)
             for _ in range(1000):
-                rewritten, renamed = batch.read([b"rewritten", b"renamed"], LIMIT_BYTES, arena)
+                rewritten, renamed = read_batch(reader, [b"rewritten", b"renamed"], LIMIT_BYTES, arena)
                 if renamed is not None:
                     seen += 1
                     assert bytes(renamed.data) in contents

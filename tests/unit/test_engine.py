@@ -212,7 +212,7 @@ class TestMemory:
         with reading(tmp_path) as reader:
             results = Engine(reader, jobs=2, is_serial=is_serial).run(endless())
             for given, _ in enumerate(islice(results, 5000)):
-                assert taken - given <= (2 * 4 + 1) * 256
+                assert taken - given <= (2 * 8 + 1) * 256
             results.close()
         assert 0 == count_readers()
 

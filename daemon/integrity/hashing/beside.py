@@ -15,11 +15,8 @@ from integrity.files.buffers import Buffers
 from integrity.hashing.digests import feed_side_by_side
 from integrity.hashing.large import Fed, read_large
 from integrity.hashing.ledger import Ledger
-from integrity.hashing.shared import Batch, Shared
+from integrity.hashing.shared import PIECE_BYTES, Batch, Shared
 from integrity.hashing.tasks import Done, Failed, Task
-
-SHARE_BYTES = 512 << 10
-"""Read at once of each file: part of a block of the usual size, so that no segment reaches over a block's border."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +34,7 @@ class SideBySide:
     def __init__(self, shared: Shared, ledger: Ledger, buffers: Buffers) -> None:
         self._shared = shared
         self._ledger = ledger
-        self._free = buffers.cut(SHARE_BYTES)
+        self._free = buffers.cut(PIECE_BYTES)
 
     def answer(self, batches: list[Batch]) -> None:
         """Answer batches of one file each, and what else can go beside them meanwhile."""
@@ -77,7 +74,7 @@ class SideBySide:
                 readings.remove(reading)
                 self._free.append(reading.buffers)
                 self._ledger.add(step)
-                self._ledger.send(ended=1)
+                self._ledger.send()
         feed_side_by_side(fed)
 
 

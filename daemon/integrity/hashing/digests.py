@@ -81,26 +81,19 @@ def is_very_sparse(size_bytes: int, hole_bytes: int) -> bool:
     return hole_bytes > SPARSE_HOLES_BYTES and hole_bytes * 2 > size_bytes
 
 
-def digest_whole(data: memoryview, want: Want, *, md5: bytes | None = None, crc64nvme: bytes | None = None) -> Digests:
-    """
-    Digest a file that is in memory as one piece: the short way for small files.
-
-    Args:
-        data: all of it.
-        want: which digests.
-        md5: its MD5, if known.
-        crc64nvme: its CRC, if known.
-    """
-    if want.md5 and md5 is None:
-        md5 = Md5(data).digest()
-    if want.crc64nvme and crc64nvme is None:
-        crc64nvme = crc64.pack(crc64.crc64(data))
+def digest_whole(data: memoryview, want: Want) -> Digests:
+    """Digest a file that is in memory as one piece."""
     return Digests(
-        md5=md5 if want.md5 else None,
+        md5=Md5(data).digest() if want.md5 else None,
         xxh3_128=xxh3_128_digest(data) if want.xxh3_128 else None,
-        blake3=blake3(data).digest() if want.blake3 else None,
-        crc64nvme=crc64nvme if want.crc64nvme else None,
+        blake3=digest_blake3(data) if want.blake3 else None,
+        crc64nvme=crc64.pack(crc64.crc64(data)) if want.crc64nvme else None,
     )
+
+
+def digest_blake3(data: memoryview) -> bytes:
+    """Compute BLAKE3 of a file that is in memory as one piece."""
+    return blake3(data).digest()
 
 
 def digest_others(data: memoryview, want: Want) -> tuple[bytes, ...]:

@@ -34,19 +34,21 @@ from integrity.hashing.tasks import Done, Failed, Partial, Result, Resume, StopS
 from integrity.hashing.todo import Todo
 from integrity.hashing.turn import Turn
 from integrity.hashing.worker import Worker
+from integrity.model import ReadHow
 
 if TYPE_CHECKING:
-    from integrity.hashing.shortway import ShortWay
+    from integrity.files.batch import BatchReader
 
 __all__ = ["STALL_S", "Done", "Engine", "Failed", "Partial", "Result", "Resume", "StopSignal", "Task"]
 
 STALL_S = 300.0
 
-_SMALL_BYTES = 64 << 10
 _FILES = 64
 _MOST_FILES = 256
+_FIRST = 4
+"""So many batches of memory are small, for a run of few files."""
 
-_IN_FLIGHT = 4
+_IN_FLIGHT = 8
 _LOOK_INTERVAL_S = 1.0
 
 
@@ -98,13 +100,13 @@ class Engine:
         results closes the iterator. ``tick`` is called in the caller's thread between results, now and then, and about
         once a second while nothing is ready: a large file takes its time.
         """
-        short_way = _find_short_way(self._reader)
-        batches = _into_batches(tasks, self._reader, short_way, self._jobs)
+        batch_reader = self._reader.batch() if native_status().is_native else None
+        batches = _into_batches(tasks, self._reader, batch_reader)
         first = None if self._stop.is_set() else next(batches, None)
         if first is None:
             return  # most scans find nothing to read: no threads then, and no buffers
         crew = _Crew(
-            *(self._reader, short_way, self._jobs, self._is_serial, self._budget, self._stop),
+            *(self._reader, batch_reader, self._jobs, self._is_serial, self._budget, self._stop),
             *(self._monotonic, self._stall_s),
         )
         self._workers.extend(crew.workers)
@@ -132,7 +134,7 @@ class _Crew:
     def __init__(
         self,
         reader: Reader,
-        short_way: ShortWay | None,
+        batch_reader: BatchReader | None,
         jobs: int,
         is_serial: bool,
         budget: ErrorBudget,
@@ -150,7 +152,7 @@ class _Crew:
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="hash") if jobs > 1 else None
         shared = Shared(
             reader,
-            short_way,
+            batch_reader,
             budget,
             _Either(stop, self._is_over),
             monotonic,
@@ -179,10 +181,12 @@ class _Crew:
 
     def give(self, batch: Batch) -> None:
         """Have a batch answered."""
-        self._make_room(-1, is_large=batch.turn is None)
+        is_large = batch.turn is None
+        self._large_room -= is_large
+        self._small_room -= not is_large
         if not self._threads:
             self._refuse(batch)
-        elif batch.turn is None:
+        elif is_large:
             self._todo.put_large(batch, batch.tasks[0].size_bytes)
         else:
             self._todo.put(batch)
@@ -190,12 +194,6 @@ class _Crew:
     def give_no_more(self) -> None:
         """Say that no more will be given; may be said again."""
         self._todo.end()
-
-    def _make_room(self, count: int, *, is_large: bool) -> None:
-        if is_large:
-            self._large_room += count
-        else:
-            self._small_room += count
 
     def get(self, tick: Callable[[], None]) -> Delivery:
         """
@@ -208,6 +206,7 @@ class _Crew:
             if self._monotonic() >= self._look_at:
                 self._look_at = self._monotonic() + _LOOK_INTERVAL_S
                 self._look_for_stalled()
+            self._todo.press(not self.has_room)
             try:
                 delivery = self._deliveries.get(timeout=min(_LOOK_INTERVAL_S, self._stall_s))
             except Empty:
@@ -216,7 +215,8 @@ class _Crew:
                 continue
             if delivery.error is not None:
                 raise delivery.error
-            self._make_room(delivery.ended, is_large=delivery.is_large)
+            self._small_room += delivery.ended
+            self._large_room += delivery.ended_large
             return delivery
 
     def end(self) -> None:
@@ -244,7 +244,8 @@ class _Crew:
         """Answer for a batch when there is no thread left."""
         error = "not read: the device hangs"
         failed = [Failed(task, DeviceStalled(error)) for task in batch.tasks]
-        self._deliveries.put(Delivery(failed, ended=1, is_large=batch.turn is None))
+        is_large = batch.turn is None
+        self._deliveries.put(Delivery(failed, ended=not is_large, ended_large=is_large))
 
 
 class _Either:
@@ -257,42 +258,29 @@ class _Either:
         return self._one.is_set() or self._other.is_set()
 
 
-def _find_short_way(reader: Reader) -> ShortWay | None:
-    """Find the short way for small files: in the C core."""
-    if not native_status().is_native:
-        return None
-    from integrity.hashing.shortway import ShortWay  # needs the extension
-
-    batch_reader = reader.batch()
-    return None if batch_reader is None else ShortWay(batch_reader)
-
-
-def _into_batches(tasks: Iterable[Task], reader: Reader, short_way: ShortWay | None, jobs: int) -> Iterator[Batch]:
+def _into_batches(tasks: Iterable[Task], reader: Reader, batch_reader: BatchReader | None) -> Iterator[Batch]:
     """
     Group small files, as the short way takes them if there is one; a large one stands alone.
 
-    Where files are read from the disk, the order is kept. Where they may lie in memory, more of them go into a batch,
-    and those of much the same size together: their digests are computed side by side, and none has long to wait for
-    another. The first batches are small all the same, so that few files keep all threads busy, too.
+    Where files are read from the disk, the order is kept. Where they may lie in memory, more of them go into a batch;
+    the first batches are small all the same, so that few files keep all threads busy, too.
     """
-    may_be_cached = short_way is not None and not short_way.waits_for_disk
+    may_be_cached = batch_reader is not None and batch_reader.how is ReadHow.CACHE_POSSIBLE
     turns = count()
-    small, medium = _Group(), _Group()
+    group = _Group()
     for task in tasks:
-        if task.size_bytes > (BUFFER_BYTES if short_way is None else min(task.block_size_bytes, BUFFER_BYTES)):
+        if task.size_bytes > (BUFFER_BYTES if batch_reader is None else min(task.block_size_bytes, BUFFER_BYTES)):
             is_free = may_be_cached and reader.lies_in_memory(task.path)
-            if not is_free and small.tasks:
-                yield Batch(next(turns), small.take())
+            if not is_free and group.tasks:
+                yield Batch(next(turns), group.take())
             yield Batch(None if is_free else next(turns), [task])
             continue
-        group = medium if may_be_cached and task.size_bytes > _SMALL_BYTES else small
         if group.is_full_with(task):
             yield Batch(next(turns), group.take())
-            small.most_files = _MOST_FILES if may_be_cached and small.taken > jobs else _FILES
+            group.most_files = _MOST_FILES if may_be_cached and group.taken > _FIRST else _FILES
         group.add(task)
-    for group in (small, medium):
-        if group.tasks:
-            yield Batch(next(turns), group.take())
+    if group.tasks:
+        yield Batch(next(turns), group.take())
 
 
 class _Group:
@@ -305,7 +293,7 @@ class _Group:
         self.tasks: list[Task] = []
 
     def is_full_with(self, task: Task) -> bool:
-        """Say whether one more would be too many, or too much for one arena."""
+        """Say whether one more would be too many, or too much at once."""
         return len(self.tasks) >= self.most_files or self._size_bytes + task.size_bytes > BUFFER_BYTES
 
     def add(self, task: Task) -> None:

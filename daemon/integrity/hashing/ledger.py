@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -25,8 +26,8 @@ class Delivery(NamedTuple):
     """What a thread sends: answers, how many batches are over with them, or the error that it died of."""
 
     results: Sequence[Result]
-    ended: int = 0
-    is_large: bool = False  # those batches are of one large file each
+    ended: int = 0  # of small files
+    ended_large: int = 0  # of one large file each
     error: BaseException | None = None
 
 
@@ -47,47 +48,43 @@ class Ledger:
         self._deliveries = deliveries
         self._monotonic = monotonic
         self._lock = threading.Lock()  # over the next five
-        self._batches = 0
-        self._is_large = False
         self._results: list[Result] = []
-        self._unanswered: list[Task] = []
+        self._unanswered: dict[int, tuple[Task, list[_Open]]] = {}  # by identity, because two tasks may be equal
+        self._ended = 0
+        self._ended_large = 0
         self.is_abandoned = False
         self._busy_since: float | None = None
         self.bytes_done = 0
 
     def begin(self, tasks: Iterable[Task], *, is_large: bool = False) -> None:
-        """Note that a batch has to be answered, beside those of the same kind that have not ended."""
+        """Note that a batch has to be answered, beside those that have not ended."""
         with self._lock:
             self._check()
-            self._batches += 1
-            self._is_large = is_large
-            self._unanswered += tasks
+            batch = _Open(is_large)
+            for task in tasks:
+                self._unanswered.setdefault(id(task), (task, []))[1].append(batch)  # a task may be given twice
+                batch.left += 1
 
     def add(self, result: Result) -> None:
         """Note an answer; one that is not the last of its task is sent at once."""
-        with self._lock:
-            self._check()
-            self._results.append(result)
-            if not isinstance(result, Partial):
-                # Usually the first one; identity, because two tasks may be equal.
-                del self._unanswered[next(i for i, task in enumerate(self._unanswered) if task is result.task)]
+        self.add_many((result,))
         if len(self._results) >= _RESULTS_AT_ONCE or isinstance(result, Partial):
             self.send()
 
-    def add_many(self, results: Sequence[Result], left: Iterable[Task]) -> None:
-        """Note the answers of all that was begun but for ``left``."""
+    def add_many(self, results: Iterable[Result]) -> None:
+        """Note answers."""
         with self._lock:
             self._check()
-            self._results.extend(results)
-            self._unanswered = list(left)
+            for result in results:
+                self._results.append(result)
+                if not isinstance(result, Partial):
+                    self._answer(result.task)
 
-    def send(self, *, ended: int = 0) -> None:
-        """Deliver the answers so far; ``ended`` batches are over with them."""
+    def send(self) -> None:
+        """Deliver the answers so far."""
         with self._lock:
             self._check()
-            self._deliveries.put(Delivery(self._results, ended, self._is_large))
-            self._results = []
-            self._batches -= ended
+            self._deliver()
 
     @contextmanager
     def busy(self) -> Iterator[None]:
@@ -105,10 +102,34 @@ class Ledger:
                 return False
             self.is_abandoned = True
             message = f"a read has not come back for {stall_s:.0f} s: the device hangs; look at its cables and at dmesg"
-            failed = [Failed(task, DeviceStalled(message)) for task in self._unanswered]
-            self._deliveries.put(Delivery([*self._results, *failed], self._batches, self._is_large))
+            for task in [task for task, batches in self._unanswered.values() for _ in batches]:
+                self._results.append(Failed(task, DeviceStalled(message)))
+                self._answer(task)
+            self._deliver()
         return True
+
+    def _answer(self, task: Task) -> None:
+        _, batches = self._unanswered[id(task)]
+        batch = batches.pop()
+        if not batches:
+            del self._unanswered[id(task)]
+        batch.left -= 1
+        self._ended += not batch.left and not batch.is_large
+        self._ended_large += not batch.left and batch.is_large
+
+    def _deliver(self) -> None:
+        if self._results:
+            self._deliveries.put(Delivery(self._results, self._ended, self._ended_large))
+            self._results, self._ended, self._ended_large = [], 0, 0
 
     def _check(self) -> None:
         if self.is_abandoned:
             raise AbandonedError
+
+
+@dataclass(slots=True)
+class _Open:
+    """A batch that was begun."""
+
+    is_large: bool
+    left: int = 0  # of its tasks, not answered yet

@@ -202,6 +202,32 @@ def digest_many(messages: Sequence[Buffer], *, beside: Sequence[tuple[NativeMd5,
     return _cut(_buffer(digests)[:], 16 * len(streams))
 
 
+class Scheduler:
+    """
+    The lanes of one thread, which stay full from one batch to the next: ``md5_scheduler`` of native/md5_batch.h.
+
+    Attributes:
+        data: the same for other calls of the C core.
+
+    Raises:
+        NativeError: the C core fails its self-test.
+    """
+
+    def __init__(self) -> None:
+        self._memory = _new(_DIGESTS, lib.md5_scheduler_bytes())
+        self.data = ffi.cast("md5_scheduler *", self._memory)
+        if lib.md5_scheduler_init(self.data) != 0:
+            raise NativeError(_SELF_TEST_FAILED)
+
+    def step(self) -> None:
+        """Work for a while on what was submitted, although not all lanes are full."""
+        lib.md5_scheduler_step(self.data)
+
+    def flush(self) -> None:
+        """Work off all that was submitted."""
+        lib.md5_scheduler_flush(self.data)
+
+
 def _are_short(messages: Sequence[Buffer]) -> TypeGuard[Sequence[bytes]]:
     """Say whether to copy messages is cheaper than to tell the C core where each one is."""
     if set(map(type, messages)) != {bytes}:

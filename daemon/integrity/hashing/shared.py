@@ -16,11 +16,12 @@ from integrity.hashing.todo import Todo
 from integrity.hashing.turn import Turn
 
 if TYPE_CHECKING:
-    from integrity.hashing.shortway import ShortWay
+    from integrity.files.batch import BatchReader
 
 BUFFER_BYTES = 8 << 20
 """Read at once: what a disk needs for its full rate, and what dd is usually given."""
-
+PIECE_BYTES = 512 << 10
+"""Read at once of a file beside others: part of a block of the usual size, so that none reaches over its border."""
 
 SIDE_BY_SIDE = 31
 """Large files for one thread at a time. With their blocks that is what the widest lanes hold."""
@@ -44,13 +45,13 @@ class Shared(NamedTuple):
     What is the same for all threads.
 
     Attributes:
-        short_way: for small files, if there is one.
+        batch_reader: for the short way, if there is one.
         turn: whose turn it is to read from the disk; None where all may.
         pool: threads for what is hashed beside the reading; None if nothing is.
     """
 
     reader: Reader
-    short_way: ShortWay | None
+    batch_reader: BatchReader | None
     budget: ErrorBudget
     stop: StopSignal
     monotonic: Callable[[], float]

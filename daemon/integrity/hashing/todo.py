@@ -77,12 +77,16 @@ class Todo(Generic[T]):
             self._is_whole = True
             self._changed.notify_all()
 
-    def take(self) -> list[T]:
+    def take(self, *, has_unfinished: bool = False) -> list[T] | None:
         """
         Wait for something to do; the thread counts as busy until it calls ``rest``.
 
+        Args:
+            has_unfinished: there is something that the thread can finish when nothing comes for a moment.
+
         Returns:
-            One thing that was ``put``, or a share of the large files; nothing when all is done.
+            One thing that was ``put``, or a share of the large files; nothing when all is done; None when there is
+            nothing for the moment, and something unfinished.
         """
         is_patient = True
         with self._changed:
@@ -91,9 +95,11 @@ class Todo(Generic[T]):
                 if items:
                     self._busy += 1
                     return items
+                if has_unfinished and (self._is_urgent or not is_patient):
+                    return None
                 if self._is_whole:
                     return []
-                is_patient = self._changed.wait(_PATIENCE_S if self._large else None)
+                is_patient = self._changed.wait(_PATIENCE_S if self._large or has_unfinished else None)
 
     def take_more(self, most: int) -> list[T]:
         """Take a share of the large files for a thread that has room for so many beside others; without waiting."""

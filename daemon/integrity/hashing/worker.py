@@ -25,7 +25,11 @@ from integrity.hashing.tasks import Done, Failed, Result, Task
 from integrity.model import Reading, Witness
 
 if TYPE_CHECKING:
+    from integrity.files.batch import BatchReader
+    from integrity.hashing.md5_native import Scheduler
     from integrity.hashing.shortway import ShortWay
+
+_ARENA_BYTES = 1 << 20
 
 
 class _Small(NamedTuple):
@@ -37,6 +41,13 @@ class _Small(NamedTuple):
     data: memoryview
 
 
+class _Core(NamedTuple):
+    """What the C core does for one thread."""
+
+    scheduler: Scheduler
+    short_way: ShortWay
+
+
 class Worker:
     """One reading thread."""
 
@@ -45,22 +56,42 @@ class Worker:
         self._buffers = Buffers(BUFFER_BYTES, 2)
         self._turn: int | None = None
         self.ledger = Ledger(shared.deliveries, shared.monotonic)
+        self._core = None if shared.batch_reader is None else _make_core(shared.batch_reader, self._buffers)
 
     def work(self) -> None:
         """Answer batches as long as there are any; to be run in a thread."""
-        todo = self._shared.todo
         try:
-            while batches := todo.take():
-                if batches[0].turn is None:
-                    SideBySide(self._shared, self.ledger, self._buffers).answer(batches)
-                else:
-                    self._answer_in_turn(batches[0], batches[0].turn)
-                todo.rest()
+            while self._work_on():
+                pass
             self._buffers.close()
         except AbandonedError:
             return
         except BaseException as error:  # noqa: BLE001 (whoever waits for the answers raises it)
             self._shared.deliveries.put(Delivery((), error=error))
+
+    def _work_on(self) -> bool:
+        """Answer what is to be done next; say whether there may be more."""
+        core, todo = self._core, self._shared.todo
+        batches = todo.take(has_unfinished=core is not None and not core.short_way.is_empty)
+        if batches is None:
+            self._finish()
+            return True
+        if not batches:
+            return False
+        if batches[0].turn is None:
+            self._finish()
+            SideBySide(self._shared, self.ledger, self._buffers).answer(batches)
+        else:
+            self._answer_in_turn(batches[0], batches[0].turn)
+        todo.rest()
+        return True
+
+    def _finish(self) -> None:
+        """Answer all that was read the short way: nothing else is to be done, or its memory is needed."""
+        if self._core is not None:
+            self._core.scheduler.flush()
+            self._take_done(self._core)
+            self.ledger.send()
 
     def abandon_if_stalled(self, now: float, stall_s: float) -> bool:
         """Give the thread up if it hangs in a read; it may hold the turn, so hand that on. From any thread."""
@@ -74,40 +105,50 @@ class Worker:
 
     def _answer_in_turn(self, batch: Batch, number: int) -> None:
         """Answer a batch; what does not lie in memory is read when it is its turn (R4)."""
-        turn, short_way = self._shared.turn, self._shared.short_way
+        turn, core = self._shared.turn, self._core
         self._turn = number
         self.ledger.begin(batch.tasks)
         try:
             left = batch.tasks
-            if short_way is not None and not short_way.waits_for_disk:
-                left = self._answer_by_the_batch(short_way, left)
+            if core is not None and not core.short_way.waits_for_disk:
+                left = self._answer_by_the_batch(core, left)
             if left and turn is not None:
                 turn.wait(number)
-            if short_way is not None and short_way.waits_for_disk:
-                left = self._answer_by_the_batch(short_way, left)
+            if core is not None and core.short_way.waits_for_disk:
+                left = self._answer_by_the_batch(core, left)
+            if left:
+                self._finish()
             self._answer_singly(left)
         finally:
             if turn is not None:
                 turn.pass_on(number)
-        self.ledger.send(ended=1)
+        self.ledger.send()
 
-    def _answer_by_the_batch(self, short_way: ShortWay, tasks: list[Task]) -> list[Task]:
-        """Answer what can be answered the short way; return the rest."""
+    def _answer_by_the_batch(self, core: _Core, tasks: list[Task]) -> list[Task]:
+        """Answer what can be answered the short way, now or later; return the rest."""
         first = tasks[0]  # a large one stands alone
         if first.size_bytes > min(first.block_size_bytes, BUFFER_BYTES):
             return tasks
-        arena = self._buffers.acquire()
-        self._buffers.release()  # nothing in it is needed when the next file is read
         left: list[Task] = []
         rest: Sequence[Task] = tasks
         while rest and self._shared.find_obstacle(rest[0]) is None:
+            while not core.short_way.has_room:
+                core.scheduler.step()
+                self._take_done(core)
             with self.ledger.busy():
-                answered = short_way.answer(rest, arena, _go_on if left else self._pass_on)
-            left += answered.left
-            rest = answered.rest
-            self.ledger.add_many(answered.done, [*left, *rest])
-            self.ledger.bytes_done += sum(one.reading.bytes_read for one in answered.done)
+                left_here, rest = core.short_way.read(rest)
+            left += left_here
+            if not left and not rest:
+                self._pass_on()
+            core.short_way.digest()
+            self._take_done(core)
         return [*left, *rest]
+
+    def _take_done(self, core: _Core) -> None:
+        for done in core.short_way.take_done():
+            self.ledger.add_many(done)
+            self.ledger.bytes_done += sum(one.reading.bytes_read for one in done)
+            self.ledger.send()
 
     def _pass_on(self) -> None:
         """Let the next one read while this thread digests."""
@@ -186,8 +227,12 @@ class Worker:
         return [pool.submit(hasher.chain, segment), pool.submit(hasher.cut_blocks, segment)]
 
 
-def _go_on() -> None:
-    """Keep the turn: some files are still to be read."""
+def _make_core(reader: BatchReader, buffers: Buffers) -> _Core:
+    from integrity.hashing.md5_native import Scheduler  # these need the extension
+    from integrity.hashing.shortway import ShortWay
+
+    scheduler = Scheduler()
+    return _Core(scheduler, ShortWay(reader, scheduler, [arena.acquire() for arena in buffers.cut(_ARENA_BYTES)]))
 
 
 def _await(futures: list[Future[None]]) -> None:

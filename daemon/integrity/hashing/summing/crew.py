@@ -12,21 +12,22 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from integrity.files.buffers import Buffers
-from integrity.hashing.algorithms import MD5, Algorithm, Hasher
+from integrity.hashing.algorithms import MD5
 from integrity.hashing.md5 import native_status
 from integrity.hashing.summing.batches import Batch, Kind
 from integrity.hashing.summing.beside import SIDE_BY_SIDE, SideBySide
 from integrity.hashing.summing.disks import Disks
 from integrity.hashing.summing.records import FileSum
-from integrity.hashing.summing.single import Constructors, Summer, open_any
+from integrity.hashing.summing.single import Summer, open_any
 from integrity.hashing.todo import Todo
 
 if TYPE_CHECKING:
-    from integrity.files.load import LoadedFile
+    from integrity.hashing.summing.loading import Loader
 
 _BUFFER_BYTES = 8 << 20
 LARGE_BYTES = 1 << 20
@@ -73,7 +74,7 @@ class Crew:
 
     def _work(self) -> None:
         worker: _Worker | None = None
-        while batches := self._todo.take():
+        while batches := self._take(worker):
             try:
                 worker = worker or _Worker(self._todo, self._disks, self._piece_bytes, self._is_over)
                 worker.answer(batches)
@@ -81,6 +82,15 @@ class Crew:
                 for batch in batches:
                     batch.fail(failure)
             self._todo.rest(worker.take_put_off() if worker else ())
+
+    def _take(self, worker: _Worker | None) -> list[Batch]:
+        """Wait for something to do; what the thread has begun is finished if nothing comes."""
+        while True:
+            batches = self._todo.take(has_unfinished=worker is not None and worker.has_unfinished)
+            if worker is not None and not batches:
+                worker.finish()
+            if batches is not None:
+                return batches
 
 
 class _Worker:
@@ -91,9 +101,9 @@ class _Worker:
         self._disks = disks
         self._is_whole = piece_bytes is None
         self._buffers = Buffers(_BUFFER_BYTES, 2)
-        self._arena = self._buffers.acquire()
-        self._summer = Summer(self._arena[:LARGE_BYTES], piece_bytes, disks, is_over)
+        self._summer = Summer(self._buffers.acquire()[:LARGE_BYTES], piece_bytes, disks, is_over)
         self._beside = SideBySide(todo, self._buffers, is_over)
+        self._loader = _make_loader(self._buffers) if self._is_whole and native_status().is_native else None
         self._put_off: list[tuple[Batch, int]] = []
 
     def take_put_off(self) -> list[tuple[Batch, int]]:
@@ -101,39 +111,35 @@ class _Worker:
         put_off, self._put_off = self._put_off, []
         return put_off
 
+    @property
+    def has_unfinished(self) -> bool:
+        """Say whether a batch that was begun has not all of its digests."""
+        return self._loader is not None and not self._loader.is_empty
+
+    def finish(self) -> None:
+        """Answer all that was begun."""
+        if self._loader is not None:
+            self._loader.flush()
+
     def answer(self, batches: Sequence[Batch]) -> None:
         """Answer what was taken: one batch, or large files to be read side by side."""
         first = batches[0]
+        if first.kind is Kind.TOGETHER and self._loader is not None:
+            self._loader.load(first, partial(self._sum, batch=first))
+            return
+        self.finish()  # its memory is needed
         if first.kind is Kind.BESIDE:
             self._beside.answer(batches)
             return
         constructors = [algorithm.find_constructor() for algorithm in first.algorithms]
         if first.kind is Kind.ALONE:
             first.finish([self._summer.sum(path, constructors) for path in first.paths])
-        elif self._is_whole and native_status().is_native:
-            first.finish(self._load(first, constructors))
         else:
-            first.finish([self._sum(path, first, constructors) for path in first.paths])
+            first.finish([self._sum(path, first) for path in first.paths])
 
-    def _load(self, batch: Batch, constructors: Constructors) -> list[FileSum | Batch]:
-        """Answer many files at a time; those that can't be loaded one by one, as the memory is used for that, too."""
-        from integrity.files.load import load_files  # needs the extension
-
-        paths, results = batch.paths, list[FileSum | Batch | None]()
-        while len(results) < len(paths):
-            left = paths[len(results) :]
-            files = load_files(left, LARGE_BYTES, self._arena, md5=MD5 in batch.algorithms)
-            results += [
-                None if file.data is None else _digest(path, file, batch.algorithms, constructors)
-                for path, file in zip(left, files, strict=False)
-            ]
-        return [
-            self._sum(path, batch, constructors) if result is None else result
-            for path, result in zip(paths, results, strict=True)
-        ]
-
-    def _sum(self, path: bytes, batch: Batch, constructors: Constructors) -> FileSum | Batch:
+    def _sum(self, path: bytes, batch: Batch) -> FileSum | Batch:
         """Answer one file, or put it off. Before opening it: a FIFO would wait for a writer."""
+        constructors = [algorithm.find_constructor() for algorithm in batch.algorithms]
         try:
             status = os.stat(path)
         except OSError:
@@ -165,18 +171,7 @@ class _Worker:
             return False  # whoever reads it by itself says why
 
 
-def _digest(path: bytes, file: LoadedFile, algorithms: Sequence[Algorithm], constructors: Constructors) -> FileSum:
-    size, data, md5 = file
-    digests = tuple(
-        [
-            md5 if algorithm is MD5 else _digest_one(data, make)
-            for algorithm, make in zip(algorithms, constructors, strict=True)
-        ]
-    )
-    return FileSum(path, size, ((0, size, digests),), None)
+def _make_loader(buffers: Buffers) -> Loader:
+    from integrity.hashing.summing.loading import Loader  # needs the extension
 
-
-def _digest_one(data: memoryview | None, make: Callable[[], Hasher]) -> bytes:
-    hasher = make()
-    hasher.update(data or b"")
-    return hasher.digest()
+    return Loader(buffers)
