@@ -14,6 +14,7 @@ from integrity.catalog.connect import Catalog
 from integrity.cli.session import Session
 from support.cli import Box, make_command
 from support.faultfs import FaultFS, Rule
+from support.loopfs import LoopFS
 from support.machine import need_programs
 from support.mounts import filled, small_tmpfs
 from support.planted import plant, plant_path
@@ -28,11 +29,15 @@ MIB = 1 << 20
 PIPES: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
 
 
-@pytest.fixture
-def small_box(tmp_path: Path) -> Iterator[Box]:
-    """Give the program a catalog on a file system of 4 MiB."""
-    with small_tmpfs(tmp_path / "small", 4 * MIB):
-        yield Box(tmp_path / "small" / "home")
+@pytest.fixture(params=["tmpfs", "ext4 with blocks of 1 KiB"])
+def small_box(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Box]:
+    """Give the program a catalog on a file system of a few MiB: where pages are blocks, and where they are several."""
+    if request.param == "tmpfs":
+        with small_tmpfs(tmp_path / "small", 4 * MIB):
+            yield Box(tmp_path / "small" / "home")
+        return
+    with LoopFS("ext4", size_bytes=8 * MIB, mkfs=("-b", "1024", "-m", "0", "-J", "size=1")) as small:
+        yield Box(small.folder / "home")
 
 
 @pytest.mark.root

@@ -13,6 +13,8 @@ from contextlib import closing
 
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, show_path
 
+_INDEX_PAGE_BYTES = 4096
+
 CORRUPT_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
@@ -31,7 +33,7 @@ def translate(path: bytes, error: sqlite3.Error) -> CatalogError:
             f" SQLITE_TMPDIR) or on {show_path(_folder(path))}, nothing is lost"
         )
     if code == sqlite3.SQLITE_FULL or is_without_room(path, error):
-        return CatalogError(f"{where}: disk full; free space on {show_path(_folder(path))}, nothing is lost")
+        return describe_full(path)
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return CatalogLocked(f"{where}: another program is writing to the catalog; try again when it is done")
     if code in CORRUPT_CODES:
@@ -46,6 +48,20 @@ def translate(path: bytes, error: sqlite3.Error) -> CatalogError:
             "run this as the catalog's owner"
         )
     return CatalogError(f"{where}: {type(error).__name__}: {error}; run `integrity catalog check`")
+
+
+def describe_full(path: bytes) -> CatalogError:
+    """Say that there is no room to write."""
+    return CatalogError(f"{show_path(path)}: disk full; free space on {show_path(_folder(path))}, nothing is lost")
+
+
+def may_end_by_signal(path: bytes) -> bool:
+    """
+    Say of a full disk that SQLite would not notice it: its log has an index that is mapped, and would end us by SIGBUS.
+
+    To have the room it writes a byte of each 4 KiB of the index, which is only a part of it where blocks are smaller.
+    """
+    return os.statvfs(_folder(path)).f_frsize < _INDEX_PAGE_BYTES and _is_full(path)
 
 
 def is_without_room(path: bytes, error: sqlite3.Error) -> bool:

@@ -39,8 +39,13 @@ def open_database(
     Raises:
         CatalogMissing: there is no such file.
         CatalogCorrupt: damaged, twice in a row: EIO can pass for corruption once (R9). Or no catalog at all.
+        CatalogError: there is no room to write.
         sqlite3.Error: anything else.
     """
+    if failure.may_end_by_signal(path):
+        if writes:
+            raise failure.describe_full(path)
+        return _open_alone(path, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
     options = "mode=rw" if writes else "mode=ro"
     for is_last in (False, True):
         db = failure.connect(path, options, busy_timeout_s=busy_timeout_s)
