@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from integrity.cli.cells import count_cells
-from integrity.cli.output import Output, set_up_logging
+from integrity.cli.logs import set_up_logging
+from integrity.cli.output import Output
 from integrity.cli.progress import TerminalProgress
 from integrity.jobs.report import Progress
 from integrity.model import Job

@@ -7,10 +7,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from integrity.errors import AppError, CatalogError, ConfigError
-from integrity.model import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS, FindingKind, Outcome
 
 if TYPE_CHECKING:
     from integrity.jobs.report import Summary
+    from integrity.model import FindingKind
 
 
 class ExitCode(IntEnum):
@@ -37,6 +37,8 @@ TABLE = (
 
 def code_for_kinds(kinds: Iterable[FindingKind]) -> ExitCode:
     """Tell what open findings of these kinds mean; a problem outweighs a gap."""
+    from integrity.model import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS  # here, for --help does without
+
     met = set(kinds)
     if met & INTEGRITY_PROBLEMS:
         return ExitCode.PROBLEM
@@ -45,6 +47,8 @@ def code_for_kinds(kinds: Iterable[FindingKind]) -> ExitCode:
 
 def code_for_summary(summary: Summary) -> ExitCode:
     """Tell what a run's summary means."""
+    from integrity.model import Outcome
+
     if summary.outcome is Outcome.INTERRUPTED:
         return ExitCode.INTERRUPTED
     if summary.has_integrity_problem:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
@@ -25,7 +24,6 @@ from integrity.cli.output import (
     close_streams,
     open_missing_streams,
     print_line,
-    set_up_logging,
     set_up_streams,
 )
 from integrity.cli.session import Session
@@ -154,6 +152,8 @@ def cli(
 
     The options below stand before the command; each is also an environment variable INTEGRITY_<NAME>.
     """
+    from integrity.cli.logs import set_up_logging  # here, for --help does without
+
     session.config_path, session.catalog_option = config_path, catalog
     session.output = Output(is_json=is_json, is_quiet=quiet, verbosity=verbose, color=color)
     set_up_streams(is_json=is_json)
@@ -224,6 +224,8 @@ def _run(arguments: list[str], session: Session) -> int:
         if isinstance(error, OSError):
             close_streams()  # click prints help itself: what it could not write still waits, and fails again here
         if session.output.verbosity:
+            import traceback
+
             traceback.print_exc()
         text = f"this is a bug in integrity: {type(error).__name__}: {error}; run again with -v to see where"
         return fail(text, ExitCode.INCOMPLETE)

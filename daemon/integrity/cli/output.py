@@ -8,13 +8,11 @@ Results go to stdout, everything else to stderr. With ``--json`` stdout holds on
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sys
 import time
 from dataclasses import dataclass
 from io import TextIOWrapper
-from typing import TextIO
 
 import click
 
@@ -195,21 +193,6 @@ def set_up_streams(*, is_json: bool) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8" if is_json else None, errors="backslashreplace")
-
-
-def set_up_logging(verbosity: int) -> None:
-    """Send log lines to stderr: warnings, with ``-v`` each run's steps, with ``-vv`` each file."""
-    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
-    handlers = [_LogLines(sys.stderr)]
-    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", handlers=handlers)
-
-
-class _LogLines(logging.StreamHandler[TextIO]):
-    """Log lines that do not run into the progress of a job."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        with statusline.erased():
-            super().emit(record)
 
 
 def close_streams() -> None:

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from integrity.cli.output import Output
-from integrity.config.places import default_catalog_path
 from integrity.errors import CatalogExists, CatalogMissing, ConfigError, show_path
 
 if TYPE_CHECKING:
@@ -70,6 +69,8 @@ class Session:
     @property
     def is_catalog_named(self) -> bool:
         """Say whether the user chose a catalog, by option, environment or configuration."""
+        from integrity.config import default_catalog_path
+
         return self.catalog_option is not None or self.config.catalog != default_catalog_path()
 
     def fail(self, text: str, exit_code: int) -> int:
@@ -125,7 +126,7 @@ class Session:
     def _create_catalog(self, path: bytes, paths: Sequence[bytes], *, records: bool) -> None:
         """Make an empty catalog; one that another program has made since is as good."""
         from integrity.catalog.connect import Catalog
-        from integrity.config import read_seal_key
+        from integrity.config import default_catalog_path, read_seal_key
 
         backups = self._find_backups()
         if backups and _is_missing(path):
