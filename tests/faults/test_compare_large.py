@@ -54,7 +54,7 @@ def stop_within(faulty: FaultFS, integrity: Box, root: Path, copy: Path, number:
     seen = len(faulty.get_fired())
     with Running(integrity, "--json", "compare", root, "--with", copy) as running:
         wait_until(lambda: len(faulty.get_fired()) > seen, "the place to hang", timeout_s=30)
-        running.signal(number)
+        running.signal_and_wait(number)
         faulty.clear(rule)
         return running.finish()
 

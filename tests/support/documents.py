@@ -40,7 +40,10 @@ def encrypt(paths: Iterable[Path], *, suffix: str = "", keeps_times: bool = Fals
     for path in paths:
         before = path.stat()
         with open(path, "r+b") as file:
-            file.write(os.urandom(before.st_size))
+            # Of all that is random some begins as a file of some type does: so always the same.
+            content = random.Random(file.read()).randbytes(before.st_size)
+            file.seek(0)
+            file.write(content)
         if keeps_times:
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         done.append(path.rename(path.with_name(path.name + suffix)) if suffix else path)

@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 
 from support import AnyPath
 from support.cli import Box, Completed, complete, make_command
+from support.waiting import wait_until
 
 _TIMEOUT_S = 60.0
 
@@ -62,6 +64,11 @@ class Running:
         assert self._process.stdout is not None
         return self._process.stdout.readline().decode(errors="replace")
 
+    def signal_and_wait(self, number: signal.Signals) -> None:
+        """Send a signal, and wait until it has arrived."""
+        self.signal(number)
+        wait_until(lambda: not _is_pending(self._process.pid, number), f"{number.name} to arrive", timeout_s=30)
+
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
         os.kill(self._process.pid, number)
@@ -70,3 +77,12 @@ class Running:
         """Wait for its end and return what it left."""
         out, err = self._process.communicate(timeout=timeout_s)
         return complete(self._process.returncode, out, err, is_json="--json" in self._args)
+
+
+def _is_pending(pid: int, number: signal.Signals) -> bool:
+    """Say whether a process still has a signal before it; not so of one that has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+    return bool(int(status.partition("ShdPnd:")[2].split()[0], 16) >> (number - 1) & 1)
