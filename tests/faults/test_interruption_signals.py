@@ -122,7 +122,7 @@ def test_second_signal_ends_at_once(faulty: FaultFS, integrity: Box, root: Path)
     with Running(integrity, "scan", root) as running:
         wait_until(lambda: bool(faulty.get_fired()), "a read that hangs")
         running.signal(signal.SIGINT)
-        running.signal_and_wait(signal.SIGINT)
+        running.signal(signal.SIGINT)
         faulty.clear(rule)
         assert running.finish().code in (-signal.SIGINT, 130)
     assert 0 == integrity.run("catalog", "check").code
