@@ -127,18 +127,15 @@ static void store_u64(uint8_t to[8], uint64_t value)
         to[i] = (uint8_t)value;
 }
 
-size_t file_batch_digest(md5_scheduler *scheduler, unsigned wanted, const uint8_t *arena, file_batch_record *records,
-                         size_t count, size_t *unfinished)
+void file_batch_digest(md5_scheduler *scheduler, unsigned wanted, const uint8_t *arena, file_batch_record *records,
+                       size_t count, size_t *unfinished)
 {
-    size_t read = 0;
-
     for (file_batch_record *record = records; record != records + count; record++) {
         const uint8_t *const content = arena + record->offset;
         const size_t size_bytes = (size_t)record->size_bytes;
 
         if (record->status != FILE_BATCH_READ)
             continue;
-        read++;
         if ((wanted & FILE_BATCH_XXH3_128) != 0)
             xxh3_128(content, size_bytes, record->xxh3_128);
         if ((wanted & FILE_BATCH_CRC64NVME) != 0)
@@ -146,5 +143,4 @@ size_t file_batch_digest(md5_scheduler *scheduler, unsigned wanted, const uint8_
     }
     if ((wanted & FILE_BATCH_MD5) != 0)
         submit_md5(scheduler, arena, records, count, unfinished);
-    return read;
 }

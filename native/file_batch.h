@@ -71,10 +71,8 @@ size_t file_batch_fill(file_batch_reader read_one, const void *context, const fi
  * Digest the content of each file that was read: MD5s are submitted to ${scheduler}, the longest first, the others are in
  * the records when this returns. ${unfinished} is raised by the number of MD5s, and falls as they end; until it is 0
  * ${arena}, ${records} and ${unfinished} have to stay where they are.
- *
- * Return how many files were read.
  */
-size_t file_batch_digest(md5_scheduler *scheduler, unsigned wanted, const uint8_t *arena, file_batch_record *records,
-                         size_t count, size_t *unfinished);
+void file_batch_digest(md5_scheduler *scheduler, unsigned wanted, const uint8_t *arena, file_batch_record *records,
+                       size_t count, size_t *unfinished);
 
 #endif

@@ -114,7 +114,7 @@ class _Lib:
     FILE_BATCH_CRC64NVME: int
     def file_batch_digest(
         self, scheduler: CData, wanted: int, arena: CData, records: CData, count: int, unfinished: CData
-    ) -> int: ...
+    ) -> None: ...
     FOLDER_BATCH_LISTED: int
     FOLDER_BATCH_NOT_MINE: int
     FOLDER_BATCH_TOO_LARGE: int

@@ -1,4 +1,4 @@
-"""Log lines of a command, on stderr: for who asks for them with ``-v``."""
+"""Log lines of a command, on stderr. Apart from other output, because ``--help`` starts without logging."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ STALL_S = 300.0
 
 _FILES = 64
 _MOST_FILES = 256
-_FIRST = 4
-"""So many batches of memory are small, for a run of few files."""
+_SMALL_BATCHES = 4
+"""So many batches of files in memory are small, so that few files keep all threads busy."""
 
 _IN_FLIGHT = 8
 _LOOK_INTERVAL_S = 1.0
@@ -277,7 +277,7 @@ def _into_batches(tasks: Iterable[Task], reader: Reader, batch_reader: BatchRead
             continue
         if group.is_full_with(task):
             yield Batch(next(turns), group.take())
-            group.most_files = _MOST_FILES if may_be_cached and group.taken > _FIRST else _FILES
+            group.most_files = _MOST_FILES if may_be_cached and group.taken > _SMALL_BATCHES else _FILES
         group.add(task)
     if group.tasks:
         yield Batch(next(turns), group.take())

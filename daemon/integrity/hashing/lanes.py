@@ -51,7 +51,7 @@ class Lanes(Generic[T]):
         """Give memory for the next batch; None if all of it is in use."""
         return self._free[-1] if self._free else None
 
-    def submit(self, owner: T, wanted: int) -> int:
+    def submit(self, owner: T, wanted: int) -> None:
         """
         Digest the files that were read into ``arena``.
 
@@ -59,15 +59,10 @@ class Lanes(Generic[T]):
             owner: comes back with the batch.
             wanted: the sum of some of MD5, XXH3_128 and CRC64NVME; the last only where ``hashing.crc64`` says that the
                 C core computes it.
-
-        Returns:
-            How many files were read.
         """
         arena = self._free.pop()
         self._under_way.append((arena, owner))
-        return lib.file_batch_digest(
-            self._scheduler.data, wanted, arena.data, arena.records, arena.count, arena.unfinished
-        )
+        lib.file_batch_digest(self._scheduler.data, wanted, arena.data, arena.records, arena.count, arena.unfinished)
 
     def take_finished(self) -> Iterator[tuple[Arena, T]]:
         """Hand over the batches whose digests are all there; each is whole until the next one is asked for."""
