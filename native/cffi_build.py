@@ -69,6 +69,32 @@ ffibuilder.cdef(
     void file_batch_digest(md5_scheduler *scheduler, unsigned wanted, const uint8_t *arena,
                            file_batch_record *records, size_t count, size_t *unfinished);
 
+    #define LARGE_BATCH_IDLE ...
+    #define LARGE_BATCH_ACTIVE ...
+    #define LARGE_BATCH_HALTED ...
+    #define LARGE_BATCH_FAILED ...
+    typedef struct {
+        int fd;
+        unsigned wanted;
+        unsigned wanted_of_blocks;
+        unsigned halts;
+        uint64_t position;
+        uint64_t end_bytes;
+        uint64_t block_bytes;
+        size_t blocks_room;
+        uint8_t *block_md5s, *block_xxh3s, *block_crc64s;
+        unsigned status;
+        int error;
+        size_t blocks_done;
+        uint8_t md5[16];
+        uint8_t xxh3_128[16];
+        md5_context whole_md5;
+        ...;
+    } large_batch_file;
+    int large_batch_begin(large_batch_file *file);
+    size_t large_batch_run(md5_scheduler *scheduler, large_batch_file *files, size_t count, uint8_t *pieces,
+                           size_t piece_bytes, size_t stride_bytes, int64_t most_ns);
+
     #define FOLDER_BATCH_LISTED ...
     #define FOLDER_BATCH_NOT_MINE ...
     #define FOLDER_BATCH_TOO_LARGE ...
@@ -97,5 +123,8 @@ ffibuilder.cdef(
                                folder_batch_result *result);
     """
 )
-_HEADERS = ("md5.h", "md5_batch.h", "crc64.h", "file_batch.h", "stable_batch.h", "load_batch.h", "folder_batch.h")
+_HEADERS = (
+    *("md5.h", "md5_batch.h", "crc64.h", "file_batch.h", "stable_batch.h", "load_batch.h", "folder_batch.h"),
+    "large_batch.h",
+)
 ffibuilder.set_source("integrity._native", "\n".join(f'#include "{header}"' for header in _HEADERS))

@@ -1,5 +1,6 @@
 /*
- * XXH3-128 of bytes in memory, without a call of Python for each.
+ * XXH3-128 of bytes in memory or of a stream, without a call of Python for each. Digests are written as the xxhash tools
+ * print them, the most significant byte first.
  */
 #ifndef XXH3_H
 #define XXH3_H
@@ -7,7 +8,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Write the digest of ${size_bytes} bytes, the most significant byte first, as the xxhash tools print it. */
-void xxh3_128(const uint8_t *data, size_t size_bytes, uint8_t digest[16]);
+#define XXH3_128_BYTES 16
+#define XXH3_ALIGNMENT 64
+#define XXH3_STATE_BYTES 576
+
+/* A stream. Stays where it is: the state lies at the first address in it that is aligned. */
+typedef struct {
+    uint8_t room[XXH3_STATE_BYTES + XXH3_ALIGNMENT - 1];
+} xxh3_state;
+
+/* Write the digest of ${size_bytes} bytes. */
+void xxh3_128(const uint8_t *data, size_t size_bytes, uint8_t digest[XXH3_128_BYTES]);
+
+/* Make ${state} the stream of no bytes. */
+void xxh3_reset(xxh3_state *state);
+
+/* Append ${size_bytes} bytes. */
+void xxh3_update(xxh3_state *state, const uint8_t *data, size_t size_bytes);
+
+/* Write the digest of all bytes so far; the stream can go on. */
+void xxh3_digest(xxh3_state *state, uint8_t digest[XXH3_128_BYTES]);
 
 #endif

@@ -42,6 +42,7 @@ class _FFI:
     ) -> CData: ...
     def typeof(self, declaration: str) -> CType: ...
     def cast(self, ctype: str, value: CData) -> CData: ...
+    def addressof(self, cdata: CData, field_or_index: str | int) -> CData: ...
     @overload
     def from_buffer(self, buffer: Buffer) -> CData: ...
     @overload
@@ -115,6 +116,21 @@ class _Lib:
     def file_batch_digest(
         self, scheduler: CData, wanted: int, arena: CData, records: CData, count: int, unfinished: CData
     ) -> None: ...
+    LARGE_BATCH_IDLE: int
+    LARGE_BATCH_ACTIVE: int
+    LARGE_BATCH_HALTED: int
+    LARGE_BATCH_FAILED: int
+    def large_batch_begin(self, file: CData) -> int: ...
+    def large_batch_run(
+        self,
+        scheduler: CData,
+        files: CData,
+        count: int,
+        pieces: CData,
+        piece_bytes: int,
+        stride_bytes: int,
+        most_ns: int,
+    ) -> int: ...
     FOLDER_BATCH_LISTED: int
     FOLDER_BATCH_NOT_MINE: int
     FOLDER_BATCH_TOO_LARGE: int

@@ -30,9 +30,10 @@ from integrity.files.statx import direct_alignment
 from integrity.hashing.digests import Want, recording
 from integrity.hashing.ledger import Delivery
 from integrity.hashing.shared import SIDE_BY_SIDE, Batch, Shared
-from integrity.hashing.tasks import Done, Failed, Result, Task
+from integrity.hashing.tasks import Done, Failed, Task
 from integrity.hashing.todo import Todo
 from integrity.hashing.worker import Worker
+from support.answers import answer, answer_all, comparable
 from support.batches import read_batch
 from support.loopfs import LoopFS
 from support.privileges import as_nobody
@@ -56,37 +57,6 @@ def reading_at(folder: Path, mode: ReadMode, now_ns: int, fs_type: str = "ext4")
     capability = make_capability(fs_type, granularity_ns=1)
     with reading(folder, mode, capability=capability, clock_ns=lambda: now_ns) as reader:
         yield reader
-
-
-def answer(reader: Reader, tasks: list[Task], *, is_short: bool, stop: Event | None = None) -> list[Result]:
-    """Have one worker answer one batch, with or without the short way, if there is one."""
-    return answer_all(reader, [tasks], is_short=is_short, stop=stop)
-
-
-def answer_all(reader: Reader, batches: list[list[Task]], *, is_short: bool, stop: Event | None = None) -> list[Result]:
-    """The same of several batches."""
-    batch_reader = reader.batch() if is_short else None
-    deliveries: SimpleQueue[Delivery] = SimpleQueue()
-    todo: Todo[Batch] = Todo(1, SIDE_BY_SIDE)
-    for number, tasks in enumerate(batches):
-        todo.put(Batch(number, tasks))
-    todo.end()
-    terms = ErrorBudget(), stop or Event(), lambda: 0.0, None, None
-    Worker(Shared(reader, batch_reader, *terms, todo, deliveries)).work()
-
-    delivered = [deliveries.get_nowait() for _ in range(deliveries.qsize())]
-    assert [None] * len(delivered) == [delivery.error for delivery in delivered]
-    assert len(batches) == sum(delivery.ended for delivery in delivered)
-    return [result for delivery in delivered for result in delivery.results]
-
-
-def comparable(results: list[Result]) -> dict[bytes, object]:
-    """Bring answers into a form that can be compared: errors have none of their own."""
-    answers: dict[bytes, object] = {}
-    for one in results:
-        assert one.task.path not in answers
-        answers[one.task.path] = (type(one.error), str(one.error)) if isinstance(one, Failed) else one
-    return answers
 
 
 def count_short(folder: Path, mode: ReadMode, paths: list[bytes]) -> int:

@@ -25,7 +25,6 @@ from integrity.hashing.digests import (
     confirming,
     digest_probe,
     digest_whole,
-    feed_side_by_side,
     is_very_sparse,
     recording,
     verifying,
@@ -194,28 +193,6 @@ def test_whole_files_have_only_what_is_wanted(size: int) -> None:
     assert Digests(md5, xxh3) == digest_whole(data, confirming(blake3=False))
     assert Digests(None, xxh3) == digest_whole(data, verifying(is_one_block=True, deep=False, blake3=False))
     assert Digests() == digest_whole(data, Want())
-
-
-@given(
-    files=st.lists(st.lists(st.integers(0, 300), max_size=12), max_size=6),
-    block_size=st.sampled_from([64, 100, 256]),
-)
-def test_files_fed_side_by_side_get_what_each_would_get_alone(files: list[list[int]], block_size: int) -> None:
-    """Whatever pieces of whatever files go beside each other, each has the digests that it has alone."""
-    contents = [CONTENT[number : number + sum(lengths)] for number, lengths in enumerate(files)]
-    hashers = [FileHasher(recording(blake3=True), len(content), block_size) for content in contents]
-    for step in range(12):
-        fed = []
-        for hasher, content, lengths in zip(hashers, contents, files, strict=True):
-            if step < len(lengths):
-                begin = sum(lengths[:step])
-                piece = memoryview(content)[begin : begin + lengths[step]]
-                fed.append((hasher, Segment(begin, len(piece), piece)))
-        feed_side_by_side(fed)
-
-    for hasher, content in zip(hashers, contents, strict=True):
-        assert expect_digests(content) == hasher.digests()
-        assert (expect_blocks(content, block_size) if len(content) > block_size else None) == hasher.take_blocks()[1]
 
 
 @given(pieces=pieces, begin=st.integers(0, 500), length=st.integers(0, 1500))

@@ -53,6 +53,11 @@ class Buffers:
         starts = range(0, len(self._memory) - size_bytes + 1, size_bytes + mmap.PAGESIZE)
         return [Buffers(size_bytes, 1, self._memory[start:]) for start in starts]
 
+    @property
+    def memory(self) -> memoryview:
+        """Give all of it, for whoever cuts it up; what the ring holds is overwritten."""
+        return self._memory
+
     def acquire(self) -> memoryview:
         """Return the next buffer of the ring, whole and writable."""
         view = self._views[self._next]

@@ -275,6 +275,26 @@ class OpenFile:
         except OSError as error:
             raise self._explain_failure("read", error) from error
 
+    def lend(self) -> int | None:
+        """
+        Lend the descriptor to whoever reads all of the file through the cache, instead of ``segments``.
+
+        Returns:
+            None if it has to be read here: it may have holes, or its pace has to be asked.
+
+        Raises:
+            Unreadable: the system can't even tell about the file.
+        """
+        try:
+            return None if self._may_have_holes() or not self._spans.begin_elsewhere() else self._fd
+        except OSError as error:
+            raise self._explain_failure("read", error) from error
+
+    def take_back(self, start: int, end: int) -> None:
+        """Note what was read by whom the descriptor was lent to; it could be read no further."""
+        self._spans.bytes_read += end - start
+        self._spans.has_ended = end < self.size_bytes
+
     def _explain_failure(self, doing: str, error: OSError) -> ReadError:
         """Say what an error means: ESTALE may be that of a file which was removed or replaced on its server."""
         if was_removed(self._root_fd, self._path, error):

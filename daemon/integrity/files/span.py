@@ -182,6 +182,19 @@ class SpanReader:
         if not self._alignment:
             self._begin_buffered(0)
 
+    def begin_elsewhere(self) -> bool:
+        """
+        Prepare for all of the file to be read through the cache by somebody else, instead of ``begin``.
+
+        Returns:
+            Whether that may be: what is not in memory would have to be asked of the pace.
+
+        Raises:
+            OSError: when the system can't even tell about the file.
+        """
+        self._begin_buffered(0)
+        return self._is_probing or not self._terms.pace.holds_back
+
     def read(self, view: memoryview, start: int, end: int) -> list[ByteRange]:
         """
         Read from ``start`` to ``end`` into the beginning of ``view``, around what is bad.

@@ -6,10 +6,9 @@ A block of zeros is digested once: a hole costs nothing but its place in the res
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from collections.abc import Iterator
+from functools import lru_cache
 from itertools import repeat
-from typing import NamedTuple
 
 from xxhash import xxh3_128, xxh3_128_digest
 
@@ -30,14 +29,6 @@ def pieces(segment: Segment) -> Iterator[memoryview]:
     yield from repeat(_ZEROS, whole)
     if rest:
         yield _ZEROS[:rest]
-
-
-class Md5Work(NamedTuple):
-    """MD5s that can be computed side by side: streams with what is to be appended, whole messages, and who waits."""
-
-    streams: list[tuple[Md5, memoryview]]
-    messages: list[memoryview]
-    finish: Callable[[list[bytes]], None]  # takes the digests of the messages
 
 
 class BlockCutter:
@@ -61,13 +52,14 @@ class BlockCutter:
         """Count the blocks that are complete and were not taken."""
         return len(self._xxh3s)
 
-    def feed(self, data: memoryview) -> None:
-        """Take the next bytes."""
-        work = self.feed_all_but_md5(data)
-        work.finish(digest_many(work.messages, beside=work.streams))
+    def feed(self, data: memoryview, *, beside: tuple[Md5, memoryview] | None = None) -> None:
+        """
+        Take the next bytes.
 
-    def feed_all_but_md5(self, data: memoryview) -> Md5Work:
-        """Take the next bytes, all but for their MD5; only what begins behind the open block has to wait for that."""
+        Args:
+            data: the bytes.
+            beside: a stream of another's with what to append to it, computed in the same call.
+        """
         head = data[: min(self._size - self._open, len(data)) if self._open else 0]  # goes to the open block
         whole = (len(data) - len(head)) // self._size
         blocks = [data[at : at + self._size] for at in range(len(head), len(head) + whole * self._size, self._size)]
@@ -78,13 +70,12 @@ class BlockCutter:
             self._feed_crc64(head, data[len(head) : len(data) - len(rest)], rest, is_full=is_full)
         self._fed += len(data)
         self._open = (self._open + len(data)) % self._size
+        streams = [] if beside is None else [beside]
         if not self._wants_md5:
-            return Md5Work([], [], _nothing)
-        return Md5Work([(self._md5, head or rest)], blocks, partial(self._finish_md5, rest=rest if is_full else None))
-
-    def _finish_md5(self, md5s: list[bytes], rest: memoryview | None) -> None:
-        """Take the digests of whole blocks; with ``rest`` the open block has become full before them."""
-        if rest is not None:
+            digest_many((), beside=streams)
+            return
+        md5s = digest_many(blocks, beside=[*streams, (self._md5, head or rest)])
+        if is_full:  # the open block, before the others
             self._md5s.append(self._md5.digest())
             self._md5.reset()
             self._md5.update(rest)
@@ -157,10 +148,6 @@ class BlockCutter:
         self._crc64s.clear()
         self._fed = self._open
         return blocks
-
-
-def _nothing(_: list[bytes]) -> None:
-    """Wait for no MD5."""
 
 
 @lru_cache(maxsize=16)

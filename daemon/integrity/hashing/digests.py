@@ -15,7 +15,7 @@ file that is recorded already, and only where the C core computes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -25,8 +25,8 @@ from xxhash import xxh3_128, xxh3_128_digest
 from integrity.files.read import Segment
 from integrity.hashing import crc64
 from integrity.hashing.algorithms import Hasher
-from integrity.hashing.cutter import BlockCutter, Md5Work, pieces
-from integrity.hashing.md5 import Md5, digest_many, native_status
+from integrity.hashing.cutter import BlockCutter, pieces
+from integrity.hashing.md5 import Md5, native_status
 from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests
 
 SPARSE_HOLES_BYTES = 1 << 30
@@ -177,26 +177,15 @@ class FileHasher:
         self._probe = None if probe is None or probe[0] < start else ProbeHasher(probe)
 
     def feed(self, segment: Segment) -> None:
-        """Feed all digests, in one thread."""
-        feed_side_by_side(((self, segment),))
-
-    def feed_all_but_md5(self, segment: Segment) -> Md5Work | None:
-        """
-        Feed all digests but the MD5s.
-
-        Returns:
-            What is left to do for these; None if there is nothing left, for a hole is no work for the lanes.
-        """
+        """Feed all digests, in one thread; the MD5 of the file is computed beside those of its blocks."""
         if segment.data is None or self._md5 is None or self._blocks is None:
             self.chain(segment)
             self.cut_blocks(segment)
-            return None
+            return
         self._chain_others(segment.data)
         if self._probe is not None:
             self._probe.feed(segment)
-        work = self._blocks.feed_all_but_md5(segment.data)
-        work.streams.insert(0, (self._md5, segment.data))
-        return work
+        self._blocks.feed(segment.data, beside=(self._md5, segment.data))
 
     def chain(self, segment: Segment) -> None:
         """Feed the digests of the whole file."""
@@ -274,16 +263,6 @@ class FileHasher:
             blake3=None if self._blake3 is None else self._blake3.digest(),
             crc64nvme=crc64nvme,
         )
-
-
-def feed_side_by_side(fed: Sequence[tuple[FileHasher, Segment]]) -> None:
-    """Feed a segment to each of several files' digests, in one thread; all their MD5s are computed side by side."""
-    works = [work for hasher, segment in fed if (work := hasher.feed_all_but_md5(segment)) is not None]
-    streams = [stream for work in works for stream in work.streams]
-    md5s = digest_many([message for work in works for message in work.messages], beside=streams)
-    for work in works:
-        work.finish(md5s[: len(work.messages)])
-        del md5s[: len(work.messages)]
 
 
 class ProbeHasher:

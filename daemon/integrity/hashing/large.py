@@ -1,8 +1,8 @@
 """
 One large file on its way: read segment by segment, and kept at a block's border when it is time or the run ends.
 
-Decides where a reading begins, when its state is worth to be kept, and what the digests of a whole file are. Who feeds
-them, and what goes beside it, is the caller's.
+Decides where a reading begins, when its state is worth to be kept, and what the digests of a whole file are. Which
+thread feeds them is the caller's.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def read_large(
         is_due = hasher.blocks_done >= PARTIAL_BLOCKS or shared.monotonic() - saved_at > PARTIAL_INTERVAL_S
         if (is_over or is_due) and _can_be_kept(task, file, hasher, segment.offset):
             saved_at = shared.monotonic()
-            ledger.add(_make_partial(task, _or_racy(file.witness, was_racy), hasher, segment.offset))
+            ledger.add(_make_partial(task, or_racy(file.witness, was_racy), hasher, segment.offset))
         if is_over:
             raise ReadInterrupted("interrupted; what was read is kept")
         ledger.bytes_done += segment.length
@@ -71,7 +71,7 @@ def read_large(
         witness = file.finish()
     digests = hasher.digests()
     first, blocks = hasher.take_blocks()
-    reading = Reading(_or_racy(witness, was_racy), digests, blocks, file.how, file.bytes_read, hasher.others())
+    reading = Reading(or_racy(witness, was_racy), digests, blocks, file.how, file.bytes_read, hasher.others())
     return Done(task, reading, first, hasher.probe())
 
 
@@ -90,16 +90,21 @@ def _make_partial(task: Task, witness: Witness, hasher: FileHasher, offset: int)
     return Partial(task, offset, first, blocks, hasher.md5_state(), witness)
 
 
-def _or_racy(witness: Witness, was_racy: bool) -> Witness:
+def or_racy(witness: Witness, was_racy: bool) -> Witness:
     """Carry over that a part was read with a racy witness: it may have been written to since, without a stamp."""
     return witness._replace(is_racy=True) if was_racy else witness
 
 
-def _make_hasher(task: Task, file: OpenFile) -> tuple[FileHasher, int]:
-    """Find where to start: at the resume point if the file is still the one that was read up to there."""
-    want, resume, start, md5_state = task.want, task.resume, 0, None
+def find_start(task: Task, file: OpenFile) -> tuple[int, bytes | None]:
+    """Find where to start, with the MD5 up to there: at the resume point if the file is still what was read then."""
+    resume = task.resume
     if resume is not None and resume.witness[:4] == witness_of(file.stat)[:4]:
-        start, md5_state = resume.offset, resume.md5_state
+        return resume.offset, resume.md5_state
+    return 0, None
+
+
+def _make_hasher(task: Task, file: OpenFile) -> tuple[FileHasher, int]:
+    want, (start, md5_state) = task.want, find_start(task, file)
     if is_very_sparse(file.size_bytes, file.size_bytes - file.stat.st_blocks * 512):
         want = without_chain(want)
     hasher = FileHasher(

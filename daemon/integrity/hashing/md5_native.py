@@ -45,7 +45,7 @@ _md5_final = lib.md5_final
 _md5_batch = lib.md5_batch
 _md5_batch_joined = lib.md5_batch_joined
 
-_SELF_TEST_FAILED = "cannot compute MD5: the C core fails its self-test; set INTEGRITY_NATIVE=off to go on with hashlib"
+SELF_TEST_FAILED = "cannot compute MD5: the C core fails its self-test; set INTEGRITY_NATIVE=off to go on with hashlib"
 
 
 _FEATURES = {
@@ -114,7 +114,7 @@ class NativeMd5:
         # One call of C instead of two: for a short message calls cost more than hashing.
         view = data if type(data) is bytes else _from_buffer(data)
         if _md5_begin(context, view, len(view)) != 0:
-            raise NativeError(_SELF_TEST_FAILED)
+            raise NativeError(SELF_TEST_FAILED)
 
     def update(self, data: Buffer) -> None:
         """
@@ -153,12 +153,11 @@ class NativeMd5:
     def reset(self) -> None:
         """Forget all bytes, as if newly made."""
         if _md5_init(self._context) != 0:
-            raise NativeError(_SELF_TEST_FAILED)
+            raise NativeError(SELF_TEST_FAILED)
 
     def export_state(self) -> bytes:
         """Return all that ``import_state`` needs to go on from here; the format is described in native/md5.h."""
-        state = _new(_STATE)
-        return _buffer(state, lib.md5_export(self._context, state))[:]
+        return export_state(self._context)
 
     @classmethod
     def import_state(cls, state: bytes) -> Self:
@@ -169,10 +168,26 @@ class NativeMd5:
             NativeError: the state is damaged, cut, or of another version.
         """
         stream = cls()
-        if lib.md5_import(stream._context, state, len(state)) != 0:
-            problem = ffi.string(lib.md5_state_problem(state, len(state))).decode("ascii")
-            raise NativeError(f"cannot resume from a saved MD5 state: {problem}; hash the file from its beginning")
+        import_state(stream._context, state)
         return stream
+
+
+def export_state(context: CData) -> bytes:
+    """Export an ``md5_context``, as ``NativeMd5.export_state`` does."""
+    state = _new(_STATE)
+    return _buffer(state, lib.md5_export(context, state))[:]
+
+
+def import_state(context: CData, state: bytes) -> None:
+    """
+    Set an ``md5_context`` to what was exported.
+
+    Raises:
+        NativeError: the state is damaged, cut, or of another version.
+    """
+    if lib.md5_import(context, state, len(state)) != 0:
+        problem = ffi.string(lib.md5_state_problem(state, len(state))).decode("ascii")
+        raise NativeError(f"cannot resume from a saved MD5 state: {problem}; hash the file from its beginning")
 
 
 def digest_many(messages: Sequence[Buffer], *, beside: Sequence[tuple[NativeMd5, Buffer]] = ()) -> list[bytes]:
@@ -198,7 +213,7 @@ def digest_many(messages: Sequence[Buffer], *, beside: Sequence[tuple[NativeMd5,
     jobs += [(_NO_STREAM, view, len(view)) for view in views]
     digests = _new(_DIGESTS, 16 * len(jobs))
     if _md5_batch(_new(_MESSAGES, jobs), len(jobs), digests) != 0:
-        raise NativeError(_SELF_TEST_FAILED)
+        raise NativeError(SELF_TEST_FAILED)
     return _cut(_buffer(digests)[:], 16 * len(streams))
 
 
@@ -217,7 +232,7 @@ class Scheduler:
         self._memory = _new(_DIGESTS, lib.md5_scheduler_bytes())
         self.data = ffi.cast("md5_scheduler *", self._memory)
         if lib.md5_scheduler_init(self.data) != 0:
-            raise NativeError(_SELF_TEST_FAILED)
+            raise NativeError(SELF_TEST_FAILED)
 
     def step(self) -> None:
         """Work for a while on what was submitted, although not all lanes are full."""
@@ -262,5 +277,5 @@ def _digest_joined(data: CData | bytes, sizes_bytes: array[int]) -> bytes:
     count = len(sizes_bytes)
     digests = _new(_DIGESTS, 16 * count)
     if _md5_batch_joined(data, _from_buffer("uint64_t[]", sizes_bytes), count, digests) != 0:
-        raise NativeError(_SELF_TEST_FAILED)
+        raise NativeError(SELF_TEST_FAILED)
     return _buffer(digests)[:]

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 BUFFER_BYTES = 8 << 20
 """Read at once: what a disk needs for its full rate, and what dd is usually given."""
-PIECE_BYTES = 512 << 10
-"""Read at once of a file beside others: part of a block of the usual size, so that none reaches over its border."""
 
 SIDE_BY_SIDE = 31
 """Large files for one thread at a time. With their blocks that is what the widest lanes hold."""

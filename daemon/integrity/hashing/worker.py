@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.errors import ReadError
 from integrity.files.buffers import Buffers
 from integrity.files.read import OpenFile
-from integrity.hashing.beside import SideBySide
 from integrity.hashing.digests import digest_others, digest_probe, digest_whole
 from integrity.hashing.large import Fed, read_large
 from integrity.hashing.ledger import AbandonedError, Delivery, Ledger
@@ -26,6 +25,7 @@ from integrity.model import Reading, Witness
 
 if TYPE_CHECKING:
     from integrity.files.batch import BatchReader
+    from integrity.hashing.beside import SideBySide
     from integrity.hashing.md5_native import Scheduler
     from integrity.hashing.shortway import ShortWay
 
@@ -46,6 +46,7 @@ class _Core(NamedTuple):
 
     scheduler: Scheduler
     short_way: ShortWay
+    beside: SideBySide
 
 
 class Worker:
@@ -56,7 +57,7 @@ class Worker:
         self._buffers = Buffers(BUFFER_BYTES, 2)
         self._turn: int | None = None
         self.ledger = Ledger(shared.deliveries, shared.monotonic)
-        self._core = None if shared.batch_reader is None else _make_core(shared.batch_reader, self._buffers)
+        self._core = None if shared.batch_reader is None else self._make_core(shared.batch_reader)
 
     def work(self) -> None:
         """Answer batches as long as there are any; to be run in a thread."""
@@ -78,11 +79,14 @@ class Worker:
             return True
         if not batches:
             return False
-        if batches[0].turn is None:
+        turn = batches[0].turn
+        if turn is None:
+            assert core is not None, "only the C core reads several at a time"
             self._finish()
-            SideBySide(self._shared, self.ledger, self._buffers).answer(batches)
+            self._answer_singly(core.beside.answer(batches))
+            self.ledger.send()
         else:
-            self._answer_in_turn(batches[0], batches[0].turn)
+            self._answer_in_turn(batches[0], turn)
         todo.rest()
         return True
 
@@ -92,6 +96,16 @@ class Worker:
             self._core.scheduler.flush()
             self._take_done(self._core)
             self.ledger.send()
+
+    def _make_core(self, reader: BatchReader) -> _Core:
+        from integrity.hashing.beside import SideBySide  # these need the extension
+        from integrity.hashing.md5_native import Scheduler
+        from integrity.hashing.shortway import ShortWay
+
+        scheduler = Scheduler()
+        arenas = [arena.acquire() for arena in self._buffers.cut(_ARENA_BYTES)]
+        beside = SideBySide(self._shared, self.ledger, self._buffers.memory)
+        return _Core(scheduler, ShortWay(reader, scheduler, arenas), beside)
 
     def abandon_if_stalled(self, now: float, stall_s: float) -> bool:
         """Give the thread up if it hangs in a read; it may hold the turn, so hand that on. From any thread."""
@@ -225,14 +239,6 @@ class Worker:
         if native_status().is_native:
             return [pool.submit(hasher.feed, segment)]
         return [pool.submit(hasher.chain, segment), pool.submit(hasher.cut_blocks, segment)]
-
-
-def _make_core(reader: BatchReader, buffers: Buffers) -> _Core:
-    from integrity.hashing.md5_native import Scheduler  # these need the extension
-    from integrity.hashing.shortway import ShortWay
-
-    scheduler = Scheduler()
-    return _Core(scheduler, ShortWay(reader, scheduler, [arena.acquire() for arena in buffers.cut(_ARENA_BYTES)]))
 
 
 def _await(futures: list[Future[None]]) -> None:

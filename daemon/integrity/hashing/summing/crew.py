@@ -1,10 +1,10 @@
 """
 The threads that digest files for ``sum``: who reads which file how.
 
-Small files are loaded and digested a batch at a time by the C core; large ones side by side, if their MD5 is wanted and
-no disk has to jump between them; anything else one by one. What may take long (a large file, a FIFO, standard input) is
-put off: it becomes a batch of its own, so that threads share out large files and no result waits for the file behind
-it.
+Small files are loaded and digested a batch at a time by the C core, and large ones side by side, if it computes what is
+wanted of them and no disk has to jump between them; anything else is read one by one. What may take long (a large
+file, a FIFO, standard input) is put off: it becomes a batch of its own, so that threads share out large files and no
+result waits for the file behind it.
 """
 
 from __future__ import annotations
@@ -12,24 +12,27 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.files.buffers import Buffers
-from integrity.hashing.algorithms import MD5
+from integrity.hashing.algorithms import MD5, Algorithm
 from integrity.hashing.md5 import native_status
 from integrity.hashing.summing.batches import Batch, Kind
-from integrity.hashing.summing.beside import SIDE_BY_SIDE, SideBySide
 from integrity.hashing.summing.disks import Disks
 from integrity.hashing.summing.records import FileSum
 from integrity.hashing.summing.single import Summer, open_any
 from integrity.hashing.todo import Todo
 
 if TYPE_CHECKING:
+    from integrity.hashing.summing.beside import SideBySide
     from integrity.hashing.summing.loading import Loader
 
 _BUFFER_BYTES = 8 << 20
+_SIDE_BY_SIDE = 60
+"""Large files for one thread at a time: what the widest lanes hold."""
+
 LARGE_BYTES = 1 << 20
 """From here on a file costs a thread more than a whole batch of small ones."""
 
@@ -46,7 +49,7 @@ class Crew:
     def __init__(self, jobs: int, piece_bytes: int | None) -> None:
         self.jobs = jobs
         self._piece_bytes = piece_bytes
-        self._todo: Todo[Batch] = Todo(jobs, SIDE_BY_SIDE)
+        self._todo: Todo[Batch] = Todo(jobs, _SIDE_BY_SIDE)
         self._disks = Disks()
         self._is_over = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -93,17 +96,25 @@ class Crew:
                 return batches
 
 
+class _Core(NamedTuple):
+    """What the C core does for one thread."""
+
+    loader: Loader
+    beside: SideBySide
+    computes: Callable[[Sequence[Algorithm]], bool]  # of large files
+
+
 class _Worker:
     """One thread with its memory."""
 
     def __init__(self, todo: Todo[Batch], disks: Disks, piece_bytes: int | None, is_over: threading.Event) -> None:
         self._todo = todo
         self._disks = disks
-        self._is_whole = piece_bytes is None
         self._buffers = Buffers(_BUFFER_BYTES, 2)
         self._summer = Summer(self._buffers.acquire()[:LARGE_BYTES], piece_bytes, disks, is_over)
-        self._beside = SideBySide(todo, self._buffers, is_over)
-        self._loader = _make_loader(self._buffers) if self._is_whole and native_status().is_native else None
+        self._core = None
+        if piece_bytes is None and native_status().is_native:
+            self._core = _make_core(todo, self._buffers, is_over)
         self._put_off: list[tuple[Batch, int]] = []
 
     def take_put_off(self) -> list[tuple[Batch, int]]:
@@ -114,22 +125,22 @@ class _Worker:
     @property
     def has_unfinished(self) -> bool:
         """Say whether a batch that was begun has not all of its digests."""
-        return self._loader is not None and not self._loader.is_empty
+        return self._core is not None and not self._core.loader.is_empty
 
     def finish(self) -> None:
         """Answer all that was begun."""
-        if self._loader is not None:
-            self._loader.flush()
+        if self._core is not None:
+            self._core.loader.flush()
 
     def answer(self, batches: Sequence[Batch]) -> None:
         """Answer what was taken: one batch, or large files to be read side by side."""
         first = batches[0]
-        if first.kind is Kind.TOGETHER and self._loader is not None:
-            self._loader.load(first, partial(self._sum, batch=first))
+        if first.kind is Kind.TOGETHER and self._core is not None:
+            self._core.loader.load(first, partial(self._sum, batch=first))
             return
         self.finish()  # its memory is needed
-        if first.kind is Kind.BESIDE:
-            self._beside.answer(batches)
+        if first.kind is Kind.BESIDE and self._core is not None:
+            self._core.beside.answer(batches)
             return
         constructors = [algorithm.find_constructor() for algorithm in first.algorithms]
         if first.kind is Kind.ALONE:
@@ -146,7 +157,7 @@ class _Worker:
             return self._summer.sum(path, constructors)
         is_regular = stat.S_ISREG(status.st_mode)
         if is_regular and status.st_size > LARGE_BYTES:
-            kind = Kind.BESIDE if MD5 in batch.algorithms and self._can_be_beside(path) else Kind.ALONE
+            kind = Kind.BESIDE if self._can_be_beside(path, batch.algorithms) else Kind.ALONE
         elif is_regular or stat.S_ISDIR(status.st_mode):
             return self._summer.sum(path, constructors)
         else:
@@ -158,8 +169,8 @@ class _Worker:
             self._todo.put(later)
         return later
 
-    def _can_be_beside(self, path: bytes) -> bool:
-        if not self._is_whole or not native_status().is_native:
+    def _can_be_beside(self, path: bytes, algorithms: Sequence[Algorithm]) -> bool:
+        if self._core is None or MD5 not in algorithms or not self._core.computes(algorithms):
             return False
         try:
             fd = open_any(path)
@@ -171,7 +182,8 @@ class _Worker:
             return False  # whoever reads it by itself says why
 
 
-def _make_loader(buffers: Buffers) -> Loader:
-    from integrity.hashing.summing.loading import Loader  # needs the extension
+def _make_core(todo: Todo[Batch], buffers: Buffers, is_over: threading.Event) -> _Core:
+    from integrity.hashing.summing.beside import COMPUTED, SideBySide  # these need the extension
+    from integrity.hashing.summing.loading import Loader
 
-    return Loader(buffers)
+    return _Core(Loader(buffers), SideBySide(todo, buffers.memory, _SIDE_BY_SIDE, is_over), COMPUTED.issuperset)

@@ -1,0 +1,67 @@
+"""Have one reading thread of the engine answer for files: by the batch through the C core, or one by one."""
+
+from __future__ import annotations
+
+from queue import SimpleQueue
+from threading import Event
+from time import monotonic
+
+from integrity.files.errorbudget import ErrorBudget
+from integrity.files.read import Reader
+from integrity.hashing.ledger import Delivery
+from integrity.hashing.shared import SIDE_BY_SIDE, Batch, Shared
+from integrity.hashing.tasks import Failed, Result, StopSignal, Task
+from integrity.hashing.todo import Todo
+from integrity.hashing.worker import Worker
+
+
+def answer(reader: Reader, tasks: list[Task], *, is_short: bool, stop: StopSignal | None = None) -> list[Result]:
+    """Have one worker answer one batch, with or without the short way, if there is one."""
+    return answer_all(reader, [tasks], is_short=is_short, stop=stop)
+
+
+def answer_all(
+    reader: Reader, batches: list[list[Task]], *, is_short: bool, stop: StopSignal | None = None
+) -> list[Result]:
+    """The same of several batches."""
+    batch_reader = reader.batch() if is_short else None
+    deliveries: SimpleQueue[Delivery] = SimpleQueue()
+    todo: Todo[Batch] = Todo(1, SIDE_BY_SIDE)
+    for number, tasks in enumerate(batches):
+        todo.put(Batch(number, tasks))
+    todo.end()
+    terms = ErrorBudget(), stop or Event(), lambda: 0.0, None, None
+    Worker(Shared(reader, batch_reader, *terms, todo, deliveries)).work()
+
+    delivered = [deliveries.get_nowait() for _ in range(deliveries.qsize())]
+    assert [None] * len(delivered) == [delivery.error for delivery in delivered]
+    assert len(batches) == sum(delivery.ended for delivery in delivered)
+    return [result for delivery in delivered for result in delivery.results]
+
+
+def comparable(results: list[Result]) -> dict[bytes, object]:
+    """Bring answers into a form that can be compared: errors have none of their own."""
+    answers: dict[bytes, object] = {}
+    for one in results:
+        assert one.task.path not in answers
+        answers[one.task.path] = (type(one.error), str(one.error)) if isinstance(one, Failed) else one
+    return answers
+
+
+def answer_large(reader: Reader, tasks: list[Task], *, is_beside: bool, stop: StopSignal | None = None) -> list[Result]:
+    """Have one worker answer large files: beside each other through the C core, or one by one."""
+    deliveries: SimpleQueue[Delivery] = SimpleQueue()
+    todo: Todo[Batch] = Todo(1, SIDE_BY_SIDE)
+    for number, task in enumerate(tasks):
+        if is_beside:
+            todo.put_large(Batch(None, [task]), task.size_bytes)
+        else:
+            todo.put(Batch(number, [task]))
+    todo.end()
+    terms = ErrorBudget(), stop or Event(), monotonic, None, None
+    Worker(Shared(reader, reader.batch() if is_beside else None, *terms, todo, deliveries)).work()
+
+    delivered = [deliveries.get_nowait() for _ in range(deliveries.qsize())]
+    assert [None] * len(delivered) == [delivery.error for delivery in delivered]
+    assert len(tasks) == sum(delivery.ended + delivery.ended_large for delivery in delivered)
+    return [result for delivery in delivered for result in delivery.results]
