@@ -102,7 +102,9 @@ ffibuilder.cdef(
     #define FOLDER_BATCH_FOLDER ...
     #define FOLDER_BATCH_SYMLINK ...
     #define FOLDER_BATCH_COLUMNS ...
-    typedef struct { uint64_t status; uint64_t file_count; uint64_t other_count; } folder_batch_folder;
+    typedef struct {
+        uint64_t status; uint64_t file_count; uint64_t other_count; uint64_t file_text_bytes; uint8_t fingerprint[16];
+    } folder_batch_folder;
     typedef struct { uint64_t device; uint64_t inode; } folder_batch_marked;
     typedef struct {
         size_t names_room;

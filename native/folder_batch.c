@@ -30,6 +30,7 @@
 #define ENTRY_BYTES 64U          /* reserved for each; names longer than 44 bytes need more, others less */
 #define LEAST_ENTRIES_BYTES 65536U
 #define WORTH_SORTING 64U /* fewer inodes than this lie close together anyway */
+#define COLUMN_OF_LINKS (FOLDER_BATCH_COLUMNS - 1)
 #define SHORT_RUN 8U
 
 struct open_terms { /* struct open_how of openat2(2) */
@@ -332,6 +333,20 @@ static void put_other(folder_batch_result *result, const struct item *item)
     result->other_count++;
 }
 
+/* Digest the last files of ${result}, those of one folder, whose names take the last ${text_bytes}. */
+static void take_fingerprint(const folder_batch_result *result, size_t count, size_t text_bytes, uint8_t *fingerprint)
+{
+    const uint64_t *values = result->columns + (result->file_count - count);
+    xxh3_state state;
+    size_t column;
+
+    xxh3_reset(&state);
+    xxh3_update(&state, (const uint8_t *)result->file_names + (result->file_text_bytes - text_bytes), text_bytes);
+    for (column = 0; column < COLUMN_OF_LINKS; column++, values += result->names_room)
+        xxh3_update(&state, (const uint8_t *)values, count * sizeof *values);
+    xxh3_digest(&state, fingerprint);
+}
+
 static void put_listing(folder_batch_result *result, const struct listing *listing, folder_batch_folder *folder)
 {
     size_t number;
@@ -344,6 +359,8 @@ static void put_listing(folder_batch_result *result, const struct listing *listi
     }
     folder->file_count = listing->file_count;
     folder->other_count = listing->count - listing->file_count;
+    folder->file_text_bytes = listing->file_text_bytes;
+    take_fingerprint(result, listing->file_count, listing->file_text_bytes, folder->fingerprint);
 }
 
 static void begin(folder_batch_result *result, struct listing *listing)
@@ -368,7 +385,7 @@ size_t folder_batch_list(int root_fd, int stays_on_mount, const char *paths, siz
 
         if (nul == NULL)
             break;
-        *folder = (folder_batch_folder){0, 0, 0};
+        memset(folder, 0, sizeof *folder);
         folder->status = list_one(root_fd, path, stays_on_mount, marked, marked_count, result->names_room, &listing);
         if (folder->status == FOLDER_BATCH_LISTED) {
             if (has_room(result, &listing))
@@ -395,7 +412,8 @@ void folder_batch_continue(int fd, size_t most_names, const folder_batch_marked 
     size_t bytes;
 
     begin(result, &listing);
-    *folder = (folder_batch_folder){FOLDER_BATCH_NOT_MINE, 0, 0};
+    memset(folder, 0, sizeof *folder);
+    folder->status = FOLDER_BATCH_NOT_MINE;
     if (room < LONGEST_ENTRY_BYTES || read_entries(fd, listing.entries, room, &bytes) < 0 ||
         find_items(&listing, bytes, result->names_room) != 0 ||
         look_at_all(fd, &listing, marked, marked_count) != 0 || !has_room(result, &listing))

@@ -10,6 +10,8 @@
 #ifndef FOLDER_BATCH_H
 #define FOLDER_BATCH_H
 
+#include "xxh3.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,11 +29,13 @@
 /* The columns of a file: size_bytes, mtime_ns, ctime_ns (int64_t), inode, links (uint64_t). */
 #define FOLDER_BATCH_COLUMNS 5U
 
-/* One folder, in native byte order and without padding: 24 bytes. */
+/* One folder, in native byte order and without padding: 48 bytes. */
 typedef struct {
     uint64_t status;
     uint64_t file_count;
     uint64_t other_count;
+    uint64_t file_text_bytes; /* of its files' names, with their NUL bytes */
+    uint8_t fingerprint[XXH3_128_BYTES]; /* of its files: of their names as below, and of their columns but for the links */
 } folder_batch_folder;
 
 /* A file that the caller wants no folder with: one that holds it is left to the caller. */

@@ -21,7 +21,9 @@ _FILES = (
     "SELECT file.id, root.path, CASE folder.path WHEN x'' THEN name ELSE CAST(folder.path || x'2f' || name AS BLOB) END"
     " FROM file JOIN folder ON folder.id = folder_id JOIN root ON root.id = root_id"
 )
-_WITHOUT = re.compile(r"\w+\.(id|\w+_id|opened_by|token|parity|\w*seal\w*|updated_at|saved_at)|candidate\.read_how")
+_WITHOUT = re.compile(
+    r"\w+\.(id|\w+_id|opened_by|token|parity|fingerprint|\w*seal\w*|updated_at|saved_at)|candidate\.read_how"
+)
 _KEYS = {
     "file": ("name",),
     "block_run": ("version", "run"),

@@ -69,7 +69,9 @@ def test_every_regular_file_is_seen_as_lstat_sees_it(root: int, top: bytes) -> N
 
 def test_empty_root_is_one_whole_listing(root: int) -> None:
     """An empty folder is said to be empty."""
-    assert list(walk(root, excludes=NOTHING)) == [Listing(b"", [], True, True, [], None)]
+    (listing,) = walk(root, excludes=NOTHING)
+
+    assert listing._replace(files=list(listing.files), fingerprint=None) == Listing(b"", [], True, True, [], None)
 
 
 def test_what_is_no_file_is_named_and_left(root: int, top: bytes) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_REVISION = "0007"
+SCHEMA_REVISION = "0008"
 """The newest migration; what this program reads and writes."""
 
 APPLICATION_ID = 0x696E7467
@@ -189,6 +189,7 @@ folder = sa.Table(
     _id("id", "number of the folder"),
     _int("root_id", "its root", sa.ForeignKey("root.id")),
     _blob("path", "relative to the root; empty for the root's own"),
+    _blob("fingerprint", "Listing.fingerprint of its recorded files; null: not taken since one changed", null=True),
     _parity("id", "root_id"),
     sa.UniqueConstraint("root_id", "path"),
     sqlite_strict=True,

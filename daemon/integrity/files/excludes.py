@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from integrity.errors import ConfigError
 
@@ -132,13 +132,18 @@ class Excludes:
             return (_matches_folder_glob if is_folder else _matches_file_glob)(name) is not None
         return False
 
-    def may_match(self, names: Iterable[bytes]) -> bool:
-        """Tell, at less cost than by asking for each, whether any of some files in one folder may be left out."""
+    def may_match(self, names: bytes) -> bool:
+        """
+        Tell, at less cost than by asking for each, whether any of some files in one folder may be left out.
+
+        Args:
+            names: with a NUL byte between two of them.
+        """
         if self._rules:
             return True
-        if not self._has_globs:
-            return self._leaves_kept and any(name[0] == _DOT for name in names)
-        return any(name[0] == _DOT or name in _FILES for name in names)
+        if self._has_globs and any(name in names for name in _FILES):
+            return True
+        return (self._has_globs or self._leaves_kept) and (names.startswith(b".") or b"\0." in names)
 
     def covers(self, path: bytes, *, is_folder: bool = False) -> bool:
         """Tell whether a file (or folder) is left out, by itself or because it lies in a folder that is."""

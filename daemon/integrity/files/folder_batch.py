@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 from integrity._native import ffi, lib
 from integrity.files.listing import Seen
@@ -32,8 +32,11 @@ TOO_LARGE = lib.FOLDER_BATCH_TOO_LARGE
 ENDED = lib.FOLDER_BATCH_ENDED
 """Statuses of folders; anything else is left to the walk for whatever it is."""
 
-_COUNTS = struct.Struct("=3Q")
-"""``folder_batch_folder`` of native/folder_batch.h: status, number of files, number of others."""
+Folder = tuple[int, int, int, int, bytes]
+"""Status, number of files, number of others, length of the files' names, fingerprint of the files."""
+
+_FOLDER = struct.Struct("=4Q16s")
+"""``folder_batch_folder`` of native/folder_batch.h."""
 
 _COLUMN_TYPES: tuple[Literal["q", "Q"], ...] = ("q", "q", "q", "q", "Q")
 """size_bytes, mtime_ns, ctime_ns, inode (folded as in ``stamps``), links."""
@@ -42,10 +45,46 @@ _VALUE_BYTES = 8
 _NAME_BYTES = 64
 """Room for each name, on average: longer than names are."""
 
-_DECODED_AT_ONCE = 16_384
-"""Records of so many files are made together; more would be a single huge folder, whose listings are made in turn."""
-
 _new_seen = partial(tuple.__new__, Seen)  # what Seen(...) does, without a call of Python for each file
+
+
+class FolderFiles(Sequence[Seen]):
+    """
+    The files of one folder, in the order of their names; records of them are made when one is asked for.
+
+    Args:
+        count: how many they are.
+        names: of them, each closed by a NUL byte.
+        columns: size_bytes, mtime_ns, ctime_ns, inode (folded) and links of each.
+    """
+
+    __slots__ = ("_columns", "_count", "_decoded", "names")
+
+    def __init__(self, count: int, names: bytes, columns: Sequence[memoryview]) -> None:
+        self._count = count
+        self.names = names
+        self._columns = columns
+        self._decoded: list[Seen] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Seen]:
+        return iter(self._decode())
+
+    @overload
+    def __getitem__(self, index: int) -> Seen: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Seen]: ...
+    def __getitem__(self, index: int | slice) -> Seen | list[Seen]:
+        return self._decode()[index]
+
+    def _decode(self) -> list[Seen]:
+        """All loops in C: a first scan does this for every file of a tree."""
+        if self._decoded is None:
+            columns = [column.tolist() for column in self._columns]
+            self._decoded = list(map(_new_seen, zip(self.names.split(b"\0"), *columns, strict=False)))
+        return self._decoded
 
 
 class Found:
@@ -53,43 +92,35 @@ class Found:
     What one call found, in the order of the folders asked for.
 
     Attributes:
-        counts: of each folder that has a result: its status, and how many files and how many others it has.
+        folders: that have a result.
         others: the names of all folders' others, one after the other.
         kinds: of ``others``.
     """
 
-    __slots__ = ("_columns", "_decoded", "_file_names", "_names", "counts", "kinds", "others")
+    __slots__ = ("_columns", "_file_names", "folders", "kinds", "others")
 
     def __init__(
         self,
-        counts: list[tuple[int, int, int]],
+        folders: list[Folder],
         file_names: bytes = b"",
         columns: Sequence[bytes] = (),
         other_names: bytes = b"",
         kinds: bytes = b"",
     ) -> None:
-        self.counts = counts
+        self.folders = folders
         self.others = other_names.split(b"\0")
         self.kinds = kinds
         self._file_names = file_names
         self._columns = [memoryview(column).cast(type_) for column, type_ in zip(columns, _COLUMN_TYPES, strict=False)]
-        self._names: list[bytes] | None = None
-        self._decoded: list[Seen] | None = None
 
-    def files(self, start: int, end: int) -> list[Seen]:
-        """Make the records of some of all folders' files, which stand one after the other."""
-        if len(self._columns[0]) > _DECODED_AT_ONCE:
-            return self._decode(start, end)
-        if self._decoded is None:
-            self._decoded = self._decode(0, len(self._columns[0]))
-        return self._decoded[start:end]
-
-    def _decode(self, start: int, end: int) -> list[Seen]:
-        """All loops in C: this is done for every file of a tree."""
-        if self._names is None:
-            self._names = self._file_names.split(b"\0")
-        columns = [column[start:end].tolist() for column in self._columns]
-        return list(map(_new_seen, zip(self._names[start:end], *columns, strict=False)))
+    def files(self) -> Iterator[FolderFiles]:
+        """Give the files of each folder."""
+        at = text_at = 0
+        for _, count, _, text_bytes, _ in self.folders:
+            end, text_end = at + count, text_at + text_bytes
+            names = self._file_names[text_at:text_end]
+            yield FolderFiles(count, names, [column[at:end] for column in self._columns])
+            at, text_at = end, text_end
 
 
 class FolderBatch:
@@ -137,14 +168,14 @@ class FolderBatch:
         """
         count, joined, result = len(folders), b"\0".join(folders) + b"\0", self._result
         if joined.count(b"\0") != count:  # a NUL byte in a path: no such folder, and all behind it would be mistaken
-            return Found([(lib.FOLDER_BATCH_NOT_MINE, 0, 0)] * count)
+            return Found([(lib.FOLDER_BATCH_NOT_MINE, 0, 0, 0, b"")] * count)
         counts = ffi.new("folder_batch_folder[]", count)
         result.folders = counts
         done = lib.folder_batch_list(
             self._root_fd, self._stays_on_mount, joined, len(joined), count, self._marked, len(self._marked),
             self._enough, result,
         )  # fmt: skip
-        return self._collect(ffi.buffer(counts, done * _COUNTS.size))
+        return self._collect(ffi.buffer(counts, done * _FOLDER.size))
 
     def list_next(self, fd: int, most_names: int) -> Found:
         """
@@ -161,7 +192,7 @@ class FolderBatch:
         counts = self._result.folders = ffi.new("folder_batch_folder[]", 1)
         lib.folder_batch_continue(fd, most_names, self._marked, len(self._marked), self._result)
         found = self._collect(ffi.buffer(counts))
-        if found.counts[0][0] not in (LISTED, ENDED):
+        if found.folders[0][0] not in (LISTED, ENDED):
             os.lseek(fd, position, os.SEEK_SET)
         return found
 
@@ -170,7 +201,7 @@ class FolderBatch:
         result = self._result
         size, step = result.file_count * _VALUE_BYTES, self._names_room * _VALUE_BYTES
         return Found(
-            list(_COUNTS.iter_unpack(counts)),
+            list(_FOLDER.iter_unpack(counts)),
             self._file_names[: result.file_text_bytes],
             [self._columns[at : at + size] for at in range(0, step * lib.FOLDER_BATCH_COLUMNS, step)],
             self._other_names[: result.other_text_bytes],

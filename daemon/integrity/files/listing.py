@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -52,8 +53,9 @@ class Listing(NamedTuple):
     """
 
     folder: bytes  # relative to the root; empty for the root itself
-    files: list[Seen]  # in the order of their names
+    files: Sequence[Seen]  # in the order of their names
     is_whole: bool  # ``files`` are all regular files of this folder
     is_last: bool
     skips: list[Skip]
     error: FolderError | None  # ``files`` are those found before
+    fingerprint: bytes | None = None  # of all ``files`` of a whole folder, as ``folder_batch`` computes it

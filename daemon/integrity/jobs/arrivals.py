@@ -35,6 +35,7 @@ from integrity.jobs.absence import may_be_there
 from integrity.jobs.idset import IdSet
 from integrity.jobs.inodes import as_last_seen, is_same_inode, was_born_before
 from integrity.jobs.knowndamage import InQuestion, KnownDamage
+from integrity.jobs.met import MetFiles
 from integrity.jobs.report import NoteKind
 from integrity.jobs.restored import find_formers, find_rename_key
 from integrity.model import FileId, Reading, Tally, Witness
@@ -111,7 +112,7 @@ class Arrivals:
         is_prelude: a scrub follows and counts them.
     """
 
-    def __init__(self, run: RootRun, seen: IdSet, *, is_prelude: bool) -> None:
+    def __init__(self, run: RootRun, seen: MetFiles, *, is_prelude: bool) -> None:
         self._run = run
         self._is_prelude = is_prelude
         self._seen = seen
@@ -343,7 +344,7 @@ class Arrivals:
             if file_id is None:
                 left.append(row)
                 continue
-            self._seen.add(file_id)
+            self._seen.update((file_id,))
             self.new_count += 1
             self.doubtful.append(row.path)
         return left
@@ -466,7 +467,7 @@ class Arrivals:
     def _take_inherited(self, file_id: FileId | None, *, is_damaged: bool) -> bool:
         if file_id is None:
             return False
-        self._seen.add(file_id)
+        self._seen.update((file_id,))
         self.new_count += 1
         self._count(Tally.DAMAGED if is_damaged else Tally.NEW, 1)
         return True

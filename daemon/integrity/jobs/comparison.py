@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, folders, roots
 from integrity.catalog.filenames import SQLITE_SUFFIXES
 from integrity.catalog.files import KnownFile
+from integrity.catalog.fingerprints import set_fingerprints
 from integrity.catalog.rows import Sighting
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
@@ -34,9 +35,10 @@ from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.contents import prefix_probe
 from integrity.jobs.departures import Departures
 from integrity.jobs.idset import IdSet
+from integrity.jobs.met import MetFiles
 from integrity.jobs.replaced import Replaced
 from integrity.jobs.report import NoteKind
-from integrity.jobs.unchanged import Split, gather, split_unchanged
+from integrity.jobs.unchanged import Folders, Split, gather, split_by_fingerprint, split_unchanged
 from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally, Witness
 from integrity.verdict import compare_witness
 
@@ -78,7 +80,7 @@ class Comparison:
         departures: Departures,
         checkpoints: Checkpoints,
         replaced: Replaced,
-        seen: IdSet,
+        seen: MetFiles,
         write_if_due: Callable[[], None],
     ) -> None:
         self._run = run
@@ -94,6 +96,8 @@ class Comparison:
         self._write_if_due = write_if_due
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._rows_are_lost = False
+        missing_paths = assessor.account.missing_paths
+        self._missed_in = {path.rpartition(b"/")[0] for path in missing_paths}  # that a file is back is to be noticed
         self.suspects: dict[FileId, Sighting | None] = {}
         self.changed = IdSet()
 
@@ -116,8 +120,9 @@ class Comparison:
                 return
             for listing in group:
                 self._take_skips(listing)
+            split = self._leave_unchanged(group)
             with self._run.catalog.read() as connection:
-                tasks = self._compare_all(connection, group)
+                tasks = self._compare_all(connection, split)
             yield from tasks
             self._write_if_due()
             self._run.progress("scan", len(self._seen), self._run.counts.bytes_read, files=None, size=None)
@@ -180,14 +185,40 @@ class Comparison:
             with self._run.writing() as connection:
                 self._run.open_finding(connection, FindingKind.UNREADABLE, f"{error.message}", path=error.path)
 
-    def _compare_all(self, connection: Connection, listings: list[Listing]) -> list[Task]:
-        """Compare folders: together those that are unchanged, and the others file by file."""
-        split = Split([], listings, [])
-        if not self._is_full and not self._assessor.account.missing_paths:
-            split = split_unchanged(connection, self._run.root.id, listings)
+    def _leave_unchanged(self, listings: list[Listing]) -> Split:
+        """Count the files of folders in which nothing changed; give what is left to be looked at."""
+        if self._is_full:
+            return Split([], listings, [])
+        apart = [listing for listing in listings if listing.folder in self._missed_in]
+        if apart:
+            listings = [listing for listing in listings if listing.folder not in self._missed_in]
+        with self._run.catalog.read() as connection:
+            folders = split_by_fingerprint(connection, self._run.root.id, listings)
+            if not folders.without:
+                split = split_unchanged(connection, self._run.root.id, folders.other)
+        if folders.without:
+            split = self._take_fingerprints(folders)
+        for folder_id, count in folders.unchanged:
+            self._seen.add_folder(folder_id, count)
         self._seen.update(split.unchanged)
         if not self._is_prelude:
-            self._run.counts.not_due += len(split.unchanged)
+            self._run.counts.not_due += len(split.unchanged) + sum(count for _, count in folders.unchanged)
+        return split._replace(other=[*apart, *split.other])
+
+    def _take_fingerprints(self, folders: Folders) -> Split:
+        """Compare with the rows, and keep fingerprints of folders that are as recorded; no row can change between."""
+        with self._run.writing(is_synced=False) as connection:
+            split = split_unchanged(connection, self._run.root.id, folders.other)
+            taken = [
+                (listing.fingerprint, folders.without[listing.folder])
+                for listing in split.find_same(folders.other)
+                if listing.fingerprint is not None and listing.folder in folders.without
+            ]
+            set_fingerprints(connection, taken)
+        return split
+
+    def _compare_all(self, connection: Connection, split: Split) -> list[Task]:
+        """Compare the other folders file by file."""
         tasks: list[Task] = []
         for listing in split.other:
             tasks += self._compare(connection, listing, self._find_known(connection, listing))
@@ -202,13 +233,14 @@ class Comparison:
         inodes_are_stable = self._run.capability.has_stable_inodes
         tasks: list[Task] = []
         unknown: list[Seen] = []
+        met: list[FileId] = []
         unchanged = 0
         for seen in listing.files:
             old = known.get(seen.name)
             if old is None:
                 unknown.append(seen)
                 continue
-            self._seen.add(old.id)
+            met.append(old.id)
             if missing_paths and prefix + seen.name in missing_paths:
                 self._is_back(prefix + seen.name, old)
             if old[1:5] == seen[1:5] and not self._is_full and not old.is_racy and not old.is_frozen:
@@ -222,6 +254,7 @@ class Comparison:
             task = self._known(connection, seen, old)
             if task is not None:
                 tasks.append(task)
+        self._seen.update(met)
         if not self._is_prelude:
             self._run.counts.not_due += unchanged
         return tasks + self._unknown(connection, listing.folder, unknown)
@@ -231,7 +264,7 @@ class Comparison:
             return files.find_known(connection, self._run.root.id, listing.folder)
         return self._find_names(connection, listing.folder, [seen.name for seen in listing.files])
 
-    def _unknown(self, connection: Connection, folder: bytes, names: list[Seen]) -> list[Task]:
+    def _unknown(self, connection: Connection, folder: bytes, names: Sequence[Seen]) -> list[Task]:
         """Have unknown names of a folder read."""
         if self._rows_are_lost:
             for _ in names:

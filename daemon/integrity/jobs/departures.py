@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from integrity.jobs.arrivals import Arrivals
     from integrity.jobs.assess import Assessor
     from integrity.jobs.context import RootRun
-    from integrity.jobs.idset import IdSet
+    from integrity.jobs.met import MetFiles
     from integrity.jobs.replaced import Replaced
 
 _BATCH = 500
@@ -48,7 +48,9 @@ class Departures:
         replaced: knows what was renamed over recorded files.
     """
 
-    def __init__(self, run: RootRun, assessor: Assessor, arrivals: Arrivals, seen: IdSet, replaced: Replaced) -> None:
+    def __init__(
+        self, run: RootRun, assessor: Assessor, arrivals: Arrivals, seen: MetFiles, replaced: Replaced
+    ) -> None:
         self._run = run
         self._assessor = assessor
         self._arrivals = arrivals

@@ -28,6 +28,7 @@ from integrity.jobs.commits import Commits
 from integrity.jobs.comparison import Comparison
 from integrity.jobs.departures import Departures
 from integrity.jobs.idset import IdSet
+from integrity.jobs.met import MetFiles
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.replaced import Replaced, ReplacedName, find_cycles, is_unwritten
 from integrity.jobs.report import NoteKind
@@ -55,7 +56,7 @@ class Scanner:
     def __init__(self, run: RootRun, options: ScanOptions, *, is_prelude: bool = False) -> None:
         self._run = run
         self._is_prelude = is_prelude
-        self._seen = IdSet()
+        self._seen = MetFiles(run.catalog)
         self.replaced = Replaced()
         self.assessor = Assessor(run, from_disk=False, replaced=self.replaced)
         self._arrivals = Arrivals(run, self._seen, is_prelude=is_prelude)

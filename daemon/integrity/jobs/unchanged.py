@@ -1,8 +1,9 @@
 """
 See for many folders at once that nothing in them changed, which is what most scans find nearly everywhere.
 
-What is recorded of the files of some folders is held against what a walk saw of them in a few comparisons of whole
-lists, all loops in C. Only folders in which anything is different are left to be looked at file by file.
+A folder whose fingerprint is the recorded one costs one comparison, and no row of its files is read. Of folders without
+one what is recorded of their files is held against what a walk saw of them in a few comparisons of whole lists, all
+loops in C. Only folders in which anything is different are left to be looked at file by file.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files
 from integrity.catalog.files import PlainRow
+from integrity.catalog.fingerprints import find_fingerprints
 from integrity.files.walk import Listing
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
-    from integrity.model import FileId, RootId
+    from integrity.model import FileId, FolderId, RootId
 
 _FOLDERS_AT_ONCE = 256
 _FILES_AT_ONCE = 4096
@@ -46,12 +48,47 @@ def gather(listings: Iterable[Listing]) -> Iterator[list[Listing]]:
         yield group
 
 
+class Folders(NamedTuple):
+    """Some listings, by what the fingerprints of their folders tell."""
+
+    unchanged: list[tuple[FolderId, int]]  # of folders in which all is as recorded: the number of their files
+    other: list[Listing]
+    without: dict[bytes, FolderId]  # those of ``other`` that have files recorded, and no fingerprint
+
+
+def split_by_fingerprint(connection: Connection, root_id: RootId, listings: Sequence[Listing]) -> Folders:
+    """Tell folders whose fingerprint says that all in them is as recorded from the others."""
+    known = {
+        one.folder: one
+        for one in find_fingerprints(
+            connection, root_id, [listing.folder for listing in listings if listing.fingerprint is not None]
+        )
+    }
+    if not known:
+        return Folders([], list(listings), {})
+    folders = Folders([], [], {})
+    for listing in listings:
+        found = known.get(listing.folder)
+        if found is not None and listing.fingerprint is not None and found.fingerprint == listing.fingerprint:
+            folders.unchanged.append((found.id, len(listing.files)))
+            continue
+        folders.other.append(listing)
+        if found is not None and found.fingerprint is None and listing.fingerprint is not None:
+            folders.without[listing.folder] = found.id
+    return folders
+
+
 class Split(NamedTuple):
     """What became of some listings."""
 
     unchanged: list[FileId]  # the files of those in which all is as recorded
     other: list[Listing]  # to be looked at file by file
     unknown: list[Listing]  # whole folders of which nothing is recorded
+
+    def find_same(self, listings: Iterable[Listing]) -> Iterator[Listing]:
+        """Find those of the listings that were split in which all is as recorded."""
+        left = {id(listing) for listing in (*self.other, *self.unknown)}
+        return (listing for listing in listings if id(listing) not in left)
 
 
 def split_unchanged(connection: Connection, root_id: RootId, listings: Sequence[Listing]) -> Split:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from integrity.files.excludes import Excludes
 
 
@@ -27,6 +25,6 @@ class Below(Excludes):
         """Tell whether one entry is left out; see ``Excludes``."""
         return self._excludes.matches(self._above + path, name, is_folder)
 
-    def may_match(self, names: Iterable[bytes]) -> bool:
+    def may_match(self, names: bytes) -> bool:
         """Tell whether any of some files may be left out; see ``Excludes``."""
         return self._excludes.may_match(names)

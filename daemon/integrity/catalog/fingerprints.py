@@ -1,0 +1,75 @@
+"""
+Fingerprints of folders: one comparison says that all files of a folder are as they are recorded.
+
+    I1  A folder has one only if a walk that met the recorded files of the folder, all of them and no other, as they are
+        recorded, and none of them racy or frozen, would compute it. Triggers drop it when a row changes by which that
+        may end: whoever writes rows need not know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from integrity.catalog.hot import Hot
+from integrity.catalog.rows import chunked, in_list, padded
+from integrity.catalog.tables import file, folder
+from integrity.model import FileId, FolderId, RootId
+
+_DECIDING = ("folder_id", "name", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "is_frozen")
+
+_IN_PATHS, _PATHS = in_list(folder.c.path)
+_FIND = Hot(
+    sa.select(folder.c.path, folder.c.id, folder.c.fingerprint).where(
+        folder.c.root_id == sa.bindparam("root_id"), _IN_PATHS
+    ),
+    *("root_id", *_PATHS),
+)
+_SET = Hot(
+    sa.update(folder).where(folder.c.id == sa.bindparam("at_id")).values(fingerprint=sa.bindparam("new")),
+    "new",
+    "at_id",
+)
+_FILES = Hot(sa.select(file.c.id).where(file.c.folder_id == sa.bindparam("folder_id")), "folder_id")
+
+
+class Fingerprint(NamedTuple):
+    """What is recorded of a folder."""
+
+    folder: bytes  # its path
+    id: FolderId
+    fingerprint: bytes | None
+
+
+def make_triggers() -> Iterator[str]:
+    """Write the triggers that keep I1."""
+    dropping = 'UPDATE "folder" SET "fingerprint" = NULL WHERE "id"'
+    for name, event, row in (("added", "INSERT", "NEW"), ("removed", "DELETE", "OLD")):
+        has_one = f'(SELECT "fingerprint" FROM "folder" WHERE "id" = {row}."folder_id") IS NOT NULL'  # noqa: S608
+        body = f'{dropping} = {row}."folder_id"'
+        yield f'CREATE TRIGGER "file_{name}" AFTER {event} ON "file" WHEN {has_one} BEGIN {body}; END'
+    event = "UPDATE OF " + ", ".join(f'"{name}"' for name in _DECIDING)
+    body = f'{dropping} IN (OLD."folder_id", NEW."folder_id") AND "fingerprint" IS NOT NULL'
+    yield f'CREATE TRIGGER "file_changed" AFTER {event} ON "file" BEGIN {body}; END'
+
+
+def find_fingerprints(c: sa.Connection, root_id: RootId, folder_paths: Sequence[bytes]) -> list[Fingerprint]:
+    """Find those of the folders of which files are or were recorded."""
+    rows: list[Fingerprint] = []
+    for chunk in chunked(sorted(folder_paths)):
+        rows += map(Fingerprint._make, _FIND.run(c, root_id, *padded(chunk)).fetchall())
+    return rows
+
+
+def set_fingerprints(c: sa.Connection, fingerprints: Iterable[tuple[bytes, FolderId]]) -> None:
+    """Keep fingerprints; I1 is for the caller to see to, in the same transaction."""
+    _SET.run_many(c, fingerprints)
+
+
+def find_ids(c: sa.Connection, folder_ids: Iterable[FolderId]) -> Iterator[FileId]:
+    """Give the numbers of all files that are recorded in some folders."""
+    for folder_id in folder_ids:
+        for (file_id,) in _FILES.run(c, folder_id):
+            yield file_id
