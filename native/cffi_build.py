@@ -59,7 +59,7 @@ ffibuilder.cdef(
     size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes,
                              int64_t recent_since_ns, uint8_t *arena, size_t arena_bytes, file_batch_record *records);
     size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes,
-                                  int64_t recent_since_ns, uint8_t *arena, size_t arena_bytes,
+                                  int64_t recent_since_ns, int64_t most_ns, uint8_t *arena, size_t arena_bytes,
                                   file_batch_record *records);
     size_t load_batch_read(const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena, size_t arena_bytes,
                            file_batch_record *records);

@@ -33,7 +33,6 @@
 #define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
 #define STAT_BLOCK_BYTES 512U
 #define WINDOW_PAGES 256U
-#define MOST_NS 1000000000 /* a disk that needs seconds for a file is left to a reader that can be interrupted */
 #define MOST_SECONDS 9223372035 /* about the year 2262: so many fit into 64 bits of nanoseconds, both ways */
 
 struct open_terms { /* struct open_how of openat2(2) */
@@ -309,9 +308,9 @@ size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t li
 }
 
 size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, int64_t recent_since_ns,
-                              uint8_t *arena, size_t arena_bytes, file_batch_record *records)
+                              int64_t most_ns, uint8_t *arena, size_t arena_bytes, file_batch_record *records)
 {
-    const struct terms terms = {root_fd, 1, read_clock() + MOST_NS, recent_since_ns};
+    const struct terms terms = {root_fd, 1, read_clock() + most_ns, recent_since_ns};
 
     return file_batch_fill(read_one, &terms, paths, limit_bytes, FILE_BATCH_PAGE, arena, arena_bytes, records);
 }

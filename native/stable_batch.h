@@ -27,10 +27,10 @@ size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t li
  *
  * Instead of lying in memory a file must be one for which the kernel vouches that O_DIRECT is what it says
  * (STATX_DIOALIGN), and its folders may be looked up on the disk. What is in memory of it stays there, and is not looked
- * at. Whether there is a cache elsewhere, below the file system, is for the caller to know. After a second no further
- * file is begun, so that whoever is to stop need not wait for a slow disk.
+ * at. Whether there is a cache elsewhere, below the file system, is for the caller to know. After ${most_ns} no further
+ * file is begun, so that whoever is to stop, or to give way, need not wait for a slow disk.
  */
 size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, int64_t recent_since_ns,
-                              uint8_t *arena, size_t arena_bytes, file_batch_record *records);
+                              int64_t most_ns, uint8_t *arena, size_t arena_bytes, file_batch_record *records);
 
 #endif

@@ -103,6 +103,7 @@ class _Lib:
         paths: CData,
         limit_bytes: int,
         recent_since_ns: int,
+        most_ns: int,
         arena: CData,
         arena_bytes: int,
         records: CData,

@@ -21,7 +21,7 @@ def read_batch(reader: Reader, paths: Sequence[bytes], limit_bytes: int, memory:
     """Read the first so many of some files, at least one; None for each that the C core leaves to the long way."""
     batch, arena = reader.batch(), Arena(memory)
     assert batch is not None
-    since_ns, until_ns = batch.read(paths, limit_bytes, arena)
+    since_ns, until_ns = batch.read(paths, [limit_bytes] * len(paths), limit_bytes, arena)
     if not arena.count:
         return [None] * len(paths)
     files: list[BatchFile | None] = []

@@ -80,7 +80,7 @@ class _Telling(DevicePace):
     tell: Callable[[int, float], None]
     total = 0
 
-    def took(self, size_bytes: int, duration_s: float) -> None:
+    def took(self, size_bytes: int, duration_s: float, reads: int = 1) -> None:
         super().took(size_bytes, duration_s)
         self.total += size_bytes
         self.tell(self.total, self.rate_bytes_per_s)

@@ -17,12 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from integrity.errors import ReadInterrupted
 from integrity.files.arena import Arena
+from integrity.files.buffers import Buffers
 from integrity.files.read import ReadMode
 from integrity.files.residency import drop_clean_pages, page_bytes, resident_bytes
+from integrity.files.span import Pace
 from integrity.files.statx import direct_alignment
-from integrity.jobs.pacing.pace import Throttle
-from integrity.jobs.stop import Stop
 from integrity.model import Witness
 from support import AnyPath
 from support.batches import BatchFile, read_batch
@@ -233,6 +234,27 @@ class TestLeft:
             assert 0 == resident_bytes(file.fileno(), 60_000)
 
 
+class AskedPace(Pace):
+    """A pace that remembers what it was asked for, and told."""
+
+    def __init__(self, piece_bytes: int, *, is_over: bool = False) -> None:
+        self._piece_bytes, self._is_over = piece_bytes, is_over
+        self.taken: list[int] = []
+        self.told: list[tuple[int, int]] = []
+
+    def piece_bytes(self) -> int:
+        return self._piece_bytes
+
+    def take(self, size_bytes: int) -> None:
+        if self._is_over:
+            raise ReadInterrupted("stop")
+        self.taken.append(size_bytes)
+
+    def took(self, size_bytes: int, duration_s: float, reads: int = 1) -> None:
+        assert duration_s >= 0
+        self.told.append((size_bytes, reads))
+
+
 class TestDisk:
     @pytest.mark.root
     @pytest.mark.parametrize("fs_type", ["ext4", "xfs"])
@@ -266,18 +288,52 @@ class TestDisk:
                 assert [None] == read_batch(reader, [b"f"], LIMIT_BYTES, arena)
 
     def test_where_it_would_not_do_there_is_no_short_way(self, tmp_path: Path) -> None:
-        """File systems with caches of their own or on other machines, paces that are asked, readings without maps."""
-        throttle = Throttle(1e9, Stop())
+        """File systems with caches of their own or on other machines, readings without maps."""
         capabilities = [make_capability(fs_type) for fs_type in ("overlay", "zfs", "nfs4", "tmpfs", "fuse.sshfs")]
         for capability in (*capabilities, make_capability(has_direct_io=False)):
             with reading(tmp_path, ReadMode.DISK, capability=capability) as reader:
                 assert reader.batch() is None
         with reading(tmp_path, ReadMode.DISK, use_holes=False) as reader:
             assert reader.batch() is None
-        with reading(tmp_path, ReadMode.DISK, pace=throttle) as reader:
-            assert reader.batch() is None
-        with reading(tmp_path, pace=throttle) as reader:
-            assert reader.batch() is not None  # memory is nobody else's
+
+    def test_pace_is_asked_once_a_batch(self, tmp_path: Path) -> None:
+        """It grants what is read, no more than it wants in one piece, and is told what came of it."""
+        need_direct(tmp_path)
+        sizes = [1, 5000, 4096, 60_000, 0, 50_000, *[4096] * 60]
+        paths = [b"f%d" % number for number in range(len(sizes))]
+        for path, size in zip(paths, sizes, strict=True):
+            (tmp_path / os.fsdecode(path)).write_bytes(os.urandom(size))
+        pace, buffers = AskedPace(128 << 10), Buffers(1 << 20, 1)
+        arena, answered = Arena(buffers.acquire()), 0
+        with reading(tmp_path, ReadMode.DISK, pace=pace) as reader:
+            batch = reader.batch()
+            assert batch is not None
+            while answered < len(paths):
+                batch.read(paths[answered:], sizes[answered:], LIMIT_BYTES, arena)
+                assert arena.count
+                assert [size for _, size, *_ in arena.rows()] == sizes[answered : answered + arena.count]
+                answered += arena.count
+
+        assert len(pace.taken) == len(pace.told) < len(paths)
+        assert max(pace.taken) <= 128 << 10
+        assert sum(-(-size // 4096) * 4096 for size in sizes) <= sum(pace.taken)
+        assert sum(reads for _, reads in pace.told) == len(paths)
+        with reading(tmp_path, pace=pace) as reader:
+            read_batch(reader, paths, LIMIT_BYTES, arena.memory)
+        assert len(pace.taken) == len(pace.told)  # memory is nobody else's
+
+    def test_pace_that_ends_the_run_leaves_nothing_read(self, tmp_path: Path) -> None:
+        """Whoever asks is told so, before anything was read."""
+        (tmp_path / "f").write_bytes(b"x")
+        pace, arena = AskedPace(0, is_over=True), Arena(Buffers(1 << 20, 1).acquire())
+        with reading(tmp_path, ReadMode.DISK, pace=pace) as reader:
+            batch = reader.batch()
+            assert batch is not None
+            with pytest.raises(ReadInterrupted):
+                batch.read([b"f"], [1], LIMIT_BYTES, arena)
+
+        assert not arena.count
+        assert not pace.told
 
     def test_tails_do_not_run_into_each_other(self, tmp_path: Path, arena: memoryview) -> None:
         """The disk writes whole sectors: behind the end of each file, but not over another, nor over the arena's."""

@@ -23,7 +23,7 @@ from integrity.hashing.shared import BUFFER_BYTES
 from integrity.model import Digests, ReadHow
 from support.expected import expect_blocks, expect_crc64nvme
 from support.faultfs import FaultFS, Rule
-from support.reading import let_age, reading
+from support.reading import let_age, make_capability, reading
 from support.shapes import put_sparse
 
 MIB = 1 << 20
@@ -354,7 +354,8 @@ class TestSerial:
         sizes = [*small, BUFFER_BYTES + MIB, *later]
         files = make_files(tmp_path, sizes)
         meeting = Meeting(0.01)
-        with reading(tmp_path, ReadMode.DISK, pace=meeting) as reader:
+        one_by_one = make_capability("overlay")
+        with reading(tmp_path, ReadMode.DISK, pace=meeting, capability=one_by_one) as reader:
             results = list(Engine(reader, jobs=2, is_serial=True).run(make_tasks(files)))
 
         assert len(files) == len(results)

@@ -28,7 +28,7 @@ class Pieces(Pace):
         assert len(self.taken) == len(self.took_bytes), "the last read has not been told"
         self.taken.append(size_bytes)
 
-    def took(self, size_bytes: int, duration_s: float) -> None:
+    def took(self, size_bytes: int, duration_s: float, reads: int = 1) -> None:
         assert duration_s >= 0
         self.took_bytes.append(size_bytes)
 

@@ -11,12 +11,24 @@ Importing this module fails with ImportError where the extension cannot be loade
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from integrity._native import lib
 from integrity.files.arena import Arena
 from integrity.files.racy import RacyWindow
+from integrity.files.span import UNLIMITED, Pace
 from integrity.model import ReadHow
+
+_MOST_S = 1.0
+_MOST_PACED_S = 0.1
+"""So long one call reads from the disk: whoever is to stop can't do so before, and no one else's turn comes before."""
+
+_FIRST_FILES = 8
+"""Read in one call before it is known how long a file takes."""
+
+_LEARNING = 0.25
+_PAGE_BYTES = 4096
 
 
 class BatchReader:
@@ -27,35 +39,77 @@ class BatchReader:
         root_fd: the root's folder; stays the caller's.
         begin_window: begins to note which times are in doubt.
         from_disk: past the page cache, on a file system that has no other; else from memory only.
+        pace: asked before each call that reads from the disk.
 
     Attributes:
         how: how sure it is that the disk answered.
     """
 
-    def __init__(self, root_fd: int, begin_window: Callable[[], RacyWindow], *, from_disk: bool) -> None:
+    def __init__(
+        self, root_fd: int, begin_window: Callable[[], RacyWindow], *, from_disk: bool, pace: Pace = UNLIMITED
+    ) -> None:
         self._root_fd = root_fd
         self._begin_window = begin_window
-        self._read = lib.stable_batch_read_disk if from_disk else lib.stable_batch_read
+        self._from_disk = from_disk
+        self._pace = pace
+        self._file_s = _MOST_PACED_S / _FIRST_FILES  # how long a file takes at the moment
         self.how = ReadHow.DIRECT if from_disk else ReadHow.CACHE_POSSIBLE
 
-    def read(self, paths: Sequence[bytes], limit_bytes: int, arena: Arena) -> tuple[int, int]:
+    def read(
+        self, paths: Sequence[bytes], sizes_bytes: Sequence[int], limit_bytes: int, arena: Arena
+    ) -> tuple[int, int]:
         """
-        Read files until the arena is full.
+        Read files until the arena is full, or the time is over.
 
         Args:
             paths: relative to the root; at least one.
+            sizes_bytes: of the files, as far as known; only decides how many are read at once.
             limit_bytes: larger files are left alone.
             arena: gets a record for each of the first so many paths, at least one; for none if one of the paths is
                 none that any file can have.
 
         Returns:
             The first and the last stamp in doubt: see ``RacyWindow.end``.
+
+        Raises:
+            ReadInterrupted: from the pace; nothing was read.
         """
+        if self._from_disk and self._pace.holds_back:
+            return self._read_paced(paths, sizes_bytes, limit_bytes, arena)
+        return self._read(paths, limit_bytes, _MOST_S, arena)
+
+    def _read_paced(
+        self, paths: Sequence[bytes], sizes_bytes: Sequence[int], limit_bytes: int, arena: Arena
+    ) -> tuple[int, int]:
+        """Read no more than may be read at once."""
+        most_bytes = min(self._pace.piece_bytes(), len(arena.memory))
+        most_files = max(int(_MOST_PACED_S / self._file_s), 1)
+        count = wanted_bytes = 0
+        for size_bytes in sizes_bytes[:most_files]:
+            if count and wanted_bytes + size_bytes > most_bytes:
+                break
+            wanted_bytes += -(-min(size_bytes, limit_bytes) // _PAGE_BYTES) * _PAGE_BYTES
+            count += 1
+        arena.count = 0
+        self._pace.take(wanted_bytes)
+        began, size_bytes = time.monotonic(), 0
+        try:
+            in_doubt = self._read(paths[:count], limit_bytes, _MOST_PACED_S, arena)
+            size_bytes = wanted_bytes * arena.count // count
+        finally:
+            duration_s = time.monotonic() - began
+            self._pace.took(size_bytes, duration_s, max(arena.count, 1))
+        self._file_s += (duration_s / max(arena.count, 1) - self._file_s) * _LEARNING
+        return in_doubt
+
+    def _read(self, paths: Sequence[bytes], limit_bytes: int, most_s: float, arena: Arena) -> tuple[int, int]:
         packed = arena.pack(paths)
         window = self._begin_window()
         if packed is not None:
-            arena.count = self._read(
-                *(self._root_fd, packed, limit_bytes, window.recent_since_ns),
-                *(arena.data, len(arena.memory), arena.records),
-            )
+            size, data, records = len(arena.memory), arena.data, arena.records
+            terms = self._root_fd, packed, limit_bytes, window.recent_since_ns
+            if self._from_disk:
+                arena.count = lib.stable_batch_read_disk(*terms, int(most_s * 1e9), data, size, records)
+            else:
+                arena.count = lib.stable_batch_read(*terms, data, size, records)
         return window.end()

@@ -167,7 +167,7 @@ class Reader:
         Give the short way for small files: those that lie in memory, or those on the disk if that is to be seen.
 
         Returns:
-            None if there is none that gives what this reader is to give, or if each read has to be asked for.
+            None if there is none that gives what this reader is to give.
 
         Raises:
             ImportError: the extension cannot be loaded.
@@ -176,12 +176,12 @@ class Reader:
             return None
         from integrity.files.batch import BatchReader  # here, because all the rest works without the extension
 
-        return BatchReader(self._root_fd, self._begin_window, from_disk=not self.reads_memory)
+        pace = self._terms.pace
+        return BatchReader(self._root_fd, self._begin_window, from_disk=not self.reads_memory, pace=pace)
 
     def _may_read_disk_by_the_batch(self) -> bool:
-        capability, pace = self._terms.capability, self._terms.pace
-        is_sure = capability.fs_type in SURE_DIRECT and capability.has_direct_io
-        return is_sure and self._use_holes and not pace.holds_back
+        capability = self._terms.capability
+        return capability.fs_type in SURE_DIRECT and capability.has_direct_io and self._use_holes
 
     def _explain_open(self, path: bytes, error: OSError) -> ReadError:
         """Say what a failing open means: ENXIO and ENODEV are a socket's or device node's, or that of a lost disk."""

@@ -87,13 +87,14 @@ class Pace:
             ReadInterrupted: when the reading is to end.
         """
 
-    def took(self, size_bytes: int, duration_s: float) -> None:
+    def took(self, size_bytes: int, duration_s: float, reads: int = 1) -> None:
         """
-        Be told that a read has ended; called once after each ``take`` that returned, from the same thread.
+        Be told that what was taken was read; called once after each ``take`` that returned, from the same thread.
 
         Args:
-            size_bytes: what it fetched; 0 when it failed.
+            size_bytes: what was fetched; 0 when that failed.
             duration_s: how long it took.
+            reads: in so many reads, one after the other; at least 1.
         """
 
     def duration_s(self, size_bytes: int) -> float:  # noqa: ARG002 (for those who inherit)

@@ -70,11 +70,15 @@ class ShortWay:
 
         Returns:
             Tasks for the long way; and those that are still to be asked for, the last ones.
+
+        Raises:
+            ReadInterrupted: from the pace; nothing was read.
         """
         arena = self._lanes.arena
         assert arena is not None, "there is room"
         limit_bytes = min(self._lanes.arena_bytes, min(task.block_size_bytes for task in tasks))
-        in_doubt = self._reader.read([task.path for task in tasks], limit_bytes, arena)
+        paths, sizes_bytes = [task.path for task in tasks], [task.size_bytes for task in tasks]
+        in_doubt = self._reader.read(paths, sizes_bytes, limit_bytes, arena)
         if not arena.count:  # one of the paths is none that any file can have
             return list(tasks), []
         self._last = _Read(tasks[: arena.count], in_doubt)

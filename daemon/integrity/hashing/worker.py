@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.errors import ReadError
+from integrity.errors import ReadError, ReadInterrupted
 from integrity.files.buffers import Buffers
 from integrity.files.read import OpenFile
 from integrity.hashing.digests import digest_others, digest_probe, digest_whole
@@ -149,8 +149,11 @@ class Worker:
             while not core.short_way.has_room:
                 core.scheduler.step()
                 self._take_done(core)
-            with self.ledger.busy():
-                left_here, rest = core.short_way.read(rest)
+            try:
+                with self.ledger.busy():
+                    left_here, rest = core.short_way.read(rest)
+            except ReadInterrupted:
+                break  # whoever reads the next one by itself is told so, too
             left += left_here
             if not left and not rest:
                 self._pass_on()

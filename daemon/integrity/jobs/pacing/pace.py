@@ -160,14 +160,14 @@ class DevicePace(Pace):
             self._silence.begin_read(now, has_waited=delay > 0)
             self._judge(now)
 
-    def took(self, size_bytes: int, duration_s: float) -> None:
+    def took(self, size_bytes: int, duration_s: float, reads: int = 1) -> None:
         """Count what was read, and how long it took."""
         with self._lock:
             self._silence.end_read(self._monotonic())
             self._fetched_bytes += size_bytes
             self._read_s = max(self._read_s * 0.9, min(duration_s, _MOST_READ_S))
             if self._uses_latency and size_bytes:
-                self._latency.note(size_bytes, duration_s)
+                self._latency.note(size_bytes // reads, duration_s / reads)
 
     @property
     def _uses_latency(self) -> bool:
