@@ -61,6 +61,7 @@ ffibuilder.cdef(
     size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes,
                                   int64_t recent_since_ns, int64_t most_ns, uint8_t *arena, size_t arena_bytes,
                                   file_batch_record *records);
+    void position_batch_find(int root_fd, const file_batch_paths *paths, uint64_t *positions);
     size_t load_batch_read(const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena, size_t arena_bytes,
                            file_batch_record *records);
     #define FILE_BATCH_MD5 ...
@@ -128,5 +129,6 @@ ffibuilder.cdef(
 _HEADERS = (
     *("md5.h", "md5_batch.h", "crc64.h", "file_batch.h", "stable_batch.h", "load_batch.h", "folder_batch.h"),
     "large_batch.h",
+    "position_batch.h",
 )
 ffibuilder.set_source("integrity._native", "\n".join(f'#include "{header}"' for header in _HEADERS))

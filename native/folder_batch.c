@@ -9,8 +9,9 @@
 
 #include "folder_batch.h"
 
+#include "opening.h"
+
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,11 +19,7 @@
 #include <unistd.h>
 
 /* Spelled out, because the headers of the machine that builds may be older than the kernel that runs. */
-#define CALL_OPENAT2 437
-#define RESOLVE_FLAGS (0x02 | 0x04 | 0x08) /* NO_MAGICLINKS, NO_SYMLINKS, BENEATH */
-#define RESOLVE_ON_MOUNT 0x01              /* NO_XDEV */
 
-#define OPEN_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
 #define MOST_SECONDS 9223372035 /* about the year 2262: so many fit into 64 bits of nanoseconds, both ways */
 
 #define SHORTEST_ENTRY_BYTES 24U /* of getdents64: 19 bytes, a name and its NUL byte, up to a multiple of 8 */
@@ -32,12 +29,6 @@
 #define WORTH_SORTING 64U /* fewer inodes than this lie close together anyway */
 #define COLUMN_OF_LINKS (FOLDER_BATCH_COLUMNS - 1)
 #define SHORT_RUN 8U
-
-struct open_terms { /* struct open_how of openat2(2) */
-    uint64_t flags;
-    uint64_t mode;
-    uint64_t resolve;
-};
 
 struct item {
     const char *name; /* in the entries */
@@ -86,20 +77,11 @@ static void lay_out(struct listing *listing, uint8_t *scratch, size_t names_room
 static int open_folder(int root_fd, const char *path, int stays_on_mount)
 {
     const char *const name = *path == '\0' ? "." : path;
-    struct open_terms terms = {OPEN_FLAGS | O_NOATIME, 0, RESOLVE_FLAGS};
-    int fd;
 
     /* The kernel would resolve ".." as long as it stays beneath the root; the walk refuses it, and says so. */
     if (strstr(path, "..") != NULL)
         return -1;
-    if (stays_on_mount)
-        terms.resolve |= RESOLVE_ON_MOUNT;
-    fd = (int)syscall(CALL_OPENAT2, root_fd, name, &terms, sizeof terms);
-    if (fd < 0 && errno == EPERM) { /* O_NOATIME is for the owner and root. */
-        terms.flags = OPEN_FLAGS;
-        fd = (int)syscall(CALL_OPENAT2, root_fd, name, &terms, sizeof terms);
-    }
-    return fd;
+    return opening_open(root_fd, name, O_RDONLY | O_DIRECTORY, stays_on_mount ? OPENING_ON_MOUNT : 0);
 }
 
 /* Read entries of the folder until it ends (1), until there is no room for a long one (0), or until that fails (-1). */

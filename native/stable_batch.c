@@ -8,6 +8,8 @@
 
 #include "stable_batch.h"
 
+#include "opening.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,26 +22,16 @@
 #include <unistd.h>
 
 /* Spelled out, because the headers of the machine that builds may be older than the kernel that runs. */
-#define CALL_OPENAT2 437
 #define CALL_CACHESTAT 451
 #define FLAG_NOWAIT 0x00000008
-#define RESOLVE_FLAGS (0x02 | 0x04 | 0x08) /* NO_MAGICLINKS, NO_SYMLINKS, BENEATH */
-#define RESOLVE_FROM_CACHE 0x20            /* Linux 5.12 */
 
 #define STATX_DIRECT 0x2000U /* STATX_DIOALIGN, Linux 6.1 */
 #define STATX_WORDS 64       /* struct statx: 256 bytes, the mask first, */
 #define STATX_DIRECT_WORD 39 /* stx_dio_offset_align at byte 156; stx_dio_mem_align before it never exceeds a page */
 
-#define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
 #define STAT_BLOCK_BYTES 512U
 #define WINDOW_PAGES 256U
 #define MOST_SECONDS 9223372035 /* about the year 2262: so many fit into 64 bits of nanoseconds, both ways */
-
-struct open_terms { /* struct open_how of openat2(2) */
-    uint64_t flags;
-    uint64_t mode;
-    uint64_t resolve;
-};
 
 struct cache_range { /* struct cachestat_range of cachestat(2) */
     uint64_t offset;
@@ -53,21 +45,6 @@ struct cache_counts { /* struct cachestat, in pages */
     uint64_t evicted;
     uint64_t recently_evicted;
 };
-
-static int open_beneath(int root_fd, const char *path, uint64_t flags, uint64_t resolve)
-{
-    struct open_terms terms = {flags, 0, resolve};
-
-    return (int)syscall(CALL_OPENAT2, root_fd, path, &terms, sizeof terms);
-}
-
-static int open_quietly(int root_fd, const char *path, uint64_t flags, uint64_t resolve)
-{
-    const int fd = open_beneath(root_fd, path, flags | O_NOATIME, resolve);
-
-    /* O_NOATIME is for the owner and root. */
-    return fd < 0 && errno == EPERM ? open_beneath(root_fd, path, flags, resolve) : fd;
-}
 
 static size_t round_up(size_t size_bytes, size_t unit)
 {
@@ -290,8 +267,8 @@ static int read_one(const void *context, const char *path, uint64_t limit_bytes,
     /* The kernel would resolve ".." as long as it stays beneath the root; the reader refuses it, and says so. */
     if (strstr(path, "..") != NULL)
         return FILE_BATCH_LEAVE;
-    fd = terms->from_disk ? open_quietly(terms->root_fd, path, OPEN_FLAGS | O_DIRECT, RESOLVE_FLAGS)
-                          : open_quietly(terms->root_fd, path, OPEN_FLAGS, RESOLVE_FLAGS | RESOLVE_FROM_CACHE);
+    fd = terms->from_disk ? opening_open(terms->root_fd, path, O_RDONLY | O_DIRECT, 0)
+                          : opening_open(terms->root_fd, path, O_RDONLY, OPENING_FROM_CACHE);
     if (fd < 0)
         return FILE_BATCH_LEAVE;
     result = read_open(terms, fd, path, limit_bytes, to, room_bytes, record);

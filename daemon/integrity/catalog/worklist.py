@@ -19,6 +19,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from integrity.catalog.ahead import looked_at, unless_ahead
+from integrity.catalog.hot import Hot
 from integrity.catalog.ordering import make_anew, make_order, sum_up
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, to_record
 from integrity.catalog.seal import Sealer
@@ -29,6 +30,20 @@ _DAY_S = 86400
 _WAVE_PERCENT = 5
 
 _worklist = make_order("worklist")
+
+_PAGE = Hot(
+    sa.select(_worklist.c.seq, *RECORD_COLUMNS)
+    .select_from(_worklist.join(FILE_JOIN, _worklist.c.file_id == file.c.id))
+    .where(
+        _worklist.c.seq > sa.bindparam("after_seq"),
+        _worklist.c.size_bytes > sa.bindparam("larger_than"),
+        _worklist.c.size_bytes <= sa.bindparam("up_to"),
+    )
+    .order_by(_worklist.c.seq)
+    .limit(sa.bindparam("most")),
+    *("after_seq", "larger_than", "up_to", "most"),
+)
+_ANY_SIZE = (1 << 63) - 1
 
 _DEVICE_KINDS = (FindingKind.DEVICE_FAILING.value, FindingKind.DEVICE_STALLED.value)
 _UNRESOLVED = finding.c.state != sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
@@ -108,18 +123,8 @@ def page_worklist(
         larger_than: only files of more bytes.
         up_to: only files of no more bytes.
     """
-    query = (
-        sa.select(_worklist.c.seq, *RECORD_COLUMNS)
-        .select_from(_worklist.join(FILE_JOIN, _worklist.c.file_id == file.c.id))
-        .where(_worklist.c.seq > after_seq)
-        .order_by(_worklist.c.seq)
-        .limit(limit)
-    )
-    if larger_than is not None:
-        query = query.where(_worklist.c.size_bytes > larger_than)
-    if up_to is not None:
-        query = query.where(_worklist.c.size_bytes <= up_to)
-    return [(row[0], to_record(sealer, row[1:])) for row in c.execute(query)]
+    more, most = -1 if larger_than is None else larger_than, _ANY_SIZE if up_to is None else up_to
+    return [(seq, to_record(sealer, row)) for seq, *row in _PAGE.run(c, after_seq, more, most, limit)]
 
 
 def _last_looked_at(order: WorkOrder) -> sa.ColumnElement[int]:

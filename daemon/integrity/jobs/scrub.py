@@ -19,8 +19,7 @@ from integrity.catalog.files import FileRecord
 from integrity.catalog.rows import is_current
 from integrity.catalog.worklist import WorkOrder, WorkSummary
 from integrity.errors import ReadError, ReadInterrupted, RootSuspended, Unreadable, Unstable, Vanished
-from integrity.files.devices import physical_position
-from integrity.files.opening import open_beneath
+from integrity.files.positions import find_positions
 from integrity.files.read import ReadMode
 from integrity.hashing.digests import recording, verifying
 from integrity.hashing.engine import Done, Failed, Partial, Result, Task
@@ -189,15 +188,10 @@ class Scrubber:
         """Put a page into the order of a rotational disk; by inode it is already (R4)."""
         if not self._run.device.is_rotational:
             return records
-        return sorted(records, key=self._position)
-
-    def _position(self, record: FileRecord) -> tuple[int, int]:
-        try:
-            fd = open_beneath(self._run.root_fd, record.path, 0)
-        except OSError:
-            return 0, record.witness.inode  # reading it will say what is wrong
-        with open(fd, "rb", buffering=0) as file:
-            return physical_position(file.fileno()) or 0, record.witness.inode
+        paths, is_over = [record.path for record in records], self._run.context.stop.is_set
+        positions = find_positions(self._run.root_fd, paths, is_over)
+        order = sorted(zip(positions, [record.witness.inode for record in records], range(len(records)), strict=True))
+        return [records[number] for _, _, number in order]
 
     def _task(self, record: FileRecord) -> Task:
         is_changed = self._scanner is not None and record.id in self._scanner.changed

@@ -9,6 +9,7 @@ from enum import StrEnum
 from integrity.errors import show_path
 from integrity.hashing.algorithms import CRC32, Algorithm
 from integrity.hashing.sums.records import BadLine, Entry
+from integrity.jobs.manifests.kept import KEPT
 from integrity.jobs.manifests.places import Places
 
 _AT_ONCE = 10_000
@@ -91,7 +92,7 @@ class Claim:
         is_contradictory: two of them can't both be right.
         expected_bytes: size of the file when it was looked at.
         was_racy: it was read within a clock granule of a write, and so is read again.
-        needs_more: a recording does not give all digests that are wanted.
+        needs_all: a recording computes none of its digests, for it is very sparse.
     """
 
     path: bytes
@@ -102,7 +103,12 @@ class Claim:
     is_contradictory: bool = False
     expected_bytes: int = 0
     was_racy: bool = False
-    needs_more: bool = False
+    needs_all: bool = False
+
+    @property
+    def others(self) -> list[Algorithm]:
+        """Name the digests that have to be computed beside those of a recording."""
+        return [algorithm for algorithm in self.digests if self.needs_all or algorithm not in KEPT]
 
     def add(self, count: int, digests: Mapping[Algorithm, bytes], size_bytes: int | None) -> None:
         """Add what other entries say of the same file."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import roots
@@ -40,9 +40,8 @@ from integrity.jobs import messages, runner
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.manifests.baselines import Baselines
 from integrity.jobs.manifests.claims import Claim, ImportCounts, Told, Verdict, gather
-from integrity.jobs.manifests.kept import KEPT, known_digests
+from integrity.jobs.manifests.kept import known_digests
 from integrity.jobs.manifests.lookup import Refusal, look_up, say_former
-from integrity.jobs.manifests.onepass import OnePass, Order
 from integrity.jobs.manifests.places import Places
 from integrity.jobs.targets import Target
 from integrity.model import FindingKind, Job, Reading, Tally
@@ -218,28 +217,26 @@ class Importer:
         self._settle(claim, Verdict.ALREADY)
 
     def _read(self, claims: Iterable[Claim]) -> None:
-        """Read files and judge them: those first of which the engine gives all digests that are wanted."""
-        others: list[Claim] = []
-        engine = self._run.engine(ReadMode.RECORD)
-        for result in engine.run(self._make_tasks(claims, others), tick=lambda: self._look(engine.bytes_done)):
-            self._take(result, others)
-            self._look(engine.bytes_done)
-        if others:
-            self._read_in_one_pass(others)
+        """Read files and judge them; very sparse ones twice, as a recording computes no digest of the whole of them."""
+        sparse: list[Claim] = []
+        while claims:
+            engine = self._run.engine(ReadMode.RECORD)
+            for result in engine.run(self._make_tasks(claims), tick=lambda: self._look(engine.bytes_done)):  # noqa: B023
+                self._take(result, sparse)
+                self._look(engine.bytes_done)
+            claims, sparse = sparse, []
 
-    def _make_tasks(self, claims: Iterable[Claim], others: list[Claim]) -> Iterator[Task]:
+    def _make_tasks(self, claims: Iterable[Claim]) -> Iterator[Task]:
         block_size = self._run.settings.block_size_bytes
         for claim in claims:
-            if claim.needs_more or not claim.digests.keys() <= KEPT:
-                others.append(claim)
-                continue
-            want = recording(blake3=self._has_blake3 or BLAKE3 in claim.digests)
+            makers = tuple(algorithm.find_constructor() for algorithm in claim.others)
+            want = replace(recording(blake3=self._has_blake3 or BLAKE3 in claim.digests), others=makers)
             task = Task(claim.path, claim.expected_bytes, want, block_size, claim)
-            if claim.digests.keys() == {MD5}:  # no other digest can go on where an earlier run stopped
+            if claim.digests.keys() == {MD5} and not makers:  # no other digest can go on where an earlier run stopped
                 task = self._checkpoints.resume(task)
             yield task
 
-    def _take(self, result: Result, others: list[Claim]) -> None:
+    def _take(self, result: Result, sparse: list[Claim]) -> None:
         if isinstance(result, Partial):
             self._checkpoints.keep(result)
             return
@@ -249,24 +246,12 @@ class Importer:
             self._failed(claim, result.error)
             return
         reading = self._checkpoints.complete(result).reading
-        digests = known_digests(reading.digests)
+        digests = dict(zip(claim.others, reading.others, strict=True)) | known_digests(reading.digests)
         if claim.digests.keys() <= digests.keys():
-            self._judge(claim, reading, digests)
-        else:  # a very sparse file: a recording computes no digest of the whole of it
-            claim.needs_more = True
-            others.append(claim)
-
-    def _read_in_one_pass(self, claims: list[Claim]) -> None:
-        reader = OnePass(self._run)
-        orders = [Order(claim.path, tuple(claim.digests), claim) for claim in claims]
-        for answer in reader.read(orders, tick=lambda: self._look(reader.bytes_done)):
-            claim = answer.order.tag
-            assert isinstance(claim, Claim)
-            if answer.reading is not None:
-                self._judge(claim, answer.reading, answer.digests)
-            elif answer.error is not None:
-                self._failed(claim, answer.error)
-            self._look(reader.bytes_done)
+            self._judge(claim, reading._replace(others=()), digests)
+        else:
+            claim.needs_all = True
+            sparse.append(claim)
 
     def _judge(self, claim: Claim, reading: Reading, digests: Mapping[Algorithm, bytes]) -> None:
         self._run.counts.bytes_read += reading.bytes_read
