@@ -18,6 +18,7 @@ import pytest
 from integrity.catalog import files, findings
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.fingerprints import find_fingerprints, set_fingerprints
+from integrity.catalog.resealing import reseal
 from integrity.files.excludes import Excludes
 from integrity.files.listing import Listing
 from integrity.files.opening import open_root
@@ -231,6 +232,15 @@ def take(box: CatalogBox, *folders: bytes) -> dict[bytes, FolderId]:
 def find_kept(box: CatalogBox, *folders: bytes) -> set[bytes]:
     with box.catalog.read() as c:
         return {one.folder for one in find_fingerprints(c, box.root.id, folders) if one.fingerprint is not None}
+
+
+def test_reseal_believes_rows_and_no_fingerprint(box: CatalogBox) -> None:
+    """What changed in a row by itself was seen by no trigger."""
+    box.record(b"a/1", make_reading("one"))
+    take(box, b"a")
+    reseal(box.catalog, None, NOW)
+
+    assert not find_kept(box, b"a")
 
 
 def freeze(box: CatalogBox, file_id: FileId) -> None:

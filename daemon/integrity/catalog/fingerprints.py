@@ -68,6 +68,11 @@ def set_fingerprints(c: sa.Connection, fingerprints: Iterable[tuple[bytes, Folde
     _SET.run_many(c, fingerprints)
 
 
+def drop_fingerprints(c: sa.Connection, root_id: RootId) -> None:
+    """Drop those of a root whose rows may have changed by themselves, which no trigger sees."""
+    c.execute(sa.update(folder).where(folder.c.root_id == root_id).values(fingerprint=None))
+
+
 def find_ids(c: sa.Connection, folder_ids: Iterable[FolderId]) -> Iterator[FileId]:
     """Give the numbers of all files that are recorded in some folders."""
     for folder_id in folder_ids:

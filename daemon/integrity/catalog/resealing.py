@@ -22,6 +22,7 @@ from integrity.catalog.connect import Catalog
 from integrity.catalog.core import driver_of
 from integrity.catalog.damage import DamagedRow
 from integrity.catalog.findings import find_misfrozen, find_unresolved, realign_frozen, resolve_ids
+from integrity.catalog.fingerprints import drop_fingerprints
 from integrity.catalog.hot import Hot
 from integrity.catalog.paging import write_in_pages
 from integrity.catalog.parity import renew_parities
@@ -116,6 +117,7 @@ class _Resealing:
         with self._transaction() as c:
             for one in roots:
                 _drop_checkpoints(c, one.id)
+                drop_fingerprints(c, one.id)
             renew_parities(c)
         findings = sum(self._resolve(one.id, now) for one in roots)
         return ResealCounts(
