@@ -37,9 +37,10 @@ def see(box: CatalogBox, *, is_whole: bool = True) -> list[Listing]:
 
 def split(box: CatalogBox, listings: list[Listing]) -> tuple[set[FileId], set[bytes]]:
     with box.catalog.read() as c:
-        ids, other, unknown = split_unchanged(c, box.root.id, listings)
+        ids, other, unknown, same = split_unchanged(c, box.root.id, listings)
         assert not any(files.find_known(c, box.root.id, listing.folder) for listing in unknown)
-    assert len(ids) == len(set(ids))
+    assert len(ids) == len(set(ids)) == sum(len(listing.files) for listing in same)
+    assert len(listings) == len(other) + len(unknown) + len(same)
     return set(ids), {listing.folder for listing in (*other, *unknown)}
 
 

@@ -188,7 +188,7 @@ class Comparison:
     def _leave_unchanged(self, listings: list[Listing]) -> Split:
         """Count the files of folders in which nothing changed; give what is left to be looked at."""
         if self._is_full:
-            return Split([], listings, [])
+            return Split([], listings, [], [])
         apart = [listing for listing in listings if listing.folder in self._missed_in]
         if apart:
             listings = [listing for listing in listings if listing.folder not in self._missed_in]
@@ -211,7 +211,7 @@ class Comparison:
             split = split_unchanged(connection, self._run.root.id, folders.other)
             taken = [
                 (listing.fingerprint, folders.without[listing.folder])
-                for listing in split.find_same(folders.other)
+                for listing in split.same
                 if listing.fingerprint is not None and listing.folder in folders.without
             ]
             set_fingerprints(connection, taken)

@@ -84,11 +84,7 @@ class Split(NamedTuple):
     unchanged: list[FileId]  # the files of those in which all is as recorded
     other: list[Listing]  # to be looked at file by file
     unknown: list[Listing]  # whole folders of which nothing is recorded
-
-    def find_same(self, listings: Iterable[Listing]) -> Iterator[Listing]:
-        """Find those of the listings that were split in which all is as recorded."""
-        left = {id(listing) for listing in (*self.other, *self.unknown)}
-        return (listing for listing in listings if id(listing) not in left)
+    same: list[Listing]  # those that the files of ``unchanged`` lie in
 
 
 def split_unchanged(connection: Connection, root_id: RootId, listings: Sequence[Listing]) -> Split:
@@ -102,9 +98,9 @@ def split_unchanged(connection: Connection, root_id: RootId, listings: Sequence[
     whole = sorted((listing for listing in listings if listing.is_whole), key=_folder_of)
     rows = files.find_plain(connection, root_id, list(map(_folder_of, whole)))
     if len(whole) == len(listings) and _is_same(whole, rows):
-        return Split(list(map(_id_of, rows)), [], [])
+        return Split(list(map(_id_of, rows)), [], [], list(listings))
     known = {path: list(group) for path, group in groupby(rows, _path_of)}
-    split = Split([], [], [])
+    split = Split([], [], [], [])
     for listing in listings:
         if listing.is_whole:
             recorded = known.get(listing.folder, [])
@@ -113,6 +109,7 @@ def split_unchanged(connection: Connection, root_id: RootId, listings: Sequence[
             recorded = files.find_plain_names(connection, root_id, listing.folder, names)
         if _is_same([listing], recorded):
             split.unchanged.extend(map(_id_of, recorded))
+            split.same.append(listing)
         elif listing.is_whole and not recorded:
             split.unknown.append(listing)
         else:
