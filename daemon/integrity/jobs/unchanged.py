@@ -64,17 +64,18 @@ def split_by_fingerprint(connection: Connection, root_id: RootId, listings: Sequ
             connection, root_id, [listing.folder for listing in listings if listing.fingerprint is not None]
         )
     }
-    if not known:
-        return Folders([], list(listings), {})
     folders = Folders([], [], {})
     for listing in listings:
         found = known.get(listing.folder)
-        if found is not None and listing.fingerprint is not None and found.fingerprint == listing.fingerprint:
+        if found is None:
+            if listing.files or listing.fingerprint is None:  # else nothing is recorded of it, and nothing there
+                folders.other.append(listing)
+        elif found.fingerprint == listing.fingerprint:
             folders.unchanged.append((found.id, len(listing.files)))
-            continue
-        folders.other.append(listing)
-        if found is not None and found.fingerprint is None and listing.fingerprint is not None:
-            folders.without[listing.folder] = found.id
+        else:
+            folders.other.append(listing)
+            if found.fingerprint is None:
+                folders.without[listing.folder] = found.id
     return folders
 
 
