@@ -115,6 +115,7 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NativeError, match="saved MD5 state"):
         batch.begin(None, fd, WANT, end=len(CONTENT), block_bytes=65536, start=65536, md5_state=b"none")
     os.close(fd)
+    assert (2, {}) == (batch.room, batch.under_way)
 
 
 def test_more_blocks_than_there_is_room_for_halt_the_file(tmp_path: Path) -> None:

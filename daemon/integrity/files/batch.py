@@ -28,7 +28,6 @@ _FIRST_FILES = 8
 """Read in one call before it is known how long a file takes."""
 
 _LEARNING = 0.25
-_PAGE_BYTES = 4096
 
 
 class BatchReader:
@@ -82,13 +81,13 @@ class BatchReader:
         self, paths: Sequence[bytes], sizes_bytes: Sequence[int], limit_bytes: int, arena: Arena
     ) -> tuple[int, int]:
         """Read no more than may be read at once."""
-        most_bytes = min(self._pace.piece_bytes(), len(arena.memory))
+        most_bytes = min(self._pace.piece_bytes(), self._pace.share_bytes(_MOST_PACED_S), len(arena.memory))
         most_files = max(int(_MOST_PACED_S / self._file_s), 1)
         count = wanted_bytes = 0
         for size_bytes in sizes_bytes[:most_files]:
             if count and wanted_bytes + size_bytes > most_bytes:
                 break
-            wanted_bytes += -(-min(size_bytes, limit_bytes) // _PAGE_BYTES) * _PAGE_BYTES
+            wanted_bytes += min(size_bytes, limit_bytes)
             count += 1
         arena.count = 0
         self._pace.take(wanted_bytes)

@@ -15,6 +15,7 @@ somebody else's pages.
 from __future__ import annotations
 
 import errno
+import math
 import mmap
 import os
 import time
@@ -78,6 +79,10 @@ class Pace:
     def piece_bytes(self) -> int:
         """Say how much one read should fetch at most, so that nobody waits long behind it: a multiple of 64 KiB."""
         return _ANY_SIZE
+
+    def share_bytes(self, duration_s: float) -> float:  # noqa: ARG002 (for those who inherit)
+        """Say how much may be read in so long, at the rate of the moment."""
+        return math.inf
 
     def take(self, size_bytes: int) -> None:
         """

@@ -89,14 +89,27 @@ class SideBySide:
         try:
             with self._ledger.busy():
                 file = self._shared.reader.open(task.path, task.known_bad)
-                fd = file.lend() if file.size_bytes > task.block_size_bytes else None
         except ReadError as error:
             self._ledger.add(Failed(task, error))
             return
-        if fd is None:
+        try:
+            is_begun = self._begin_open(task, file)
+        except BaseException as error:
+            file.close()
+            if not isinstance(error, ReadError):
+                raise
+            self._ledger.add(Failed(task, error))
+            return
+        if not is_begun:
             file.close()
             left.append(task)
-            return
+
+    def _begin_open(self, task: Task, file: OpenFile) -> bool:
+        """Begin to read an open file, unless it is left."""
+        with self._ledger.busy():
+            fd = file.lend() if file.size_bytes > task.block_size_bytes else None
+        if fd is None:
+            return False
         start, md5_state = find_start(task, file)
         was_racy = start > 0 and task.resume is not None and task.resume.witness.is_racy
         reading = _Reading(task, file, was_racy, start, start // task.block_size_bytes, start, self._shared.monotonic())
@@ -109,6 +122,7 @@ class SideBySide:
             start=start,
             md5_state=md5_state,
         )
+        return True
 
     def _go_on(self, left: list[Task]) -> None:
         """Read a piece of each file and digest them all; answer for those that are over."""

@@ -161,8 +161,7 @@ class LargeBatch(Generic[T]):
         Raises:
             NativeError: the state is damaged, or the C core fails its self-test.
         """
-        place = self._places.pop()
-        data = ffi.addressof(self._files, place)
+        data = ffi.addressof(self._files, self._places[-1])
         has_md5 = want.md5 and (not start or md5_state is not None)
         data.fd, data.position, data.end_bytes = fd, start, _NO_END if end is None else end
         data.wanted = MD5 * has_md5 | XXH3_128 * (want.xxh3_128 and not start)
@@ -172,9 +171,9 @@ class LargeBatch(Generic[T]):
             data.wanted_of_blocks = MD5 * want.block_md5 | XXH3_128 * want.block_xxh3_128 | CRC64NVME * want.crc64nvme
         if start and md5_state is not None:
             import_state(ffi.addressof(data, "whole_md5"), md5_state)
-        file = self.under_way[place] = LargeFile(owner, data, block_bytes)
         if lib.large_batch_begin(data) != 0:
             raise NativeError(SELF_TEST_FAILED)
+        file = self.under_way[self._places.pop()] = LargeFile(owner, data, block_bytes)
         return file
 
     def run(self) -> list[LargeFile[T]]:

@@ -8,6 +8,7 @@ the promise is kept all the same. How it knows of others is in ``silence`` and `
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -70,6 +71,10 @@ class Throttle(Pace):
     def duration_s(self, size_bytes: int) -> float:
         """Tell how long so many bytes take at this rate."""
         return size_bytes / self.rate_bytes_per_s
+
+    def share_bytes(self, duration_s: float) -> float:
+        """Say how much may be read in so long."""
+        return self.rate_bytes_per_s * duration_s
 
     def take(self, size_bytes: int) -> None:
         """Wait until ``size_bytes`` more may be read: what is read has been waited for, the first piece, too."""
@@ -144,6 +149,11 @@ class DevicePace(Pace):
         with self._lock:
             pieces = int(min(self._rate.allowed, self._rate.best) * _PIECE_S) // PIECE_BYTES
         return max(pieces, 1) * PIECE_BYTES
+
+    def share_bytes(self, duration_s: float) -> float:
+        """Say how much may be read in so long; before anything was measured, as fast as it is allowed."""
+        with self._lock:
+            return min(self._rate.allowed, self._rate.best or math.inf) * duration_s
 
     def take(self, size_bytes: int) -> None:
         """Wait until ``size_bytes`` more may be read, and judge what was heard meanwhile."""
