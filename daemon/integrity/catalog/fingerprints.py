@@ -47,7 +47,7 @@ def make_triggers() -> Iterator[str]:
     """Write the triggers that keep I1."""
     dropping = 'UPDATE "folder" SET "fingerprint" = NULL WHERE "id"'
     for name, event, row in (("added", "INSERT", "NEW"), ("removed", "DELETE", "OLD")):
-        has_one = f'(SELECT "fingerprint" FROM "folder" WHERE "id" = {row}."folder_id") IS NOT NULL'  # noqa: S608
+        has_one = f'(SELECT "fingerprint" FROM "folder" WHERE "id" = {row}."folder_id") IS NOT NULL'  # noqa: S608 - ours
         body = f'{dropping} = {row}."folder_id"'
         yield f'CREATE TRIGGER "file_{name}" AFTER {event} ON "file" WHEN {has_one} BEGIN {body}; END'
     event = "UPDATE OF " + ", ".join(f'"{name}"' for name in _DECIDING)
