@@ -8,8 +8,10 @@ seconds UTC (``*_at``). Digests are raw bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 from typing import NamedTuple, NewType
 
 RootId = NewType("RootId", int)
@@ -273,6 +275,43 @@ class Reading(NamedTuple):
     how: ReadHow
     bytes_read: int  # from the file, holes not counted
     others: tuple[bytes, ...] = ()  # digests that were asked for and are not kept, in that order
+
+
+class Readings(NamedTuple):
+    """
+    Readings of many files that fit one block each, in columns of one length.
+
+    Attributes:
+        witnesses: the columns of ``Witness``, in its order.
+        digests: those of ``Digests``.
+        how: all were read.
+    """
+
+    witnesses: tuple[Sequence[int], ...]
+    digests: tuple[Sequence[bytes | None], ...]
+    how: ReadHow
+
+    @property
+    def sizes_bytes(self) -> Sequence[int]:
+        """Give the sizes of the files, which is also what was read of each."""
+        return self.witnesses[0]
+
+    @property
+    def are_racy(self) -> Sequence[int]:
+        """Say of each file whether its witness is racy."""
+        return self.witnesses[4]
+
+    @classmethod
+    def join(cls, some: Sequence[Readings]) -> Readings:
+        """Put readings that were read in the same way behind each other."""
+        witnesses = (chain.from_iterable(columns) for columns in zip(*(one.witnesses for one in some), strict=True))
+        digests = (chain.from_iterable(columns) for columns in zip(*(one.digests for one in some), strict=True))
+        return cls(tuple(map(tuple, witnesses)), tuple(map(tuple, digests)), some[0].how)
+
+    def each(self) -> Iterator[Reading]:
+        """Give the reading of each file by itself."""
+        for size, mtime, ctime, inode, is_racy, *digests in zip(*self.witnesses, *self.digests, strict=True):
+            yield Reading(Witness(size, mtime, ctime, inode, bool(is_racy)), Digests(*digests), None, self.how, size)
 
 
 @dataclass(frozen=True, slots=True)

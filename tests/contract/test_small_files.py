@@ -286,7 +286,7 @@ def test_what_is_begun_is_answered_when_nothing_else_comes(tmp_path: Path, mode:
         worker = Worker(Shared(reader, reader.batch(), *terms, todo, deliveries))
         thread = Thread(target=worker.work)
         thread.start()
-        todo.put(Batch(0, make_tasks([b"f"])))
+        todo.put(Batch(0, make_tasks([b"f"])[0].as_batch()))
         delivery = deliveries.get(timeout=30)
         todo.end()
         thread.join()

@@ -17,7 +17,8 @@ import pytest
 from integrity.errors import DeviceStalled
 from integrity.files.read import ReadMode
 from integrity.hashing.digests import recording
-from integrity.hashing.engine import Engine, Failed, Task
+from integrity.hashing.engine import Engine
+from integrity.hashing.tasks import Failed, Task
 from support.bitrot import drop_cache, rot
 from support.cli import Box, complete, make_command
 from support.faultfs import FaultFS, Rule

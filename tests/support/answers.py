@@ -9,8 +9,8 @@ from time import monotonic
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import Reader
 from integrity.hashing.ledger import Delivery
-from integrity.hashing.shared import SIDE_BY_SIDE, Batch, Shared
-from integrity.hashing.tasks import Failed, Result, StopSignal, Task
+from integrity.hashing.shared import BUFFER_BYTES, SIDE_BY_SIDE, Batch, Shared
+from integrity.hashing.tasks import Failed, Result, StopSignal, Task, TaskBatch, Work, singly
 from integrity.hashing.todo import Todo
 from integrity.hashing.worker import Worker
 
@@ -28,7 +28,7 @@ def answer_all(
     deliveries: SimpleQueue[Delivery] = SimpleQueue()
     todo: Todo[Batch] = Todo(1, SIDE_BY_SIDE)
     for number, tasks in enumerate(batches):
-        todo.put(Batch(number, tasks))
+        todo.put(Batch(number, _as_batch(tasks)))
     todo.end()
     terms = ErrorBudget(), stop or Event(), lambda: 0.0, None, None
     Worker(Shared(reader, batch_reader, *terms, todo, deliveries)).work()
@@ -36,7 +36,7 @@ def answer_all(
     delivered = [deliveries.get_nowait() for _ in range(deliveries.qsize())]
     assert [None] * len(delivered) == [delivery.error for delivery in delivered]
     assert len(batches) == sum(delivery.ended for delivery in delivered)
-    return [result for delivery in delivered for result in delivery.results]
+    return [one for delivery in delivered for result in delivery.results for one in singly(result)]
 
 
 def comparable(results: list[Result]) -> dict[bytes, object]:
@@ -54,9 +54,9 @@ def answer_large(reader: Reader, tasks: list[Task], *, is_beside: bool, stop: St
     todo: Todo[Batch] = Todo(1, SIDE_BY_SIDE)
     for number, task in enumerate(tasks):
         if is_beside:
-            todo.put_large(Batch(None, [task]), task.size_bytes)
+            todo.put_large(Batch(None, task), task.size_bytes)
         else:
-            todo.put(Batch(number, [task]))
+            todo.put(Batch(number, task))
     todo.end()
     terms = ErrorBudget(), stop or Event(), monotonic, None, None
     Worker(Shared(reader, reader.batch() if is_beside else None, *terms, todo, deliveries)).work()
@@ -64,4 +64,14 @@ def answer_large(reader: Reader, tasks: list[Task], *, is_beside: bool, stop: St
     delivered = [deliveries.get_nowait() for _ in range(deliveries.qsize())]
     assert [None] * len(delivered) == [delivery.error for delivery in delivered]
     assert len(tasks) == sum(delivery.ended + delivery.ended_large for delivery in delivered)
-    return [result for delivery in delivered for result in delivery.results]
+    return [one for delivery in delivered for result in delivery.results for one in singly(result)]
+
+
+def _as_batch(tasks: list[Task]) -> Work:
+    """Put small files together as the engine does; what it gives by itself stands alone in the list."""
+    first = tasks[0]
+    if len(tasks) == 1 and (first.size_bytes > min(first.block_size_bytes, BUFFER_BYTES) or first.known_bad):
+        return first
+    columns = zip(*(task.as_batch().columns for task in tasks), strict=True)
+    paths, sizes, wants, tags, probes = ([value for (value,) in column] for column in columns)
+    return TaskBatch(paths, sizes, wants, tags, probes, first.block_size_bytes)

@@ -22,7 +22,8 @@ from integrity.files.opening import open_root
 from integrity.files.pressure import Pressure
 from integrity.files.read import Reader, ReadMode
 from integrity.hashing.digests import verifying
-from integrity.hashing.engine import Done, Engine, Task
+from integrity.hashing.engine import Engine
+from integrity.hashing.tasks import Done, Task
 from integrity.jobs.pacing.pace import DevicePace
 from integrity.jobs.stop import Stop
 

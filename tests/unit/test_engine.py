@@ -18,8 +18,9 @@ from integrity.errors import DeviceFailing, DeviceStalled, ReadInterrupted, Unre
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import Pace, ReadMode
 from integrity.hashing.digests import Want, recording
-from integrity.hashing.engine import Done, Engine, Failed, Partial, Result, Resume, Task
+from integrity.hashing.engine import Engine
 from integrity.hashing.shared import BUFFER_BYTES
+from integrity.hashing.tasks import Done, Failed, Partial, Result, Resume, Task
 from integrity.model import Digests, ReadHow
 from support.expected import expect_blocks, expect_crc64nvme
 from support.faultfs import FaultFS, Rule

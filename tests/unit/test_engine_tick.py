@@ -10,7 +10,8 @@ from integrity.files.capability import find_capability
 from integrity.files.opening import open_root
 from integrity.files.read import Pace, Reader, ReadMode
 from integrity.hashing.digests import verifying
-from integrity.hashing.engine import Done, Engine, Task
+from integrity.hashing.engine import Engine
+from integrity.hashing.tasks import Done, Task
 
 
 class HeldPace(Pace):

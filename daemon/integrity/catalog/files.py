@@ -34,6 +34,7 @@ from integrity.catalog.recording import (
     mark_suspects,
     mark_verified,
     record_files,
+    record_small_files,
     replace_baseline,
     require_record,
 )
@@ -360,6 +361,7 @@ __all__ = [
     "move_to_copy",
     "page_files",
     "record_files",
+    "record_small_files",
     "remove_files",
     "replace_baseline",
 ]

@@ -8,6 +8,7 @@ none overwrites a baseline that a finding holds (R6) or a row that is damaged (R
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -22,7 +23,7 @@ from integrity.catalog.rows import FileRecord, Sighting, load_record, load_recor
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import candidate, file, meta
 from integrity.errors import CatalogCorrupt, CatalogError, show_path
-from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, Witness
+from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, Readings, Witness
 
 PERSONS_WORD = frozenset({BaselineReason.ACCEPTED, BaselineReason.REPAIRED})
 """Reasons that stand above an open finding: a person has looked."""
@@ -127,6 +128,23 @@ def record_files(
     return _record(c, sealer, root, rows, [(now, boot_id)] * len(rows), because)
 
 
+def record_small_files(
+    c: sa.Connection,
+    sealer: Sealer,
+    root: RootRecord,
+    paths: Sequence[bytes],
+    readings: Readings,
+    *,
+    now: int,
+    boot_id: int | None,
+) -> list[FileId]:
+    """Record files as ``record_files`` does, given in columns."""
+    count = len(paths)
+    hows, moments = [readings.how.value] * count, ([now] * count, [boot_id] * count)
+    columns = _Columns(paths, readings.witnesses, readings.digests, [None] * count, hows, *moments)
+    return _insert(c, sealer, root, columns, BaselineReason.RECORDED)
+
+
 def _record(
     c: sa.Connection,
     sealer: Sealer,
@@ -136,32 +154,55 @@ def _record(
     because: BaselineReason,
 ) -> list[FileId]:
     """Record files, each with the time and the boot in which its content was last known to be right."""
-    ids = _allocate_ids(c, len(rows))
-    places = [split_path(row.path) for row in rows]
-    folder_ids = ensure_folders(c, root.id, dict.fromkeys(folder_path for folder_path, _ in places))
-    seal_file, token, reason = sealer.seal_file, root.token, because.value
-    values = []
-    seals = []
-    for file_id, (folder_path, name), (path, reading), (now, boot_id) in zip(ids, places, rows, moments, strict=True):
-        witness, digests, blocks = reading.witness, reading.digests, reading.blocks
-        block_size = None if blocks is None else blocks.block_size_bytes
-        seal = seal_file(token, path, witness, digests, block_size, 1)
-        seals.append(seal)
-        values.append(
-            (
-                *(file_id, folder_ids[folder_path], name, *witness),
-                *(digests.md5, digests.xxh3_128, digests.blake3, block_size),
-                *(now, reason, reading.how.value, boot_id, seal, digests.crc64nvme),
-                sealer.seal_state(
-                    *(file_id, seal, now, reason.encode(), None, reading.how.value.encode(), boot_id, 0, 0)
-                ),
-            )
-        )
-    _INSERT.run_many(c, values)
-    for file_id, row in zip(ids, rows, strict=True):
-        if row.reading.blocks is not None:
-            save_runs(c, sealer, file_id, 1, row.reading.blocks)
-    adjust_tally(c, root.id, len(rows), seals)
+    if not rows:
+        return []
+    readings = [row.reading for row in rows]
+    columns = _Columns(
+        [row.path for row in rows],
+        tuple(zip(*(one.witness for one in readings), strict=True)),
+        tuple(zip(*(one.digests for one in readings), strict=True)),
+        [None if one.blocks is None else one.blocks.block_size_bytes for one in readings],
+        [one.how.value for one in readings],
+        *zip(*moments, strict=True),
+    )
+    ids = _insert(c, sealer, root, columns, because)
+    for file_id, reading in zip(ids, readings, strict=True):
+        if reading.blocks is not None:
+            save_runs(c, sealer, file_id, 1, reading.blocks)
+    return ids
+
+
+class _Columns(NamedTuple):
+    """What is to be recorded, in columns of one length."""
+
+    paths: Sequence[bytes]
+    witnesses: Sequence[Sequence[int]]  # the columns of Witness
+    digests: Sequence[Sequence[bytes | None]]  # the columns of Digests
+    block_sizes_bytes: Sequence[int | None]
+    hows: Sequence[str]
+    recorded_at: Sequence[int]
+    boot_ids: Sequence[int | None]
+
+
+def _insert(c: sa.Connection, sealer: Sealer, root: RootRecord, new: _Columns, because: BaselineReason) -> list[FileId]:
+    """Insert rows, their blocks aside; return their numbers. All loops are in C: a first scan does this for all."""
+    count = len(new.paths)
+    ids = _allocate_ids(c, count)
+    folders, names = zip(*map(split_path, new.paths), strict=True)
+    folder_ids = ensure_folders(c, root.id, dict.fromkeys(folders))
+    seals = sealer.seal_files(root.token, new.paths, new.witnesses, new.digests, new.block_sizes_bytes)
+    state_seals = sealer.seal_new_states(ids, seals, new.recorded_at, because.value, new.hows, new.boot_ids)
+    md5s, xxh3_128s, blake3s, crc64s = new.digests
+    _INSERT.run_many(
+        c,
+        zip(
+            *(ids, map(folder_ids.__getitem__, folders), names, *new.witnesses, md5s, xxh3_128s, blake3s),
+            *(new.block_sizes_bytes, new.recorded_at, repeat(because.value, count), new.hows, new.boot_ids),
+            *(seals, crc64s, state_seals),
+            strict=True,
+        ),
+    )
+    adjust_tally(c, root.id, count, seals)
     return ids
 
 

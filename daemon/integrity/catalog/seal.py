@@ -23,12 +23,10 @@ from __future__ import annotations
 
 import sqlite3
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from blake3 import blake3
-
-from integrity.model import Digests, Witness
 
 SEAL_BYTES = 16
 ROW_SEAL = "row_seal"
@@ -61,14 +59,14 @@ class Sealer:
         self,
         root_token: bytes,
         path: bytes,
-        witness: Witness,
-        digests: Digests,
+        witness: Sequence[int],
+        digests: Sequence[bytes | None],
         block_size_bytes: int | None,
         version: int,
     ) -> bytes:
-        """Seal the fields of a ``file`` row (or a candidate's) that a verdict rests on."""
-        md5, xxh3_128, blake3_ = digests.md5 or b"", digests.xxh3_128 or b"", digests.blake3 or b""
-        crc64nvme = digests.crc64nvme
+        """Seal the fields of a ``file`` row (or a candidate's) that a verdict rests on: a Witness, and Digests."""
+        md5, xxh3_128, blake3_, crc64nvme = digests
+        md5, xxh3_128, blake3_ = md5 or b"", xxh3_128 or b"", blake3_ or b""
         return self._seal(
             _FILE.pack(
                 0x01 if crc64nvme is None else 0x04,
@@ -87,6 +85,19 @@ class Sealer:
             + blake3_
             + (crc64nvme or b"")
         )
+
+    def seal_files(
+        self,
+        root_token: bytes,
+        paths: Sequence[bytes],
+        witnesses: Sequence[Sequence[int]],
+        digests: Sequence[Sequence[bytes | None]],
+        block_sizes_bytes: Sequence[int | None],
+    ) -> list[bytes]:
+        """Seal first versions of many files, given in columns, those of witnesses and digests as in ``Readings``."""
+        some, others = zip(*witnesses, strict=True), zip(*digests, strict=True)
+        seal, rows = self.seal_file, zip(paths, some, others, block_sizes_bytes, strict=True)
+        return [seal(root_token, *row, 1) for row in rows]
 
     def seal_run(
         self,
@@ -134,6 +145,20 @@ class Sealer:
         )
         seen = b"" if seen_inode is None and seen_ctime_ns is None else _SEEN.pack(seen_inode, seen_ctime_ns)
         return self._seal(head + seen + reason + (read_how or b""))
+
+    def seal_new_states(
+        self,
+        ids: Sequence[int],
+        seals: Sequence[bytes],
+        recorded_at: Sequence[int],
+        reason: str,
+        hows: Sequence[str],
+        boot_ids: Sequence[int | None],
+    ) -> list[bytes]:
+        """Seal the states of many new files, in columns."""
+        seal, because = self.seal_state, reason.encode()
+        rows = zip(ids, seals, recorded_at, hows, boot_ids, strict=True)
+        return [seal(one, own, now, because, None, how.encode(), boot_id, 0, 0) for one, own, now, how, boot_id in rows]
 
     def bind(self, db: sqlite3.Connection) -> None:
         """Give a connection the function that the triggers and queries of ``rowseals`` call."""

@@ -20,8 +20,8 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple, ParamSpec
 
 from integrity.files.excludes import Excludes
-from integrity.files.folder_batch import ENDED, FOLDER, LISTED, SYMLINK, TOO_LARGE, FolderBatch, FolderFiles, Found
-from integrity.files.listing import Listing, Seen, Skip
+from integrity.files.folder_batch import ENDED, FOLDER, LISTED, SYMLINK, TOO_LARGE, FolderBatch, Found
+from integrity.files.listing import FolderFiles, Listing, Seen, Skip
 from integrity.model import SkipReason
 
 _FILES_IN_CALL = 4096

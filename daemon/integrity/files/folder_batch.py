@@ -13,12 +13,11 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal
 
 from integrity._native import ffi, lib
-from integrity.files.listing import Seen
+from integrity.files.listing import FolderFiles
 
 if TYPE_CHECKING:
     from integrity._native import CBuffer
@@ -44,47 +43,6 @@ _COLUMN_TYPES: tuple[Literal["q", "Q"], ...] = ("q", "q", "q", "q", "Q")
 _VALUE_BYTES = 8
 _NAME_BYTES = 64
 """Room for each name, on average: longer than names are."""
-
-_new_seen = partial(tuple.__new__, Seen)  # what Seen(...) does, without a call of Python for each file
-
-
-class FolderFiles(Sequence[Seen]):
-    """
-    The files of one folder, in the order of their names; records of them are made when one is asked for.
-
-    Args:
-        count: how many they are.
-        names: of them, each closed by a NUL byte.
-        columns: size_bytes, mtime_ns, ctime_ns, inode (folded) and links of each.
-    """
-
-    __slots__ = ("_columns", "_count", "_decoded", "names")
-
-    def __init__(self, count: int, names: bytes, columns: Sequence[memoryview]) -> None:
-        self._count = count
-        self.names = names
-        self._columns = columns
-        self._decoded: list[Seen] | None = None
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[Seen]:
-        return iter(self._decode())
-
-    @overload
-    def __getitem__(self, index: int) -> Seen: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Seen]: ...
-    def __getitem__(self, index: int | slice) -> Seen | list[Seen]:
-        return self._decode()[index]
-
-    def _decode(self) -> list[Seen]:
-        """All loops in C: a first scan does this for every file of a tree."""
-        if self._decoded is None:
-            columns = [column.tolist() for column in self._columns]
-            self._decoded = list(map(_new_seen, zip(self.names.split(b"\0"), *columns, strict=False)))
-        return self._decoded
 
 
 class Found:

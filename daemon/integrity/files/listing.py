@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, overload
 
 from integrity.model import SkipReason
 
@@ -18,6 +19,62 @@ class Seen(NamedTuple):
     ctime_ns: int
     inode: int
     links: int
+
+
+_new_seen = partial(tuple.__new__, Seen)  # what Seen(...) does, without a call of Python for each file
+
+
+class FolderFiles(Sequence[Seen]):
+    """
+    The files of one folder, in the order of their names; records of them are made when one is asked for.
+
+    Args:
+        count: how many they are.
+        names: of them, each closed by a NUL byte.
+        columns: size_bytes, mtime_ns, ctime_ns, inode (folded) and links of each.
+    """
+
+    __slots__ = ("_columns", "_count", "_decoded", "names")
+
+    def __init__(self, count: int, names: bytes, columns: Sequence[memoryview]) -> None:
+        self._count = count
+        self.names = names
+        self._columns = columns
+        self._decoded: list[Seen] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Seen]:
+        return iter(self._decode())
+
+    @overload
+    def __getitem__(self, index: int) -> Seen: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Seen]: ...
+    def __getitem__(self, index: int | slice) -> Seen | list[Seen]:
+        return self._decode()[index]
+
+    @property
+    def sizes_bytes(self) -> list[int]:
+        """Give the size of each file."""
+        return self._columns[0].tolist()
+
+    @property
+    def has_links(self) -> bool:
+        """Say whether any of the files has more than one name."""
+        return self._count > 0 and max(self._columns[-1]) > 1
+
+    def find_paths(self, prefix: bytes) -> list[bytes]:
+        """Give the path of each file, which is its name behind ``prefix``."""
+        return (prefix + self.names[:-1].replace(b"\0", b"\0" + prefix)).split(b"\0") if self._count else []
+
+    def _decode(self) -> list[Seen]:
+        """All loops in C: a first scan does this for every file of a tree."""
+        if self._decoded is None:
+            columns = [column.tolist() for column in self._columns]
+            self._decoded = list(map(_new_seen, zip(self.names.split(b"\0"), *columns, strict=False)))
+        return self._decoded
 
 
 @dataclass(frozen=True, slots=True)

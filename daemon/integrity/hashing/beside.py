@@ -77,8 +77,9 @@ class SideBySide:
         return left
 
     def _begin(self, batch: Batch, left: list[Task]) -> None:
-        (task,) = batch.tasks
-        self._ledger.begin(batch.tasks, is_large=True)
+        task = batch.tasks
+        assert isinstance(task, Task), "one large file"
+        self._ledger.begin(task, is_large=True)
         obstacle = self._shared.find_obstacle(task)
         if obstacle is not None:
             self._ledger.add(obstacle)

@@ -18,19 +18,19 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from integrity.errors import DeviceStalled
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import Reader
 from integrity.hashing.ledger import Delivery
 from integrity.hashing.md5 import native_status
-from integrity.hashing.shared import BUFFER_BYTES, SIDE_BY_SIDE, Batch, Shared
-from integrity.hashing.tasks import Done, Failed, Partial, Result, Resume, StopSignal, Task
+from integrity.hashing.shared import BUFFER_BYTES, SIDE_BY_SIDE, Batch, Shared, small_bytes
+from integrity.hashing.tasks import Answer, Failed, Result, StopSignal, Task, TaskBatch, Work, singly
 from integrity.hashing.todo import Todo
 from integrity.hashing.turn import Turn
 from integrity.hashing.worker import Worker
@@ -38,8 +38,6 @@ from integrity.model import ReadHow
 
 if TYPE_CHECKING:
     from integrity.files.batch import BatchReader
-
-__all__ = ["STALL_S", "Done", "Engine", "Failed", "Partial", "Result", "Resume", "StopSignal", "Task"]
 
 STALL_S = 300.0
 
@@ -91,9 +89,14 @@ class Engine:
         """Count what was read so far, holes included."""
         return sum(worker.ledger.bytes_done for worker in self._workers)
 
-    def run(self, tasks: Iterable[Task], *, tick: Callable[[], None] = lambda: None) -> Iterator[Result]:
+    def run(self, tasks: Iterable[Work], *, tick: Callable[[], None] = lambda: None) -> Iterator[Result]:
+        """Read every task's file as ``run_batches`` does; yield the result of each by itself."""
+        for answer in self.run_batches(tasks, tick=tick):
+            yield from singly(answer)
+
+    def run_batches(self, tasks: Iterable[Work], *, tick: Callable[[], None] = lambda: None) -> Iterator[Answer]:
         """
-        Read every task's file; yield the results in the caller's thread, in any order.
+        Read every task's file; yield the answers in the caller's thread, in any order.
 
         Tasks are taken from the iterable as there is room for them. When ``stop`` is set no more are taken; those under
         way end soon, large ones with a ``Partial`` and an ``ReadInterrupted`` failure. Whoever does not want all
@@ -187,7 +190,7 @@ class _Crew:
         if not self._threads:
             self._refuse(batch)
         elif is_large:
-            self._todo.put_large(batch, batch.tasks[0].size_bytes)
+            self._todo.put_large(batch, batch.size_bytes)
         else:
             self._todo.put(batch)
 
@@ -243,7 +246,9 @@ class _Crew:
     def _refuse(self, batch: Batch) -> None:
         """Answer for a batch when there is no thread left."""
         error = "not read: the device hangs"
-        failed = [Failed(task, DeviceStalled(error)) for task in batch.tasks]
+        work = batch.tasks
+        tasks = [work] if isinstance(work, Task) else [work.task(index) for index in range(len(work))]
+        failed = [Failed(task, DeviceStalled(error)) for task in tasks]
         is_large = batch.turn is None
         self._deliveries.put(Delivery(failed, ended=not is_large, ended_large=is_large))
 
@@ -258,49 +263,80 @@ class _Either:
         return self._one.is_set() or self._other.is_set()
 
 
-def _into_batches(tasks: Iterable[Task], reader: Reader, batch_reader: BatchReader | None) -> Iterator[Batch]:
+def _into_batches(tasks: Iterable[Work], reader: Reader, batch_reader: BatchReader | None) -> Iterator[Batch]:
     """
-    Group small files, as the short way takes them if there is one; a large one stands alone.
+    Group small files; one of which more is to be said stands alone.
 
     Where files are read from the disk, the order is kept. Where they may lie in memory, more of them go into a batch;
     the first batches are small all the same, so that few files keep all threads busy, too.
     """
     may_be_cached = batch_reader is not None and batch_reader.how is ReadHow.CACHE_POSSIBLE
     turns = count()
-    group = _Group()
-    for task in tasks:
-        if task.size_bytes > (BUFFER_BYTES if batch_reader is None else min(task.block_size_bytes, BUFFER_BYTES)):
-            is_free = may_be_cached and reader.lies_in_memory(task.path)
-            if not is_free and group.tasks:
-                yield Batch(next(turns), group.take())
-            yield Batch(None if is_free else next(turns), [task])
+    group = _Group(_MOST_FILES if may_be_cached else _FILES)
+    for item in tasks:
+        if not isinstance(item, Task):
+            yield from (Batch(next(turns), full) for full in group.add(item))
             continue
-        if group.is_full_with(task):
+        is_large = item.size_bytes > small_bytes(item.block_size_bytes)
+        if not is_large and item.resume is None and not item.known_bad:
+            yield from (Batch(next(turns), full) for full in group.add(item.as_batch()))
+            continue
+        is_free = is_large and may_be_cached and reader.lies_in_memory(item.path)
+        if not is_free and len(group):
             yield Batch(next(turns), group.take())
-            group.most_files = _MOST_FILES if may_be_cached and group.taken > _SMALL_BATCHES else _FILES
-        group.add(task)
-    if group.tasks:
+        yield Batch(None if is_free else next(turns), item)
+    if len(group):
         yield Batch(next(turns), group.take())
 
 
 class _Group:
-    """Small files that are to be read together."""
+    """
+    Small files that are to be read together.
 
-    def __init__(self) -> None:
-        self._size_bytes = 0
-        self.most_files = _FILES
-        self.taken = 0
-        self.tasks: list[Task] = []
+    Args:
+        most_files: of one batch, once all threads are busy.
+    """
 
-    def is_full_with(self, task: Task) -> bool:
-        """Say whether one more would be too many, or too much at once."""
-        return len(self.tasks) >= self.most_files or self._size_bytes + task.size_bytes > BUFFER_BYTES
+    def __init__(self, most_files: int) -> None:
+        self._most_files = most_files
+        self._taken = 0
+        self._clear()
 
-    def add(self, task: Task) -> None:
-        self.tasks.append(task)
-        self._size_bytes += task.size_bytes
+    def _clear(self) -> None:
+        self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
+        self._block_size_bytes = self._size_bytes = 0
 
-    def take(self) -> list[Task]:
-        tasks, self.tasks, self._size_bytes = self.tasks, [], 0
-        self.taken += 1
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def add(self, tasks: TaskBatch) -> Iterator[TaskBatch]:
+        """Add files; give those that were there whenever more would be too many, or too much at once."""
+        if len(self) and tasks.block_size_bytes != self._block_size_bytes:
+            yield self.take()
+        start = 0
+        while start < len(tasks):
+            stop = self._find_room(tasks.sizes_bytes, start)
+            if stop == start:
+                yield self.take()
+                continue
+            for mine, theirs in zip(self._columns, tasks.columns, strict=True):
+                mine += theirs[start:stop]
+            self._size_bytes += sum(tasks.sizes_bytes[start:stop])
+            self._block_size_bytes = tasks.block_size_bytes
+            start = stop
+
+    def _find_room(self, sizes_bytes: Sequence[int], start: int) -> int:
+        """Say up to which file there is room; for one if there is none yet."""
+        most_files = self._most_files if self._taken > _SMALL_BATCHES else _FILES
+        stop = min(start + most_files - len(self), len(sizes_bytes))
+        while stop - start > (not len(self)) and self._size_bytes + sum(sizes_bytes[start:stop]) > BUFFER_BYTES:
+            stop = start + (stop - start) // 2
+        return stop
+
+    def take(self) -> TaskBatch:
+        """Hand all over, and begin anew."""
+        paths, sizes, wants, tags, probes = self._columns
+        tasks = TaskBatch(paths, sizes, wants, tags, probes, self._block_size_bytes)
+        self._clear()
+        self._taken += 1
         return tasks

@@ -11,7 +11,7 @@ from integrity.errors import DeviceFailing, ReadInterrupted
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import Reader
 from integrity.hashing.ledger import Delivery
-from integrity.hashing.tasks import Failed, StopSignal, Task
+from integrity.hashing.tasks import Failed, StopSignal, Task, Work
 from integrity.hashing.todo import Todo
 from integrity.hashing.turn import Turn
 
@@ -25,9 +25,14 @@ SIDE_BY_SIDE = 31
 """Large files for one thread at a time. With their blocks that is what the widest lanes hold."""
 
 
+def small_bytes(block_size_bytes: int) -> int:
+    """Say how large a file may be that is read as one piece, and so from a batch."""
+    return min(block_size_bytes, BUFFER_BYTES)
+
+
 class Batch(NamedTuple):
     """
-    Tasks for one thread.
+    Small files, or one file, for one thread.
 
     Attributes:
         turn: the batches that have one are read one after the other where only one thread may read, in this order,
@@ -35,7 +40,12 @@ class Batch(NamedTuple):
     """
 
     turn: int | None
-    tasks: list[Task]
+    tasks: Work
+
+    @property
+    def size_bytes(self) -> int:
+        """Say how much there is to read, as far as known."""
+        return self.tasks.size_bytes if isinstance(self.tasks, Task) else sum(self.tasks.sizes_bytes)
 
 
 class Shared(NamedTuple):
@@ -57,6 +67,11 @@ class Shared(NamedTuple):
     pool: ThreadPoolExecutor | None
     todo: Todo[Batch]
     deliveries: SimpleQueue[Delivery]
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether no more files are to be begun."""
+        return self.stop.is_set() or self.budget.is_spent
 
     def find_obstacle(self, task: Task) -> Failed | None:
         """Answer for a task that is not to be begun."""

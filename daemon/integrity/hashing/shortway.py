@@ -7,28 +7,33 @@ this module fails with ImportError where the extension cannot be loaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from itertools import compress
+from operator import attrgetter
+from typing import NamedTuple, TypeVar
 
 from integrity.files.arena import READ, Arena
 from integrity.files.batch import BatchReader
-from integrity.hashing.digests import digest_blake3, digest_others, digest_probe
+from integrity.hashing.digests import Want, digest_blake3, digest_others, digest_probe
 from integrity.hashing.lanes import CRC64NVME, MD5, XXH3_128, Lanes
+from integrity.hashing.ledger import OpenBatch
 from integrity.hashing.md5_native import Scheduler
-from integrity.hashing.tasks import Done, Task
-from integrity.model import Digests, ReadHow, Reading, Witness
+from integrity.hashing.tasks import DoneBatch, TaskBatch
+from integrity.model import ReadHow, Readings
 
-_new_witness = partial(tuple.__new__, Witness)  # what Witness(...) does, without a call of Python for each file
-_new_digests = partial(tuple.__new__, Digests)
-_new_reading = partial(tuple.__new__, Reading)
-_new_done = partial(tuple.__new__, Done)
+T = TypeVar("T")
+
+_COMPUTED: tuple[Callable[[Want], bool], ...] = (attrgetter("md5"), attrgetter("xxh3_128"), attrgetter("crc64nvme"))
+"""Whether each of the digests in a record is wanted."""
+
+_NOTHING: tuple[bytes, ...] = ()
 
 
-class _Read(NamedTuple):
-    """Files that were read, and may not be digested yet."""
+class _Part(NamedTuple):
+    """Files of a batch that lie in one arena, and may not be digested yet."""
 
-    tasks: Sequence[Task]  # as many as there are records
+    batch: OpenBatch
+    start: int  # of the first one's record in the batch
     in_doubt: tuple[int, int]  # the first and the last stamp
 
 
@@ -47,8 +52,8 @@ class ShortWay:
 
     def __init__(self, reader: BatchReader, scheduler: Scheduler, memory: Sequence[memoryview]) -> None:
         self._reader = reader
-        self._lanes: Lanes[_Read] = Lanes(scheduler, list(map(Arena, memory)))
-        self._last: _Read | None = None
+        self._lanes: Lanes[_Part] = Lanes(scheduler, list(map(Arena, memory)))
+        self._last: _Part | None = None
         self.waits_for_disk = reader.how is not ReadHow.CACHE_POSSIBLE
 
     @property
@@ -61,73 +66,92 @@ class ShortWay:
         """Say whether there is memory to read into."""
         return self._lanes.arena is not None
 
-    def read(self, tasks: Sequence[Task]) -> tuple[list[Task], Sequence[Task]]:
+    def read(self, batch: OpenBatch, start: int) -> tuple[list[int], int]:
         """
         Read what can be read in this way, until the memory is full or the disk has taken long; there must be room.
 
         Args:
-            tasks: of files that are not large, as far as known; at least one.
+            batch: that is answered.
+            start: index of the first task that is to be read.
 
         Returns:
-            Tasks for the long way; and those that are still to be asked for, the last ones.
+            The indexes of tasks for the long way, and that of the first one which is still to be asked for.
 
         Raises:
             ReadInterrupted: from the pace; nothing was read.
         """
-        arena = self._lanes.arena
+        arena, tasks = self._lanes.arena, batch.tasks
         assert arena is not None, "there is room"
-        limit_bytes = min(self._lanes.arena_bytes, min(task.block_size_bytes for task in tasks))
-        paths, sizes_bytes = [task.path for task in tasks], [task.size_bytes for task in tasks]
-        in_doubt = self._reader.read(paths, sizes_bytes, limit_bytes, arena)
+        limit_bytes = min(self._lanes.arena_bytes, tasks.block_size_bytes)
+        in_doubt = self._reader.read(tasks.paths[start:], tasks.sizes_bytes[start:], limit_bytes, arena)
         if not arena.count:  # one of the paths is none that any file can have
-            return list(tasks), []
-        self._last = _Read(tasks[: arena.count], in_doubt)
-        left = [task for task, status in zip(tasks, arena.statuses(), strict=False) if status != READ]
-        return left, tasks[arena.count :]
+            return list(range(start, len(tasks))), len(tasks)
+        left = [index for index, status in enumerate(arena.statuses(), start) if status != READ]
+        if len(left) < arena.count:
+            self._last = _Part(batch, start, in_doubt)
+        return left, start + arena.count
 
     def digest(self) -> None:
         """Begin to digest what was read last."""
         last, self._last = self._last, None
         if last is not None:
-            self._lanes.submit(last, _find_wanted(last.tasks))
+            self._lanes.submit(last, _find_wanted(last.batch.tasks.wants))
 
-    def take_done(self) -> Iterator[list[Done]]:
-        """Hand over the answers whose digests are all there, those of a batch together."""
-        for arena, (tasks, in_doubt) in self._lanes.take_finished():
-            yield self._answer(arena, tasks, in_doubt)
+    def take_done(self) -> Iterator[tuple[OpenBatch, range, DoneBatch]]:
+        """Hand over the answers whose digests are all there, with the indexes among which their tasks are."""
+        for arena, part in self._lanes.take_finished():
+            stop = part.start + arena.count
+            tasks = part.batch.tasks.part(part.start, stop)
+            yield part.batch, range(part.start, stop), self._answer(arena, tasks, part.in_doubt)
 
-    def _answer(self, arena: Arena, tasks: Sequence[Task], in_doubt: tuple[int, int]) -> list[Done]:
-        since_ns, until_ns = in_doubt
-        how = self._reader.how
-        done: list[Done] = []
-        for task, row in zip(tasks, arena.rows(), strict=True):
-            status, size, mtime_ns, ctime_ns, inode, offset, md5, xxh3_128, crc64nvme = row
-            if status != READ:
-                continue
-            want, blake3, probe = task.want, None, None
-            others: tuple[bytes, ...] = ()
-            if want.blake3 or want.others or task.probe is not None:
-                data = arena.memory[offset : offset + size]
-                blake3, others = digest_blake3(data) if want.blake3 else None, digest_others(data, want)
-                probe = None if task.probe is None else digest_probe(task.probe, data)
-            is_racy = since_ns <= mtime_ns <= until_ns or since_ns <= ctime_ns <= until_ns
-            witness = _new_witness((size, mtime_ns, ctime_ns, inode, is_racy))
-            digests = _new_digests(
-                (
-                    md5 if want.md5 else None,
-                    xxh3_128 if want.xxh3_128 else None,
-                    blake3,
-                    crc64nvme if want.crc64nvme else None,
-                )
-            )
-            reading = _new_reading((witness, digests, None, how, size, others))
-            done.append(_new_done((task, reading, 0, probe)))
-        return done
+    def _answer(self, arena: Arena, tasks: TaskBatch, in_doubt: tuple[int, int]) -> DoneBatch:
+        rows = list(arena.rows())
+        is_read = [row[0] == READ for row in rows]
+        if not all(is_read):
+            rows, tasks = list(compress(rows, is_read)), tasks.select(list(compress(range(len(tasks)), is_read)))
+        _, sizes, mtimes_ns, ctimes_ns, inodes, offsets, *computed = zip(*rows, strict=True)
+        wants, probes = tasks.wants, tasks.probes
+        blake3s: Sequence[bytes | None] = [None] * len(rows)
+        probed, others = blake3s, [_NOTHING] * len(rows)
+        if any(probes) or any(want.blake3 or want.others for want in _distinct(wants)):
+            contents = [arena.memory[offset : offset + size] for offset, size in zip(offsets, sizes, strict=True)]
+            files = list(zip(contents, wants, probes, strict=True))
+            blake3s = [digest_blake3(data) if want.blake3 else None for data, want, _ in files]
+            others = [digest_others(data, want) for data, want, _ in files]
+            probed = [None if probe is None else digest_probe(probe, data) for data, _, probe in files]
+        md5s, xxh3_128s, crc64s = (
+            _where(wants, is_wanted, column) for is_wanted, column in zip(_COMPUTED, computed, strict=True)
+        )
+        witnesses = sizes, mtimes_ns, ctimes_ns, inodes, _find_racy(mtimes_ns, ctimes_ns, *in_doubt)
+        readings = Readings(witnesses, (md5s, xxh3_128s, blake3s, crc64s), self._reader.how)
+        return DoneBatch(tasks, readings, others, probed)
 
 
-def _find_wanted(tasks: Sequence[Task]) -> int:
+def _distinct(wants: Sequence[Want]) -> list[Want]:
+    return list({id(want): want for want in wants}.values())
+
+
+def _where(wants: Sequence[Want], is_wanted: Callable[[Want], bool], column: Sequence[T]) -> Sequence[T | None]:
+    """Give the digests of those files for which they are wanted."""
+    answers = {is_wanted(want) for want in _distinct(wants)}
+    if len(answers) == 1:
+        return column if answers.pop() else [None] * len(column)
+    return [digest if is_wanted(want) else None for want, digest in zip(wants, column, strict=True)]
+
+
+def _find_racy(mtimes_ns: Sequence[int], ctimes_ns: Sequence[int], since_ns: int, until_ns: int) -> Sequence[bool]:
+    """Say of each file whether one of its times is in doubt; nearly always none is."""
+    if max(mtimes_ns) < since_ns and max(ctimes_ns) < since_ns:
+        return [False] * len(mtimes_ns)
+    return [
+        since_ns <= mtime_ns <= until_ns or since_ns <= ctime_ns <= until_ns
+        for mtime_ns, ctime_ns in zip(mtimes_ns, ctimes_ns, strict=True)
+    ]
+
+
+def _find_wanted(wants: Sequence[Want]) -> int:
     """Say what the C core is to compute for some of the tasks, in bits."""
-    wants = {id(task.want): task.want for task in tasks}.values()
-    wanted = MD5 if any(want.md5 for want in wants) else 0
-    wanted |= XXH3_128 if any(want.xxh3_128 for want in wants) else 0
-    return wanted | (CRC64NVME if any(want.crc64nvme for want in wants) else 0)
+    distinct = _distinct(wants)
+    wanted = MD5 if any(want.md5 for want in distinct) else 0
+    wanted |= XXH3_128 if any(want.xxh3_128 for want in distinct) else 0
+    return wanted | (CRC64NVME if any(want.crc64nvme for want in distinct) else 0)

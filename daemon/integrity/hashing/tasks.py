@@ -1,17 +1,18 @@
 """
-What the engine is asked and what it answers.
+What the engine is asked and what it answers: one file at a time, or many small ones in columns.
 
 Handed from one thread to another, so nothing in them is ever changed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from integrity.errors import ReadError
 from integrity.hashing.digests import Want
-from integrity.model import Blocks, ByteRange, Reading, Witness
+from integrity.model import Blocks, ByteRange, Reading, Readings, Witness
 
 
 class StopSignal(Protocol):
@@ -54,6 +55,57 @@ class Task(NamedTuple):
     probe: ByteRange | None = None
     known_bad: tuple[ByteRange, ...] = ()
 
+    def as_batch(self) -> TaskBatch:
+        """Make a batch of this one; of a file with ``resume`` or ``known_bad`` there is none."""
+        return TaskBatch(
+            (self.path,), (self.size_bytes,), (self.want,), (self.tag,), (self.probe,), self.block_size_bytes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBatch:
+    """
+    Many files to read, in columns of one length; as much of each as of a ``Task``.
+
+    Only small files are read from a batch, each as one piece; the engine takes all others out.
+    """
+
+    paths: Sequence[bytes]
+    sizes_bytes: Sequence[int]
+    wants: Sequence[Want]
+    tags: Sequence[object]
+    probes: Sequence[ByteRange | None]
+    block_size_bytes: int  # of all of them
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @property
+    def columns(self) -> tuple[Sequence[Any], ...]:
+        """Give the columns in their order."""
+        return self.paths, self.sizes_bytes, self.wants, self.tags, self.probes
+
+    def task(self, index: int) -> Task:
+        """Make the task of one file."""
+        path, size, want, tag, probe = (column[index] for column in self.columns)
+        return Task(path, size, want, self.block_size_bytes, tag, probe=probe)
+
+    def select(self, indexes: Sequence[int]) -> TaskBatch:
+        """Make a batch of some of the files."""
+        paths, sizes, wants, tags, probes = ([column[index] for index in indexes] for column in self.columns)
+        return TaskBatch(paths, sizes, wants, tags, probes, self.block_size_bytes)
+
+    def part(self, start: int, stop: int) -> TaskBatch:
+        """Make a batch of the files from ``start`` to before ``stop``."""
+        if stop - start == len(self):
+            return self
+        paths, sizes, wants, tags, probes = (column[start:stop] for column in self.columns)
+        return TaskBatch(paths, sizes, wants, tags, probes, self.block_size_bytes)
+
+
+Work = Task | TaskBatch
+"""What is given to the engine at a time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Partial:
@@ -90,4 +142,28 @@ class Failed:
     bytes_read: int = 0
 
 
+class DoneBatch(NamedTuple):
+    """Files of a batch that were read to their ends, each as one stable version; as much of each as of a ``Done``."""
+
+    tasks: TaskBatch  # of these files alone
+    readings: Readings
+    others: Sequence[tuple[bytes, ...]]
+    probes: Sequence[bytes | None]
+
+    def each(self) -> Iterator[Done]:
+        """Give the answer for each file by itself."""
+        answers = zip(range(len(self.tasks)), self.readings.each(), self.others, self.probes, strict=True)
+        for index, reading, others, probe in answers:
+            yield Done(self.tasks.task(index), reading._replace(others=others) if others else reading, 0, probe)
+
+
 Result = Partial | Done | Failed
+"""What is said of one file."""
+
+Answer = Result | DoneBatch
+"""What the engine gives at a time."""
+
+
+def singly(answer: Answer) -> Iterable[Result]:
+    """Give what an answer says of each file by itself."""
+    return answer.each() if isinstance(answer, DoneBatch) else (answer,)

@@ -7,7 +7,6 @@ file that it met. Leaves to ``todo`` who takes what, and to the engine watching 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import Future
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,9 +16,9 @@ from integrity.files.buffers import Buffers
 from integrity.files.read import OpenFile
 from integrity.hashing.digests import digest_others, digest_probe, digest_whole
 from integrity.hashing.large import Fed, read_large
-from integrity.hashing.ledger import AbandonedError, Delivery, Ledger
+from integrity.hashing.ledger import AbandonedError, Delivery, Ledger, OpenBatch
 from integrity.hashing.md5 import native_status
-from integrity.hashing.shared import BUFFER_BYTES, Batch, Shared
+from integrity.hashing.shared import BUFFER_BYTES, Batch, Shared, small_bytes
 from integrity.hashing.tasks import Done, Failed, Result, Task
 from integrity.model import Reading, Witness
 
@@ -119,17 +118,20 @@ class Worker:
 
     def _answer_in_turn(self, batch: Batch, number: int) -> None:
         """Answer a batch; what does not lie in memory is read when it is its turn (R4)."""
-        turn, core = self._shared.turn, self._core
+        turn, core, tasks = self._shared.turn, self._core, batch.tasks
         self._turn = number
-        self.ledger.begin(batch.tasks)
+        begun = self.ledger.begin(tasks)
         try:
-            left = batch.tasks
-            if core is not None and not core.short_way.waits_for_disk:
-                left = self._answer_by_the_batch(core, left)
+            if turn is not None and (core is None or core.short_way.waits_for_disk):
+                turn.wait(number)
+            if isinstance(tasks, Task):
+                left = [tasks]
+            elif core is None:
+                left = self.ledger.take_out(begun, range(len(tasks)))
+            else:
+                left = self._answer_by_the_batch(core, begun)
             if left and turn is not None:
                 turn.wait(number)
-            if core is not None and core.short_way.waits_for_disk:
-                left = self._answer_by_the_batch(core, left)
             if left:
                 self._finish()
             self._answer_singly(left)
@@ -138,33 +140,30 @@ class Worker:
                 turn.pass_on(number)
         self.ledger.send()
 
-    def _answer_by_the_batch(self, core: _Core, tasks: list[Task]) -> list[Task]:
+    def _answer_by_the_batch(self, core: _Core, batch: OpenBatch) -> list[Task]:
         """Answer what can be answered the short way, now or later; return the rest."""
-        first = tasks[0]  # a large one stands alone
-        if first.size_bytes > min(first.block_size_bytes, BUFFER_BYTES):
-            return tasks
         left: list[Task] = []
-        rest: Sequence[Task] = tasks
-        while rest and self._shared.find_obstacle(rest[0]) is None:
+        start, count = 0, len(batch.tasks)
+        while start < count and not self._shared.is_over:
             while not core.short_way.has_room:
                 core.scheduler.step()
                 self._take_done(core)
             try:
                 with self.ledger.busy():
-                    left_here, rest = core.short_way.read(rest)
+                    left_here, start = core.short_way.read(batch, start)
             except ReadInterrupted:
                 break  # whoever reads the next one by itself is told so, too
-            left += left_here
-            if not left and not rest:
+            left += self.ledger.take_out(batch, left_here)
+            if not left and start == count:
                 self._pass_on()
             core.short_way.digest()
             self._take_done(core)
-        return [*left, *rest]
+        return left + self.ledger.take_out(batch, range(start, count))
 
     def _take_done(self, core: _Core) -> None:
-        for done in core.short_way.take_done():
-            self.ledger.add_many(done)
-            self.ledger.bytes_done += sum(one.reading.bytes_read for one in done)
+        for batch, indexes, done in core.short_way.take_done():
+            self.ledger.add_batch(batch, indexes, done)
+            self.ledger.bytes_done += sum(done.readings.sizes_bytes)
             self.ledger.send()
 
     def _pass_on(self) -> None:
@@ -209,7 +208,7 @@ class Worker:
         with self.ledger.busy():
             opened = self._shared.reader.open(task.path, task.known_bad)
         with opened as file:
-            if file.size_bytes > min(BUFFER_BYTES, task.block_size_bytes):
+            if file.size_bytes > small_bytes(task.block_size_bytes):
                 return self._read_large(task, file)
             with self.ledger.busy():
                 data = _read_small(file, self._buffers)

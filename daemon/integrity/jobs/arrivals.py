@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import errno
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, files, findings, folders, history, roots
@@ -25,11 +26,12 @@ from integrity.catalog.paging import make_timer, write_page
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileContent, Sighting, find_current
 from integrity.errors import show_path
+from integrity.files.listing import FolderFiles, Seen
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
-from integrity.files.walk import Seen
 from integrity.hashing.digests import recording
-from integrity.hashing.engine import Task
+from integrity.hashing.shared import small_bytes
+from integrity.hashing.tasks import DoneBatch, Task, TaskBatch, Work
 from integrity.jobs import inheritance
 from integrity.jobs.absence import may_be_there
 from integrity.jobs.idset import IdSet
@@ -38,7 +40,7 @@ from integrity.jobs.knowndamage import InQuestion, KnownDamage
 from integrity.jobs.met import MetFiles
 from integrity.jobs.report import NoteKind
 from integrity.jobs.restored import find_formers, find_rename_key
-from integrity.model import FileId, Reading, Tally, Witness
+from integrity.model import FileId, Reading, Readings, Tally, Witness
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
@@ -53,6 +55,9 @@ _NAMES_LOOKED_AT = 8
 _ROWS_AT_ONCE = 100
 _NEW_AT_ONCE = 2000
 """New files that are recorded between two looks at the clock: what they are held against is looked up together."""
+
+_BATCHES_AT_ONCE = 8
+"""The same of whole batches."""
 
 _NEW_KEPT = 200_000
 """New files remembered by content, to recognise moves; beyond it a move is recorded as new and deleted."""
@@ -121,6 +126,7 @@ class Arrivals:
         self._want = recording(blake3="blake3" in run.settings.digests)
         self._links: OrderedDict[Witness, Arrival | Reading] = OrderedDict()
         self._ready: deque[NewFile] = deque()
+        self._small: deque[DoneBatch] = deque()
         self._moves: deque[list[Move]] = deque()  # each list is written together, or a cycle in parts
         self._moving: set[FileId] = set()  # of which a move waits to be written
         self._new_links: deque[Move] = deque()
@@ -130,7 +136,8 @@ class Arrivals:
             is_alone = not any(one.id != run.root.id for one in self._find_neighbours(connection))
         self._fs_id = None if is_alone else run.root.identity.fs_id
         self._can_move = run.root.file_count > 0
-        self._knows_inodes = run.capability.has_stable_inodes and (self._can_move or not is_alone)
+        self._has_stable_inodes = run.capability.has_stable_inodes
+        self._knows_inodes = self._has_stable_inodes and (self._can_move or not is_alone)
         self._new_by_content: dict[tuple[int, bytes], FileId | None] = {}
         self._new_by_key: dict[tuple[int, int, bytes], FileId | None] = {}
         self.racy: list[bytes] = []
@@ -148,26 +155,46 @@ class Arrivals:
             return []
         return [one for one in roots.find_roots(connection) if one.identity.fs_id == fs_id and one.file_count]
 
-    def meet(self, connection: Connection, folder: bytes, names: Iterable[Seen]) -> list[Task]:
-        """Take unknown names of a folder; give the tasks of reading those whose content is not known already."""
+    def meet(self, connection: Connection, folder: bytes, names: Sequence[Seen]) -> list[Work]:
+        """Take unknown names of a folder; give what has to be read, for its content is not known already."""
         prefix = folder + b"/" if folder else b""
         want, block_size = self._want, self._run.settings.block_size_bytes
-        has_stable_inodes, knows_inodes = self._run.capability.has_stable_inodes, self._knows_inodes
-        tasks = []
-        for seen in names:
-            name, size, mtime_ns, ctime_ns, inode, links = seen
-            path = prefix + name
-            arrival = None
-            if knows_inodes or (has_stable_inodes and links > 1):
-                witness = Witness(size, mtime_ns, ctime_ns, inode)
-                if knows_inodes and self._recognise_inode(connection, Place(folder, name), witness, links):
-                    continue
-                if links > 1:
-                    arrival = self._meet_link(path, witness)
-                    if arrival is None:
-                        continue
-            tasks.append(Task(path, size, want, block_size, arrival))
+        tasks: list[Work] = []
+        if isinstance(names, FolderFiles) and not (self._knows_inodes or (self._has_stable_inodes and names.has_links)):
+            paths, sizes = names.find_paths(prefix), names.sizes_bytes
+        else:
+            paths, sizes = [], []
+            for path, size, arrival in self._meet_singly(connection, folder, names):
+                if arrival is not None:
+                    tasks.append(Task(path, size, want, block_size, arrival))
+                else:
+                    paths.append(path)
+                    sizes.append(size)
+        most = small_bytes(block_size)
+        if sizes and max(sizes) > most:
+            files = list(zip(paths, sizes, strict=True))
+            tasks += [Task(path, size, want, block_size) for path, size in files if size > most]
+            paths, sizes = [path for path, size in files if size <= most], [size for size in sizes if size <= most]
+        if paths:
+            none = [None] * len(paths)
+            tasks.append(TaskBatch(paths, sizes, [want] * len(paths), none, none, block_size))
         return tasks
+
+    def _meet_singly(
+        self, connection: Connection, folder: bytes, names: Iterable[Seen]
+    ) -> Iterator[tuple[bytes, int, Arrival | None]]:
+        """Leave out what is known; of a file with several names give only the first."""
+        prefix = folder + b"/" if folder else b""
+        for name, size, mtime_ns, ctime_ns, inode, links in names:
+            witness = Witness(size, mtime_ns, ctime_ns, inode)
+            if self._knows_inodes and self._recognise_inode(connection, Place(folder, name), witness, links):
+                continue
+            arrival = None
+            if links > 1 and self._has_stable_inodes:
+                arrival = self._meet_link(prefix + name, witness)
+                if arrival is None:
+                    continue
+            yield prefix + name, size, arrival
 
     def _meet_link(self, path: bytes, witness: Witness) -> Arrival | None:
         """Take one of several names of a file; give what is to be read, unless it was or will be under another name."""
@@ -292,6 +319,13 @@ class Arrivals:
                 self._links.popitem(last=False)
         self._ready += [NewFile(path, reading._replace(bytes_read=0)) for path in arrival.paths[1:]]
 
+    def done_batch(self, done: DoneBatch) -> None:
+        """Take the readings of new files that have one name each."""
+        if self._can_move or self._has_history:
+            self._ready += [NewFile(one.task.path, one.reading) for one in done.each()]
+        else:
+            self._small.append(done)
+
     def dropped(self, task: Task) -> list[bytes]:
         """Forget a new file that could not be read; tell the names that it was met under."""
         if not isinstance(task.tag, Arrival):
@@ -302,7 +336,7 @@ class Arrivals:
     @property
     def waiting(self) -> int:
         """Count the rows that wait for ``flush``."""
-        return len(self._ready) + len(self._moving) + len(self._new_links)
+        return len(self._ready) + len(self._moving) + len(self._new_links) + sum(len(one.tasks) for one in self._small)
 
     def flush(self, connection: Connection) -> bool:
         """
@@ -318,7 +352,25 @@ class Arrivals:
             write_page(self._moves, 1, partial(self._write_moves, connection), is_over)
             and write_page(self._new_links, _ROWS_AT_ONCE, partial(self._write_links, connection), is_over)
             and write_page(self._ready, _NEW_AT_ONCE, partial(self._write_new, connection), is_over)
+            and write_page(self._small, _BATCHES_AT_ONCE, partial(self._write_small, connection), is_over)
         )
+
+    def _write_small(self, connection: Connection, batches: list[DoneBatch]) -> None:
+        """Record the first files of a root: only with content that is in question elsewhere they have to be held."""
+        if self._damage.has_any(connection):
+            self._write_new(
+                connection, [NewFile(one.task.path, one.reading) for done in batches for one in done.each()]
+            )
+            return
+        run, readings = self._run, Readings.join([done.readings for done in batches])
+        paths = [path for done in batches for path in done.tasks.paths]
+        ids = files.record_small_files(
+            *(connection, run.catalog.sealer, run.root, paths, readings), now=run.now(), boot_id=run.boot_id
+        )
+        self._count(Tally.NEW, len(ids))
+        self.new_count += len(ids)
+        self._seen.update(ids)
+        self.racy += compress(paths, readings.are_racy)
 
     def _write_new(self, connection: Connection, ready: list[NewFile]) -> None:
         free = [row for row in ready if self._is_free(row.path)]

@@ -23,7 +23,7 @@ from integrity.catalog.rows import require_current
 from integrity.catalog.seal import Sealer
 from integrity.errors import ReadError, RecordSuperseded, Unreadable
 from integrity.files.span import can_vouch
-from integrity.hashing.engine import Done
+from integrity.hashing.tasks import Done
 from integrity.jobs import messages
 from integrity.jobs.account import Account
 from integrity.jobs.contents import Difference, as_record, compare_content, is_candidate, is_complete

@@ -15,7 +15,7 @@ from integrity.catalog.blocks import join_blocks
 from integrity.catalog.checkpoints import Purpose
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.hashing.digests import combine_crc64nvme
-from integrity.hashing.engine import Done, Partial, Resume, Task
+from integrity.hashing.tasks import Done, Partial, Resume, Task
 from integrity.model import Blocks
 
 if TYPE_CHECKING:
@@ -94,6 +94,11 @@ class Checkpoints:
         crc64nvme = combine_crc64nvme(whole, done.reading.witness.size_bytes)
         digests = done.reading.digests._replace(crc64nvme=crc64nvme)
         return done._replace(reading=done.reading._replace(digests=digests, blocks=whole), first_block=0)
+
+    @property
+    def has_parts(self) -> bool:
+        """Say whether a part of any file is kept that ``complete`` was not called for."""
+        return bool(self._bad)
 
     def bad_before(self, done: Done) -> tuple[int, ...]:
         """Tell the blocks before ``done.first_block`` that did not match; the file's checkpoint is over."""

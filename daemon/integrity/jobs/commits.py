@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from integrity.hashing.engine import Engine, Result, Task
+from integrity.hashing.engine import Engine
+from integrity.hashing.tasks import DoneBatch, Result, Work, singly
 
 _COMMIT_S = 1.0
 _ROWS_AT_ONCE = 10_000
@@ -35,7 +36,13 @@ class Commits:
         self._written_at = monotonic()
 
     def read(
-        self, engine: Engine, tasks: Iterable[Task], *, take: Callable[[Result], None], tell: Callable[[], None]
+        self,
+        engine: Engine,
+        tasks: Iterable[Work],
+        *,
+        take: Callable[[Result], None],
+        tell: Callable[[], None],
+        take_batch: Callable[[DoneBatch], None] | None = None,
     ) -> None:
         """
         Read, and write what comes of it on the way and at the end.
@@ -45,14 +52,19 @@ class Commits:
             tasks: what.
             take: takes each result; what it makes of them waits.
             tell: tells the progress; also called while a large file is being read.
+            take_batch: takes the results that come together; None: ``take`` does.
         """
 
         def look() -> None:
             tell()
             self.write_if_due()
 
-        for result in engine.run(tasks, tick=look):
-            take(result)
+        for answer in engine.run_batches(tasks, tick=look):
+            if isinstance(answer, DoneBatch) and take_batch is not None:
+                take_batch(answer)
+            else:
+                for result in singly(answer):
+                    take(result)
         self.write()
 
     def write(self) -> None:

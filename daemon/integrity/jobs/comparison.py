@@ -27,7 +27,7 @@ from integrity.files.stamps import witness_of
 from integrity.files.walk import Listing, Seen, Skip
 from integrity.files.walk import walk as walk_tree
 from integrity.hashing.digests import recording
-from integrity.hashing.engine import Task
+from integrity.hashing.tasks import Task, Work
 from integrity.jobs import messages
 from integrity.jobs.arrivals import Arrivals, Place
 from integrity.jobs.assess import Assessor
@@ -113,7 +113,7 @@ class Comparison:
                 text = messages.rows_lost(expected, actual)
                 run.open_finding(connection, FindingKind.CATALOG_DAMAGED, text)
 
-    def walk(self) -> Iterator[Task]:
+    def walk(self) -> Iterator[Work]:
         """Compare what is there with what is recorded; give what has to be read."""
         for group in gather(self._listings()):
             if self._run.context.stop.is_set():
@@ -217,21 +217,21 @@ class Comparison:
             set_fingerprints(connection, taken)
         return split
 
-    def _compare_all(self, connection: Connection, split: Split) -> list[Task]:
+    def _compare_all(self, connection: Connection, split: Split) -> list[Work]:
         """Compare the other folders file by file."""
-        tasks: list[Task] = []
+        tasks: list[Work] = []
         for listing in split.other:
             tasks += self._compare(connection, listing, self._find_known(connection, listing))
         for listing in split.unknown:
             tasks += self._unknown(connection, listing.folder, listing.files)
         return tasks
 
-    def _compare(self, connection: Connection, listing: Listing, known: dict[bytes, KnownFile]) -> list[Task]:
+    def _compare(self, connection: Connection, listing: Listing, known: dict[bytes, KnownFile]) -> list[Work]:
         """Sort the files of one folder into unchanged, suspect, to be read, and unknown."""
         prefix = listing.folder + b"/" if listing.folder else b""
         missing_paths = self._assessor.account.missing_paths
         inodes_are_stable = self._run.capability.has_stable_inodes
-        tasks: list[Task] = []
+        tasks: list[Work] = []
         unknown: list[Seen] = []
         met: list[FileId] = []
         unchanged = 0
@@ -264,16 +264,16 @@ class Comparison:
             return files.find_known(connection, self._run.root.id, listing.folder)
         return self._find_names(connection, listing.folder, [seen.name for seen in listing.files])
 
-    def _unknown(self, connection: Connection, folder: bytes, names: Sequence[Seen]) -> list[Task]:
+    def _unknown(self, connection: Connection, folder: bytes, names: Sequence[Seen]) -> list[Work]:
         """Have unknown names of a folder read."""
         if self._rows_are_lost:
             for _ in names:
                 self._run.count_unrecorded(Tally.SKIPPED)
             return []
-        resume = self._checkpoints.resume
-        return [resume(task) for task in self._arrivals.meet(connection, folder, names)]
+        resume, met = self._checkpoints.resume, self._arrivals.meet(connection, folder, names)
+        return [resume(one) if isinstance(one, Task) else one for one in met]
 
-    def _unknown_one(self, connection: Connection, place: Place, seen: Seen) -> Task | None:
+    def _unknown_one(self, connection: Connection, place: Place, seen: Seen) -> Work | None:
         tasks = self._unknown(connection, place.folder, [seen])
         return tasks[0] if tasks else None
 
@@ -349,7 +349,7 @@ class Comparison:
         folder_id = folders.get_folder_id(connection, self._run.root.id, folder)
         return {} if folder_id is None else files.find_known_names(connection, folder_id, names)
 
-    def recheck(self, places: Iterable[Place]) -> Iterator[Task]:
+    def recheck(self, places: Iterable[Place]) -> Iterator[Work]:
         """Look at names once more, as they are recorded or not recorded now."""
         for place in places:
             with self._run.catalog.read() as connection:
@@ -357,7 +357,7 @@ class Comparison:
                 try:
                     stat = stat_beneath(self._run.root_fd, place.path)
                 except OSError:  # gone since: if it is recorded, the departures find out what became of it
-                    task = None
+                    task: Work | None = None
                     if old is not None:
                         self._seen.discard(old.id)
                 else:
@@ -385,7 +385,7 @@ class Comparison:
         task = Task(record.path, record.witness.size_bytes, self._want, block_size, record, probe=probe)
         return self._checkpoints.resume(task)
 
-    def tasks_for(self, paths: Iterable[bytes]) -> Iterator[Task]:
+    def tasks_for(self, paths: Iterable[bytes]) -> Iterator[Work]:
         """Make tasks for names that were met before, as they are recorded or not recorded now."""
         for path in paths:
             with self._run.catalog.read() as connection:
@@ -393,7 +393,7 @@ class Comparison:
             if task is not None:
                 yield task
 
-    def _task_for(self, connection: Connection, path: bytes) -> Task | None:
+    def _task_for(self, connection: Connection, path: bytes) -> Work | None:
         folder, _, name = path.rpartition(b"/")
         record = files.find_file(connection, self._run.catalog.sealer, self._run.root.id, path)
         if record is not None:

@@ -19,7 +19,7 @@ from integrity.errors import ReadError, RecordSuperseded, Unstable, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.read import OpenFile, Reader, ReadMode, Segment
 from integrity.hashing.digests import FileHasher, Want, confirming
-from integrity.hashing.engine import Done
+from integrity.hashing.tasks import Done
 from integrity.jobs.hardlinks import HardLinks
 from integrity.jobs.mirrored import digest_copies, load_baseline
 from integrity.model import Reading

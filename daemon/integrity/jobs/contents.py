@@ -21,7 +21,7 @@ from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests, Reading
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
-    from integrity.hashing.engine import Done
+    from integrity.hashing.tasks import Done
 
 
 @dataclass(frozen=True, slots=True)

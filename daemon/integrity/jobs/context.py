@@ -25,8 +25,9 @@ from integrity.files.excludes import Excludes
 from integrity.files.mirrors import Mirror
 from integrity.files.read import UNLIMITED, Pace, Reader, ReadMode
 from integrity.files.walk import Skip
-from integrity.hashing.engine import STALL_S, Engine, StopSignal
+from integrity.hashing.engine import STALL_S, Engine
 from integrity.hashing.shared import BUFFER_BYTES
+from integrity.hashing.tasks import StopSignal
 from integrity.jobs import messages
 from integrity.jobs.goodcopies import advise_repair
 from integrity.jobs.report import Note, NoteKind, Progress, Report

@@ -29,11 +29,18 @@ class KnownDamage:
         self._sealer = run.catalog.sealer
         self._by_size: dict[int, list[CandidateRecord]] | None = None
 
-    def find(self, connection: Connection, reading: Reading) -> InQuestion | None:
-        """Find the content of a reading, if it is in question still."""
+    def has_any(self, connection: Connection) -> bool:
+        """Say whether any content is in question."""
+        return bool(self._load(connection))
+
+    def _load(self, connection: Connection) -> dict[int, list[CandidateRecord]]:
         if self._by_size is None:
             self._by_size = _load(connection)
-        for candidate in self._by_size.get(reading.witness.size_bytes, ()):
+        return self._by_size
+
+    def find(self, connection: Connection, reading: Reading) -> InQuestion | None:
+        """Find the content of a reading, if it is in question still."""
+        for candidate in self._load(connection).get(reading.witness.size_bytes, ()):
             if is_candidate(connection, self._sealer, candidate, reading, 0):
                 found = files.find_files(connection, self._sealer, [candidate.file_id])
                 if found and found[0].is_frozen and found[0].is_sealed:

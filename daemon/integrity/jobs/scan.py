@@ -19,7 +19,7 @@ from integrity.catalog import files
 from integrity.catalog.files import FileRecord
 from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unstable, Vanished
 from integrity.files.read import ReadMode
-from integrity.hashing.engine import Done, Partial, Result, Task
+from integrity.hashing.tasks import Done, DoneBatch, Partial, Result, Task, Work
 from integrity.jobs import messages
 from integrity.jobs.arrivals import Arrivals, Place
 from integrity.jobs.assess import Assessor
@@ -156,7 +156,7 @@ class Scanner:
             done = self._swap_records(list(waiting.values()))
             self._read(self._comparison.recheck(place for place in waiting if place not in done))
 
-    def _recheck_freed(self, freed: list[Place], waiting: dict[Place, ReplacedName]) -> Iterator[Task]:
+    def _recheck_freed(self, freed: list[Place], waiting: dict[Place, ReplacedName]) -> Iterator[Work]:
         """Look at names that are not recorded any more, and at those that become free by what turns out to be there."""
         queue = deque(freed)
         while queue and not self._is_stopped():
@@ -178,12 +178,13 @@ class Scanner:
         self._commits.write()
         return {move.place for cycle in cycles for move in cycle if is_unwritten(move.record.witness, seen[move.place])}
 
-    def _read(self, tasks: Iterable[Task]) -> None:
+    def _read(self, tasks: Iterable[Work]) -> None:
         engine = self._run.engine(ReadMode.RECORD)
         self._commits.read(
             engine,
             tasks,
             take=self._take,
+            take_batch=self._take_batch,
             tell=lambda: self._run.progress("record", len(self._seen), engine.bytes_done, files=None, size=None),
         )
 
@@ -194,6 +195,14 @@ class Scanner:
             self._checkpoints.keep(result)
         else:
             self._failed(result.task, result.error)
+
+    def _take_batch(self, done: DoneBatch) -> None:
+        if any(done.tasks.tags) or self._checkpoints.has_parts:
+            for one in done.each():
+                self._take(one)
+        else:
+            self._run.counts.bytes_read += sum(done.readings.sizes_bytes)
+            self._arrivals.done_batch(done)
 
     def _done(self, done: Done) -> None:
         task, reading = done.task, done.reading
@@ -261,10 +270,14 @@ class Scanner:
             for file_id in counted:
                 self.assessor.account.answered.discard(file_id)
 
-    def _racy_tasks(self, paths: Iterable[bytes], counted: list[FileId]) -> Iterator[Task]:
+    def _racy_tasks(self, paths: Iterable[bytes], counted: list[FileId]) -> Iterator[Work]:
         """Make tasks for files that were counted as new, or that the scrub will count, and so are not to be here."""
         for task in self._comparison.tasks_for(paths):
-            if isinstance(task.tag, FileRecord) and self.assessor.account.was_counted(task.tag.id):
+            if (
+                isinstance(task, Task)
+                and isinstance(task.tag, FileRecord)
+                and self.assessor.account.was_counted(task.tag.id)
+            ):
                 counted.append(task.tag.id)
             yield task
 

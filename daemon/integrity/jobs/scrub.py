@@ -22,7 +22,7 @@ from integrity.errors import ReadError, ReadInterrupted, RootSuspended, Unreadab
 from integrity.files.positions import find_positions
 from integrity.files.read import ReadMode
 from integrity.hashing.digests import recording, verifying
-from integrity.hashing.engine import Done, Failed, Partial, Result, Task
+from integrity.hashing.tasks import Done, Failed, Partial, Result, Task
 from integrity.jobs import messages
 from integrity.jobs.absence import may_be_there
 from integrity.jobs.assess import Assessor

@@ -14,7 +14,7 @@ from integrity.catalog.rows import FileRecord
 from integrity.errors import Unstable, Vanished
 from integrity.files.read import ReadMode
 from integrity.hashing.digests import recording
-from integrity.hashing.engine import Done, Partial, Result, Task
+from integrity.hashing.tasks import Done, Partial, Result, Task
 from integrity.jobs.assess import Assessor
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.idset import IdSet

@@ -30,7 +30,7 @@ from integrity.hashing.algorithms import (
     Hasher,
 )
 from integrity.hashing.digests import Want
-from integrity.hashing.engine import Done, Failed, Partial, Task
+from integrity.hashing.tasks import Done, Failed, Partial, Task
 from integrity.jobs.comparing.voices import UNNAMED, pick_checksums
 from integrity.jobs.contents import Difference, compare_blocks, compare_content
 from integrity.model import Reading

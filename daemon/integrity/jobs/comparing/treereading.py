@@ -15,7 +15,7 @@ from integrity.copies.tree import TreeCopy
 from integrity.errors import CopyUnreachable, DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unreadable
 from integrity.files.devices import find_device
 from integrity.files.opening import stat_beneath
-from integrity.hashing.engine import Done, Partial, Result, Resume, Task
+from integrity.hashing.tasks import Done, Partial, Result, Resume, Task
 from integrity.jobs.checkpoints import LARGE_BYTES
 from integrity.jobs.commits import Commits
 from integrity.jobs.comparing import messages

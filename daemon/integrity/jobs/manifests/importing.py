@@ -34,8 +34,8 @@ from integrity.errors import (
 from integrity.files.read import ReadMode
 from integrity.hashing.algorithms import BLAKE3, MD5, Algorithm
 from integrity.hashing.digests import recording
-from integrity.hashing.engine import Failed, Partial, Result, Task
 from integrity.hashing.sums.manifest import Form
+from integrity.hashing.tasks import Failed, Partial, Result, Task
 from integrity.jobs import messages, runner
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.manifests.baselines import Baselines
