@@ -38,7 +38,10 @@ class _FFI:
     def new(
         self,
         ctype: CType | str,
-        init: int | tuple[CData, int, int] | list[tuple[CData, CData, int]] | list[tuple[int, int]] = ...,
+        init: int
+        | tuple[CData | int | tuple[CData, int, int], ...]
+        | list[tuple[CData, CData, int]]
+        | list[tuple[int, int]] = ...,
     ) -> CData: ...
     def typeof(self, declaration: str) -> CType: ...
     def cast(self, ctype: str, value: CData) -> CData: ...
@@ -118,6 +121,9 @@ class _Lib:
     def file_batch_digest(
         self, scheduler: CData, wanted: int, arena: CData, records: CData, count: int, unfinished: CData
     ) -> None: ...
+    SEAL_BATCH_MOST_PATH_BYTES: int
+    SEAL_BATCH_NONE: int
+    def seal_batch_new(self, terms: CData, files: CData, seals: CData, state_seals: CData, tally: CData) -> None: ...
     LARGE_BATCH_IDLE: int
     LARGE_BATCH_ACTIVE: int
     LARGE_BATCH_HALTED: int

@@ -125,7 +125,7 @@ def record_files(
     Raises:
         CatalogError: (from the transaction) one of the names is recorded already.
     """
-    return _record(c, sealer, root, rows, [(now, boot_id)] * len(rows), because)
+    return _record(c, sealer, root, _allocate_ids(c, len(rows)), rows, [(now, boot_id)] * len(rows), because)
 
 
 def record_small_files(
@@ -138,81 +138,79 @@ def record_small_files(
     now: int,
     boot_id: int | None,
 ) -> list[FileId]:
-    """Record files as ``record_files`` does, given in columns."""
-    count = len(paths)
-    hows, moments = [readings.how.value] * count, ([now] * count, [boot_id] * count)
-    columns = _Columns(paths, readings.witnesses, readings.digests, [None] * count, hows, *moments)
-    return _insert(c, sealer, root, columns, BaselineReason.RECORDED)
+    """Record files as ``record_files`` does, given in columns as the C core reads them. All loops are in C."""
+    from integrity.catalog.seal_batch import seal_new_files  # it needs the extension
+
+    because, count, first_id = BaselineReason.RECORDED.value, len(paths), _allocate_ids(c, len(paths))
+    sealed = seal_new_files(
+        *(sealer.hash_key, root.token, first_id, paths, readings),
+        recorded_at=now,
+        boot_id=boot_id,
+        reason=because.encode(),
+    )
+    if sealed is None:
+        rows = [NewFile(path, reading) for path, reading in zip(paths, readings.each(), strict=True)]
+        return _record(c, sealer, root, first_id, rows, [(now, boot_id)] * count, BaselineReason.RECORDED)
+    ids = [FileId(file_id) for file_id in range(first_id, first_id + count)]
+    folders, names = zip(*map(split_path, paths), strict=True)
+    folder_ids = ensure_folders(c, root.id, dict.fromkeys(folders))
+    md5s, xxh3_128s, blake3s, crc64nvmes = readings.digests
+    constants = (repeat(one, count) for one in (None, now, because, readings.how.value, boot_id))
+    columns = (
+        *(ids, map(folder_ids.__getitem__, folders), names, *readings.witnesses, md5s, xxh3_128s, blake3s),
+        *(*constants, sealed.seals, crc64nvmes, sealed.state_seals),
+    )
+    _INSERT.run_many(c, zip(*columns, strict=True))
+    adjust_tally(c, root.id, count, [sealed.tally])
+    return ids
 
 
 def _record(
     c: sa.Connection,
     sealer: Sealer,
     root: RootRecord,
+    first_id: int,
     rows: Sequence[NewFile],
     moments: Sequence[tuple[int, int | None]],
     because: BaselineReason,
 ) -> list[FileId]:
     """Record files, each with the time and the boot in which its content was last known to be right."""
-    if not rows:
-        return []
-    readings = [row.reading for row in rows]
-    columns = _Columns(
-        [row.path for row in rows],
-        tuple(zip(*(one.witness for one in readings), strict=True)),
-        tuple(zip(*(one.digests for one in readings), strict=True)),
-        [None if one.blocks is None else one.blocks.block_size_bytes for one in readings],
-        [one.how.value for one in readings],
-        *zip(*moments, strict=True),
-    )
-    ids = _insert(c, sealer, root, columns, because)
-    for file_id, reading in zip(ids, readings, strict=True):
-        if reading.blocks is not None:
-            save_runs(c, sealer, file_id, 1, reading.blocks)
+    ids = [FileId(file_id) for file_id in range(first_id, first_id + len(rows))]
+    places = [split_path(row.path) for row in rows]
+    folder_ids = ensure_folders(c, root.id, dict.fromkeys(folder_path for folder_path, _ in places))
+    seal_file, token, reason = sealer.seal_file, root.token, because.value
+    values = []
+    seals = []
+    for file_id, (folder_path, name), (path, reading), (now, boot_id) in zip(ids, places, rows, moments, strict=True):
+        witness, digests, blocks = reading.witness, reading.digests, reading.blocks
+        block_size = None if blocks is None else blocks.block_size_bytes
+        seal = seal_file(token, path, witness, digests, block_size, 1)
+        seals.append(seal)
+        values.append(
+            (
+                *(file_id, folder_ids[folder_path], name, *map(int, witness)),  # the driver is slow to adapt bools
+                *(digests.md5, digests.xxh3_128, digests.blake3, block_size),
+                *(now, reason, reading.how.value, boot_id, seal, digests.crc64nvme),
+                sealer.seal_state(
+                    *(file_id, seal, now, reason.encode(), None, reading.how.value.encode(), boot_id, 0, 0)
+                ),
+            )
+        )
+    _INSERT.run_many(c, values)
+    for file_id, row in zip(ids, rows, strict=True):
+        if row.reading.blocks is not None:
+            save_runs(c, sealer, file_id, 1, row.reading.blocks)
+    adjust_tally(c, root.id, len(rows), seals)
     return ids
 
 
-class _Columns(NamedTuple):
-    """What is to be recorded, in columns of one length."""
-
-    paths: Sequence[bytes]
-    witnesses: Sequence[Sequence[int]]  # the columns of Witness
-    digests: Sequence[Sequence[bytes | None]]  # the columns of Digests
-    block_sizes_bytes: Sequence[int | None]
-    hows: Sequence[str]
-    recorded_at: Sequence[int]
-    boot_ids: Sequence[int | None]
-
-
-def _insert(c: sa.Connection, sealer: Sealer, root: RootRecord, new: _Columns, because: BaselineReason) -> list[FileId]:
-    """Insert rows, their blocks aside; return their numbers. All loops are in C: a first scan does this for all."""
-    count = len(new.paths)
-    ids = _allocate_ids(c, count)
-    folders, names = zip(*map(split_path, new.paths), strict=True)
-    folder_ids = ensure_folders(c, root.id, dict.fromkeys(folders))
-    seals = sealer.seal_files(root.token, new.paths, new.witnesses, new.digests, new.block_sizes_bytes)
-    state_seals = sealer.seal_new_states(ids, seals, new.recorded_at, because.value, new.hows, new.boot_ids)
-    md5s, xxh3_128s, blake3s, crc64s = new.digests
-    _INSERT.run_many(
-        c,
-        zip(
-            *(ids, map(folder_ids.__getitem__, folders), names, *new.witnesses, md5s, xxh3_128s, blake3s),
-            *(new.block_sizes_bytes, new.recorded_at, repeat(because.value, count), new.hows, new.boot_ids),
-            *(seals, crc64s, state_seals),
-            strict=True,
-        ),
-    )
-    adjust_tally(c, root.id, count, seals)
-    return ids
-
-
-def _allocate_ids(c: sa.Connection, count: int) -> list[FileId]:
-    """Take numbers that were never given before (I3); the highest in use guards against a damaged counter."""
+def _allocate_ids(c: sa.Connection, count: int) -> int:
+    """Take numbers that were never given before (I3), give the first; the highest in use guards against damage."""
     kept = sa.select(meta.c.value).where(meta.c.key == "next_file_id").scalar_subquery()
     row = c.execute(sa.select(kept.label("kept"), sa.select(sa.func.max(file.c.id)).scalar_subquery())).one()
     first = max(int(row[0]) if str(row[0]).isdigit() else 1, (row[1] or 0) + 1)
     c.execute(sa.update(meta).where(meta.c.key == "next_file_id").values(value=str(first + count)))
-    return [FileId(file_id) for file_id in range(first, first + count)]
+    return first
 
 
 class Inherited(NamedTuple):
@@ -246,7 +244,8 @@ def inherit_baselines(
     ids: list[FileId] = []
     if kept:
         rows = [NewFile(one.path, content) for one, content in kept]
-        ids = _record(c, sealer, root, rows, [(one.recorded_at, one.boot_id) for one, _ in kept], because)
+        moments = [(one.recorded_at, one.boot_id) for one, _ in kept]
+        ids = _record(c, sealer, root, _allocate_ids(c, len(rows)), rows, moments, because)
         mark_suspects(c, dict.fromkeys(ids))
     new = iter(ids)
     return [None if content is None else next(new) for content in contents]

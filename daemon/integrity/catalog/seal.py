@@ -40,12 +40,19 @@ _NONE = -(1 << 63)
 
 
 class Sealer:
-    """Seal rows of one catalog; without a key the seals guard against accidents, with one against people too."""
+    """
+    Seal rows of one catalog; without a key the seals guard against accidents, with one against people too.
+
+    Attributes:
+        hash_key: for BLAKE3, 32 bytes; None without a key.
+    """
 
     def __init__(self, key: bytes | None = None) -> None:
+        self.hash_key: bytes | None = None
         self._hash: Callable[[bytes], blake3] = blake3
         if key is not None:
-            self._hash = partial(blake3, key=blake3(key, derive_key_context=_KEY_CONTEXT).digest())
+            self.hash_key = blake3(key, derive_key_context=_KEY_CONTEXT).digest()
+            self._hash = partial(blake3, key=self.hash_key)
 
     @property
     def key_check(self) -> str:
@@ -85,19 +92,6 @@ class Sealer:
             + blake3_
             + (crc64nvme or b"")
         )
-
-    def seal_files(
-        self,
-        root_token: bytes,
-        paths: Sequence[bytes],
-        witnesses: Sequence[Sequence[int]],
-        digests: Sequence[Sequence[bytes | None]],
-        block_sizes_bytes: Sequence[int | None],
-    ) -> list[bytes]:
-        """Seal first versions of many files, given in columns, those of witnesses and digests as in ``Readings``."""
-        some, others = zip(*witnesses, strict=True), zip(*digests, strict=True)
-        seal, rows = self.seal_file, zip(paths, some, others, block_sizes_bytes, strict=True)
-        return [seal(root_token, *row, 1) for row in rows]
 
     def seal_run(
         self,
@@ -145,20 +139,6 @@ class Sealer:
         )
         seen = b"" if seen_inode is None and seen_ctime_ns is None else _SEEN.pack(seen_inode, seen_ctime_ns)
         return self._seal(head + seen + reason + (read_how or b""))
-
-    def seal_new_states(
-        self,
-        ids: Sequence[int],
-        seals: Sequence[bytes],
-        recorded_at: Sequence[int],
-        reason: str,
-        hows: Sequence[str],
-        boot_ids: Sequence[int | None],
-    ) -> list[bytes]:
-        """Seal the states of many new files, in columns."""
-        seal, because = self.seal_state, reason.encode()
-        rows = zip(ids, seals, recorded_at, hows, boot_ids, strict=True)
-        return [seal(one, own, now, because, None, how.encode(), boot_id, 0, 0) for one, own, now, how, boot_id in rows]
 
     def bind(self, db: sqlite3.Connection) -> None:
         """Give a connection the function that the triggers and queries of ``rowseals`` call."""

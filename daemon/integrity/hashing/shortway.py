@@ -139,12 +139,12 @@ def _where(wants: Sequence[Want], is_wanted: Callable[[Want], bool], column: Seq
     return [digest if is_wanted(want) else None for want, digest in zip(wants, column, strict=True)]
 
 
-def _find_racy(mtimes_ns: Sequence[int], ctimes_ns: Sequence[int], since_ns: int, until_ns: int) -> Sequence[bool]:
+def _find_racy(mtimes_ns: Sequence[int], ctimes_ns: Sequence[int], since_ns: int, until_ns: int) -> Sequence[int]:
     """Say of each file whether one of its times is in doubt; nearly always none is."""
     if max(mtimes_ns) < since_ns and max(ctimes_ns) < since_ns:
-        return [False] * len(mtimes_ns)
+        return [0] * len(mtimes_ns)
     return [
-        since_ns <= mtime_ns <= until_ns or since_ns <= ctime_ns <= until_ns
+        int(since_ns <= mtime_ns <= until_ns or since_ns <= ctime_ns <= until_ns)
         for mtime_ns, ctime_ns in zip(mtimes_ns, ctimes_ns, strict=True)
     ]
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from integrity.catalog import candidates, files, findings, folders, history, roots
 from integrity.catalog.files import FileRecord, NewFile
@@ -127,6 +127,7 @@ class Arrivals:
         self._links: OrderedDict[Witness, Arrival | Reading] = OrderedDict()
         self._ready: deque[NewFile] = deque()
         self._small: deque[DoneBatch] = deque()
+        self._small_count = 0  # of files in them
         self._moves: deque[list[Move]] = deque()  # each list is written together, or a cycle in parts
         self._moving: set[FileId] = set()  # of which a move waits to be written
         self._new_links: deque[Move] = deque()
@@ -155,30 +156,37 @@ class Arrivals:
             return []
         return [one for one in roots.find_roots(connection) if one.identity.fs_id == fs_id and one.file_count]
 
-    def meet(self, connection: Connection, folder: bytes, names: Sequence[Seen]) -> list[Work]:
-        """Take unknown names of a folder; give what has to be read, for its content is not known already."""
-        prefix = folder + b"/" if folder else b""
+    def meet(self, connection: Connection, unknown: Iterable[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
+        """Take unknown names, each folder's together; give what has to be read, for it is not known already."""
         want, block_size = self._want, self._run.settings.block_size_bytes
+        most = small_bytes(block_size)
         tasks: list[Work] = []
-        if isinstance(names, FolderFiles) and not (self._knows_inodes or (self._has_stable_inodes and names.has_links)):
-            paths, sizes = names.find_paths(prefix), names.sizes_bytes
-        else:
-            paths, sizes = [], []
+        paths: list[bytes] = []
+        sizes: list[int] = []
+        for folder, names in unknown:
+            prefix = folder + b"/" if folder else b""
+            if self._are_plain(names) and max(names.sizes_bytes, default=0) <= most:
+                paths += names.find_paths(prefix)
+                sizes += names.sizes_bytes
+                continue
             for path, size, arrival in self._meet_singly(connection, folder, names):
-                if arrival is not None:
+                if arrival is not None or size > most:
                     tasks.append(Task(path, size, want, block_size, arrival))
                 else:
                     paths.append(path)
                     sizes.append(size)
-        most = small_bytes(block_size)
-        if sizes and max(sizes) > most:
-            files = list(zip(paths, sizes, strict=True))
-            tasks += [Task(path, size, want, block_size) for path, size in files if size > most]
-            paths, sizes = [path for path, size in files if size <= most], [size for size in sizes if size <= most]
         if paths:
             none = [None] * len(paths)
             tasks.append(TaskBatch(paths, sizes, [want] * len(paths), none, none, block_size))
         return tasks
+
+    def _are_plain(self, names: Sequence[Seen]) -> TypeGuard[FolderFiles]:
+        """Say whether each of the names is a file by itself that nothing is known of."""
+        return (
+            isinstance(names, FolderFiles)
+            and not self._knows_inodes
+            and not (self._has_stable_inodes and names.has_links)
+        )
 
     def _meet_singly(
         self, connection: Connection, folder: bytes, names: Iterable[Seen]
@@ -325,6 +333,7 @@ class Arrivals:
             self._ready += [NewFile(one.task.path, one.reading) for one in done.each()]
         else:
             self._small.append(done)
+            self._small_count += len(done.tasks)
 
     def dropped(self, task: Task) -> list[bytes]:
         """Forget a new file that could not be read; tell the names that it was met under."""
@@ -336,7 +345,7 @@ class Arrivals:
     @property
     def waiting(self) -> int:
         """Count the rows that wait for ``flush``."""
-        return len(self._ready) + len(self._moving) + len(self._new_links) + sum(len(one.tasks) for one in self._small)
+        return len(self._ready) + len(self._moving) + len(self._new_links) + self._small_count
 
     def flush(self, connection: Connection) -> bool:
         """
@@ -367,6 +376,7 @@ class Arrivals:
         ids = files.record_small_files(
             *(connection, run.catalog.sealer, run.root, paths, readings), now=run.now(), boot_id=run.boot_id
         )
+        self._small_count -= len(ids)
         self._count(Tally.NEW, len(ids))
         self.new_count += len(ids)
         self._seen.update(ids)

@@ -222,9 +222,7 @@ class Comparison:
         tasks: list[Work] = []
         for listing in split.other:
             tasks += self._compare(connection, listing, self._find_known(connection, listing))
-        for listing in split.unknown:
-            tasks += self._unknown(connection, listing.folder, listing.files)
-        return tasks
+        return tasks + self._unknown(connection, [(listing.folder, listing.files) for listing in split.unknown])
 
     def _compare(self, connection: Connection, listing: Listing, known: dict[bytes, KnownFile]) -> list[Work]:
         """Sort the files of one folder into unchanged, suspect, to be read, and unknown."""
@@ -257,24 +255,24 @@ class Comparison:
         self._seen.update(met)
         if not self._is_prelude:
             self._run.counts.not_due += unchanged
-        return tasks + self._unknown(connection, listing.folder, unknown)
+        return tasks + self._unknown(connection, [(listing.folder, unknown)])
 
     def _find_known(self, connection: Connection, listing: Listing) -> dict[bytes, KnownFile]:
         if listing.is_whole:
             return files.find_known(connection, self._run.root.id, listing.folder)
         return self._find_names(connection, listing.folder, [seen.name for seen in listing.files])
 
-    def _unknown(self, connection: Connection, folder: bytes, names: Sequence[Seen]) -> list[Work]:
-        """Have unknown names of a folder read."""
+    def _unknown(self, connection: Connection, unknown: Sequence[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
+        """Have unknown names read, each folder's together."""
         if self._rows_are_lost:
-            for _ in names:
+            for _ in (name for _, names in unknown for name in names):
                 self._run.count_unrecorded(Tally.SKIPPED)
             return []
-        resume, met = self._checkpoints.resume, self._arrivals.meet(connection, folder, names)
+        resume, met = self._checkpoints.resume, self._arrivals.meet(connection, unknown)
         return [resume(one) if isinstance(one, Task) else one for one in met]
 
     def _unknown_one(self, connection: Connection, place: Place, seen: Seen) -> Work | None:
-        tasks = self._unknown(connection, place.folder, [seen])
+        tasks = self._unknown(connection, [(place.folder, [seen])])
         return tasks[0] if tasks else None
 
     def _known(self, connection: Connection, seen: Seen, old: KnownFile) -> Task | None:
