@@ -14,6 +14,11 @@ from integrity.catalog.seal import Sealer
 
 _SEALER = "integrity.sealer"
 
+# The driver asks of each value of these types how to adapt it. Where nobody says so, it tries two attributes that are
+# not there, which before Python 3.12 takes three times as long as binding the value.
+sqlite3.register_adapter(bytes, bytes)
+sqlite3.register_adapter(type(None), lambda none: none)
+
 
 def connect_core(db: sqlite3.Connection, sealer: Sealer) -> sa.Connection:
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -18,7 +18,7 @@ from sqlalchemy.dialects.sqlite.pysqlite import dialect as sqlite_dialect
 
 from integrity.catalog.core import driver_of
 
-_ROWS_AT_ONCE = 100
+_ROWS_AT_ONCE = (100, 10, 1)
 """More rows in one statement cost no less. SQLite takes 32,766 values in one; the widest row has 19."""
 
 
@@ -78,13 +78,14 @@ class HotInsert(Hot):
     """
 
     @cached_property
-    def _sql_of_many(self) -> str:
+    def _statements(self) -> list[tuple[int, str]]:
+        """Write the statements: how many rows each of them inserts, the most first."""
         sql, order, constants = self._compiled
         assert order is None, "the values of several rows are not sorted"
         assert not constants
         head, values, rest = sql.partition(" VALUES ")
         row, end, tail = rest.partition(")")
-        return head + values + ", ".join([row + end] * _ROWS_AT_ONCE) + tail
+        return [(count, head + values + ", ".join([row + end] * count) + tail) for count in _ROWS_AT_ONCE]
 
     def run_many(self, c: sa.Connection, rows: Iterable[Sequence[object]]) -> int:
         """Insert rows; return how many."""
@@ -95,10 +96,8 @@ class HotInsert(Hot):
 
     def run_returning(self, c: sa.Connection, rows: Iterable[Sequence[object]]) -> Iterator[Any]:
         """Insert rows; yield what the statement returns of each, in any order."""
-        execute, rest = driver_of(c).execute, iter(rows)
-        while chunk := list(islice(rest, _ROWS_AT_ONCE)):
-            if len(chunk) == _ROWS_AT_ONCE:
-                yield from execute(self._sql_of_many, list(chain.from_iterable(chunk)))
-            else:
-                for row in chunk:
-                    yield from execute(self._compiled[0], row)
+        execute, given, start = driver_of(c).execute, list(rows), 0
+        for count, sql in self._statements:
+            for _ in range((len(given) - start) // count):
+                yield from execute(sql, list(chain.from_iterable(given[start : start + count])))
+                start += count

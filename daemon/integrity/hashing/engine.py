@@ -46,7 +46,7 @@ _MOST_FILES = 256
 _SMALL_BATCHES = 4
 """So many batches of files in memory are small, so that few files keep all threads busy."""
 
-_IN_FLIGHT = 8
+_IN_FLIGHT = 32
 _LOOK_INTERVAL_S = 1.0
 
 

@@ -128,6 +128,9 @@ class ShortWay:
 
 
 def _distinct(wants: Sequence[Want]) -> list[Want]:
+    first = wants[0]
+    if wants.count(first) == len(wants):  # as nearly always: the comparison begins with the identity
+        return [first]
     return list({id(want): want for want in wants}.values())
 
 

@@ -1,0 +1,46 @@
+/*
+ * Seals of the rows of many new files, in one call. What is sealed is described in daemon/integrity/catalog/seal.py.
+ */
+#ifndef SEAL_BATCH_H
+#define SEAL_BATCH_H
+
+#include "file_batch.h"
+
+#define SEAL_BATCH_BYTES 16U
+#define SEAL_BATCH_MOST_PATH_BYTES 768U
+#define SEAL_BATCH_MOST_WORDS_BYTES 64U
+#define SEAL_BATCH_NONE INT64_MIN /* there is no such number */
+
+/* What is the same for all files. */
+typedef struct {
+    const uint8_t *key; /* 32 bytes; NULL: without */
+    const uint8_t *root_token; /* 16 bytes */
+    int64_t first_id;
+    int64_t recorded_at;
+    int64_t boot_id; /* or SEAL_BATCH_NONE */
+    const char *words; /* the reason, and behind it how they were read; at most SEAL_BATCH_MOST_WORDS_BYTES */
+    size_t reason_bytes;
+    size_t words_bytes;
+} seal_batch_terms;
+
+/* The files, in columns; NULL for digests that none of them has. */
+typedef struct {
+    file_batch_paths paths; /* none longer than SEAL_BATCH_MOST_PATH_BYTES */
+    const int64_t *sizes_bytes;
+    const int64_t *mtimes_ns;
+    const int64_t *ctimes_ns;
+    const int64_t *inodes;
+    const int64_t *are_racy;
+    const uint8_t *md5s;
+    const uint8_t *xxh3_128s;
+    const uint8_t *crc64nvmes;
+} seal_batch_files;
+
+/*
+ * Seal the first versions of files of one block each: SEAL_BATCH_BYTES for each baseline into ${seals}, as many for each
+ * state into ${state_seals}; what all seals of baselines are together, by XOR, into ${tally}.
+ */
+void seal_batch_new(const seal_batch_terms *terms, const seal_batch_files *files, uint8_t *seals, uint8_t *state_seals,
+                    uint8_t tally[SEAL_BATCH_BYTES]);
+
+#endif
