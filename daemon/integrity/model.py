@@ -301,6 +301,11 @@ class Readings(NamedTuple):
         """Say of each file whether its witness is racy."""
         return self.witnesses[4]
 
+    def select(self, indexes: Sequence[int]) -> Readings:
+        """Make columns of some of the files."""
+        witnesses = tuple([column[index] for index in indexes] for column in self.witnesses)
+        return Readings(witnesses, tuple([column[index] for index in indexes] for column in self.digests), self.how)
+
     @classmethod
     def join(cls, some: Sequence[Readings]) -> Readings:
         """Put readings that were read in the same way behind each other."""

@@ -156,6 +156,15 @@ class DoneBatch(NamedTuple):
         for index, reading, others, probe in answers:
             yield Done(self.tasks.task(index), reading._replace(others=others) if others else reading, 0, probe)
 
+    def select(self, indexes: Sequence[int]) -> DoneBatch:
+        """Make a batch of some of the files."""
+        return DoneBatch(
+            self.tasks.select(indexes),
+            self.readings.select(indexes),
+            [self.others[index] for index in indexes],
+            [self.probes[index] for index in indexes],
+        )
+
 
 Result = Partial | Done | Failed
 """What is said of one file."""

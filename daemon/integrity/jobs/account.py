@@ -7,13 +7,13 @@ I2  Files that must be read again are loaded as they are recorded by then: a per
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files, findings, recording
 from integrity.catalog.files import FileRecord, Verified
 from integrity.jobs.idset import IdSet
-from integrity.model import FileId, FindingKind, Reading, Tally, Witness
+from integrity.model import FileId, FindingKind, ReadHow, Reading, Tally, Witness
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
@@ -86,6 +86,14 @@ class Account:
             self._verified.append(Verified(record, witness, reading.how))
         elif witness is not None:
             self._refreshed.append(Verified(record, witness, reading.how))
+
+    def verify_all(self, records: Sequence[FileRecord], how: ReadHow) -> None:
+        """Count files of which nothing has moved as verified, and write with the next flush that they are."""
+        new = [record.id for record in records if self.answered.add(record.id)]
+        self._run.counts.add(Tally.VERIFIED, len(new))
+        self._counted_as[Tally.VERIFIED].update(new)
+        if self.from_disk:
+            self._verified += [Verified(record, None, how) for record in records]
 
     @property
     def waiting(self) -> int:

@@ -13,7 +13,8 @@ I2  Nothing is concluded of a file whose record was replaced or forgotten since 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from itertools import repeat
+from typing import TYPE_CHECKING, cast
 
 from integrity.catalog import candidates, files, findings, recording
 from integrity.catalog.blocks import CANDIDATE_VERSION
@@ -23,7 +24,7 @@ from integrity.catalog.rows import require_current
 from integrity.catalog.seal import Sealer
 from integrity.errors import ReadError, RecordSuperseded, Unreadable
 from integrity.files.span import can_vouch
-from integrity.hashing.tasks import Done
+from integrity.hashing.tasks import Done, DoneBatch
 from integrity.jobs import messages
 from integrity.jobs.account import Account
 from integrity.jobs.contents import Difference, as_record, compare_content, is_candidate, is_complete
@@ -36,12 +37,12 @@ from integrity.jobs.mirrored import find_doubtful_blocks
 from integrity.jobs.mismatches import Mismatches
 from integrity.jobs.replaced import Replaced
 from integrity.jobs.report import NoteKind
-from integrity.model import BaselineReason, FindingKind, Policy, ReadHow, Reading, Tally, Witness
+from integrity.model import BaselineReason, FileId, FindingKind, Policy, ReadHow, Reading, Tally, Witness
 from integrity.paths import shell_path
 from integrity.verdict import DAMAGE, Judgement, finding_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable, Sequence
 
     from integrity.catalog.connect import Connection
     from integrity.jobs.context import RootRun
@@ -112,6 +113,36 @@ class Assessor:
                 self._take_other(record, done, difference)
         except RecordSuperseded:
             self.account.read_again(record)
+
+    def take_intact(self, done: DoneBatch, apart: Container[FileId]) -> list[int]:
+        """
+        Take those readings of recorded files about which there is nothing to say: all is as it was recorded.
+
+        Args:
+            done: the readings; the tags of their tasks are the records.
+            apart: files that are not to be taken.
+
+        Returns:
+            The indexes of all others.
+        """
+        records, readings = cast("Sequence[FileRecord]", done.tasks.tags), done.readings
+        computed = {place: column for place, column in enumerate(readings.digests) if any(column)}
+        if not computed or any(None in column for column in computed.values()) or self._mismatches.has_confirmed:
+            return list(range(len(records)))
+        known = zip(*([record.digests[place] for record in records] for place in computed), strict=True)
+        seen = zip(*readings.witnesses[:4], repeat(False), strict=False)
+        rows = zip(records, known, zip(*computed.values(), strict=True), seen, strict=False)
+        open_paths = self.account.open_paths
+        intact: list[FileRecord] = []
+        others: list[int] = []
+        for index, (record, recorded, digests, witness) in enumerate(rows):
+            is_intact = recorded == digests and record.witness == witness
+            if is_intact and record.path not in open_paths and record.id not in apart:
+                intact.append(record)
+            else:
+                others.append(index)
+        self.account.verify_all(intact, readings.how)
+        return others
 
     def failed(self, record: FileRecord, error: ReadError) -> None:
         """Take that a recorded file could not be read; before a walk, what is another's file waits for that."""

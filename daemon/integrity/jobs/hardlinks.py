@@ -7,7 +7,7 @@ other, so that they are found together; two that are not are read twice, which c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from integrity.files.opening import stat_beneath
@@ -39,6 +39,11 @@ class HardLinks:
             else:
                 self._others.setdefault(leader.id, []).append(record)
         return leaders
+
+    @property
+    def leaders(self) -> Container[FileId]:
+        """Name the files that were given and have other names."""
+        return self._others
 
     def take(self, record: FileRecord) -> list[FileRecord]:
         """Hand over the other names of a file that was read."""

@@ -82,6 +82,11 @@ class Mismatches:
         return (record.id, record.version) in self._confirmed_blocks
 
     @property
+    def has_confirmed(self) -> bool:
+        """Say whether ``forget`` may have anything to forget."""
+        return bool(self._confirmed_blocks)
+
+    @property
     def are_waiting(self) -> bool:
         """Say whether any wait to be confirmed."""
         return bool(self._waiting)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files, findings, roots, worklist
@@ -22,7 +23,8 @@ from integrity.errors import ReadError, ReadInterrupted, RootSuspended, Unreadab
 from integrity.files.positions import find_positions
 from integrity.files.read import ReadMode
 from integrity.hashing.digests import recording, verifying
-from integrity.hashing.tasks import Done, Failed, Partial, Result, Task
+from integrity.hashing.shared import small_bytes
+from integrity.hashing.tasks import Done, DoneBatch, Failed, Partial, Result, Task, TaskBatch, Work
 from integrity.jobs import messages
 from integrity.jobs.absence import may_be_there
 from integrity.jobs.assess import Assessor
@@ -144,7 +146,7 @@ class Scrubber:
         self._read(self._tasks(self._limit, up_to=large), self._limit)
         self._read(self._tasks(self._limit, larger_than=large), self._limit)
 
-    def _tasks(self, limit: Limit, *, larger_than: int | None = None, up_to: int | None = None) -> Iterator[Task]:
+    def _tasks(self, limit: Limit, *, larger_than: int | None = None, up_to: int | None = None) -> Iterator[Work]:
         after, sealer = 0, self._run.catalog.sealer
         while not limit.is_set():
             with self._run.catalog.read() as connection:
@@ -154,10 +156,32 @@ class Scrubber:
             if not page:
                 return
             after = page[-1][0]
-            for record in self._links.group(self._in_disk_order(self._usable([record for _, record in page]))):
-                if limit.is_set():
-                    return
-                yield self._task(record)
+            records = self._links.group(self._in_disk_order(self._usable([record for _, record in page])))
+            for is_small, some in groupby(records, self._is_small):
+                for work in (self._batch(list(some)),) if is_small else map(self._task, some):
+                    if limit.is_set():
+                        return
+                    yield work
+
+    def _is_small(self, record: FileRecord) -> bool:
+        """Say whether a file is read as one piece, with nothing more to be said of it."""
+        most = small_bytes(self._run.settings.block_size_bytes)
+        is_one_piece = record.block_size_bytes is None and record.witness.size_bytes <= most
+        return is_one_piece and record.path not in self._assessor.account.known_bad
+
+    def _batch(self, records: list[FileRecord]) -> TaskBatch:
+        is_growing = self._run.settings.policy is Policy.GROWING
+        return TaskBatch(
+            [record.path for record in records],
+            [record.witness.size_bytes for record in records],
+            [self._want if self._is_changed(record) else self._verify[True] for record in records],
+            records,
+            [prefix_probe(record) if is_growing else None for record in records],
+            self._run.settings.block_size_bytes,
+        )
+
+    def _is_changed(self, record: FileRecord) -> bool:
+        return self._scanner is not None and record.id in self._scanner.changed
 
     def _usable(self, records: Iterable[FileRecord]) -> list[FileRecord]:
         """Leave out what the scan has answered for, what is out of sight, and what can't be relied on."""
@@ -194,8 +218,7 @@ class Scrubber:
         return [records[number] for _, _, number in order]
 
     def _task(self, record: FileRecord) -> Task:
-        is_changed = self._scanner is not None and record.id in self._scanner.changed
-        want = self._want if is_changed else self._verify[record.block_size_bytes is None]
+        want = self._want if self._is_changed(record) else self._verify[record.block_size_bytes is None]
         probe = prefix_probe(record) if self._run.settings.policy is Policy.GROWING else None
         size = record.block_size_bytes or self._run.settings.block_size_bytes
         bad = self._assessor.account.known_bad.get(record.path, ())
@@ -206,18 +229,31 @@ class Scrubber:
         """Tell who keeps the parts of a large file: they are compared, or put together for a new baseline."""
         return self._recordings if task.want is self._want else self._checkpoints
 
-    def _read(self, tasks: Iterable[Task], limit: Limit) -> None:
+    def _read(self, tasks: Iterable[Work], limit: Limit) -> None:
         engine = self._run.engine(ReadMode.DISK, stop=limit)
         total = self._summary
         self._commits.read(
             engine,
             tasks,
             take=self._take,
+            take_batch=self._take_batch,
             tell=lambda: self._run.progress(
                 "scrub", self._done_files, self._bytes_before + engine.bytes_done, files=total.files, size=total.bytes
             ),
         )
         self._bytes_before += engine.bytes_done
+
+    def _take_batch(self, done: DoneBatch) -> None:
+        """Take small files: those that are intact together, each of the others by itself."""
+        has_parts = self._checkpoints.has_parts or self._recordings.has_parts  # then one may have been large before
+        if not has_parts:
+            left = self._assessor.take_intact(done, self._links.leaders)
+            self._done_files += len(done.tasks) - len(left)
+            sizes = done.readings.sizes_bytes
+            self._run.counts.bytes_read += sum(sizes) - sum(sizes[index] for index in left)
+            done = done.select(left)
+        for one in done.each():
+            self._take(one)
 
     def _take(self, result: Result) -> None:
         record = result.task.tag
