@@ -22,6 +22,7 @@ ffibuilder.cdef(
     void md5_update(md5_context *context, const uint8_t *data, size_t size_bytes);
     int md5_begin(md5_context *context, const uint8_t *data, size_t size_bytes);
     void md5_final(const md5_context *context, void *digest);
+    int md5_digest(const uint8_t *data, size_t size_bytes, void *digest);
     size_t md5_export(const md5_context *context, uint8_t *state);
     int md5_import(md5_context *context, const uint8_t *state, size_t size_bytes);
     const char *md5_state_problem(const uint8_t *state, size_t size_bytes);

@@ -90,6 +90,16 @@ void md5_final(const md5_context *context, uint8_t digest[MD5_DIGEST_BYTES])
         md5_store_u32(digest + 4 * i, words[i]);
 }
 
+int md5_digest(const void *data, size_t size_bytes, uint8_t digest[MD5_DIGEST_BYTES])
+{
+    md5_context context;
+
+    if (md5_begin(&context, data, size_bytes) != 0)
+        return -1;
+    md5_final(&context, digest);
+    return 0;
+}
+
 /* The check value is MD5 itself rather than a second algorithm: it is here, tested, and quick enough. */
 static void compute_check(const uint8_t *state, size_t size_bytes, uint8_t digest[MD5_DIGEST_BYTES])
 {

@@ -42,6 +42,7 @@ _md5_init = lib.md5_init
 _md5_begin = lib.md5_begin
 _md5_update = lib.md5_update
 _md5_final = lib.md5_final
+_md5_digest = lib.md5_digest
 _md5_batch = lib.md5_batch
 _md5_batch_joined = lib.md5_batch_joined
 
@@ -103,18 +104,30 @@ class NativeMd5:
     One object belongs to one thread at a time. Different objects can be used in parallel.
     """
 
-    __slots__ = ("_context",)
+    __slots__ = ("_begun", "_first")
 
     name: Final = "md5"
     digest_size: Final = 16
     block_size: Final = 64
 
     def __init__(self, data: Buffer = b"") -> None:
-        self._context = context = _new(_CONTEXT)
-        # One call of C instead of two: for a short message calls cost more than hashing.
-        view = data if type(data) is bytes else _from_buffer(data)
-        if _md5_begin(context, view, len(view)) != 0:
-            raise NativeError(SELF_TEST_FAILED)
+        # Calls of C cost more than to hash a short message: one waits here, for nearly all of them are digested next.
+        self._begun: CData | None = None
+        self._first = b""
+        if type(data) is bytes and len(data) <= _SHORT_BYTES:
+            self._first = data
+        else:
+            self.update(data)
+
+    @property
+    def _context(self) -> CData:
+        """The ``md5_context``, with all bytes so far."""
+        context = self._begun
+        if context is None:
+            context = self._begun = _new(_CONTEXT)
+            if _md5_begin(context, self._first, len(self._first)) != 0:
+                raise NativeError(SELF_TEST_FAILED)
+        return context
 
     def update(self, data: Buffer) -> None:
         """
@@ -137,7 +150,10 @@ class NativeMd5:
     def digest(self) -> bytes:
         """Return the 16 bytes for everything so far; the stream can go on."""
         digest = _new(_DIGEST)
-        _md5_final(self._context, digest)
+        if self._begun is not None:
+            _md5_final(self._begun, digest)
+        elif _md5_digest(self._first, len(self._first), digest) != 0:
+            raise NativeError(SELF_TEST_FAILED)
         return _unpack(digest, 16)
 
     def hexdigest(self) -> str:
@@ -152,8 +168,7 @@ class NativeMd5:
 
     def reset(self) -> None:
         """Forget all bytes, as if newly made."""
-        if _md5_init(self._context) != 0:
-            raise NativeError(SELF_TEST_FAILED)
+        self._begun, self._first = None, b""
 
     def export_state(self) -> bytes:
         """Return all that ``import_state`` needs to go on from here; the format is described in native/md5.h."""
