@@ -26,6 +26,9 @@ XXH3_128_BYTES = 16
 CRC64NVME_BYTES = 8
 BLAKE3_BYTES = 32
 
+Stamps = tuple[int, int, int, int]
+"""size_bytes, mtime_ns, ctime_ns and inode of a file."""
+
 ByteRange = tuple[int, int]
 """(offset, length), both in bytes."""
 
@@ -231,6 +234,16 @@ class Witness(NamedTuple):
     ctime_ns: int
     inode: int
     is_racy: bool = False
+
+    @property
+    def stamps(self) -> Stamps:
+        """Give what stat said, to be held against what it says at another time."""
+        return self[:4]
+
+    @property
+    def size_and_mtime(self) -> tuple[int, int]:
+        """Give what moves with the content, and not with a rename or another name."""
+        return self[:2]
 
 
 class Digests(NamedTuple):

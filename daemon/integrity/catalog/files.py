@@ -58,7 +58,7 @@ from integrity.catalog.rows import (
 from integrity.catalog.rowseals import find_damaged
 from integrity.catalog.seal import Sealer
 from integrity.catalog.tables import file, folder, history, root
-from integrity.model import Blocks, FileId, FolderId, RootId
+from integrity.model import Blocks, FileId, FolderId, RootId, Stamps
 
 _SMALL_SUBTREE = 50_000
 
@@ -80,6 +80,11 @@ class KnownFile(NamedTuple):
     is_frozen: int
     seen_inode: int | None
     seen_ctime_ns: int | None
+
+    @property
+    def stamps(self) -> Stamps:
+        """Give those of the recorded witness."""
+        return self[1:5]
 
     @property
     def last_inode(self) -> int:

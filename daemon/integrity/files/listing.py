@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, overload
 
-from integrity.model import SkipReason
+from integrity.model import SkipReason, Stamps
 
 
 class Seen(NamedTuple):
@@ -19,6 +19,11 @@ class Seen(NamedTuple):
     ctime_ns: int
     inode: int
     links: int
+
+    @property
+    def stamps(self) -> Stamps:
+        """Give what a witness holds of the file, too."""
+        return self[1:5]
 
 
 _new_seen = partial(tuple.__new__, Seen)  # what Seen(...) does, without a call of Python for each file

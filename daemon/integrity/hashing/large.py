@@ -98,7 +98,7 @@ def or_racy(witness: Witness, was_racy: bool) -> Witness:
 def find_start(task: Task, file: OpenFile) -> tuple[int, bytes | None]:
     """Find where to start, with the MD5 up to there: at the resume point if the file is still what was read then."""
     resume = task.resume
-    if resume is not None and resume.witness[:4] == witness_of(file.stat)[:4]:
+    if resume is not None and resume.witness.stamps == witness_of(file.stat).stamps:
         return resume.offset, resume.md5_state
     return 0, None
 

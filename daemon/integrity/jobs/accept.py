@@ -270,7 +270,7 @@ def _find_other_names(catalog: Catalog, target: Target, root_fd: int, seen: Witn
 
 def _leads_to(root_fd: int, path: bytes, seen: Witness) -> bool:
     try:
-        return witness_of(stat_beneath(root_fd, path))[:4] == seen[:4]
+        return witness_of(stat_beneath(root_fd, path)).stamps == seen.stamps
     except OSError:
         return False
 

@@ -247,7 +247,7 @@ class Arrivals:
         gone: list[FileRecord] = []
         for record in names:
             last = as_last_seen(connection, record)
-            is_unwritten = last.witness[:2] == witness[:2]
+            is_unwritten = last.witness.size_and_mtime == witness.size_and_mtime
             if not record.is_sealed or not (is_unwritten or record.is_frozen):
                 continue
             is_moving = record.id in self._moving

@@ -452,4 +452,4 @@ def _is_news(recorded: Witness, seen: Witness) -> bool:
 
     One that was not racy stays so while the stamps stand still: who has the file open by now has not written to it.
     """
-    return seen[:4] != recorded[:4] or (bool(recorded.is_racy) and not seen.is_racy)
+    return seen.stamps != recorded.stamps or (bool(recorded.is_racy) and not seen.is_racy)

@@ -241,7 +241,7 @@ class Comparison:
             met.append(old.id)
             if missing_paths and prefix + seen.name in missing_paths:
                 self._is_back(prefix + seen.name, old)
-            if old[1:5] == seen[1:5] and not self._is_full and not old.is_racy and not old.is_frozen:
+            if old.stamps == seen.stamps and not self._is_full and not old.is_racy and not old.is_frozen:
                 unchanged += 1
                 continue
             if old.last_inode != seen.inode and inodes_are_stable:
@@ -277,7 +277,7 @@ class Comparison:
 
     def _known(self, connection: Connection, seen: Seen, old: KnownFile) -> Task | None:
         """Decide over a recorded file whose witness moved, is racy, or that has an open finding."""
-        shift = compare_witness(self._run.capability, Witness(*old[1:5]), Witness(*seen[1:5]))
+        shift = compare_witness(self._run.capability, Witness(*old.stamps), Witness(*seen.stamps))
         is_touched = shift.touches_content or old.is_racy
         is_afforded = not (is_touched or old.is_frozen) and self._afford(seen)
         sighting = Sighting(seen.inode, seen.ctime_ns) if self._run.capability.has_stable_inodes else None
@@ -306,10 +306,10 @@ class Comparison:
 
     def _is_news(self, connection: Connection, old: KnownFile, seen: Seen) -> bool:
         """Say whether a frozen file's content is neither its baseline's nor its candidate's, going by the witness."""
-        if old[1:5] == seen[1:5]:
+        if old.stamps == seen.stamps:
             return False
         candidate = candidates.get_candidate(connection, old.id)
-        return candidate is None or candidate.witness is None or candidate.witness[:4] != seen[1:5]
+        return candidate is None or candidate.witness is None or candidate.witness.stamps != seen.stamps
 
     def _is_back(self, path: bytes, old: KnownFile) -> None:
         """A file that was missing was met again; what is in it now is judged like that of any other."""
@@ -405,7 +405,7 @@ class Comparison:
 
 
 def _as_seen(name: bytes, stat: os.stat_result) -> Seen:
-    return Seen(name, *witness_of(stat)[:4], stat.st_nlink)
+    return Seen(name, *witness_of(stat).stamps, stat.st_nlink)
 
 
 def _catalog_files(path: bytes) -> frozenset[tuple[int, int]]:

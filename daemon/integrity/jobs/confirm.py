@@ -116,7 +116,7 @@ class Rereader:
         """Return what is the same of mismatches for which the same bytes are to be read: of several names of a file."""
         if not self._run.capability.has_stable_inodes:
             return suspicion.record.id
-        return suspicion.reading.witness[:4], suspicion.record.block_size_bytes, suspicion.bad_blocks
+        return suspicion.reading.witness.stamps, suspicion.record.block_size_bytes, suspicion.bad_blocks
 
     def _reread(self, suspicion: Suspicion, buffers: Buffers) -> Rereading | ReadError:
         """Digest the blocks in question; a file of one block counts as block 0."""
@@ -145,7 +145,7 @@ class Rereader:
         with self._reader.open(path) as file:
             yield file
             self._run.counts.bytes_read += file.bytes_read
-            if file.finish()[:4] != suspicion.reading.witness[:4]:
+            if file.finish().stamps != suspicion.reading.witness.stamps:
                 raise Unstable(f"{show_path(path)} changed before it could be read once more")
 
     def _conclude_all(

@@ -119,7 +119,9 @@ class Evidence:
             if one.id != record.id and one.is_frozen and one.is_sealed:
                 last, known = as_last_seen(connection, one), candidates.get_candidate(connection, one.id)
                 is_newer = known is not None and not known.is_damage  # as it was when it was last seen
-                if (last.witness[:2] != seen[:2] or is_newer) and was_born_before(run.root_fd, record.path, last):
+                if (last.witness.size_and_mtime != seen.size_and_mtime or is_newer) and was_born_before(
+                    run.root_fd, record.path, last
+                ):
                     return one
         return None
 
@@ -129,7 +131,9 @@ class Evidence:
         if not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
             return None
         here = files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode)
-        return next((one for one in here if one.id != record.id and one.witness[:2] == seen[:2]), None)
+        return next(
+            (one for one in here if one.id != record.id and one.witness.size_and_mtime == seen.size_and_mtime), None
+        )
 
     def find_another(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
         """

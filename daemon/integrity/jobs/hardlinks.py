@@ -33,7 +33,7 @@ class HardLinks:
         first: dict[tuple[object, ...], FileRecord] = {}
         leaders: list[FileRecord] = []
         for record in records:
-            leader = first.setdefault((*record.witness[:4], record.block_size_bytes), record)
+            leader = first.setdefault((*record.witness.stamps, record.block_size_bytes), record)
             if leader is record:
                 leaders.append(record)
             else:
@@ -52,6 +52,6 @@ class HardLinks:
     def is_still(self, record: FileRecord, witness: Witness) -> bool:
         """Say whether a name leads to the file with this witness."""
         try:
-            return witness_of(stat_beneath(self._run.root_fd, record.path))[:4] == witness[:4]
+            return witness_of(stat_beneath(self._run.root_fd, record.path)).stamps == witness.stamps
         except OSError:
             return False

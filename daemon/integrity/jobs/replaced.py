@@ -74,7 +74,7 @@ class Replaced:
 
 def is_unwritten(witness: Witness, seen: Seen) -> bool:
     """Say whether what stands under a name has the size and the mtime that were recorded."""
-    return witness[:2] == (seen.size_bytes, seen.mtime_ns)
+    return witness.size_and_mtime == (seen.size_bytes, seen.mtime_ns)
 
 
 def find_cycles(run: RootRun, names: Sequence[ReplacedName]) -> list[list[Move]]:

@@ -21,7 +21,7 @@ class Standing(NamedTuple):
 
     def is_same_folder(self, other: Standing) -> bool:
         """Tell whether both are one folder, seen through one mount."""
-        return self[:4] == other[:4]
+        return self._replace(beneath=other.beneath) == other
 
     def is_at(self, fd: int) -> bool:
         """Tell whether an open folder is this one."""

@@ -82,7 +82,7 @@ def _find_moved(run: RootRun, connection: Connection, path: bytes, stat: os.stat
     seen = witness_of(stat)
     for record in files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode):
         last = as_last_seen(connection, record)
-        is_like = last.witness[:2] == seen[:2]
+        is_like = last.witness.size_and_mtime == seen.size_and_mtime
         if is_like and _is_gone(run, record.path) and is_same_inode(run.root_fd, path, last):
             return record
     return None

@@ -233,7 +233,7 @@ class Application:
         is_open = self._is_being_written(kept)
         seen, judged = witness_of(stat_beneath(self._run.root_fd, kept)), look.witness
         renamed = judged._replace(ctime_ns=seen.ctime_ns)
-        if seen[:4] == renamed[:4] and not is_open:
+        if seen.stamps == renamed.stamps and not is_open:
             return ""
         what = "a program has it open for writing" if is_open else f"{describe_move(renamed, seen)} since it was judged"
         return f"the damaged file must not be removed unseen: {what}, so look at what was written to it"

@@ -80,7 +80,7 @@ class Maker:
                 os.fsync(fd)
                 os.fsync(folder_fd)
             reading = self.verify(place.beside(place.made), plan)
-            if witness_of(os.fstat(fd))[:4] != reading.witness[:4]:
+            if witness_of(os.fstat(fd)).stamps != reading.witness.stamps:
                 raise RepairFailed(f"{show_path(place.path)}: the new file was meddled with; nothing was changed")
             return Made(reading, is_clone)
 

@@ -55,7 +55,7 @@ def find_refusal(
         )
     seen = look.witness
     if candidate is not None and candidate.witness is not None:
-        if candidate.witness[:4] == seen[:4]:
+        if candidate.witness.stamps == seen.stamps:
             return None
         return _say_moved(candidate.witness, seen)
     shift = compare_witness(capability, record.witness, seen)
