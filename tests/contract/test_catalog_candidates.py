@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from integrity.catalog import blocks, candidates, files, findings
+from integrity.catalog import blocks, candidates, findings, history, removing
 from integrity.catalog.candidates import CandidateKind, CandidateRecord, CandidateState
 from integrity.catalog.findings import NewFinding
 from integrity.errors import CatalogError
@@ -94,7 +94,7 @@ def test_promoted_change_becomes_the_baseline(box: CatalogBox) -> None:
     with box.catalog.read() as c:
         assert blocks.load_blocks(c, box.sealer, file_id, 2, MIB) == NEW.blocks
         assert blocks.load_run(c, box.sealer, file_id, 0, 0) is None
-        [old] = files.history_of(c, box.root.id, file_id)
+        [old] = history.history_of(c, box.root.id, file_id)
     assert (old.because, old.note) == (BaselineReason.EDITED, "why")
     assert box.check_tally().is_right
 
@@ -110,7 +110,7 @@ def test_change_without_a_crc_becomes_the_baseline_without_it(box: CatalogBox) -
     assert box.get(file_id).digests == digests
     with box.catalog.read() as c:
         assert blocks.load_blocks(c, box.sealer, file_id, 2, MIB) == blocks_of_it
-        [old] = files.history_of(c, box.root.id, file_id)
+        [old] = history.history_of(c, box.root.id, file_id)
     assert old.digests == make_digests(b"a")
     assert box.check_tally().is_right
 
@@ -229,7 +229,7 @@ def test_recent_changes_leave_out_what_a_person_did(box: CatalogBox) -> None:
         promote(box, file_id, because)
     with box.catalog.transaction() as c:
         for file_id, why in zip(ids[2:], (BaselineReason.DELETED, BaselineReason.FORGOTTEN), strict=True):
-            files.remove_files(c, box.sealer, box.root, [file_id], because=why, now=NOW + 9)
+            removing.remove_files(c, box.sealer, box.root, [file_id], because=why, now=NOW + 9)
         assert candidates.count_recent_changes(c, box.root.id, NOW + 9 - DAY_S, NOW + 9) == (1, 1)
         assert candidates.count_recent_changes(c, box.root.id, NOW + 9 - DAY_S, NOW + 8) == (0, 0)
         assert candidates.count_recent_changes(c, box.root.id, NOW + 10, NOW + DAY_S) == (0, 0)
@@ -244,7 +244,7 @@ def test_recent_changes_count_each_file_once(box: CatalogBox) -> None:
             promote(box, file_id, BaselineReason.EDITED)
     stage(box, staged, make_reading("now"), state=CandidateState.STAGED)
     with box.catalog.transaction() as c:
-        files.remove_files(c, box.sealer, box.root, [removed], because=BaselineReason.DELETED, now=NOW + 9)
+        removing.remove_files(c, box.sealer, box.root, [removed], because=BaselineReason.DELETED, now=NOW + 9)
         assert candidates.count_recent_changes(c, box.root.id, 0, NOW + 9) == (1, 1)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from integrity.catalog import files, findings, maintenance, roots, rowseals
+from integrity.catalog import files, findings, maintenance, roots, rows, rowseals
 from integrity.catalog.connect import Catalog
 from integrity.catalog.restoring import verify_backup
 from integrity.catalog.seal import Sealer
@@ -173,7 +173,7 @@ def test_no_single_flipped_bit_of_the_file_changes_what_is_believed(tmp_path: Pa
     assert outcomes["damaged row"] + outcomes["lost"] + outcomes["refused"] > 0
 
 
-def _believe(path: bytes, content: bytes, original: dict[files.FileId, files.FileRecord]) -> str:
+def _believe(path: bytes, content: bytes, original: dict[files.FileId, rows.FileRecord]) -> str:
     for side_file in (path + b"-wal", path + b"-shm"):
         if os.path.exists(side_file):
             os.unlink(side_file)

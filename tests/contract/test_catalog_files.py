@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from integrity.catalog import blocks, files, findings, folders
+from integrity.catalog import blocks, files, findings, folders, history, recording, removing, rows
 from integrity.catalog.candidates import get_candidate, stage_change
 from integrity.catalog.connect import Connection
-from integrity.catalog.files import KnownFile, MovedFile, Verified
+from integrity.catalog.files import KnownFile
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.history import FormerFile, find_by_former_content, find_outdated, forget_deleted
+from integrity.catalog.recording import Verified
+from integrity.catalog.removing import MovedFile
 from integrity.catalog.rows import FileContent, Sighting
 from integrity.errors import CatalogCorrupt, CatalogError
 from integrity.model import BaselineReason, Digests, FileId, FindingKind, FindingState, ReadHow, Reading, Witness
@@ -38,19 +40,19 @@ def open_finding(box: CatalogBox, file_id: FileId, kind: FindingKind = FindingKi
 
 def replace_with(box: CatalogBox, file_id: FileId, reading: Reading, because: BaselineReason) -> None:
     with box.catalog.transaction() as c:
-        files.replace_baseline(
+        recording.replace_baseline(
             c, box.sealer, box.root, file_id, reading, because=because, now=NOW + 9, boot_id=box.boot_id, note="why"
         )
 
 
-def remove(box: CatalogBox, *ids: FileId, because: BaselineReason = BaselineReason.DELETED) -> list[files.FileRecord]:
+def remove(box: CatalogBox, *ids: FileId, because: BaselineReason = BaselineReason.DELETED) -> list[rows.FileRecord]:
     with box.catalog.transaction() as c:
-        return files.remove_files(c, box.sealer, box.root, ids, because=because, now=NOW + 9)
+        return removing.remove_files(c, box.sealer, box.root, ids, because=because, now=NOW + 9)
 
 
-def history(box: CatalogBox, key: bytes | FileId) -> list[files.HistoryRecord]:
+def find_history(box: CatalogBox, key: bytes | FileId) -> list[history.HistoryRecord]:
     with box.catalog.read() as c:
-        return files.history_of(c, box.root.id, key)
+        return history.history_of(c, box.root.id, key)
 
 
 def purge(c: Connection, now: int) -> int:
@@ -185,13 +187,13 @@ def test_verification_keeps_the_row_and_its_seal(box: CatalogBox) -> None:
     """An intact file with an unmoved witness gets a new date and nothing else."""
     file_id = box.record(b"a")
     with box.catalog.transaction() as c:
-        files.mark_suspects(c, {file_id: Sighting(7, 8)})
+        recording.mark_suspects(c, {file_id: Sighting(7, 8)})
     record = box.get(file_id)
     assert (record.is_suspect, record.seen, record.is_sealed) == (True, Sighting(7, 8), True)
     before = box.get(file_id)
     with box.catalog.transaction() as c:
         rows = [Verified(box.get(file_id), None, ReadHow.DROPPED)]
-        files.mark_verified(c, box.sealer, box.root, rows, now=NOW + DAY_S, boot_id=box.boot_id)
+        recording.mark_verified(c, box.sealer, box.root, rows, now=NOW + DAY_S, boot_id=box.boot_id)
 
     expected = before._replace(verified_at=NOW + DAY_S, read_how=ReadHow.DROPPED, is_suspect=False, seen=None)
     found = box.get(file_id)
@@ -206,7 +208,7 @@ def test_verification_with_a_moved_witness_is_sealed_anew(box: CatalogBox) -> No
     witness = box.get(file_id).witness._replace(ctime_ns=7, inode=8)
     with box.catalog.transaction() as c:
         rows = [Verified(box.get(file_id), witness, ReadHow.DIRECT)]
-        files.mark_verified(c, box.sealer, box.root, rows, now=NOW + 5, boot_id=box.boot_id)
+        recording.mark_verified(c, box.sealer, box.root, rows, now=NOW + 5, boot_id=box.boot_id)
     record = box.get(file_id)
 
     assert (record.witness, record.verified_at, record.is_sealed) == (witness, NOW + 5, True)
@@ -219,13 +221,13 @@ def test_replaced_baseline_stays_in_history(box: CatalogBox) -> None:
     file_id = box.record(b"a", old_reading)
     new_reading = make_reading("new", blocks=make_blocks("new", 2), size_bytes=2 * MIB, mtime_ns=1)
     replace_with(box, file_id, new_reading, BaselineReason.EDITED)
-    record, [old] = box.get(file_id), history(box, file_id)
+    record, [old] = box.get(file_id), find_history(box, file_id)
 
     assert (record.version, record.digests, record.witness) == (2, new_reading.digests, new_reading.witness)
     assert (record.reason, record.recorded_at, record.verified_at) == (BaselineReason.EDITED, NOW + 9, None)
     assert (old.version, old.digests, old.path, old.size_bytes) == (1, old_reading.digests, b"a", 3 * MIB)
     assert (old.reason, old.because, old.note) == (BaselineReason.RECORDED, BaselineReason.EDITED, "why")
-    assert history(box, b"a") == [old]
+    assert find_history(box, b"a") == [old]
     with box.catalog.read() as c:
         assert blocks.load_blocks(c, box.sealer, file_id, 1, MIB) is None
         assert blocks.load_blocks(c, box.sealer, file_id, 2, MIB) == new_reading.blocks
@@ -242,7 +244,7 @@ def test_blocks_stay_when_history_has_no_other_digests(box: CatalogBox) -> None:
         assert blocks.load_blocks(c, box.sealer, file_id, 1, MIB) == reading.blocks
         assert purge(c, NOW + 91 * DAY_S) == 1
         assert blocks.load_blocks(c, box.sealer, file_id, 1, MIB) is None
-    assert history(box, file_id) == []
+    assert find_history(box, file_id) == []
 
 
 @pytest.mark.parametrize("kind", sorted(findings.CONTENT_FINDINGS))
@@ -256,7 +258,7 @@ def test_open_finding_holds_the_baseline(box: CatalogBox, kind: FindingKind) -> 
         with pytest.raises(CatalogError, match="open finding"):
             replace_with(box, file_id, make_reading("new"), because)
     assert box.get(file_id) == before
-    assert history(box, file_id) == []
+    assert find_history(box, file_id) == []
     with box.catalog.transaction() as c:
         findings.resolve_findings(c, file_id=file_id, resolution="intact", now=NOW)
     replace_with(box, file_id, make_reading("new"), BaselineReason.EDITED)
@@ -272,7 +274,7 @@ def test_person_may_replace_a_held_baseline(box: CatalogBox, because: BaselineRe
     replace_with(box, file_id, make_reading("new"), because)
 
     assert box.get(file_id).digests == make_digests("new")
-    assert [old.because for old in history(box, file_id)] == [because]
+    assert [old.because for old in find_history(box, file_id)] == [because]
 
 
 def test_new_baseline_makes_an_end_of_the_candidate(box: CatalogBox) -> None:
@@ -297,15 +299,15 @@ def test_removed_files_are_remembered_with_their_digests(box: CatalogBox) -> Non
     assert remove(box, file_id) == []
 
     with box.catalog.transaction() as c:
-        [found] = files.find_deleted(c, box.root.id, 2 * MIB, reading.digests.md5)
+        [found] = history.find_deleted(c, box.root.id, 2 * MIB, reading.digests.md5)
         assert (found.path, found.file_id, found.digests) == (b"d/a", file_id, reading.digests)
-        assert files.find_deleted(c, box.root.id, 1, reading.digests.md5) == []
+        assert history.find_deleted(c, box.root.id, 1, reading.digests.md5) == []
         assert findings.get_finding(c, finding.id).resolution == "the file was deleted"
-        assert files.find_deleted_of_time(c, box.root.id, 2 * MIB, (NOW * 10**9, NOW * 10**9)) == [found]
-        assert files.load_content(c, box.sealer, found, reading.witness) == reading._replace(bytes_read=0)
+        assert history.find_deleted_of_time(c, box.root.id, 2 * MIB, (NOW * 10**9, NOW * 10**9)) == [found]
+        assert recording.load_content(c, box.sealer, found, reading.witness) == reading._replace(bytes_read=0)
         assert purge(c, NOW + 90 * DAY_S) == 0
         assert purge(c, NOW + 91 * DAY_S) == 1
-        assert files.find_deleted(c, box.root.id, 2 * MIB, reading.digests.md5) == []
+        assert history.find_deleted(c, box.root.id, 2 * MIB, reading.digests.md5) == []
         assert blocks.load_run(c, box.sealer, file_id, 1, 0) is None
     assert box.find(b"d/a") is None
     assert box.get(other).is_sealed
@@ -319,12 +321,12 @@ def test_moved_file_keeps_its_number_history_and_findings(box: CatalogBox) -> No
     finding = open_finding(box, file_id)
     with box.catalog.transaction() as c:
         folder_id = folders.ensure_folder(c, box.root.id, b"new")
-        files.move_files(c, box.sealer, box.root, [MovedFile(file_id, folder_id, b"new/b")], now=NOW + 9)
+        removing.move_files(c, box.sealer, box.root, [MovedFile(file_id, folder_id, b"new/b")], now=NOW + 9)
     record = box.get(file_id)
 
     assert (record.path, record.version, record.is_frozen, record.is_sealed) == (b"new/b", 2, True, True)
     assert box.find(b"old/a") is None
-    assert [old.version for old in history(box, b"new/b")] == [1]
+    assert [old.version for old in find_history(box, b"new/b")] == [1]
     with box.catalog.read() as c:
         assert findings.get_finding(c, finding.id).path == b"new/b"
     assert box.check_tally().is_right
@@ -338,7 +340,7 @@ def test_files_that_change_places_keep_what_is_known_of_each(box: CatalogBox) ->
     with box.catalog.transaction() as c:
         folder_ids = [folders.ensure_folder(c, box.root.id, name) for name in (b"a", b"b", b"")]
         targets = zip(ids, folder_ids[1:] + folder_ids[:1], paths[1:] + paths[:1], strict=True)
-        files.move_files(c, box.sealer, box.root, [MovedFile(*target) for target in targets], now=NOW + 9)
+        removing.move_files(c, box.sealer, box.root, [MovedFile(*target) for target in targets], now=NOW + 9)
     records = [box.get(file_id) for file_id in ids]
 
     assert [b"b/f", b"f", b"a/f"] == [record.path for record in records]
@@ -380,7 +382,7 @@ def test_former_content_is_found_by_digest_or_if_need_be_by_size(box: CatalogBox
     deleted = box.record(b"deleted", make_reading("gone"))
     replace_with(box, replaced, make_reading("new"), BaselineReason.EDITED)
     with box.catalog.transaction() as c:
-        files.remove_files(c, box.sealer, box.root, [deleted], because=BaselineReason.DELETED, now=NOW)
+        removing.remove_files(c, box.sealer, box.root, [deleted], because=BaselineReason.DELETED, now=NOW)
         wanted = [FileContent(5000, make_digests(seed), None) for seed in ("old", "gone", "new")]
         found = find_by_former_content(c, box.root.id, [*wanted, FileContent(5000, Digests(), make_blocks("x", 3))])
 
@@ -396,7 +398,7 @@ def test_finding_at_the_target_of_a_move_gives_way(box: CatalogBox) -> None:
         new = NewFinding(FindingKind.ROT, box.root.id, None, b"b", "message")
         standing, _ = findings.open_finding(c, new, now=NOW, run_id=None)
         folder_id = folders.ensure_folder(c, box.root.id, b"")
-        files.move_files(c, box.sealer, box.root, [MovedFile(file_id, folder_id, b"b")], now=NOW + 9)
+        removing.move_files(c, box.sealer, box.root, [MovedFile(file_id, folder_id, b"b")], now=NOW + 9)
         assert findings.get_finding(c, standing.id).state is FindingState.RESOLVED
         moved = findings.get_finding(c, moving.id)
 
@@ -409,11 +411,11 @@ def test_missing_and_new_file_with_one_content_become_one(box: CatalogBox) -> No
     open_finding(box, old_id, FindingKind.MISSING)
     with box.catalog.transaction() as c:
         verified = [Verified(box.get(old_id), None, ReadHow.DIRECT)]
-        files.mark_verified(c, box.sealer, box.root, verified, now=NOW + 1, boot_id=box.boot_id)
+        recording.mark_verified(c, box.sealer, box.root, verified, now=NOW + 1, boot_id=box.boot_id)
     reading = make_reading("same", blocks=make_blocks("same", 2), size_bytes=2 * MIB, inode=9, ctime_ns=9)
     new_id = box.record(b"new/a", reading, now=NOW + 5)
     with box.catalog.transaction() as c:
-        files.merge_moved(c, box.sealer, box.root, box.get(old_id), box.get(new_id), NOW + 6)
+        removing.merge_moved(c, box.sealer, box.root, box.get(old_id), box.get(new_id), NOW + 6)
     record = box.get(old_id)
 
     assert (record.path, record.witness) == (b"new/a", reading.witness)
@@ -432,7 +434,7 @@ def test_files_with_other_contents_are_not_made_one(box: CatalogBox) -> None:
     """A mistake of the caller can't give a file another's baseline."""
     old_id, new_id = box.record(b"a"), box.record(b"b")
     with pytest.raises(ValueError, match="different contents"), box.catalog.transaction() as c:
-        files.merge_moved(c, box.sealer, box.root, box.get(old_id), box.get(new_id), NOW)
+        removing.merge_moved(c, box.sealer, box.root, box.get(old_id), box.get(new_id), NOW)
 
 
 def test_damaged_row_is_neither_deleted_nor_sealed_anew_by_jobs(box: CatalogBox) -> None:
@@ -445,7 +447,7 @@ def test_damaged_row_is_neither_deleted_nor_sealed_anew_by_jobs(box: CatalogBox)
         replace_with(box, damaged, make_reading("new"), BaselineReason.EDITED)
     witness = Witness(1, 2, 3, 4)
     for change in (
-        lambda c: files.mark_verified(
+        lambda c: recording.mark_verified(
             c,
             box.sealer,
             box.root,
@@ -453,7 +455,7 @@ def test_damaged_row_is_neither_deleted_nor_sealed_anew_by_jobs(box: CatalogBox)
             now=NOW,
             boot_id=None,
         ),
-        lambda c: files.move_files(
+        lambda c: removing.move_files(
             c, box.sealer, box.root, [MovedFile(damaged, box.get(damaged).folder_id, b"c")], now=NOW
         ),
     ):

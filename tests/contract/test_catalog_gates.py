@@ -9,10 +9,9 @@ import pytest
 
 from integrity.catalog import candidates, gates, runs
 from integrity.catalog.candidates import CandidateState
-from integrity.catalog.files import NewFile, record_files
 from integrity.catalog.gates import Passed
 from integrity.catalog.history import KEEP_DELETED_S, find_outdated, forget_deleted
-from integrity.catalog.recording import replace_baseline
+from integrity.catalog.recording import NewFile, record_files, replace_baseline
 from integrity.catalog.removing import remove_files
 from integrity.catalog.roots import add_root, remove_root
 from integrity.catalog.rows import FileRecord

@@ -8,7 +8,7 @@ import sqlite3
 
 import pytest
 
-from integrity.catalog import files, tables
+from integrity.catalog import removing, tables
 from integrity.catalog.connect import Catalog
 from integrity.catalog.core import driver_of
 from integrity.errors import CatalogError
@@ -64,7 +64,7 @@ def test_file_numbers_are_never_given_twice(box: CatalogBox) -> None:
     """A file that is recorded after the last one was removed has a number of its own (I3)."""
     first = box.record(b"a")
     with box.catalog.transaction() as c:
-        files.remove_files(c, box.sealer, box.root, [first], because=BaselineReason.DELETED, now=NOW)
+        removing.remove_files(c, box.sealer, box.root, [first], because=BaselineReason.DELETED, now=NOW)
     second = box.record(b"b")
 
     assert second > first

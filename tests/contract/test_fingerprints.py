@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import files, findings
+from integrity.catalog import findings, recording
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.fingerprints import find_fingerprints, set_fingerprints
 from integrity.catalog.resealing import reseal
@@ -251,7 +251,7 @@ def freeze(box: CatalogBox, file_id: FileId) -> None:
 
 def replace(box: CatalogBox, file_id: FileId) -> None:
     with box.catalog.transaction() as c:
-        files.replace_baseline(
+        recording.replace_baseline(
             c, box.catalog.sealer, box.root, file_id, make_reading("other"),
             because=BaselineReason.EDITED, now=NOW, boot_id=None,
         )  # fmt: skip

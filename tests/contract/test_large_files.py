@@ -14,14 +14,14 @@ import pytest
 from integrity.errors import ReadInterrupted, Unstable
 from integrity.files.read import OpenFile
 from integrity.hashing import large_batch
-from integrity.hashing.digests import Want, confirming, recording, verifying
+from integrity.hashing.digests import Want, want_to_confirm, want_to_record, want_to_verify
 from integrity.hashing.tasks import Done, Failed, Partial, Resume, Task
 from support.answers import answer_large, comparable
 from support.reading import let_age, make_capability, reading
 from support.shapes import put_sparse
 
 BLOCK_BYTES = 64 << 10
-WANT = recording(blake3=False)
+WANT = want_to_record(blake3=False)
 NOW_NS = 2 * 10**18
 
 
@@ -54,7 +54,12 @@ def both(folder: Path, tasks: list[Task]) -> tuple[dict[bytes, object], dict[byt
 
 @pytest.mark.parametrize(
     "want",
-    [WANT, recording(blake3=True), confirming(blake3=False), verifying(is_one_block=False, deep=False, blake3=False)],
+    [
+        WANT,
+        want_to_record(blake3=True),
+        want_to_confirm(blake3=False),
+        want_to_verify(is_one_block=False, deep=False, blake3=False),
+    ],
 )
 def test_both_ways_agree_on_every_odd_file(tmp_path: Path, want: Want) -> None:
     """Witness, digests, blocks, how, bytes read, or the error in its very words."""

@@ -24,10 +24,11 @@ import pytest
 from integrity.errors import ReadInterrupted, Unreadable, Vanished
 from integrity.files.buffers import Buffers
 from integrity.files.errorbudget import ErrorBudget
-from integrity.files.read import Reader, ReadMode
+from integrity.files.read import Reader
 from integrity.files.residency import drop_clean_pages, page_bytes, resident_bytes
+from integrity.files.span import ReadMode
 from integrity.files.statx import direct_alignment
-from integrity.hashing.digests import Want, recording
+from integrity.hashing.digests import Want, want_to_record
 from integrity.hashing.ledger import Delivery
 from integrity.hashing.shared import SIDE_BY_SIDE, Batch, Shared
 from integrity.hashing.tasks import Done, Failed, Task
@@ -41,7 +42,7 @@ from support.reading import let_age, make_capability, reading
 from support.shapes import put_deep, put_sparse
 
 BLOCK_BYTES = 64 << 10
-WANT = recording(blake3=True)
+WANT = want_to_record(blake3=True)
 
 
 @pytest.fixture(params=list(ReadMode))
@@ -141,7 +142,7 @@ def drop(path: Path) -> None:
         drop_clean_pages(file.fileno())
 
 
-@pytest.mark.parametrize("want", [WANT, recording(blake3=False), Want(xxh3_128=True), Want(md5=True), Want()])
+@pytest.mark.parametrize("want", [WANT, want_to_record(blake3=False), Want(xxh3_128=True), Want(md5=True), Want()])
 def test_both_ways_agree_on_every_odd_file(tmp_path: Path, mode: ReadMode, want: Want) -> None:
     """Witness, digests, how, bytes read, or the error in its very words."""
     paths = build(tmp_path)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from integrity.files.excludes import Excludes
-from integrity.files.listing import Seen
-from integrity.files.walk import Listing, walk
+from integrity.files.listing import Listing, Seen
+from integrity.files.walk import walk
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
 from support.mounts import bound, small_tmpfs

@@ -10,7 +10,7 @@ import pytest
 
 from integrity.catalog.findings import find_findings
 from integrity.catalog.roots import find_roots
-from integrity.files.read import Pace
+from integrity.files.span import Pace
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import NoteKind
 from integrity.jobs.rootcare import rebind

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import files, maintenance
+from integrity.catalog import files, maintenance, recording
 from integrity.catalog.backup import back_up
 from integrity.catalog.connect import Catalog
 from integrity.catalog.filenames import find_backups
@@ -95,7 +95,7 @@ def test_power_cuts_lose_no_committed_row() -> None:
                 disk.mark("committed")
                 for file_id in ids:
                     with box.catalog.transaction(is_synced=False) as c:
-                        files.mark_suspects(c, {file_id: None})
+                        recording.mark_suspects(c, {file_id: None})
         for cut in disk.find_cuts(12):
             with disk.after(cut) as fs:
                 path = fs.path("state/catalog.db")

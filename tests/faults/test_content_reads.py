@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from integrity.errors import DeviceStalled
-from integrity.files.read import ReadMode
-from integrity.hashing.digests import recording
+from integrity.files.span import ReadMode
+from integrity.hashing.digests import want_to_record
 from integrity.hashing.engine import Engine
 from integrity.hashing.tasks import Failed, Task
 from support.bitrot import drop_cache, rot
@@ -176,7 +176,7 @@ def test_device_that_hangs(faulty: FaultFS, tmp_path: Path) -> None:
     try:
         with reading(faulty.mnt, ReadMode.DISK, capability=make_capability("fuse", has_direct_io=False)) as reader:
             engine = Engine(reader, jobs=2, stall_s=1.0)
-            tasks = [Task(name, 5 * MIB, recording(blake3=False), MIB) for name in (b"hangs", b"good")]
+            tasks = [Task(name, 5 * MIB, want_to_record(blake3=False), MIB) for name in (b"hangs", b"good")]
             results = {result.task.path: result for result in engine.run(tasks)}
     finally:
         faulty.clear()

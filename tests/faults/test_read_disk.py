@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from integrity.errors import Unreadable
+from integrity.files.buffers import Buffers
 from integrity.files.holes import find_data
-from integrity.files.read import Buffers, ReadMode
 from integrity.files.residency import (
     drop_clean_pages,
     find_absent,
@@ -21,6 +21,7 @@ from integrity.files.residency import (
     resident_bytes,
     resident_bytes_by_mincore,
 )
+from integrity.files.span import ReadMode
 from integrity.model import ReadHow
 from support.loopfs import LoopFS, cached_bytes, drop_cache, flip_bit
 from support.mounts import small_tmpfs

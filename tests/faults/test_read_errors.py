@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from integrity.errors import ReadInterrupted, Unreadable, Unstable, Vanished
-from integrity.files.read import Buffers, ErrorBudget, OpenFile, Pace, Reader, ReadMode
+from integrity.files.buffers import Buffers
+from integrity.files.errorbudget import ErrorBudget
+from integrity.files.read import OpenFile, Reader
+from integrity.files.span import Pace, ReadMode
 from integrity.model import ByteRange
 from support.faultfs import FaultFS, Rule
 from support.flakydisk import FlakyDisk

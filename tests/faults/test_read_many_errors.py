@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from integrity.errors import Unreadable
+from integrity.files.buffers import Buffers
 from integrity.files.errorbudget import ErrorBudget
-from integrity.files.read import Buffers, ReadMode
+from integrity.files.span import ReadMode
 from support.bitrot import flip_bit
 from support.cli import Box
 from support.faultfs import FaultFS, Rule

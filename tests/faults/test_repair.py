@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.files.read import Pace
+from integrity.files.span import Pace
 from integrity.jobs.repairing.job import RepairOptions
 from integrity.jobs.repairing.plan import Standing
 from integrity.jobs.stop import Stop

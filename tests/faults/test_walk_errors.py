@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from integrity.files.excludes import Excludes
-from integrity.files.walk import Listing, walk
+from integrity.files.listing import Listing
+from integrity.files.walk import walk
 from support.bitrot import flip_at, get_positions
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from integrity.files.excludes import Excludes
-from integrity.files.walk import Listing, walk
+from integrity.files.listing import Listing
+from integrity.files.walk import walk
 from integrity.model import SkipReason
 from support.loopfs import LoopFS
 from support.mounts import bound, hidden, small_tmpfs

@@ -18,7 +18,7 @@ from integrity.catalog.findings import find_findings
 from integrity.catalog.schedules import find_unfinished, last_started
 from integrity.config import Config
 from integrity.config.definition import ConfiguredCopy, ConfiguredRoot
-from integrity.files.read import UNLIMITED
+from integrity.files.span import UNLIMITED
 from integrity.jobs.copypromise import check_copies
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.runner import scan

@@ -13,7 +13,7 @@ import pytest
 from integrity.catalog.connect import Catalog
 from integrity.config import Config, load_config
 from integrity.errors import AppError
-from integrity.files.read import UNLIMITED
+from integrity.files.span import UNLIMITED
 from integrity.hashing.engine import STALL_S
 from integrity.jobs.report import Summary
 from integrity.service.dispatch import Dispatcher, Grounds

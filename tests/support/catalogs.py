@@ -12,7 +12,7 @@ import sqlite3
 from contextlib import closing
 from types import TracebackType
 
-from integrity.catalog import boots, files, roots, runs, tables
+from integrity.catalog import boots, files, recording, roots, rows, runs, tables
 from integrity.catalog.connect import Catalog
 from integrity.catalog.seal import Sealer
 from integrity.catalog.upgrade import run_migrations
@@ -109,15 +109,15 @@ class CatalogBox:
     def record_all(self, readings: dict[bytes, Reading], *, now: int = NOW) -> list[FileId]:
         """Record files by path, in one transaction."""
         with self.catalog.transaction() as c:
-            rows = [files.NewFile(path, reading) for path, reading in readings.items()]
-            return files.record_files(c, self.sealer, self.root, rows, now=now, boot_id=self.boot_id)
+            rows = [recording.NewFile(path, reading) for path, reading in readings.items()]
+            return recording.record_files(c, self.sealer, self.root, rows, now=now, boot_id=self.boot_id)
 
-    def get(self, file_id: FileId) -> files.FileRecord:
+    def get(self, file_id: FileId) -> rows.FileRecord:
         """Get the record of a file."""
         with self.catalog.read() as c:
             return files.get_file(c, self.sealer, file_id)
 
-    def find(self, path: bytes) -> files.FileRecord | None:
+    def find(self, path: bytes) -> rows.FileRecord | None:
         """Find the record of a path."""
         with self.catalog.read() as c:
             return files.find_file(c, self.sealer, self.root.id, path)

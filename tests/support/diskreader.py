@@ -20,8 +20,9 @@ from integrity.files.capability import find_capability
 from integrity.files.devices import find_device
 from integrity.files.opening import open_root
 from integrity.files.pressure import Pressure
-from integrity.files.read import Reader, ReadMode
-from integrity.hashing.digests import verifying
+from integrity.files.read import Reader
+from integrity.files.span import ReadMode
+from integrity.hashing.digests import want_to_verify
 from integrity.hashing.engine import Engine
 from integrity.hashing.tasks import Done, Task
 from integrity.jobs.pacing.pace import DevicePace
@@ -88,7 +89,7 @@ class _Telling(DevicePace):
 
 
 def _tasks(folder: bytes) -> Iterator[Task]:
-    want = verifying(is_one_block=False, deep=False, blake3=False)
+    want = want_to_verify(is_one_block=False, deep=False, blake3=False)
     for name in cycle(sorted(name for name in os.listdir(folder) if name.startswith(b"ours"))):
         yield Task(name, os.stat(os.path.join(folder, name)).st_size, want, 1 << 20)
 

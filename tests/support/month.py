@@ -14,7 +14,7 @@ from types import TracebackType
 from integrity.catalog.connect import Catalog
 from integrity.catalog.roots import find_roots, set_root_state
 from integrity.config import Config
-from integrity.files.read import UNLIMITED
+from integrity.files.span import UNLIMITED
 from integrity.jobs import promise, runner
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions, ScrubOptions

@@ -11,8 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from integrity.files.buffers import Buffers
+from integrity.files.errorbudget import ErrorBudget
 from integrity.files.opening import open_root
-from integrity.files.read import UNLIMITED, Buffers, ErrorBudget, OpenFile, Pace, Reader, ReadMode
+from integrity.files.read import OpenFile, Reader
+from integrity.files.span import UNLIMITED, Pace, ReadMode
 from integrity.model import Capability
 from support import AnyPath
 from support.waiting import wait_until

@@ -20,9 +20,8 @@ import pytest
 from integrity.errors import ReadInterrupted
 from integrity.files.arena import Arena
 from integrity.files.buffers import Buffers
-from integrity.files.read import ReadMode
 from integrity.files.residency import drop_clean_pages, page_bytes, resident_bytes
-from integrity.files.span import Pace
+from integrity.files.span import Pace, ReadMode
 from integrity.files.statx import direct_alignment
 from integrity.model import Witness
 from support import AnyPath

@@ -22,18 +22,18 @@ from integrity.hashing.digests import (
     ProbeHasher,
     Want,
     combine_crc64nvme,
-    confirming,
     digest_probe,
     digest_whole,
     is_very_sparse,
-    recording,
-    verifying,
+    want_to_confirm,
+    want_to_record,
+    want_to_verify,
     without_chain,
 )
 from integrity.model import Blocks, Digests
 from support.expected import expect_blocks, expect_crc64nvme
 
-ALL = recording(blake3=True)
+ALL = want_to_record(blake3=True)
 Feed = Callable[[FileHasher, Segment], None]
 
 
@@ -189,9 +189,9 @@ def test_whole_files_have_only_what_is_wanted(size: int) -> None:
     md5, xxh3 = expected.md5, expected.xxh3_128
 
     assert expected == digest_whole(data, ALL)
-    assert expected._replace(blake3=None) == digest_whole(data, recording(blake3=False))
-    assert Digests(md5, xxh3) == digest_whole(data, confirming(blake3=False))
-    assert Digests(None, xxh3) == digest_whole(data, verifying(is_one_block=True, deep=False, blake3=False))
+    assert expected._replace(blake3=None) == digest_whole(data, want_to_record(blake3=False))
+    assert Digests(md5, xxh3) == digest_whole(data, want_to_confirm(blake3=False))
+    assert Digests(None, xxh3) == digest_whole(data, want_to_verify(is_one_block=True, deep=False, blake3=False))
     assert Digests() == digest_whole(data, Want())
 
 
@@ -240,15 +240,17 @@ def test_crc_of_a_file_comes_from_all_of_its_blocks(size: int, missing: int, blo
 
 def test_only_recording_asks_for_the_crc() -> None:
     """What judges a recorded file need not compute what the catalog may not have of it."""
-    wants = [verifying(is_one_block=one, deep=deep, blake3=True) for one in (False, True) for deep in (False, True)]
+    wants = [
+        want_to_verify(is_one_block=one, deep=deep, blake3=True) for one in (False, True) for deep in (False, True)
+    ]
 
-    assert recording(blake3=False).crc64nvme
-    assert not any(want.crc64nvme for want in [*wants, confirming(blake3=True)])
+    assert want_to_record(blake3=False).crc64nvme
+    assert not any(want.crc64nvme for want in [*wants, want_to_confirm(blake3=True)])
 
 
 def test_nobody_waits_for_the_stand_in() -> None:
     """Without the C core files are recorded without a CRC: in Python it takes longer than reading a disk."""
-    script = "from integrity.hashing.digests import recording; print(recording(blake3=False).crc64nvme)"
+    script = "from integrity.hashing.digests import want_to_record; print(want_to_record(blake3=False).crc64nvme)"
     environment = {**os.environ, "INTEGRITY_NATIVE": "off"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
 

@@ -16,8 +16,8 @@ from awscrt import checksums
 
 from integrity.errors import DeviceFailing, DeviceStalled, ReadInterrupted, Unreadable, Vanished
 from integrity.files.errorbudget import ErrorBudget
-from integrity.files.read import Pace, ReadMode
-from integrity.hashing.digests import Want, recording
+from integrity.files.span import Pace, ReadMode
+from integrity.hashing.digests import Want, want_to_record
 from integrity.hashing.engine import Engine
 from integrity.hashing.shared import BUFFER_BYTES
 from integrity.hashing.tasks import Done, Failed, Partial, Result, Resume, Task
@@ -28,7 +28,7 @@ from support.reading import let_age, make_capability, reading
 from support.shapes import put_sparse
 
 MIB = 1 << 20
-WANT = recording(blake3=False)
+WANT = want_to_record(blake3=False)
 MODES = pytest.mark.parametrize("mode", list(ReadMode))
 SERIAL = pytest.mark.parametrize("is_serial", [False, True])
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from integrity.files.capability import find_capability
 from integrity.files.opening import open_root
-from integrity.files.read import Pace, Reader, ReadMode
-from integrity.hashing.digests import verifying
+from integrity.files.read import Reader
+from integrity.files.span import Pace, ReadMode
+from integrity.hashing.digests import want_to_verify
 from integrity.hashing.engine import Engine
 from integrity.hashing.tasks import Done, Task
 
@@ -32,7 +33,7 @@ def test_tick_comes_while_nothing_is_ready(tmp_path: Path):
     try:
         pace = HeldPace()
         reader = Reader(root_fd, find_capability(root_fd, root), mode=ReadMode.DISK, pace=pace)
-        task = Task(b"file", 10_000, verifying(is_one_block=True, deep=False, blake3=False), 1 << 20)
+        task = Task(b"file", 10_000, want_to_verify(is_one_block=True, deep=False, blake3=False), 1 << 20)
 
         results = list(Engine(reader, jobs=1).run([task], tick=pace.let_go.set))
     finally:

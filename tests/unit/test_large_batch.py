@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from integrity.errors import NativeError
-from integrity.hashing.digests import Want, combine_crc64nvme, recording
+from integrity.hashing.digests import Want, combine_crc64nvme, want_to_record
 from integrity.hashing.large_batch import LargeBatch
 from integrity.model import Blocks
 from support.expected import expect_blocks, expect_crc64nvme
 
 CONTENT = random.Random(7).randbytes(2 << 20)
-WANT = recording(blake3=False)
+WANT = want_to_record(blake3=False)
 BORDERS = [0, 1, 63, 64, 65, 4095, 65535, 65536, 65537, 131071, 131072, 131073, 1 << 20]
 sizes = st.sampled_from(BORDERS) | st.integers(0, 700_000)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from integrity.files.read import Buffers, Pace, ReadMode
+from integrity.files.buffers import Buffers
+from integrity.files.span import Pace, ReadMode
 from support.reading import make_capability, read_all, reading
 
 MIB = 1 << 20

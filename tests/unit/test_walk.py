@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from integrity.files.excludes import Excludes
-from integrity.files.walk import Listing, Skip, walk
+from integrity.files.listing import Listing, Skip
+from integrity.files.walk import walk
 from integrity.model import SkipReason
 from support.privileges import as_nobody
 from support.reading import opened_root

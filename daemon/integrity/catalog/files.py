@@ -1,8 +1,7 @@
 """
 Files: what is recorded of each, found by name, number, path, inode, content or page.
 
-This module holds the lookups; what changes rows is in ``recording`` and ``removing``, and is offered from here, too:
-callers need one name for the subject.
+What changes rows is in ``recording`` and ``removing``.
 """
 
 from __future__ import annotations
@@ -17,28 +16,11 @@ import sqlalchemy as sa
 from integrity.catalog.blocks import load_blocks, load_run
 from integrity.catalog.damage import DamagedRow, note_damage
 from integrity.catalog.folders import get_folder_id
-from integrity.catalog.history import (
-    HistoryRecord,
-    find_deleted,
-    find_deleted_of_time,
-    history_of,
-)
 from integrity.catalog.hot import Hot
 from integrity.catalog.parity import find_odd
 from integrity.catalog.recording import (
-    Inherited,
-    NewFile,
-    Verified,
-    inherit_baselines,
-    load_content,
-    mark_suspects,
-    mark_verified,
-    record_files,
-    record_small_files,
-    replace_baseline,
     require_record,
 )
-from integrity.catalog.removing import MovedFile, merge_moved, move_files, move_to_copy, remove_files
 from integrity.catalog.rows import (
     FILE_JOIN,
     RECORD_COLUMNS,
@@ -332,41 +314,3 @@ def page_files(
 def _is_small(c: sa.Connection, part: sa.ColumnElement[bool]) -> bool:
     some = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id).where(part).limit(_SMALL_SUBTREE)
     return int(c.execute(sa.select(sa.func.count()).select_from(some.subquery())).scalar_one()) < _SMALL_SUBTREE
-
-
-__all__ = [
-    "FileRecord",
-    "HistoryRecord",
-    "Inherited",
-    "KnownFile",
-    "MovedFile",
-    "NewFile",
-    "PlainRow",
-    "Verified",
-    "find_by_content",
-    "find_by_inode",
-    "find_by_inode_of_file_system",
-    "find_deleted",
-    "find_deleted_of_time",
-    "find_file",
-    "find_files",
-    "find_ids_of_inode",
-    "find_known",
-    "find_known_names",
-    "find_plain",
-    "find_plain_names",
-    "get_file",
-    "history_of",
-    "inherit_baselines",
-    "load_content",
-    "mark_suspects",
-    "mark_verified",
-    "merge_moved",
-    "move_files",
-    "move_to_copy",
-    "page_files",
-    "record_files",
-    "record_small_files",
-    "remove_files",
-    "replace_baseline",
-]

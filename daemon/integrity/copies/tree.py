@@ -19,12 +19,15 @@ from integrity.copies.protocol import Entry, Kind, Trouble
 from integrity.copies.treefile import TreeFile
 from integrity.errors import CopyUnreachable, RootSuspended, show_path
 from integrity.files.badsectors import describe_failure
+from integrity.files.buffers import Buffers
 from integrity.files.capability import find_capability
+from integrity.files.errorbudget import ErrorBudget
 from integrity.files.errorcounters import find_counters
 from integrity.files.excludes import Excludes
 from integrity.files.identity import identify
 from integrity.files.opening import open_noatime, open_root, stat_beneath
-from integrity.files.read import UNLIMITED, Buffers, ErrorBudget, Pace, Reader, ReadMode
+from integrity.files.read import Reader
+from integrity.files.span import UNLIMITED, Pace, ReadMode
 from integrity.files.stamps import witness_of
 from integrity.files.walk import walk
 from integrity.model import Capability, RootIdentity, SkipReason

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 from integrity.errors import Unreadable, Unstable, show_path
+from integrity.files.buffers import Buffers
 from integrity.files.direct import USUAL_ALIGNMENT_BYTES
-from integrity.files.read import Buffers, Reader
+from integrity.files.read import Reader
 from integrity.files.stamps import witness_of
 
 

@@ -34,7 +34,6 @@ from integrity.model import ByteRange, Capability, ReadHow, Witness
 if TYPE_CHECKING:
     from integrity.files.batch import BatchReader
 
-__all__ = ["UNLIMITED", "Buffers", "ErrorBudget", "OpenFile", "Pace", "ReadMode", "Reader", "Segment"]
 
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESPIPE})
 """Gone, or something else stands there now: a folder on the way became a link or a file, the file a link or a FIFO."""

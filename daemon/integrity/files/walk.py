@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 _Begin = Callable[[bytes, int, list[bytes]], Generator[Listing, None, bool]]
 
-__all__ = ["FolderError", "Listing", "Seen", "Skip", "walk"]
 
 # What os.fsdecode made of the names, undone; as constants, for os.fsencode would cost a tenth of the walk.
 _ENCODING = sys.getfilesystemencoding()

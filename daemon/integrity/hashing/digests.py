@@ -56,17 +56,17 @@ class Want:
         return self.block_md5 or self.block_xxh3_128
 
 
-def recording(*, blake3: bool) -> Want:
+def want_to_record(*, blake3: bool) -> Want:
     """Ask for all that is kept of a file when it is recorded."""
-    return replace(confirming(blake3=blake3), crc64nvme=crc64.is_native)
+    return replace(want_to_confirm(blake3=blake3), crc64nvme=crc64.is_native)
 
 
-def verifying(*, is_one_block: bool, deep: bool, blake3: bool) -> Want:
+def want_to_verify(*, is_one_block: bool, deep: bool, blake3: bool) -> Want:
     """Ask for what judges a recorded file: XXH3 of the file or of its blocks; ``deep`` adds the MD5 of the file."""
     return Want(md5=deep, xxh3_128=is_one_block, blake3=blake3, block_xxh3_128=True)
 
 
-def confirming(*, blake3: bool) -> Want:
+def want_to_confirm(*, blake3: bool) -> Want:
     """Ask for XXH3 and MD5 side by side, which tells a wrong file from a wrong catalog (R3)."""
     return Want(md5=True, xxh3_128=True, blake3=blake3, block_md5=True, block_xxh3_128=True)
 

@@ -31,9 +31,10 @@ from integrity.errors import ConfigError, ReadError, Vanished, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.capability import find_capability
 from integrity.files.opening import stat_beneath
-from integrity.files.read import Reader, ReadMode
+from integrity.files.read import Reader
+from integrity.files.span import ReadMode
 from integrity.files.stamps import witness_of
-from integrity.hashing.digests import FileHasher, is_very_sparse, recording, without_chain
+from integrity.hashing.digests import FileHasher, is_very_sparse, want_to_record, without_chain
 from integrity.jobs.absence import may_be_there
 from integrity.jobs.guard import open_guarded
 from integrity.jobs.targets import Target, find_target
@@ -245,7 +246,7 @@ def _read(config: Config, target: Target, root_fd: int) -> Reading:
     settings = config.settings_for(target.root.path)
     reader = Reader(root_fd, find_capability(root_fd, target.root.path), mode=ReadMode.DISK)
     with Buffers() as buffers, reader.open(target.prefix) as file:
-        want = recording(blake3="blake3" in settings.digests)
+        want = want_to_record(blake3="blake3" in settings.digests)
         if is_very_sparse(file.size_bytes, file.size_bytes - file.stat.st_blocks * 512):
             want = without_chain(want)
         hasher = FileHasher(want, file.size_bytes, settings.block_size_bytes)

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files, findings, recording
-from integrity.catalog.files import FileRecord, Verified
+from integrity.catalog.recording import Verified
+from integrity.catalog.rows import FileRecord
 from integrity.jobs.idset import IdSet
 from integrity.model import FileId, FindingKind, ReadHow, Reading, Tally, Witness
 
@@ -104,7 +105,7 @@ class Account:
         """Write what was verified."""
         run, sealer, now = self._run, self._run.catalog.sealer, self._run.now()
         if self._verified:
-            files.mark_verified(connection, sealer, run.root, self._verified, now=now, boot_id=run.boot_id)
+            recording.mark_verified(connection, sealer, run.root, self._verified, now=now, boot_id=run.boot_id)
         if self._refreshed:
             has_stable_inodes = run.capability.has_stable_inodes
             recording.refresh_witnesses(

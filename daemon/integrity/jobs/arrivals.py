@@ -20,16 +20,16 @@ from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
-from integrity.catalog import candidates, files, findings, folders, history, roots
-from integrity.catalog.files import FileRecord, NewFile
+from integrity.catalog import candidates, files, findings, folders, history, recording, removing, roots
 from integrity.catalog.paging import make_timer, write_page
+from integrity.catalog.recording import NewFile
 from integrity.catalog.roots import RootRecord
-from integrity.catalog.rows import FileContent, Sighting, find_current
+from integrity.catalog.rows import FileContent, FileRecord, Sighting, find_current
 from integrity.errors import show_path
 from integrity.files.listing import FolderFiles, Seen
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
-from integrity.hashing.digests import recording
+from integrity.hashing.digests import want_to_record
 from integrity.hashing.shared import small_bytes
 from integrity.hashing.tasks import DoneBatch, Task, TaskBatch, Work
 from integrity.jobs import inheritance
@@ -123,7 +123,7 @@ class Arrivals:
         self._seen = seen
         self._staying = IdSet()
         self._displaced = IdSet()
-        self._want = recording(blake3="blake3" in run.settings.digests)
+        self._want = want_to_record(blake3="blake3" in run.settings.digests)
         self._links: OrderedDict[Witness, Arrival | Reading] = OrderedDict()
         self._ready: deque[NewFile] = deque()
         self._small: deque[DoneBatch] = deque()
@@ -373,7 +373,7 @@ class Arrivals:
             return
         run, readings = self._run, Readings.join([done.readings for done in batches])
         paths = [path for done in batches for path in done.tasks.paths]
-        ids = files.record_small_files(
+        ids = recording.record_small_files(
             *(connection, run.catalog.sealer, run.root, paths, readings), now=run.now(), boot_id=run.boot_id
         )
         self._small_count -= len(ids)
@@ -389,7 +389,9 @@ class Arrivals:
             rows = self._take_restored(connection, rows)
         if rows:
             run = self._run
-            ids = files.record_files(connection, run.catalog.sealer, run.root, rows, now=run.now(), boot_id=run.boot_id)
+            ids = recording.record_files(
+                connection, run.catalog.sealer, run.root, rows, now=run.now(), boot_id=run.boot_id
+            )
             self._note_new(rows, ids)
             self._adopt_histories(connection, rows, ids)
 
@@ -490,9 +492,9 @@ class Arrivals:
         moves = self._find_current(connection, waiting)
         ids = [move.record.id for move in moves]
         folder_ids = folders.ensure_folders(connection, run.root.id, dict.fromkeys(move.place.folder for move in moves))
-        moved = [files.MovedFile(move.record.id, folder_ids[move.place.folder], move.place.path) for move in moves]
-        files.move_files(connection, run.catalog.sealer, run.root, moved, now=run.now())
-        files.mark_suspects(connection, {move.record.id: move.seen for move in moves})
+        moved = [removing.MovedFile(move.record.id, folder_ids[move.place.folder], move.place.path) for move in moves]
+        removing.move_files(connection, run.catalog.sealer, run.root, moved, now=run.now())
+        recording.mark_suspects(connection, {move.record.id: move.seen for move in moves})
         # What this run read under the old name before the file was met here was another file's.
         self.misjudged += candidates.discard_staged_of(connection, ids)
         with_findings = set(findings.find_with_findings(connection, ids))
@@ -615,5 +617,5 @@ class Arrivals:
     def merge(self, connection: Connection, record: FileRecord, twin: FileRecord) -> None:
         """Let a file that is gone go on as the new file with its content."""
         run = self._run
-        files.merge_moved(connection, run.catalog.sealer, run.root, record, twin, run.now())
+        removing.merge_moved(connection, run.catalog.sealer, run.root, record, twin, run.now())
         self._tell_moved(connection, record, twin.path)

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, cast
 from integrity.catalog import candidates, files, findings, recording
 from integrity.catalog.blocks import CANDIDATE_VERSION
 from integrity.catalog.candidates import CandidateRecord, CandidateState
-from integrity.catalog.files import FileRecord
-from integrity.catalog.rows import require_current
+from integrity.catalog.rows import FileRecord, require_current
 from integrity.catalog.seal import Sealer
 from integrity.errors import ReadError, RecordSuperseded, Unreadable
 from integrity.files.span import can_vouch

@@ -22,11 +22,11 @@ from integrity.catalog.filenames import SQLITE_SUFFIXES
 from integrity.catalog.files import KnownFile
 from integrity.catalog.fingerprints import set_fingerprints
 from integrity.catalog.rows import Sighting
+from integrity.files.listing import Listing, Seen, Skip
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
-from integrity.files.walk import Listing, Seen, Skip
 from integrity.files.walk import walk as walk_tree
-from integrity.hashing.digests import recording
+from integrity.hashing.digests import want_to_record
 from integrity.hashing.tasks import Task, Work
 from integrity.jobs import messages
 from integrity.jobs.arrivals import Arrivals, Place
@@ -94,7 +94,7 @@ class Comparison:
         self._replaced = replaced
         self._seen = seen
         self._write_if_due = write_if_due
-        self._want = recording(blake3="blake3" in run.settings.digests)
+        self._want = want_to_record(blake3="blake3" in run.settings.digests)
         self._rows_are_lost = False
         missing_paths = assessor.account.missing_paths
         self._missed_in = {path.rpartition(b"/")[0] for path in missing_paths}  # that a file is back is to be noticed

@@ -17,8 +17,9 @@ from integrity.catalog.core import snapshot
 from integrity.catalog.rows import FileRecord, require_current
 from integrity.errors import ReadError, RecordSuperseded, Unstable, show_path
 from integrity.files.buffers import Buffers
-from integrity.files.read import OpenFile, Reader, ReadMode, Segment
-from integrity.hashing.digests import FileHasher, Want, confirming
+from integrity.files.read import OpenFile, Reader, Segment
+from integrity.files.span import ReadMode
+from integrity.hashing.digests import FileHasher, Want, want_to_confirm
 from integrity.hashing.tasks import Done
 from integrity.jobs.hardlinks import HardLinks
 from integrity.jobs.mirrored import digest_copies, load_baseline
@@ -86,7 +87,7 @@ class Rereader:
     def __init__(self, run: RootRun) -> None:
         self._run = run
         self._reader: Reader = run.reader(ReadMode.DISK, use_holes=False)
-        self._want = confirming(blake3="blake3" in run.settings.digests)
+        self._want = want_to_confirm(blake3="blake3" in run.settings.digests)
 
     def confirm_all(
         self, suspicions: Sequence[Suspicion]

@@ -22,9 +22,10 @@ from integrity.files.boot import read_boot_uuid
 from integrity.files.devices import Device
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.excludes import Excludes
+from integrity.files.listing import Skip
 from integrity.files.mirrors import Mirror
-from integrity.files.read import UNLIMITED, Pace, Reader, ReadMode
-from integrity.files.walk import Skip
+from integrity.files.read import Reader
+from integrity.files.span import UNLIMITED, Pace, ReadMode
 from integrity.hashing.engine import STALL_S, Engine
 from integrity.hashing.shared import BUFFER_BYTES
 from integrity.hashing.tasks import StopSignal

@@ -22,7 +22,7 @@ from integrity.model import Tally
 from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
-    from integrity.catalog.files import FileRecord
+    from integrity.catalog.rows import FileRecord
     from integrity.jobs.account import Account
     from integrity.jobs.context import RootRun
     from integrity.model import Reading

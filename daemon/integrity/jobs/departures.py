@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings, roots
-from integrity.catalog.files import FileRecord
-from integrity.catalog.rows import is_current
+from integrity.catalog.rows import FileRecord, is_current
 from integrity.jobs.absence import is_gone
 from integrity.jobs.overmounts import find_overmounts
 from integrity.jobs.recorded import iterate_files
@@ -24,7 +23,7 @@ from integrity.model import FileId, FindingId, FindingKind, SkipReason, Tally
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
-    from integrity.files.walk import Skip
+    from integrity.files.listing import Skip
     from integrity.jobs.arrivals import Arrivals
     from integrity.jobs.assess import Assessor
     from integrity.jobs.context import RootRun

@@ -22,9 +22,9 @@ from integrity.catalog.rows import FileContent, FileRecord
 from integrity.errors import ReadError
 from integrity.files.buffers import Buffers
 from integrity.files.opening import stat_beneath
-from integrity.files.read import ReadMode
+from integrity.files.span import ReadMode
 from integrity.files.stamps import witness_of
-from integrity.hashing.digests import is_blank, verifying
+from integrity.hashing.digests import is_blank, want_to_verify
 from integrity.jobs.absence import is_gone
 from integrity.jobs.confirm import Suspicion, read_whole
 from integrity.model import Digests
@@ -187,7 +187,7 @@ def _read_name(run: RootRun, record: FileRecord, buffers: Buffers) -> FileConten
     if compare_witness(run.capability, record.witness, seen).touches_content:
         return None
     with run.reader(ReadMode.DISK, use_holes=False).open(record.path) as file:
-        pair = read_whole(file, buffers, verifying(is_one_block=True, deep=True, blake3=False))
+        pair = read_whole(file, buffers, want_to_verify(is_one_block=True, deep=True, blake3=False))
         run.counts.bytes_read += file.bytes_read
         file.finish()
     return FileContent(seen.size_bytes, Digests(pair.md5, pair.xxh3_128), None)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, history, recording
 from integrity.catalog.boots import Interruption, find_interruption
-from integrity.catalog.files import FileRecord
+from integrity.catalog.rows import FileRecord
 from integrity.hashing.tasks import Done
 from integrity.jobs.contents import as_former, keeps_prefix
 from integrity.jobs.inodes import as_last_seen, was_born_before

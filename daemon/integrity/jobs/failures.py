@@ -25,7 +25,7 @@ from integrity.model import BaselineReason, FindingKind, Policy, Tally
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
-    from integrity.catalog.files import FileRecord
+    from integrity.catalog.rows import FileRecord
     from integrity.jobs.account import Account
     from integrity.jobs.context import RootRun
     from integrity.jobs.evidence import Evidence

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, files, findings, history, roots
+from integrity.catalog import candidates, files, findings, history, recording, removing, roots
 from integrity.catalog.ahead import when_looked_at
 from integrity.catalog.candidates import CandidateState
 from integrity.catalog.findings import NewFinding
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from integrity.catalog.candidates import CandidateRecord
     from integrity.catalog.connect import Connection
-    from integrity.catalog.files import FileRecord, HistoryRecord
+    from integrity.catalog.history import HistoryRecord
+    from integrity.catalog.rows import FileRecord
     from integrity.jobs.context import RootRun
     from integrity.verdict import Judgement
 
@@ -53,7 +54,7 @@ def record_links(
         The number of each new file; None if what is recorded is damaged, so that the file must be read.
     """
     links = [
-        files.Inherited(
+        recording.Inherited(
             path,
             record.witness,
             record,
@@ -62,7 +63,7 @@ def record_links(
         )
         for path, record in names
     ]
-    ids = files.inherit_baselines(connection, run.catalog.sealer, run.root, links, because=BaselineReason.INHERITED)
+    ids = recording.inherit_baselines(connection, run.catalog.sealer, run.root, links, because=BaselineReason.INHERITED)
     for file_id, (path, record) in zip(ids, names, strict=True):
         if file_id is not None and record.is_frozen:
             _inherit_findings(run, connection, path, record, file_id)
@@ -90,8 +91,8 @@ def record_copy(
     original = files.get_file(connection, run.catalog.sealer, damage.file_id)
     if not original.is_sealed:
         return None
-    copy = files.Inherited(path, reading.witness, original, original.recorded_at, original.boot_id)
-    [file_id] = files.inherit_baselines(
+    copy = recording.Inherited(path, reading.witness, original, original.recorded_at, original.boot_id)
+    [file_id] = recording.inherit_baselines(
         connection, run.catalog.sealer, run.root, [copy], because=BaselineReason.INHERITED
     )
     if file_id is not None:
@@ -102,7 +103,7 @@ def record_copy(
 
 def move_to_copy(run: RootRun, connection: Connection, path: bytes, reading: Reading, damage: CandidateRecord) -> None:
     """Let the record of a damaged file, which is gone from its name, go on where its content was copied to."""
-    files.move_to_copy(connection, run.catalog.sealer, run.root, damage.file_id, path, reading.witness, run.now())
+    removing.move_to_copy(connection, run.catalog.sealer, run.root, damage.file_id, path, reading.witness, run.now())
     _keep(run, connection, damage.file_id, reading, damage)
 
 
@@ -135,8 +136,8 @@ def replace_by_baseline(
     present = next(iter(files.find_files(connection, sealer, [copy.id])), None)
     if damage is None or present is None or present.version != copy.version or present.is_frozen:
         return False
-    found = reading or files.load_content(connection, sealer, present, present.witness)
-    right = None if found is None else files.load_content(connection, sealer, original, found.witness)
+    found = reading or recording.load_content(connection, sealer, present, present.witness)
+    right = None if found is None else recording.load_content(connection, sealer, original, found.witness)
     if found is None or right is None:
         return False
     replace_baseline(
@@ -155,7 +156,7 @@ def replace_by_baseline(
 def replace_successor(run: RootRun, connection: Connection, copy: FileRecord, record: FileRecord) -> bool:
     """Give a new file the baseline of the one that is gone and that it should be; say whether that could be done."""
     witness = copy.witness._replace(ctime_ns=_NEVER_NS)
-    right = files.load_content(connection, run.catalog.sealer, record, witness)
+    right = recording.load_content(connection, run.catalog.sealer, record, witness)
     if right is None or not copy.is_sealed or copy.is_frozen:
         return False
     replace_baseline(
@@ -164,7 +165,7 @@ def replace_successor(run: RootRun, connection: Connection, copy: FileRecord, re
         now=run.now(),
         boot_id=record.boot_id,
     )
-    files.mark_suspects(connection, {copy.id: None})
+    recording.mark_suspects(connection, {copy.id: None})
     return True
 
 
@@ -187,8 +188,8 @@ def record_former(
     if not has_inode:
         witness = reading.witness._replace(ctime_ns=_NEVER_NS, is_racy=former.is_racy)
     because = BaselineReason.INHERITED if has_inode else BaselineReason.RESTORED
-    back = files.Inherited(path, witness, former, former.recorded_at, run.boot_id)
-    [file_id] = files.inherit_baselines(connection, run.catalog.sealer, run.root, [back], because=because)
+    back = recording.Inherited(path, witness, former, former.recorded_at, run.boot_id)
+    [file_id] = recording.inherit_baselines(connection, run.catalog.sealer, run.root, [back], because=because)
     if file_id is not None and former.file_id is not None:
         history.adopt_history(connection, former.file_id, file_id)
     return file_id

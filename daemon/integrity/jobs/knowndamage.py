@@ -10,7 +10,7 @@ from integrity.jobs.contents import is_candidate
 if TYPE_CHECKING:
     from integrity.catalog.candidates import CandidateRecord
     from integrity.catalog.connect import Connection
-    from integrity.catalog.files import FileRecord
+    from integrity.catalog.rows import FileRecord
     from integrity.jobs.context import RootRun
     from integrity.model import Reading
 

@@ -24,7 +24,7 @@ from integrity.verdict import DAMAGE, Confirmation, Elsewhere, Judgement, findin
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
-    from integrity.catalog.files import FileRecord
+    from integrity.catalog.rows import FileRecord
     from integrity.hashing.tasks import Done
     from integrity.jobs.account import Account
     from integrity.jobs.context import RootRun

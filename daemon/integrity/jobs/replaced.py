@@ -21,8 +21,8 @@ from integrity.jobs.inodes import as_last_seen, is_same_inode, was_born_before
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection
-    from integrity.catalog.files import FileRecord
-    from integrity.files.walk import Seen
+    from integrity.catalog.rows import FileRecord
+    from integrity.files.listing import Seen
     from integrity.jobs.context import RootRun
     from integrity.model import FileId, Witness
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from integrity.catalog.connect import Connection
-    from integrity.catalog.files import HistoryRecord, NewFile
+    from integrity.catalog.history import HistoryRecord
+    from integrity.catalog.recording import NewFile
     from integrity.jobs.context import RootRun
     from integrity.model import Capability, Reading, Witness
 

@@ -33,7 +33,7 @@ from integrity.model import FileId, FindingKind, RootIdentity, RootState
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog, Connection
-    from integrity.catalog.files import FileRecord
+    from integrity.catalog.rows import FileRecord
 
 TAKEN_OUT = "taken out of the configuration"
 """Why a root is paused that the configuration does not name any more."""

@@ -22,7 +22,7 @@ from integrity.errors import AppError, CopyBeingMade, show_path
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.errorcounters import find_counters
 from integrity.files.excludes import Excludes
-from integrity.files.read import Pace
+from integrity.files.span import Pace
 from integrity.jobs import messages
 from integrity.jobs.context import Context, RootRun
 from integrity.jobs.guard import RELEASED

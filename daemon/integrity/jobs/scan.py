@@ -15,10 +15,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from integrity.catalog import files
-from integrity.catalog.files import FileRecord
+from integrity.catalog import files, recording
+from integrity.catalog.rows import FileRecord
 from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unstable, Vanished
-from integrity.files.read import ReadMode
+from integrity.files.span import ReadMode
 from integrity.hashing.tasks import Done, DoneBatch, Partial, Result, Task, Work
 from integrity.jobs import messages
 from integrity.jobs.arrivals import Arrivals, Place
@@ -305,6 +305,6 @@ class Scanner:
                 is_all = self._arrivals.flush(connection)
                 if is_all:
                     self.assessor.account.flush(connection)
-                    files.mark_suspects(connection, self._comparison.suspects)
+                    recording.mark_suspects(connection, self._comparison.suspects)
                     self._checkpoints.flush(connection)
         self._comparison.suspects.clear()

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 from integrity.catalog import files, findings, roots, worklist
 from integrity.catalog.blocks import load_blocks
 from integrity.catalog.coverage import coverage
-from integrity.catalog.files import FileRecord
-from integrity.catalog.rows import is_current
+from integrity.catalog.rows import FileRecord, is_current
 from integrity.catalog.worklist import WorkOrder, WorkSummary
 from integrity.errors import ReadError, ReadInterrupted, RootSuspended, Unreadable, Unstable, Vanished
 from integrity.files.positions import find_positions
-from integrity.files.read import ReadMode
-from integrity.hashing.digests import recording, verifying
+from integrity.files.span import ReadMode
+from integrity.hashing.digests import want_to_record, want_to_verify
 from integrity.hashing.shared import small_bytes
 from integrity.hashing.tasks import Done, DoneBatch, Failed, Partial, Result, Task, TaskBatch, Work
 from integrity.jobs import messages
@@ -68,8 +67,8 @@ class Scrubber:
         until = None if options.time_limit_s is None else began_at + options.time_limit_s
         self._limit = Limit(run, until=until, until_bytes=options.byte_limit)
         blake3 = "blake3" in run.settings.digests
-        self._want = recording(blake3=blake3)
-        self._verify = [verifying(is_one_block=one, deep=options.deep, blake3=blake3) for one in (False, True)]
+        self._want = want_to_record(blake3=blake3)
+        self._verify = [want_to_verify(is_one_block=one, deep=options.deep, blake3=blake3) for one in (False, True)]
         self._scanner = Scanner(run, ScanOptions(), is_prelude=True) if options.scan_first else None
         self._scanners = [] if self._scanner is None else [self._scanner]
         replaced = None if self._scanner is None else self._scanner.replaced

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import files
 from integrity.catalog.files import PlainRow
 from integrity.catalog.fingerprints import find_fingerprints
-from integrity.files.walk import Listing
+from integrity.files.listing import Listing
 
 if TYPE_CHECKING:
     from integrity.catalog.connect import Connection

@@ -25,7 +25,7 @@ from integrity.catalog.locking import shared_lock
 from integrity.config import read_seal_key
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError, show_path
 from integrity.files.boot import read_boot_uuid
-from integrity.files.read import UNLIMITED, Pace
+from integrity.files.span import UNLIMITED, Pace
 from integrity.hashing.engine import STALL_S
 from integrity.jobs import messages
 from integrity.jobs.pacing.pace import DevicePace, pace_device

@@ -32,7 +32,7 @@ from integrity.service.work import Urgency, Work, WorkReport
 if TYPE_CHECKING:
     from integrity.catalog.connect import Catalog
     from integrity.config import Config
-    from integrity.files.read import Pace
+    from integrity.files.span import Pace
     from integrity.jobs.options import CompareOptions, ScrubOptions
     from integrity.service.copyset import KeptCopy
 

@@ -36,9 +36,9 @@ from integrity.model import Finding, FindingKind, ReadHow
 from integrity.service import canary
 
 if TYPE_CHECKING:
-    from integrity.catalog.files import FileRecord
     from integrity.catalog.outbox import ChannelState
     from integrity.catalog.roots import RootRecord
+    from integrity.catalog.rows import FileRecord
     from integrity.jobs.report import Note, Progress, Summary
 
 _REREADS = 2

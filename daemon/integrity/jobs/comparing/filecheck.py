@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog.rows import FileRecord
 from integrity.errors import Unstable, Vanished
-from integrity.files.read import ReadMode
-from integrity.hashing.digests import recording
+from integrity.files.span import ReadMode
+from integrity.hashing.digests import want_to_record
 from integrity.hashing.tasks import Done, Partial, Result, Task
 from integrity.jobs.assess import Assessor
 from integrity.jobs.checkpoints import Checkpoints
@@ -35,7 +35,7 @@ class FileCheck:
 
     def __init__(self, run: RootRun) -> None:
         self._run = run
-        self._want = recording(blake3="blake3" in run.settings.digests)
+        self._want = want_to_record(blake3="blake3" in run.settings.digests)
         self._assessor = Assessor(run, from_disk=True, replaced=Replaced())
         self._checkpoints = Checkpoints(run)
         self.moved = IdSet()

@@ -18,7 +18,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from integrity.catalog import copies, copylist, files, findings
+from integrity.catalog import copies, copylist, findings, recording
 from integrity.catalog.copies import CopyRecord, CopyState
 from integrity.catalog.copylist import CompareRow, digest_stated
 from integrity.catalog.recording import Verified
@@ -404,7 +404,7 @@ class Comparer:
                 self._arbiter.end(connection, record)
             if self._verified:
                 sealer, boot_id = run.catalog.sealer, run.boot_id
-                files.mark_verified(connection, sealer, run.root, self._verified, now=run.now(), boot_id=boot_id)
+                recording.mark_verified(connection, sealer, run.root, self._verified, now=run.now(), boot_id=boot_id)
             for record in self._damaged:
                 if is_current(connection, record):
                     run.open_finding(connection, FindingKind.CATALOG_DAMAGED, catalog_damaged(), record=record)

@@ -14,7 +14,7 @@ from integrity.catalog.rows import FileRecord
 from integrity.copies.etags import PartsHasher, guess_part_bytes, list_parts, split_evenly
 from integrity.copies.protocol import Kind, Published
 from integrity.errors import ReadError
-from integrity.files.read import ReadMode
+from integrity.files.span import ReadMode
 from integrity.hashing.algorithms import (
     BLAKE3,
     CRC32,

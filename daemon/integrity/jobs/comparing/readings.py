@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from integrity.copies.protocol import Copy
 from integrity.errors import ReadInterrupted, Unstable, show_path
-from integrity.files.read import Pace, Segment
+from integrity.files.read import Segment
+from integrity.files.span import Pace
 from integrity.hashing.digests import FileHasher, Want
 from integrity.hashing.tasks import StopSignal
 from integrity.model import ReadHow, Reading, Witness

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from integrity.catalog import files, imports
-from integrity.catalog.files import NewFile
+from integrity.catalog import imports, recording
+from integrity.catalog.recording import NewFile
 from integrity.jobs.manifests.claims import Claim, ImportCounts, Verdict
 from integrity.model import BaselineReason, Reading, Tally
 
@@ -70,7 +70,7 @@ class Baselines:
     def _record(self, connection: Connection) -> None:
         run = self._run
         rows = [NewFile(path, reading) for path, (_, reading) in self._waiting.items()]
-        ids = files.record_files(
+        ids = recording.record_files(
             connection,
             run.catalog.sealer,
             run.root,

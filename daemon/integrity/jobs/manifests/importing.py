@@ -31,9 +31,9 @@ from integrity.errors import (
     Vanished,
     show_path,
 )
-from integrity.files.read import ReadMode
+from integrity.files.span import ReadMode
 from integrity.hashing.algorithms import BLAKE3, MD5, Algorithm
-from integrity.hashing.digests import recording
+from integrity.hashing.digests import want_to_record
 from integrity.hashing.sums.manifest import Form
 from integrity.hashing.tasks import Failed, Partial, Result, Task
 from integrity.jobs import messages, runner
@@ -230,7 +230,7 @@ class Importer:
         block_size = self._run.settings.block_size_bytes
         for claim in claims:
             makers = tuple(algorithm.find_constructor() for algorithm in claim.others)
-            want = replace(recording(blake3=self._has_blake3 or BLAKE3 in claim.digests), others=makers)
+            want = replace(want_to_record(blake3=self._has_blake3 or BLAKE3 in claim.digests), others=makers)
             task = Task(claim.path, claim.expected_bytes, want, block_size, claim)
             if claim.digests.keys() == {MD5} and not makers:  # no other digest can go on where an earlier run stopped
                 task = self._checkpoints.resume(task)

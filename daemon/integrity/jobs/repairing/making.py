@@ -21,9 +21,10 @@ from integrity.errors import ReadError, ReadInterrupted, RepairFailed, Vanished,
 from integrity.files.attributes import Attributes, is_locked, read_attributes, set_storage, write_attributes
 from integrity.files.cloning import clone
 from integrity.files.opening import open_beneath, open_noatime
-from integrity.files.read import Reader, ReadMode
+from integrity.files.read import Reader
+from integrity.files.span import ReadMode
 from integrity.files.stamps import witness_of
-from integrity.hashing.digests import FileHasher, is_very_sparse, recording, without_chain
+from integrity.hashing.digests import FileHasher, is_very_sparse, want_to_record, without_chain
 from integrity.jobs.repairing.looking import describe_move, read_blocks
 from integrity.model import Reading, Witness
 from integrity.verdict import Shift, compare_witness
@@ -222,7 +223,7 @@ class Maker:
 
     def _read(self, path: bytes, expected: Expected) -> Reading:
         with self._reader.open(path) as file:
-            want = recording(blake3=expected.digests.blake3 is not None)
+            want = want_to_record(blake3=expected.digests.blake3 is not None)
             if is_very_sparse(file.size_bytes, file.size_bytes - file.stat.st_blocks * 512):
                 want = without_chain(want)
             hasher = FileHasher(want, file.size_bytes, expected.block_size_bytes)

@@ -17,7 +17,7 @@ from integrity.catalog.candidates import CandidateKind
 from integrity.catalog.rows import FileRecord
 from integrity.errors import ReadError, ReadInterrupted, Vanished
 from integrity.files.opening import stat_beneath
-from integrity.files.read import ReadMode
+from integrity.files.span import ReadMode
 from integrity.jobs.mirrored import find_doubtful_blocks
 from integrity.jobs.repairing.expected import Expected, load_expected
 from integrity.jobs.repairing.looking import Look, look_at

@@ -18,8 +18,8 @@ from integrity.catalog.repairs import Place, Repair, drop_repair
 from integrity.errors import ReadError, RepairFailed, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.opening import stat_beneath
-from integrity.files.read import ReadMode
 from integrity.files.renaming import is_there, may_exchange, rename_to_free
+from integrity.files.span import ReadMode
 from integrity.files.stamps import witness_of
 from integrity.jobs.repairing.expected import load_expected
 from integrity.jobs.repairing.looking import look_at
