@@ -23,13 +23,12 @@ from pathlib import Path
 
 from measure import fastest, find_regular_files, in_turn, integrity, pick_median, rate_row, row, scratch, warm
 
-from integrity.files.arena import READ, Arena
+from integrity.files.batch import READ, Arena, PlainBatchReader
 from integrity.files.buffers import Buffers
-from integrity.files.load import load_files
 from integrity.hashing import lanes
-from integrity.hashing.lanes import Lanes
 from integrity.hashing.md5 import Md5
 from integrity.hashing.md5_native import Scheduler
+from integrity.hashing.small_batch import Lanes
 from support.proc import Cost, measure
 
 ARENA_BYTES = 1 << 20
@@ -90,7 +89,7 @@ def bench_lanes(tree: Path) -> None:
             while (arena := work.arena) is None:
                 ours_s += timed(scheduler.step)
                 list(work.take_finished())
-            load_files(left, ARENA_BYTES, arena)
+            PlainBatchReader().read(left, [], ARENA_BYTES, arena)
             left = left[arena.count :] if arena.count else []
             contents = [
                 arena.memory[at : at + size] for status, size, _, _, _, at, *_ in arena.rows() if status == READ

@@ -283,7 +283,7 @@ def test_what_is_begun_is_answered_when_nothing_else_comes(tmp_path: Path, mode:
     with reading(tmp_path, mode) as reader:
         deliveries: SimpleQueue[Delivery] = SimpleQueue()
         todo: Todo[Batch] = Todo(1, SIDE_BY_SIDE)
-        terms = ErrorBudget(), Event(), monotonic, None, None
+        terms = ErrorBudget(), Event(), monotonic, None, None, SIDE_BY_SIDE
         worker = Worker(Shared(reader, reader.batch(), *terms, todo, deliveries))
         thread = Thread(target=worker.work)
         thread.start()

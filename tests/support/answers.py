@@ -30,7 +30,7 @@ def answer_all(
     for number, tasks in enumerate(batches):
         todo.put(Batch(number, _as_batch(tasks)))
     todo.end()
-    terms = ErrorBudget(), stop or Event(), lambda: 0.0, None, None
+    terms = ErrorBudget(), stop or Event(), lambda: 0.0, None, None, SIDE_BY_SIDE
     Worker(Shared(reader, batch_reader, *terms, todo, deliveries)).work()
 
     delivered = [deliveries.get_nowait() for _ in range(deliveries.qsize())]
@@ -58,7 +58,7 @@ def answer_large(reader: Reader, tasks: list[Task], *, is_beside: bool, stop: St
         else:
             todo.put(Batch(number, task))
     todo.end()
-    terms = ErrorBudget(), stop or Event(), monotonic, None, None
+    terms = ErrorBudget(), stop or Event(), monotonic, None, None, SIDE_BY_SIDE
     Worker(Shared(reader, reader.batch() if is_beside else None, *terms, todo, deliveries)).work()
 
     delivered = [deliveries.get_nowait() for _ in range(deliveries.qsize())]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from integrity.files.arena import READ, Arena
+from integrity.files.batch import READ, Arena
 from integrity.files.read import Reader
 from integrity.model import Witness
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from integrity.errors import ReadInterrupted
-from integrity.files.arena import Arena
+from integrity.files.batch import Arena
 from integrity.files.buffers import Buffers
 from integrity.files.residency import drop_clean_pages, page_bytes, resident_bytes
 from integrity.files.span import Pace, ReadMode

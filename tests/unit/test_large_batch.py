@@ -21,6 +21,7 @@ from support.expected import expect_blocks, expect_crc64nvme
 
 CONTENT = random.Random(7).randbytes(2 << 20)
 WANT = want_to_record(blake3=False)
+NO_END = (1 << 63) - 1
 BORDERS = [0, 1, 63, 64, 65, 4095, 65535, 65536, 65537, 131071, 131072, 131073, 1 << 20]
 sizes = st.sampled_from(BORDERS) | st.integers(0, 700_000)
 
@@ -145,18 +146,18 @@ def test_whole_files_without_blocks_and_without_a_known_end(tmp_path: Path) -> N
     fds = {size: put(tmp_path, CONTENT[:size]) for size in BORDERS}
     batch: LargeBatch[int] = LargeBatch(memoryview(bytearray(4 << 20)), 20)
     for size, fd in fds.items():
-        batch.begin(size, fd, Want(md5=True))
-    batch.begin(-1, folder, Want(md5=True))
+        batch.begin(size, fd, Want(md5=True), end=NO_END, block_bytes=1 << 20)
+    batch.begin(-1, folder, Want(md5=True), end=NO_END, block_bytes=1 << 20)
     found = {}
     while batch.under_way:
         for file in batch.run():
             batch.release(file)
-            found[file.owner] = (file.position, file.md5, file.xxh3_128, file.error, file.take_blocks())
+            found[file.owner] = (file.position, file.md5, file.xxh3_128, file.error)
     for fd in (folder, *fds.values()):
         os.close(fd)
 
     assert errno.EISDIR == found.pop(-1)[3]
-    assert {size: (size, hashlib.md5(CONTENT[:size]).digest(), None, None, None) for size in BORDERS} == found
+    assert {size: (size, hashlib.md5(CONTENT[:size]).digest(), None, None) for size in BORDERS} == found
 
 
 def test_what_is_dropped_makes_room(tmp_path: Path) -> None:
@@ -164,7 +165,7 @@ def test_what_is_dropped_makes_room(tmp_path: Path) -> None:
     fd = put(tmp_path, CONTENT * 20)
     batch: LargeBatch[int] = LargeBatch(memoryview(bytearray(1 << 20)), 3)
     for number in range(3):
-        batch.begin(number, fd, WANT, block_bytes=1 << 20).halt()
+        batch.begin(number, fd, WANT, end=NO_END, block_bytes=1 << 20).halt()
     batch.run()
     batch.drop_all()
     assert (3, {}) == (batch.room, batch.under_way)

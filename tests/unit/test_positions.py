@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.files.position_batch import find_in_batch
-from integrity.files.positions import find_positions
+from integrity.files.positions import find_in_batch, find_positions
 from support.loopfs import LoopFS
 from support.reading import opened_root
 

@@ -162,10 +162,10 @@ def test_files_that_were_hinted_at_stand_in_their_place(tmp_path: Path, jobs: in
     """Whatever was begun before it was asked for, or never is, results are those of the names, in their order."""
     contents = [b"x" * size for size in (LARGE, 5, 0, LARGE + 1, 1, LARGE + 2, 7)]
     paths = [put(tmp_path, str(number), data) for number, data in enumerate(contents)]
-    hints = [Hint(path) for path in paths]
+    hints = [Hint(path, len(data)) for path, data in zip(paths, contents, strict=True)]
     asked = [*paths[:6], paths[0]]
 
-    found = list(sum_files([*hints, Hint(b"gone"), *asked], [MD5], jobs=jobs))
+    found = list(sum_files([*hints, Hint(b"gone", LARGE), *asked], [MD5], jobs=jobs))
 
     assert asked == [each.path for each in found]
     assert [[(md5(data),)] for data in [*contents[:6], contents[0]]] == [digests(each) for each in found]

@@ -56,18 +56,6 @@ def test_large_files_are_shared_when_nobody_gives_more() -> None:
     assert [1] == todo.take()
 
 
-def test_what_was_put_off_is_shared_with_whom_put_it_off() -> None:
-    """The thread that found large files counts as idle by then."""
-    todo: Todo[int] = Todo(2, 10)
-    todo.put(-1)
-    todo.press(True)
-    assert [-1] == todo.take()
-    todo.rest((size, size) for size in range(8))
-
-    assert [7, 5, 3, 1] == todo.take()
-    assert [6, 4, 2, 0] == todo.take()
-
-
 def test_what_is_taken_back_is_not_handed_out() -> None:
     """Both kinds."""
     todo: Todo[str] = Todo(1, 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from integrity.hashing.turn import Turn
+from integrity.hashing.todo import Turn
 
 
 def test_numbers_are_let_in_in_order() -> None:

@@ -35,15 +35,28 @@ def find_positions(root_fd: int, paths: Sequence[bytes], is_over: Callable[[], b
 
 def _choose_way() -> Callable[[int, Sequence[bytes]], list[int]]:
     if os.environ.get("INTEGRITY_NATIVE") == "off":
-        return _find_singly
+        return find_singly
     try:
-        from integrity.files.position_batch import find_in_batch
+        import integrity._native  # noqa: F401 - can it be loaded?
     except ImportError:
-        return _find_singly  # the program says why where it shows its version
+        return find_singly  # the program says why where it shows its version
     return find_in_batch
 
 
-def _find_singly(root_fd: int, paths: Sequence[bytes]) -> list[int]:
+def find_in_batch(root_fd: int, paths: Sequence[bytes]) -> list[int]:
+    """Find the positions of some files in one call of the C core, which has to be there."""
+    from integrity._native import ffi, lib
+
+    text = b"\0".join(paths) + b"\0"
+    if text.count(b"\0") != len(paths):
+        return [0] * len(paths)  # one of them is none that any file can have, and all behind it would be mistaken
+    positions, held = ffi.new("uint64_t[]", len(paths)), ffi.from_buffer(text)
+    lib.position_batch_find(root_fd, ffi.new("file_batch_paths *", (held, len(text), len(paths))), positions)
+    return memoryview(ffi.buffer(positions)).cast("B").cast("Q").tolist()
+
+
+def find_singly(root_fd: int, paths: Sequence[bytes]) -> list[int]:
+    """Do the same without it."""
     return [_find(root_fd, path) for path in paths]
 
 

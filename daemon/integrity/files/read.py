@@ -234,6 +234,11 @@ class OpenFile:
         return self._spans.how
 
     @property
+    def hole_bytes(self) -> int:
+        """How much of the file is not stored."""
+        return self.size_bytes - self.stat.st_blocks * 512
+
+    @property
     def bad_ranges(self) -> list[ByteRange]:
         """What could not be read so far, merged."""
         return self._spans.bad_ranges

@@ -14,12 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from integrity.errors import ReadError, ReadInterrupted
-from integrity.files.read import OpenFile
 from integrity.hashing.digests import combine_crc64nvme
 from integrity.hashing.large import PARTIAL_INTERVAL_S, find_start, or_racy
 from integrity.hashing.large_batch import LargeBatch, LargeFile
 from integrity.hashing.ledger import Ledger
-from integrity.hashing.shared import SIDE_BY_SIDE, Batch, Shared
+from integrity.hashing.shared import Batch, OpenedFile, Shared
 from integrity.hashing.tasks import Done, Failed, Partial, Task
 from integrity.model import Digests, Reading
 
@@ -32,7 +31,7 @@ class _Reading:
     """A file under way."""
 
     task: Task
-    file: OpenFile
+    file: OpenedFile
     was_racy: bool  # when its first part was read
     start: int
     first_block: int
@@ -53,7 +52,7 @@ class SideBySide:
     def __init__(self, shared: Shared, ledger: Ledger, memory: memoryview) -> None:
         self._shared = shared
         self._ledger = ledger
-        self._files: LargeBatch[_Reading] = LargeBatch(memory, SIDE_BY_SIDE)
+        self._files: LargeBatch[_Reading] = LargeBatch(memory, shared.side_by_side)
 
     def answer(self, batches: list[Batch]) -> list[Task]:
         """
@@ -84,9 +83,6 @@ class SideBySide:
         if obstacle is not None:
             self._ledger.add(obstacle)
             return
-        if task.probe is not None or task.want.blake3 or task.want.others:
-            left.append(task)
-            return
         try:
             with self._ledger.busy():
                 file = self._shared.reader.open(task.path, task.known_bad)
@@ -105,7 +101,7 @@ class SideBySide:
             file.close()
             left.append(task)
 
-    def _begin_open(self, task: Task, file: OpenFile) -> bool:
+    def _begin_open(self, task: Task, file: OpenedFile) -> bool:
         """Begin to read an open file, unless it is left."""
         with self._ledger.busy():
             fd = file.lend() if file.size_bytes > task.block_size_bytes else None
@@ -191,7 +187,6 @@ class SideBySide:
             self._ledger.add(Failed(task, error))
         else:
             blocks = file.take_blocks()
-            assert blocks is not None, "a large file is cut into blocks"
             crc64nvme = None if reading.first_block else combine_crc64nvme(blocks, file.position)
             digests = Digests(file.md5, file.xxh3_128, None, crc64nvme)
             result = Reading(witness, digests, blocks, opened.how, opened.bytes_read)

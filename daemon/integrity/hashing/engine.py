@@ -18,26 +18,25 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from math import isfinite
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from integrity.errors import DeviceStalled
 from integrity.files.errorbudget import ErrorBudget
-from integrity.files.read import Reader
 from integrity.hashing.ledger import Delivery
 from integrity.hashing.md5 import native_status
-from integrity.hashing.shared import BUFFER_BYTES, SIDE_BY_SIDE, Batch, Shared, small_bytes
+from integrity.hashing.shared import BUFFER_BYTES, SIDE_BY_SIDE, Batch, FileReader, Shared, can_go_beside, small_bytes
 from integrity.hashing.tasks import Answer, Failed, Result, StopSignal, Task, TaskBatch, Work, singly
-from integrity.hashing.todo import Todo
-from integrity.hashing.turn import Turn
+from integrity.hashing.todo import Todo, Turn
 from integrity.hashing.worker import Worker
 from integrity.model import ReadHow
 
 if TYPE_CHECKING:
-    from integrity.files.batch import BatchReader
+    from integrity.hashing.small_batch import SmallReader
 
 STALL_S = 300.0
 
@@ -47,7 +46,7 @@ _SMALL_BATCHES = 4
 """So many batches of files in memory are small, so that few files keep all threads busy."""
 
 _IN_FLIGHT = 32
-_LOOK_INTERVAL_S = 1.0
+_END = object()
 
 
 class Engine:
@@ -61,12 +60,15 @@ class Engine:
         budget: the reader's; once it is spent no more files are opened.
         stop: set by whoever wants the run to end; large files then end with a ``Partial``.
         monotonic: the clock, in seconds.
-        stall_s: after so long a read that has not come back is given up, its thread abandoned.
+        stall_s: after so long a read that has not come back is given up, its thread abandoned; infinite for what may
+            take for ever. Then nobody waits for threads either, at the end.
+        side_by_side: large files for one thread at a time.
+        look_interval_s: so often ``tick`` is called when there is nothing else to do.
     """
 
     def __init__(
         self,
-        reader: Reader,
+        reader: FileReader,
         *,
         jobs: int | None = None,
         is_serial: bool = False,
@@ -74,6 +76,8 @@ class Engine:
         stop: StopSignal | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         stall_s: float = STALL_S,
+        side_by_side: int = SIDE_BY_SIDE,
+        look_interval_s: float = 1.0,
     ) -> None:
         self._reader = reader
         self._jobs = jobs or len(os.sched_getaffinity(0))
@@ -82,6 +86,8 @@ class Engine:
         self._stop = stop or threading.Event()
         self._monotonic = monotonic
         self._stall_s = stall_s
+        self._side_by_side = side_by_side
+        self._look_interval_s = look_interval_s
         self._workers: list[Worker] = []
 
     @property
@@ -94,38 +100,42 @@ class Engine:
         for answer in self.run_batches(tasks, tick=tick):
             yield from singly(answer)
 
-    def run_batches(self, tasks: Iterable[Work], *, tick: Callable[[], None] = lambda: None) -> Iterator[Answer]:
+    def run_batches(
+        self, tasks: Iterable[Work | None], *, tick: Callable[[], None] = lambda: None
+    ) -> Generator[Answer, None, None]:
         """
         Read every task's file; yield the answers in the caller's thread, in any order.
 
-        Tasks are taken from the iterable as there is room for them. When ``stop`` is set no more are taken; those under
+        Tasks are taken from the iterable as there is room for them; None among them says that no more will be given
+        before there are more results. When ``stop`` is set no more are taken; those under
         way end soon, large ones with a ``Partial`` and an ``ReadInterrupted`` failure. Whoever does not want all
         results closes the iterator. ``tick`` is called in the caller's thread between results, now and then, and about
         once a second while nothing is ready: a large file takes its time.
         """
         batch_reader = self._reader.batch() if native_status().is_native else None
         batches = _into_batches(tasks, self._reader, batch_reader)
-        first = None if self._stop.is_set() else next(batches, None)
-        if first is None:
-            return  # most scans find nothing to read: no threads then, and no buffers
         crew = _Crew(
             *(self._reader, batch_reader, self._jobs, self._is_serial, self._budget, self._stop),
-            *(self._monotonic, self._stall_s),
+            *(self._monotonic, self._stall_s, self._side_by_side, self._look_interval_s),
         )
         self._workers.extend(crew.workers)
         try:
-            crew.give(first)
             while True:
-                while crew.has_room and not self._stop.is_set():
-                    batch = next(batches, None)
-                    if batch is None:
+                is_paused = False
+                while crew.has_room and not self._stop.is_set() and not is_paused:
+                    batch = next(batches, _END)
+                    if isinstance(batch, Batch):
+                        crew.give(batch)
+                    elif batch is _END:
+                        crew.give_no_more()
                         break
-                    crew.give(batch)
-                if crew.has_room or self._stop.is_set():
+                    else:
+                        is_paused = True
+                if self._stop.is_set():
                     crew.give_no_more()
                 if not crew.is_waiting:
                     return
-                yield from crew.get(tick).results
+                yield from crew.get(tick, is_paused=is_paused).results
                 tick()
         finally:
             crew.end()
@@ -136,20 +146,23 @@ class _Crew:
 
     def __init__(
         self,
-        reader: Reader,
-        batch_reader: BatchReader | None,
+        reader: FileReader,
+        batch_reader: SmallReader | None,
         jobs: int,
         is_serial: bool,
         budget: ErrorBudget,
         stop: StopSignal,
         monotonic: Callable[[], float],
         stall_s: float,
+        side_by_side: int,
+        look_interval_s: float,
     ) -> None:
         self._monotonic = monotonic
         self._stall_s = stall_s
-        self._look_at = monotonic() + _LOOK_INTERVAL_S
+        self._look_interval_s = look_interval_s
+        self._look_at = monotonic() + look_interval_s
         self._is_over = threading.Event()
-        self._todo: Todo[Batch] = Todo(jobs, SIDE_BY_SIDE)
+        self._todo: Todo[Batch] = Todo(jobs, side_by_side)
         self._most_room = self._small_room, self._large_room = jobs * _IN_FLIGHT, self._todo.most_large
         self._deliveries: SimpleQueue[Delivery] = SimpleQueue()
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="hash") if jobs > 1 else None
@@ -161,6 +174,7 @@ class _Crew:
             monotonic,
             Turn() if is_serial else None,
             self._pool,
+            side_by_side,
             self._todo,
             self._deliveries,
         )
@@ -169,8 +183,7 @@ class _Crew:
             worker: threading.Thread(target=worker.work, name=f"read-{number}", daemon=True)
             for number, worker in enumerate(self.workers)
         }
-        for thread in self._threads.values():
-            thread.start()
+        self._unstarted = list(self._threads.values())
 
     @property
     def has_room(self) -> bool:
@@ -183,7 +196,9 @@ class _Crew:
         return (self._small_room, self._large_room) != self._most_room
 
     def give(self, batch: Batch) -> None:
-        """Have a batch answered."""
+        """Have a batch answered. A thread begins with each of the first ones: most scans find nothing to read."""
+        if self._unstarted:
+            self._unstarted.pop().start()
         is_large = batch.turn is None
         self._large_room -= is_large
         self._small_room -= not is_large
@@ -198,20 +213,24 @@ class _Crew:
         """Say that no more will be given; may be said again."""
         self._todo.end()
 
-    def get(self, tick: Callable[[], None]) -> Delivery:
+    def get(self, tick: Callable[[], None], *, is_paused: bool = False) -> Delivery:
         """
         Wait for results; on the way, find threads that hang in the kernel, and call ``tick``.
+
+        Args:
+            tick: called when there is nothing else to do.
+            is_paused: no more will be given before there are some.
 
         Raises:
             BaseException: whatever a thread died of.
         """
         while True:
             if self._monotonic() >= self._look_at:
-                self._look_at = self._monotonic() + _LOOK_INTERVAL_S
+                self._look_at = self._monotonic() + self._look_interval_s
                 self._look_for_stalled()
-            self._todo.press(not self.has_room)
+            self._todo.press(is_paused or not self.has_room)
             try:
-                delivery = self._deliveries.get(timeout=min(_LOOK_INTERVAL_S, self._stall_s))
+                delivery = self._deliveries.get(timeout=min(self._look_interval_s, self._stall_s))
             except Empty:
                 self._look_for_stalled()
                 tick()
@@ -227,12 +246,13 @@ class _Crew:
         self._is_over.set()
         self._todo.take_back()
         self._todo.end()
-        for thread in list(self._threads.values()):
+        waits = isfinite(self._stall_s)
+        for thread in list(self._threads.values()) if waits else ():
             while thread in self._threads.values() and thread.is_alive():
-                thread.join(min(_LOOK_INTERVAL_S, self._stall_s))
+                thread.join(min(self._look_interval_s, self._stall_s))
                 self._look_for_stalled()
         if self._pool is not None:
-            self._pool.shutdown(wait=len(self._threads) == len(self.workers))
+            self._pool.shutdown(wait=waits and len(self._threads) == len(self.workers))
 
     def _look_for_stalled(self) -> None:
         now = self._monotonic()
@@ -263,9 +283,11 @@ class _Either:
         return self._one.is_set() or self._other.is_set()
 
 
-def _into_batches(tasks: Iterable[Work], reader: Reader, batch_reader: BatchReader | None) -> Iterator[Batch]:
+def _into_batches(
+    tasks: Iterable[Work | None], reader: FileReader, batch_reader: SmallReader | None
+) -> Iterator[Batch | None]:
     """
-    Group small files; one of which more is to be said stands alone.
+    Group small files; one of which more is to be said stands alone. A pause comes behind what was before it.
 
     Where files are read from the disk, the order is kept. Where they may lie in memory, more of them go into a batch;
     the first batches are small all the same, so that few files keep all threads busy, too.
@@ -274,6 +296,11 @@ def _into_batches(tasks: Iterable[Work], reader: Reader, batch_reader: BatchRead
     turns = count()
     group = _Group(_MOST_FILES if may_be_cached else _FILES)
     for item in tasks:
+        if item is None:
+            if len(group):
+                yield Batch(next(turns), group.take())
+            yield None
+            continue
         if not isinstance(item, Task):
             yield from (Batch(next(turns), full) for full in group.add(item))
             continue
@@ -281,7 +308,7 @@ def _into_batches(tasks: Iterable[Work], reader: Reader, batch_reader: BatchRead
         if not is_large and item.resume is None and not item.known_bad:
             yield from (Batch(next(turns), full) for full in group.add(item.as_batch()))
             continue
-        is_free = is_large and may_be_cached and reader.lies_in_memory(item.path)
+        is_free = is_large and may_be_cached and can_go_beside(item) and reader.lies_in_memory(item.path)
         if not is_free and len(group):
             yield Batch(next(turns), group.take())
         yield Batch(None if is_free else next(turns), item)

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from integrity.errors import ReadInterrupted
 from integrity.files.buffers import Buffers
-from integrity.files.read import OpenFile, Segment
+from integrity.files.read import Segment
 from integrity.files.stamps import witness_of
 from integrity.hashing.digests import FileHasher, is_very_sparse, without_chain
 from integrity.hashing.ledger import Ledger
-from integrity.hashing.shared import Shared
+from integrity.hashing.shared import OpenedFile, Shared
 from integrity.hashing.tasks import Done, Partial, Task
 from integrity.model import Reading, Witness
 
@@ -33,7 +33,7 @@ class Fed(NamedTuple):
 
 
 def read_large(
-    shared: Shared, ledger: Ledger, task: Task, file: OpenFile, buffers: Buffers, settle: Callable[[], None]
+    shared: Shared, ledger: Ledger, task: Task, file: OpenedFile, buffers: Buffers, settle: Callable[[], None]
 ) -> Generator[Fed, None, Done]:
     """
     Read an open file to its end; give each segment to be fed, and return the answer when all has been.
@@ -47,7 +47,7 @@ def read_large(
         settle: waits until all that was given has been fed.
 
     Raises:
-        ReadError: as ``OpenFile`` does.
+        ReadError: as ``OpenedFile`` does.
         ReadInterrupted: the run ends; what was read so far was added to the ledger if it can be kept.
     """
     hasher, start = _make_hasher(task, file)
@@ -80,7 +80,7 @@ def _read(segments: Iterator[Segment], ledger: Ledger) -> Segment | None:
         return next(segments, None)
 
 
-def _can_be_kept(task: Task, file: OpenFile, hasher: FileHasher, offset: int) -> bool:
+def _can_be_kept(task: Task, file: OpenedFile, hasher: FileHasher, offset: int) -> bool:
     return bool(hasher.blocks_done) and offset % task.block_size_bytes == 0 and not file.bad_ranges
 
 
@@ -95,7 +95,7 @@ def or_racy(witness: Witness, was_racy: bool) -> Witness:
     return witness._replace(is_racy=True) if was_racy else witness
 
 
-def find_start(task: Task, file: OpenFile) -> tuple[int, bytes | None]:
+def find_start(task: Task, file: OpenedFile) -> tuple[int, bytes | None]:
     """Find where to start, with the MD5 up to there: at the resume point if the file is still what was read then."""
     resume = task.resume
     if resume is not None and resume.witness.stamps == witness_of(file.stat).stamps:
@@ -103,9 +103,9 @@ def find_start(task: Task, file: OpenFile) -> tuple[int, bytes | None]:
     return 0, None
 
 
-def _make_hasher(task: Task, file: OpenFile) -> tuple[FileHasher, int]:
+def _make_hasher(task: Task, file: OpenedFile) -> tuple[FileHasher, int]:
     want, (start, md5_state) = task.want, find_start(task, file)
-    if is_very_sparse(file.size_bytes, file.size_bytes - file.stat.st_blocks * 512):
+    if is_very_sparse(file.size_bytes, file.hole_bytes):
         want = without_chain(want)
     hasher = FileHasher(
         want, file.size_bytes, task.block_size_bytes, start=start, md5_state=md5_state, probe=task.probe

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from integrity._native import ffi, lib
 from integrity.errors import NativeError
 from integrity.hashing.digests import Want
-from integrity.hashing.lanes import CRC64NVME, MD5, XXH3_128
 from integrity.hashing.md5_native import SELF_TEST_FAILED, Scheduler, export_state, import_state
+from integrity.hashing.small_batch import CRC64NVME, MD5, XXH3_128
 from integrity.model import CRC64NVME_BYTES, MD5_BYTES, XXH3_128_BYTES, Blocks
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ _STRIDE_BYTES = _PIECE_BYTES + mmap.PAGESIZE
 
 _MOST_NS = 100_000_000
 _MOST_BLOCKS = 1024
-_NO_END = (1 << 63) - 1
 
 
 class LargeFile(Generic[T]):
@@ -43,16 +42,14 @@ class LargeFile(Generic[T]):
         owner: as given.
     """
 
-    __slots__ = ("_block_bytes", "_crc64s", "_data", "_md5s", "_xxh3s", "owner")
+    __slots__ = ("_crc64s", "_data", "_md5s", "_xxh3s", "owner")
 
-    def __init__(self, owner: T, data: CData, block_bytes: int | None) -> None:
+    def __init__(self, owner: T, data: CData) -> None:
         self.owner = owner
         self._data = data
-        self._block_bytes = block_bytes
-        room = 0 if block_bytes is None else _MOST_BLOCKS
-        self._xxh3s = ffi.new("uint8_t[]", room * XXH3_128_BYTES)
-        self._md5s = ffi.new("uint8_t[]", room * MD5_BYTES)
-        self._crc64s = ffi.new("uint8_t[]", room * CRC64NVME_BYTES)
+        self._xxh3s = ffi.new("uint8_t[]", _MOST_BLOCKS * XXH3_128_BYTES)
+        self._md5s = ffi.new("uint8_t[]", _MOST_BLOCKS * MD5_BYTES)
+        self._crc64s = ffi.new("uint8_t[]", _MOST_BLOCKS * CRC64NVME_BYTES)
         data.block_xxh3s, data.block_md5s, data.block_crc64s = self._xxh3s, self._md5s, self._crc64s
 
     @property
@@ -84,14 +81,12 @@ class LargeFile(Generic[T]):
         self._data.halts = 0
         self._data.status = lib.LARGE_BATCH_ACTIVE
 
-    def take_blocks(self) -> Blocks | None:
-        """Hand over the digests of the blocks since the last call; None if it is not cut into blocks."""
-        if self._block_bytes is None:
-            return None
+    def take_blocks(self) -> Blocks:
+        """Hand over the digests of the blocks since the last call."""
         count, wanted = self._data.blocks_done, self._data.wanted_of_blocks
         self._data.blocks_done = 0
         return Blocks(
-            self._block_bytes,
+            self._data.block_bytes,
             bytes(ffi.buffer(self._xxh3s, count * XXH3_128_BYTES)) if wanted & XXH3_128 else b"",
             bytes(ffi.buffer(self._md5s, count * MD5_BYTES)) if wanted & MD5 else b"",
             bytes(ffi.buffer(self._crc64s, count * CRC64NVME_BYTES)) if wanted & CRC64NVME else b"",
@@ -141,8 +136,8 @@ class LargeBatch(Generic[T]):
         fd: int,
         want: Want,
         *,
-        end: int | None = None,
-        block_bytes: int | None = None,
+        end: int,
+        block_bytes: int,
         start: int = 0,
         md5_state: bytes | None = None,
     ) -> LargeFile[T]:
@@ -153,8 +148,8 @@ class LargeBatch(Generic[T]):
             owner: comes back with it.
             fd: the open file; stays open until the file is released.
             want: MD5, XXH3-128, and of blocks CRC-64/NVME as well; anything else is not computed here.
-            end: read no further; None: to the end, wherever it is.
-            block_bytes: of its blocks, if they are wanted.
+            end: read no further.
+            block_bytes: of its blocks.
             start: a multiple of ``block_bytes``; whole-file digests need it to be 0, MD5 may have a state instead.
             md5_state: exported at ``start``.
 
@@ -163,17 +158,15 @@ class LargeBatch(Generic[T]):
         """
         data = ffi.addressof(self._files, self._places[-1])
         has_md5 = want.md5 and (not start or md5_state is not None)
-        data.fd, data.position, data.end_bytes = fd, start, _NO_END if end is None else end
+        data.fd, data.position, data.end_bytes = fd, start, end
         data.wanted = MD5 * has_md5 | XXH3_128 * (want.xxh3_128 and not start)
-        data.wanted_of_blocks = 0
-        data.block_bytes, data.blocks_room = block_bytes or _NO_END, _MOST_BLOCKS
-        if block_bytes is not None:
-            data.wanted_of_blocks = MD5 * want.block_md5 | XXH3_128 * want.block_xxh3_128 | CRC64NVME * want.crc64nvme
+        data.block_bytes, data.blocks_room = block_bytes, _MOST_BLOCKS
+        data.wanted_of_blocks = MD5 * want.block_md5 | XXH3_128 * want.block_xxh3_128 | CRC64NVME * want.crc64nvme
         if start and md5_state is not None:
             import_state(ffi.addressof(data, "whole_md5"), md5_state)
         if lib.large_batch_begin(data) != 0:
             raise NativeError(SELF_TEST_FAILED)
-        file = self.under_way[self._places.pop()] = LargeFile(owner, data, block_bytes)
+        file = self.under_way[self._places.pop()] = LargeFile(owner, data)
         return file
 
     def run(self) -> list[LargeFile[T]]:

@@ -1,22 +1,24 @@
-"""What the reading threads of one run share."""
+"""What the reading threads of one run share, and what they need of whatever they read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from integrity.errors import DeviceFailing, ReadInterrupted
+from integrity.files.buffers import Buffers
 from integrity.files.errorbudget import ErrorBudget
-from integrity.files.read import Reader
 from integrity.hashing.ledger import Delivery
 from integrity.hashing.tasks import Failed, StopSignal, Task, Work
-from integrity.hashing.todo import Todo
-from integrity.hashing.turn import Turn
+from integrity.hashing.todo import Todo, Turn
 
 if TYPE_CHECKING:
-    from integrity.files.batch import BatchReader
+    from integrity.files.read import Segment
+    from integrity.hashing.small_batch import SmallReader
+    from integrity.model import ByteRange, ReadHow, Witness
 
 BUFFER_BYTES = 8 << 20
 """Read at once: what a disk needs for its full rate, and what dd is usually given."""
@@ -28,6 +30,45 @@ SIDE_BY_SIDE = 31
 def small_bytes(block_size_bytes: int) -> int:
     """Say how large a file may be that is read as one piece, and so from a batch."""
     return min(block_size_bytes, BUFFER_BYTES)
+
+
+def can_go_beside(task: Task) -> bool:
+    """Say whether the C core computes all that is wanted of a large file beside others."""
+    return task.probe is None and not task.want.blake3 and not task.want.others
+
+
+class OpenedFile(Protocol):
+    """One open file; what its parts mean is said in ``files.read``, for ``files.plain`` as well."""
+
+    @property
+    def stat(self) -> os.stat_result: ...  # noqa: D102
+    @property
+    def size_bytes(self) -> int: ...  # noqa: D102
+    @property
+    def hole_bytes(self) -> int: ...  # noqa: D102
+    @property
+    def how(self) -> ReadHow: ...  # noqa: D102
+    @property
+    def bad_ranges(self) -> list[ByteRange]: ...  # noqa: D102
+    @property
+    def bytes_read(self) -> int: ...  # noqa: D102
+    @property
+    def witness(self) -> Witness: ...  # noqa: D102
+    def segments(self, buffers: Buffers, start: int = 0) -> Iterator[Segment]: ...  # noqa: D102
+    def lend(self) -> int | None: ...  # noqa: D102
+    def take_back(self, start: int, end: int) -> None: ...  # noqa: D102
+    def finish(self) -> Witness: ...  # noqa: D102
+    def close(self) -> None: ...  # noqa: D102
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+class FileReader(Protocol):
+    """What opens files, in the same way."""
+
+    def batch(self) -> SmallReader | None: ...  # noqa: D102
+    def lies_in_memory(self, path: bytes) -> bool: ...  # noqa: D102
+    def open(self, path: bytes, known_bad: tuple[ByteRange, ...] = ()) -> OpenedFile: ...  # noqa: D102
 
 
 class Batch(NamedTuple):
@@ -56,15 +97,17 @@ class Shared(NamedTuple):
         batch_reader: for the short way, if there is one.
         turn: whose turn it is to read from the disk; None where all may.
         pool: threads for what is hashed beside the reading; None if nothing is.
+        side_by_side: large files for one thread at a time.
     """
 
-    reader: Reader
-    batch_reader: BatchReader | None
+    reader: FileReader
+    batch_reader: SmallReader | None
     budget: ErrorBudget
     stop: StopSignal
     monotonic: Callable[[], float]
     turn: Turn | None
     pool: ThreadPoolExecutor | None
+    side_by_side: int
     todo: Todo[Batch]
     deliveries: SimpleQueue[Delivery]
 

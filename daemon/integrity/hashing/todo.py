@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable
 from heapq import heappop, heappush
 from itertools import count
 from typing import Generic, TypeVar
@@ -106,17 +105,10 @@ class Todo(Generic[T]):
         with self._changed:
             return self._share(most, takers=self._threads if self._is_urgent else 1)
 
-    def rest(self, large: Iterable[tuple[T, int]] = ()) -> None:
-        """
-        Say that a thread has done what it took.
-
-        Args:
-            large: what it found and put off, with the sizes; at once, so that this thread gets its share of it.
-        """
+    def rest(self) -> None:
+        """Say that a thread has done what it took."""
         with self._changed:
             self._busy -= 1
-            for item, size_bytes in large:
-                heappush(self._large, (-size_bytes, next(self._numbers), item))
             self._changed.notify_all()
 
     def take_back(self) -> list[T]:
@@ -151,3 +143,32 @@ class Todo(Generic[T]):
             if place % takers:
                 heappush(self._large, left)
         return [item for _, _, item in taken]
+
+
+class Turn:
+    """
+    Let one thread in at a time, in the order of the numbers 0, 1, 2, ...
+
+    Every number must be passed on once its holder is done, whether it was waited for or not.
+    """
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._next = 0
+        self._over: set[int] = set()  # passed on before it was their turn
+
+    def wait(self, number: int) -> None:
+        """Wait until all numbers below have been passed on."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._next >= number)
+
+    def pass_on(self, number: int) -> None:
+        """Let the next one in. May be called twice, also by another thread: the holder may hang in the kernel."""
+        with self._condition:
+            if number < self._next:
+                return
+            self._over.add(number)
+            while self._next in self._over:
+                self._over.remove(self._next)
+                self._next += 1
+            self._condition.notify_all()

@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.files.buffers import Buffers
-from integrity.files.read import OpenFile
 from integrity.hashing.digests import digest_others, digest_probe, digest_whole
 from integrity.hashing.large import Fed, read_large
 from integrity.hashing.ledger import AbandonedError, Delivery, Ledger, OpenBatch
 from integrity.hashing.md5 import native_status
-from integrity.hashing.shared import BUFFER_BYTES, Batch, Shared, small_bytes
+from integrity.hashing.shared import BUFFER_BYTES, Batch, OpenedFile, Shared, small_bytes
 from integrity.hashing.tasks import Done, Failed, Result, Task
 from integrity.model import Reading, Witness
 
 if TYPE_CHECKING:
-    from integrity.files.batch import BatchReader
     from integrity.hashing.beside import SideBySide
     from integrity.hashing.md5_native import Scheduler
-    from integrity.hashing.shortway import ShortWay
+    from integrity.hashing.small_batch import SmallFiles, SmallReader
 
 _ARENA_BYTES = 1 << 20
 
@@ -35,7 +33,7 @@ class _Small(NamedTuple):
     """A file of one piece that is read and not digested yet."""
 
     task: Task
-    file: OpenFile
+    file: OpenedFile
     witness: Witness
     data: memoryview
 
@@ -44,7 +42,7 @@ class _Core(NamedTuple):
     """What the C core does for one thread."""
 
     scheduler: Scheduler
-    short_way: ShortWay
+    small_files: SmallFiles
     beside: SideBySide
 
 
@@ -53,14 +51,15 @@ class Worker:
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._buffers = Buffers(BUFFER_BYTES, 2)
         self._turn: int | None = None
         self.ledger = Ledger(shared.deliveries, shared.monotonic)
-        self._core = None if shared.batch_reader is None else self._make_core(shared.batch_reader)
 
     def work(self) -> None:
         """Answer batches as long as there are any; to be run in a thread."""
         try:
+            self._buffers = Buffers(BUFFER_BYTES, 2)
+            reader = self._shared.batch_reader
+            self._core = None if reader is None else self._make_core(reader)
             while self._work_on():
                 pass
             self._buffers.close()
@@ -72,7 +71,7 @@ class Worker:
     def _work_on(self) -> bool:
         """Answer what is to be done next; say whether there may be more."""
         core, todo = self._core, self._shared.todo
-        batches = todo.take(has_unfinished=core is not None and not core.short_way.is_empty)
+        batches = todo.take(has_unfinished=core is not None and not core.small_files.is_empty)
         if batches is None:
             self._finish()
             return True
@@ -96,15 +95,15 @@ class Worker:
             self._take_done(self._core)
             self.ledger.send()
 
-    def _make_core(self, reader: BatchReader) -> _Core:
+    def _make_core(self, reader: SmallReader) -> _Core:
         from integrity.hashing.beside import SideBySide  # these need the extension
         from integrity.hashing.md5_native import Scheduler
-        from integrity.hashing.shortway import ShortWay
+        from integrity.hashing.small_batch import SmallFiles
 
         scheduler = Scheduler()
         arenas = [arena.acquire() for arena in self._buffers.cut(_ARENA_BYTES)]
         beside = SideBySide(self._shared, self.ledger, self._buffers.memory)
-        return _Core(scheduler, ShortWay(reader, scheduler, arenas), beside)
+        return _Core(scheduler, SmallFiles(reader, scheduler, arenas), beside)
 
     def abandon_if_stalled(self, now: float, stall_s: float) -> bool:
         """Give the thread up if it hangs in a read; it may hold the turn, so hand that on. From any thread."""
@@ -122,7 +121,7 @@ class Worker:
         self._turn = number
         begun = self.ledger.begin(tasks)
         try:
-            if turn is not None and (core is None or core.short_way.waits_for_disk):
+            if turn is not None and (core is None or core.small_files.waits_for_disk):
                 turn.wait(number)
             if isinstance(tasks, Task):
                 left = [tasks]
@@ -145,23 +144,23 @@ class Worker:
         left: list[Task] = []
         start, count = 0, len(batch.tasks)
         while start < count and not self._shared.is_over:
-            while not core.short_way.has_room:
+            while not core.small_files.has_room:
                 core.scheduler.step()
                 self._take_done(core)
             try:
                 with self.ledger.busy():
-                    left_here, start = core.short_way.read(batch, start)
+                    left_here, start = core.small_files.read(batch, start)
             except ReadInterrupted:
                 break  # whoever reads the next one by itself is told so, too
             left += self.ledger.take_out(batch, left_here)
             if not left and start == count:
                 self._pass_on()
-            core.short_way.digest()
+            core.small_files.digest()
             self._take_done(core)
         return left + self.ledger.take_out(batch, range(start, count))
 
     def _take_done(self, core: _Core) -> None:
-        for batch, indexes, done in core.short_way.take_done():
+        for batch, indexes, done in core.small_files.take_done():
             self.ledger.add_batch(batch, indexes, done)
             self.ledger.bytes_done += sum(done.readings.sizes_bytes)
             self.ledger.send()
@@ -215,7 +214,7 @@ class Worker:
                 self.ledger.bytes_done += len(data)
                 return _Small(task, file, file.finish(), data)
 
-    def _read_large(self, task: Task, file: OpenFile) -> Done:
+    def _read_large(self, task: Task, file: OpenedFile) -> Done:
         """Read a file of several segments, its digests running one segment behind the disk."""
         beside: list[Future[None]] = []
 
@@ -249,7 +248,7 @@ def _await(futures: list[Future[None]]) -> None:
         future.result()
 
 
-def _read_small(file: OpenFile, buffers: Buffers) -> memoryview:
+def _read_small(file: OpenedFile, buffers: Buffers) -> memoryview:
     """
     Read a file that fits one buffer as one piece.
 

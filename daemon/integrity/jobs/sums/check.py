@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from integrity.files.plain import STDIN
 from integrity.hashing.algorithms import ALGORITHMS
-from integrity.hashing.summing import STDIN, FileSum, Request, sum_each
+from integrity.hashing.summing import FileSum, Request, sum_each
 from integrity.hashing.sums.manifest import Form, Manifest
 from integrity.hashing.sums.records import BadLine, Entry
 

@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterable, Iterator
 from integrity.errors import show_path
 from integrity.files.excludes import Excludes
 from integrity.files.opening import open_root
+from integrity.files.plain import LARGE_BYTES
 from integrity.files.walk import walk
-from integrity.hashing.summing import LARGE_BYTES, Hint
+from integrity.hashing.summing import Hint, Listed
 from integrity.model import SkipReason
 
 Complain = Callable[[bytes, str], None]
 """Takes a folder, and why not all below it could be found."""
 
 
-def find_files(names: Iterable[bytes], complain: Complain) -> Iterator[bytes | Hint]:
+def find_files(names: Iterable[bytes], complain: Complain) -> Iterator[bytes | Listed | Hint]:
     """Yield the names that are no folders, and in the place of each folder the files below it; and hints at these."""
     for name in names:
         if _is_folder(name):
@@ -40,7 +41,7 @@ def _is_folder(name: bytes) -> bool:
         return False
 
 
-def _list_tree(top: bytes, complain: Complain) -> Iterator[bytes | Hint]:
+def _list_tree(top: bytes, complain: Complain) -> Iterator[bytes | Listed | Hint]:
     """Yield hints at the regular files below a folder while they are found, then the files, sorted."""
     try:
         root_fd = open_root(top)
@@ -53,7 +54,9 @@ def _list_tree(top: bytes, complain: Complain) -> Iterator[bytes | Hint]:
         for listing in walk(root_fd, excludes=Excludes(builtin=False, kept=False), cross_mounts=True):
             prefix = base + listing.folder + b"/" if listing.folder else base
             paths += [prefix + file.name for file in listing.files]
-            yield from (Hint(prefix + file.name) for file in listing.files if file.size_bytes > LARGE_BYTES)
+            yield from (
+                Hint(prefix + file.name, file.size_bytes) for file in listing.files if file.size_bytes > LARGE_BYTES
+            )
             for skip in listing.skips:
                 if skip.reason is SkipReason.MOUNT:
                     complain(base + skip.path, f"not entered: it is mounted a second time below {show_path(top)}")
@@ -62,4 +65,4 @@ def _list_tree(top: bytes, complain: Complain) -> Iterator[bytes | Hint]:
     finally:
         os.close(root_fd)
     paths.sort()
-    yield from paths
+    yield from map(Listed, paths)

@@ -1,8 +1,10 @@
 """
-The short way for small files: batches of them are read and digested in few calls of the C core.
+Small files of one thread: batches of them are read and digested in few calls of the C core.
 
-What it gives is what the long way would have given, field by field; what it does not take goes the long way. Importing
-this module fails with ImportError where the extension cannot be loaded.
+The lanes in which it computes MD5 stay full from one batch to the next: so the digests of a batch are there some
+batches later, and only then its memory is free again. What this gives is what the long way would have given, field by
+field; what it does not take goes the long way. Importing this module fails with ImportError where the extension cannot
+be loaded.
 """
 
 from __future__ import annotations
@@ -10,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from operator import attrgetter
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from integrity.files.arena import READ, Arena
-from integrity.files.batch import BatchReader
+from integrity._native import lib
+from integrity.files.batch import READ, Arena
 from integrity.hashing.digests import Want, digest_blake3, digest_others, digest_probe
-from integrity.hashing.lanes import CRC64NVME, MD5, XXH3_128, Lanes
 from integrity.hashing.ledger import OpenBatch
 from integrity.hashing.md5_native import Scheduler
 from integrity.hashing.tasks import DoneBatch, TaskBatch
@@ -23,10 +24,80 @@ from integrity.model import ReadHow, Readings
 
 T = TypeVar("T")
 
+MD5 = lib.FILE_BATCH_MD5
+XXH3_128 = lib.FILE_BATCH_XXH3_128
+CRC64NVME = lib.FILE_BATCH_CRC64NVME
+
 _COMPUTED: tuple[Callable[[Want], bool], ...] = (attrgetter("md5"), attrgetter("xxh3_128"), attrgetter("crc64nvme"))
 """Whether each of the digests in a record is wanted."""
 
 _NOTHING: tuple[bytes, ...] = ()
+
+
+class SmallReader(Protocol):
+    """What reads small files into an arena: ``files.batch`` has two."""
+
+    @property
+    def how(self) -> ReadHow:
+        """How sure it is that the disk answered."""
+
+    def read(
+        self, paths: Sequence[bytes], sizes_bytes: Sequence[int], limit_bytes: int, arena: Arena
+    ) -> tuple[int, int]:
+        """Read files until the arena is full; return the first and the last stamp in doubt."""
+
+
+class Lanes(Generic[T]):
+    """
+    Batches of one thread.
+
+    Args:
+        scheduler: of the thread; what else is submitted to it goes beside them.
+        arenas: the memory of the batches, all of one size.
+
+    Attributes:
+        arena_bytes: the size.
+    """
+
+    def __init__(self, scheduler: Scheduler, arenas: Sequence[Arena]) -> None:
+        self._scheduler = scheduler
+        self._free = list(arenas)
+        self._under_way: list[tuple[Arena, T]] = []
+        self.arena_bytes = len(arenas[0].memory)
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether no batch is under way."""
+        return not self._under_way
+
+    @property
+    def arena(self) -> Arena | None:
+        """Give memory for the next batch; None if all of it is in use."""
+        return self._free[-1] if self._free else None
+
+    def submit(self, owner: T, wanted: int) -> None:
+        """
+        Digest the files that were read into ``arena``.
+
+        Args:
+            owner: comes back with the batch.
+            wanted: the sum of some of MD5, XXH3_128 and CRC64NVME; the last only where ``hashing.crc64`` says that the
+                C core computes it.
+        """
+        arena = self._free.pop()
+        self._under_way.append((arena, owner))
+        lib.file_batch_digest(self._scheduler.data, wanted, arena.data, arena.records, arena.count, arena.unfinished)
+
+    def take_finished(self) -> Iterator[tuple[Arena, T]]:
+        """Hand over the batches whose digests are all there; each is whole until the next one is asked for."""
+        under_way, self._under_way = self._under_way, []
+        for batch in under_way:
+            arena, _ = batch
+            if arena.unfinished[0]:
+                self._under_way.append(batch)
+            else:
+                yield batch
+                self._free.append(arena)
 
 
 class _Part(NamedTuple):
@@ -37,7 +108,7 @@ class _Part(NamedTuple):
     in_doubt: tuple[int, int]  # the first and the last stamp
 
 
-class ShortWay:
+class SmallFiles:
     """
     Read and digest small files, for one thread.
 
@@ -50,7 +121,7 @@ class ShortWay:
         waits_for_disk: it reads from the disk, and where one thread may read at a time, only in its turn.
     """
 
-    def __init__(self, reader: BatchReader, scheduler: Scheduler, memory: Sequence[memoryview]) -> None:
+    def __init__(self, reader: SmallReader, scheduler: Scheduler, memory: Sequence[memoryview]) -> None:
         self._reader = reader
         self._lanes: Lanes[_Part] = Lanes(scheduler, list(map(Arena, memory)))
         self._last: _Part | None = None

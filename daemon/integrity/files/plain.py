@@ -1,0 +1,200 @@
+"""
+Read files as any program does: whatever can be opened, through the page cache, to its end.
+
+Beside ``read``, which sees to it that all that was read is one version of a regular file, this follows symbolic links,
+waits for FIFOs and terminals, and takes every file for as long as it turns out to be. Only a disk that turns is not
+made to jump between large files (R4).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING
+
+from integrity.errors import Unreadable
+from integrity.files.buffers import Buffers
+from integrity.files.devices import find_device
+from integrity.files.opening import open_beneath
+from integrity.files.read import Segment
+from integrity.files.residency import lies_in_memory
+from integrity.files.stamps import witness_of
+from integrity.model import ByteRange, ReadHow, Witness
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from integrity.files.batch import PlainBatchReader
+
+STDIN = b"-"
+UNKNOWN_BYTES = sys.maxsize
+"""The size of what is no regular file."""
+
+LARGE_BYTES = 1 << 20
+"""From here on it is felt when a disk has to jump between files."""
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY
+_LONGEST_PATH = 4095
+
+
+class PlainReader:
+    """Open files by paths that any system call takes; ``STDIN`` is standard input. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spindles: dict[int, threading.Lock | None] = {}  # by st_dev; None: nothing turns
+
+    def batch(self) -> PlainBatchReader:
+        """
+        Give the way for small files.
+
+        Raises:
+            ImportError: the extension cannot be loaded.
+        """
+        from integrity.files.batch import PlainBatchReader
+
+        return PlainBatchReader()
+
+    def lies_in_memory(self, path: bytes) -> bool:
+        """Say whether a regular file can be read beside others without its disk having to jump between them."""
+        try:
+            if path == STDIN or not stat.S_ISREG(os.stat(path).st_mode):
+                return False
+            fd = _open(path)
+        except OSError:
+            return False  # whoever reads it says why
+        try:
+            return self._find_turn(fd) is None
+        except OSError:
+            return False  # the same
+        finally:
+            os.close(fd)
+
+    def open(self, path: bytes, known_bad: tuple[ByteRange, ...] = ()) -> PlainFile:  # noqa: ARG002 - of other readers
+        """
+        Open a file, and wait for its disk if that is to read one file at a time; to be closed by the caller.
+
+        Raises:
+            Unreadable: it can't be opened.
+        """
+        try:
+            fd = os.dup(0) if path == STDIN else _open(path)
+        except OSError as error:
+            raise _explain(error) from error
+        try:
+            return PlainFile(fd, self._find_turn(fd) or nullcontext())
+        except BaseException as error:
+            os.close(fd)
+            if isinstance(error, OSError):
+                raise _explain(error) from error
+            raise
+
+    def _find_turn(self, fd: int) -> threading.Lock | None:
+        """Find what to hold while a large file is read from a disk that turns; None for all others."""
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size <= LARGE_BYTES:
+            return None
+        with self._lock:
+            if status.st_dev not in self._spindles:
+                self._spindles[status.st_dev] = threading.Lock() if _is_rotational(fd) else None
+            spindle = self._spindles[status.st_dev]
+        return None if spindle is None or lies_in_memory(fd) else spindle
+
+
+class PlainFile:
+    """
+    An open file; made by ``PlainReader.open``, with the interface of ``read.OpenFile``.
+
+    Attributes:
+        size_bytes: not known before the end.
+    """
+
+    how = ReadHow.CACHE_POSSIBLE
+    size_bytes = UNKNOWN_BYTES
+    hole_bytes = 0  # they are read as zeros
+
+    def __init__(self, fd: int, turn: AbstractContextManager[object]) -> None:
+        self._fd = fd
+        self._turn = turn
+        self.stat = os.fstat(fd)
+        self.bytes_read = 0
+        self.bad_ranges: list[ByteRange] = []
+        turn.__enter__()
+
+    @property
+    def witness(self) -> Witness:
+        """What stat said at the beginning."""
+        return witness_of(self.stat)
+
+    def segments(self, buffers: Buffers, start: int = 0) -> Iterator[Segment]:
+        """Read to the end, from where the descriptor stands: from the beginning, which is the only ``start``."""
+        while True:
+            view = buffers.acquire()
+            try:
+                count = os.readv(self._fd, (view,))
+            except OSError as error:
+                raise _explain(error) from error
+            if not count:
+                return
+            if count == len(view) and not start:
+                with suppress(OSError):  # only a hint, and not for a pipe
+                    os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+            self.bytes_read += count
+            yield Segment(start, count, view[:count])
+            start += count
+
+    def lend(self) -> int:
+        """Lend the descriptor to whoever reads it to its end."""
+        return self._fd
+
+    def take_back(self, start: int, end: int) -> None:
+        """Note what was read by whom it was lent to."""
+        self.bytes_read += end - start
+
+    def finish(self) -> Witness:
+        """Give the witness; nothing is checked."""
+        return self.witness
+
+    def close(self) -> None:
+        """Close the descriptor; may be called twice."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            self._turn.__exit__(None, None, None)
+            os.close(fd)
+
+    def __enter__(self) -> PlainFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _open(path: bytes) -> int:
+    """Open a file as any program does; a path that no system call takes is resolved part by part."""
+    try:
+        return os.open(path, _FLAGS)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG or len(path) <= _LONGEST_PATH:
+            raise
+    folder = os.open(b"/" if path.startswith(b"/") else b".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return open_beneath(folder, path.lstrip(b"/"), _FLAGS)
+    finally:
+        os.close(folder)
+
+
+def _explain(error: OSError) -> Unreadable:
+    return Unreadable(os.strerror(error.errno or 0), errno=error.errno or 0)
+
+
+def _is_rotational(fd: int) -> bool:
+    """Ask what is only to make reading faster: whether the file can be read is told when it is read."""
+    try:
+        return find_device(fd).is_rotational
+    except OSError:
+        return False

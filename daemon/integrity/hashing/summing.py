@@ -1,0 +1,313 @@
+"""
+Digests of files named one by one, in the order of their names: what ``sum`` computes.
+
+The engine reads them through a ``PlainReader``, as md5sum would. Decides which algorithm is computed how, and how
+results come back into order; what is printed is for others.
+
+I1  Every request is answered once, in the order of the requests, by digests or by an error.
+I2  At most ``_MOST_FILES`` files are under way, so memory does not grow with their number (but with the number of
+    pieces of one file). So many, because the few large ones among them are digested side by side.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import count
+from math import inf
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+
+from integrity.errors import ReadError, Unreadable
+from integrity.files.plain import LARGE_BYTES, STDIN, UNKNOWN_BYTES, PlainReader
+from integrity.hashing.algorithms import MD5, XXH128, Algorithm, Hasher
+from integrity.hashing.digests import Want
+from integrity.hashing.engine import Engine
+from integrity.hashing.tasks import Answer, Done, DoneBatch, Failed, Task, TaskBatch, Work, singly
+from integrity.model import Digests
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_MOST_FILES = 131_072
+_MOST_HINTS = 1024
+_FILES = 64
+"""Put together at a time, so that few files keep all threads busy, too."""
+
+_SIDE_BY_SIDE = 60
+"""Large files for one thread at a time: without blocks, that is what the widest lanes hold."""
+
+_TICK_S = 0.05
+
+_MD5, _XXH3_128 = Digests._fields.index("md5"), Digests._fields.index("xxh3_128")
+
+T = TypeVar("T")
+
+PieceSum = tuple[int, int, tuple[bytes, ...]]
+"""Offset, length, and raw digests in the order of the algorithms that were asked for."""
+
+
+class FileSum(NamedTuple):
+    """
+    The digests of one file.
+
+    Attributes:
+        path: as it was given.
+        size_bytes: what was read; 0 with an error.
+        pieces: the whole file as one piece, or all its pieces; an empty file is one, too. Empty with an error.
+        error: why it could not be opened or read to its end.
+    """
+
+    path: bytes
+    size_bytes: int
+    pieces: Sequence[PieceSum]
+    error: OSError | None
+
+
+class Request(NamedTuple):
+    """A file, and the algorithms to digest it with."""
+
+    path: bytes
+    algorithms: tuple[Algorithm, ...]
+
+
+class Listed(NamedTuple):
+    """The path of a regular file that a walk has just found, and hinted at if it is large."""
+
+    path: bytes
+
+
+class Hint(NamedTuple):
+    """A large file that will be asked for later on, and can be begun at once."""
+
+    path: bytes
+    size_bytes: int
+
+
+def sum_files(
+    paths: Iterable[bytes | Listed | Hint],
+    algorithms: Sequence[Algorithm],
+    *,
+    piece_bytes: int | None = None,
+    jobs: int | None = None,
+    idle: Callable[[], None] = lambda: None,
+) -> Iterator[FileSum]:
+    """
+    Digest files, all with the same algorithms.
+
+    Args:
+        paths: taken as there is room for them, in the caller's thread; with hints at those to come.
+        algorithms: computed side by side, in one pass.
+        piece_bytes: size of the pieces to be digested one by one; None for whole files.
+        jobs: threads; None for one per processor.
+        idle: called in the caller's thread now and then, also when the next result does not come at once.
+    """
+    return _Summing(_Terms(tuple(algorithms), piece_bytes), jobs, idle).run(paths)
+
+
+def sum_each(
+    requests: Iterable[Request],
+    *,
+    jobs: int | None = None,
+    idle: Callable[[], None] = lambda: None,
+) -> Iterator[FileSum]:
+    """Digest whole files, each with algorithms of its own; otherwise as ``sum_files``."""
+    return _Summing(None, jobs, idle).run(requests)
+
+
+class _Terms:
+    """
+    How files are digested with some algorithms.
+
+    Attributes:
+        want: what the engine is asked for.
+    """
+
+    def __init__(self, algorithms: tuple[Algorithm, ...], piece_bytes: int | None = None) -> None:
+        self._algorithms = algorithms
+        self._piece_bytes = piece_bytes
+        if piece_bytes is None:
+            others = tuple(one.find_constructor() for one in algorithms if one not in (MD5, XXH128))
+            self.want = Want(md5=MD5 in algorithms, xxh3_128=XXH128 in algorithms, others=others)
+        else:
+            constructors = [one.find_constructor() for one in algorithms]
+            self.want = Want(others=(partial(_PieceHasher, constructors, piece_bytes),))
+
+    def sum_all(self, done: DoneBatch) -> Iterator[FileSum]:
+        """Give the digests of files that were read together."""
+        digests = self._in_order(done.readings.digests, list(zip(*done.others, strict=True)))
+        rows = zip(done.tasks.paths, done.readings.sizes_bytes, zip(*digests, strict=True), strict=True)
+        for path, size, row in rows:
+            yield FileSum(path, size, self._cut(size, row), None)
+
+    def sum_one(self, done: Done) -> FileSum:
+        """Give the digests of one file."""
+        size = done.reading.bytes_read
+        digests = self._in_order(done.reading.digests, done.reading.others)
+        return FileSum(done.task.path, size, self._cut(size, tuple(digests)), None)
+
+    def _in_order(self, digests: Sequence[T | None], others: Sequence[T]) -> list[T]:
+        """Put what was computed into the order of the algorithms: of one file, or columns of it."""
+        if self._piece_bytes is not None:
+            return list(others)
+        rest = iter(others)
+        computed = {MD5: digests[_MD5], XXH128: digests[_XXH3_128]}
+        return [cast("T", computed[one] if one in computed else next(rest)) for one in self._algorithms]
+
+    def _cut(self, size_bytes: int, digests: tuple[bytes, ...]) -> tuple[PieceSum, ...]:
+        if self._piece_bytes is None:
+            return ((0, size_bytes, digests),)
+        (packed,), step = digests, self._piece_bytes
+        row = Struct("".join(f"{one.digest_bytes}s" for one in self._algorithms))
+        begins = range(0, size_bytes, step) or [0]
+        rows = zip(begins, row.iter_unpack(packed), strict=True)
+        return tuple((begin, min(step, size_bytes - begin), some) for begin, some in rows)
+
+
+class _PieceHasher:
+    """Digest the pieces of a stream one by one; the digest is those of all pieces, one behind the other."""
+
+    def __init__(self, constructors: Sequence[Callable[[], Hasher]], piece_bytes: int) -> None:
+        self._constructors = constructors
+        self._piece_bytes = piece_bytes
+        self._done: list[bytes] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._hashers = [make() for make in self._constructors]
+        self._left = self._piece_bytes
+
+    def update(self, data: Buffer) -> None:
+        """Append bytes."""
+        view = memoryview(data)
+        while len(view):
+            if not self._left:
+                self._end()
+                self._begin()
+            piece, view = view[: self._left], view[self._left :]
+            self._left -= len(piece)
+            for hasher in self._hashers:
+                hasher.update(piece)
+
+    def _end(self) -> None:
+        self._done += [hasher.digest() for hasher in self._hashers]
+
+    def digest(self) -> bytes:
+        """Give the digests of all pieces; an empty stream is one, too."""
+        return b"".join([*self._done, *(hasher.digest() for hasher in self._hashers)])
+
+
+class _Summing:
+    """One call: gives files to the engine ahead of their turn, and their digests in turn."""
+
+    def __init__(self, terms: _Terms | None, jobs: int | None, idle: Callable[[], None]) -> None:
+        self._terms = terms  # of all files; None: each has its own
+        self._terms_of: dict[tuple[Algorithm, ...], _Terms] = {}
+        self._jobs = jobs
+        self._idle = idle
+        self._numbers = count()
+        self._turns: deque[int] = deque()  # the numbers of the files that were asked for, in order
+        self._sums: dict[int, FileSum] = {}  # that are there before it is their turn
+        self._begun: dict[bytes, int] = {}  # files that were hinted at
+        self._too_many: set[bytes] = set()  # large ones that were not begun
+
+    def run(self, requests: Iterable[bytes | Listed | Hint | Request]) -> Iterator[FileSum]:
+        """Answer all requests, in their order."""
+        engine = Engine(
+            PlainReader(), jobs=self._jobs, stall_s=inf, side_by_side=_SIDE_BY_SIDE, look_interval_s=_TICK_S
+        )
+        with closing(engine.run_batches(self._find_work(requests), tick=self._idle)) as answers:
+            for answer in answers:
+                self._take(answer)
+                while self._turns and self._turns[0] in self._sums:
+                    yield self._sums.pop(self._turns.popleft())
+
+    def _find_work(self, requests: Iterable[bytes | Listed | Hint | Request]) -> Iterator[Work | None]:
+        """Give files to the engine; nothing for the moment while too many are under way."""
+        small: list[Task] = []
+        for request in requests:
+            if isinstance(request, Hint):
+                yield from self._begin(request)
+                continue
+            task = self._ask(request)
+            if task is None:
+                continue
+            if task.size_bytes <= LARGE_BYTES:
+                small.append(task)
+            if task.size_bytes > LARGE_BYTES or len(small) == _FILES:
+                yield from _together(small)
+                small.clear()
+            if task.size_bytes > LARGE_BYTES:
+                yield task
+            while len(self._turns) > _MOST_FILES:
+                yield from _together(small)
+                small.clear()
+                yield None
+        yield from _together(small)
+
+    def _begin(self, hint: Hint) -> Iterator[Task]:
+        """Begin a large file before it is asked for."""
+        assert self._terms is not None, "hints come with the same algorithms for all"
+        if len(self._begun) == _MOST_HINTS:
+            self._too_many.add(hint.path)
+        elif hint.path not in self._begun:
+            number = self._begun[hint.path] = next(self._numbers)
+            yield Task(hint.path, hint.size_bytes, self._terms.want, LARGE_BYTES, (number, self._terms))
+
+    def _ask(self, request: bytes | Listed | Request) -> Task | None:
+        """Take a request; give what is to be read, unless it was begun."""
+        path = request if isinstance(request, bytes) else request.path
+        number = self._begun.pop(path, None)
+        self._turns.append(next(self._numbers) if number is None else number)
+        if number is not None:
+            return None
+        terms = self._find_terms(request.algorithms) if isinstance(request, Request) else self._terms
+        assert terms is not None
+        is_small = isinstance(request, Listed) and path not in self._too_many
+        return Task(path, 0 if is_small else _find_size(path), terms.want, LARGE_BYTES, (self._turns[-1], terms))
+
+    def _find_terms(self, algorithms: tuple[Algorithm, ...]) -> _Terms:
+        if algorithms not in self._terms_of:
+            self._terms_of[algorithms] = _Terms(algorithms)
+        return self._terms_of[algorithms]
+
+    def _take(self, answer: Answer) -> None:
+        if isinstance(answer, DoneBatch) and self._terms is not None:
+            numbers = (number for number, _ in cast("Sequence[tuple[int, _Terms]]", answer.tasks.tags))
+            self._sums.update(zip(numbers, self._terms.sum_all(answer), strict=True))
+            return
+        for one in singly(answer):
+            number, terms = cast("tuple[int, _Terms]", one.task.tag)
+            if isinstance(one, Done):
+                self._sums[number] = terms.sum_one(one)
+            elif isinstance(one, Failed):
+                self._sums[number] = FileSum(one.task.path, 0, (), _as_os_error(one.error))
+
+
+def _together(tasks: Sequence[Task]) -> Iterator[TaskBatch]:
+    """Put small files together."""
+    if tasks:
+        rows = [(task.path, task.size_bytes, task.want, task.tag, None) for task in tasks]
+        paths, sizes, wants, tags, probes = zip(*rows, strict=True)
+        yield TaskBatch(paths, sizes, wants, tags, probes, LARGE_BYTES)
+
+
+def _find_size(path: bytes) -> int:
+    """Find how much there is to read, as far as that can be known; nothing of what can't be looked at."""
+    if path == STDIN:
+        return UNKNOWN_BYTES
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 0  # whoever reads it says why
+    is_file = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    return status.st_size if is_file else UNKNOWN_BYTES
+
+
+def _as_os_error(error: ReadError) -> OSError:
+    assert isinstance(error, Unreadable), "a plain reader raises nothing else"
+    return OSError(error.errno, os.strerror(error.errno))
