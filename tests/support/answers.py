@@ -9,7 +9,7 @@ from time import monotonic
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import Reader
 from integrity.hashing.ledger import Delivery
-from integrity.hashing.shared import BUFFER_BYTES, SIDE_BY_SIDE, Batch, Shared
+from integrity.hashing.shared import BUFFER_BYTES, SIDE_BY_SIDE, Batch, Shared, can_go_beside
 from integrity.hashing.tasks import Failed, Result, StopSignal, Task, TaskBatch, Work, singly
 from integrity.hashing.todo import Todo
 from integrity.hashing.worker import Worker
@@ -53,7 +53,7 @@ def answer_large(reader: Reader, tasks: list[Task], *, is_beside: bool, stop: St
     deliveries: SimpleQueue[Delivery] = SimpleQueue()
     todo: Todo[Batch] = Todo(1, SIDE_BY_SIDE)
     for number, task in enumerate(tasks):
-        if is_beside:
+        if is_beside and can_go_beside(task):
             todo.put_large(Batch(None, task), task.size_bytes)
         else:
             todo.put(Batch(number, task))
