@@ -22,27 +22,27 @@
 typedef struct {
     uint8_t bytes[BLAKE3_SHORT_MOST_BYTES];
     size_t size_bytes;
-} message;
+} sealed_message;
 
-static void put(message *to, const void *bytes, size_t size_bytes)
+static void put(sealed_message *to, const void *bytes, size_t size_bytes)
 {
     memcpy(to->bytes + to->size_bytes, bytes, size_bytes);
     to->size_bytes += size_bytes;
 }
 
 /* Write a number of ${size_bytes} bytes, the least significant first. */
-static void put_number(message *to, uint64_t value, size_t size_bytes)
+static void put_number(sealed_message *to, uint64_t value, size_t size_bytes)
 {
     for (; size_bytes != 0; size_bytes--, value >>= 8)
         to->bytes[to->size_bytes++] = (uint8_t)value;
 }
 
-static void put_i64(message *to, int64_t value)
+static void put_i64(sealed_message *to, int64_t value)
 {
     put_number(to, (uint64_t)value, 8);
 }
 
-static void put_digest(message *to, const uint8_t *digests, size_t index, size_t size_bytes)
+static void put_digest(sealed_message *to, const uint8_t *digests, size_t index, size_t size_bytes)
 {
     if (digests != NULL)
         put(to, digests + index * size_bytes, size_bytes);
@@ -51,7 +51,7 @@ static void put_digest(message *to, const uint8_t *digests, size_t index, size_t
 static void seal_file(const seal_batch_terms *terms, const seal_batch_files *files, size_t index, const char *path,
                       size_t path_bytes, uint8_t *seal)
 {
-    message message;
+    sealed_message message;
 
     message.size_bytes = 0;
     put_number(&message, files->crc64nvmes == NULL ? FILE_KIND : FILE_WITH_CRC_KIND, 1);
@@ -76,7 +76,7 @@ static void seal_file(const seal_batch_terms *terms, const seal_batch_files *fil
 
 static void seal_state(const seal_batch_terms *terms, size_t index, const uint8_t *seal, uint8_t *state_seal)
 {
-    message message;
+    sealed_message message;
 
     message.size_bytes = 0;
     put_number(&message, STATE_KIND, 1);

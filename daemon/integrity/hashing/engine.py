@@ -107,10 +107,10 @@ class Engine:
         Read every task's file; yield the answers in the caller's thread, in any order.
 
         Tasks are taken from the iterable as there is room for them; None among them says that no more will be given
-        before there are more results. When ``stop`` is set no more are taken; those under
-        way end soon, large ones with a ``Partial`` and an ``ReadInterrupted`` failure. Whoever does not want all
-        results closes the iterator. ``tick`` is called in the caller's thread between results, now and then, and about
-        once a second while nothing is ready: a large file takes its time.
+        before there are more results. When ``stop`` is set no more are taken; those under way end soon, large ones with
+        a ``Partial`` and an ``ReadInterrupted`` failure. Whoever does not want all results closes the iterator.
+        ``tick`` is called in the caller's thread between results, now and then, and every ``look_interval_s`` while
+        nothing is ready: a large file takes its time.
         """
         batch_reader = self._reader.batch() if native_status().is_native else None
         batches = _into_batches(tasks, self._reader, batch_reader)

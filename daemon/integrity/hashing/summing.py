@@ -223,8 +223,12 @@ class _Summing:
         with closing(engine.run_batches(self._find_work(requests), tick=self._idle)) as answers:
             for answer in answers:
                 self._take(answer)
-                while self._turns and self._turns[0] in self._sums:
-                    yield self._sums.pop(self._turns.popleft())
+                yield from self._take_turns()
+        yield from self._take_turns()  # of files that had been answered for before they were asked for
+
+    def _take_turns(self) -> Iterator[FileSum]:
+        while self._turns and self._turns[0] in self._sums:
+            yield self._sums.pop(self._turns.popleft())
 
     def _find_work(self, requests: Iterable[bytes | Listed | Hint | Request]) -> Iterator[Work | None]:
         """Give files to the engine; nothing for the moment while too many are under way."""
