@@ -3,6 +3,8 @@
  */
 #include "blake3_short.h"
 
+#include "bytes.h"
+
 #include <string.h>
 
 #define BLOCK_BYTES 64U
@@ -27,17 +29,6 @@ static const uint8_t ORDER[ROUNDS][16] = {
     {9, 14, 11, 5, 8, 12, 15, 1, 13, 3, 0, 10, 2, 6, 4, 7},
     {11, 15, 5, 0, 1, 9, 8, 6, 14, 10, 2, 12, 3, 4, 7, 13},
 };
-
-static uint32_t load_u32(const uint8_t from[4])
-{
-    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
-}
-
-static void store_u32(uint8_t to[4], uint32_t value)
-{
-    for (unsigned i = 0; i < 4; i++, value >>= 8)
-        to[i] = (uint8_t)value;
-}
 
 static uint32_t rotate(uint32_t value, unsigned bits)
 {

@@ -3,6 +3,7 @@
  */
 #include "file_batch.h"
 
+#include "bytes.h"
 #include "crc64.h"
 #include "xxh3.h"
 
@@ -121,12 +122,6 @@ static void submit_md5(md5_scheduler *scheduler, const uint8_t *arena, file_batc
     }
 }
 
-static void store_u64(uint8_t to[8], uint64_t value)
-{
-    for (size_t i = 8; i-- > 0; value >>= 8)
-        to[i] = (uint8_t)value;
-}
-
 void file_batch_digest(md5_scheduler *scheduler, unsigned wanted, const uint8_t *arena, file_batch_record *records,
                        size_t count, size_t *unfinished)
 {
@@ -139,7 +134,7 @@ void file_batch_digest(md5_scheduler *scheduler, unsigned wanted, const uint8_t 
         if ((wanted & FILE_BATCH_XXH3_128) != 0)
             xxh3_128(content, size_bytes, record->xxh3_128);
         if ((wanted & FILE_BATCH_CRC64NVME) != 0)
-            store_u64(record->crc64nvme, crc64_update(0, content, size_bytes));
+            store_u64_be(record->crc64nvme, crc64_update(0, content, size_bytes));
     }
     if ((wanted & FILE_BATCH_MD5) != 0)
         submit_md5(scheduler, arena, records, count, unfinished);

@@ -84,10 +84,10 @@ void md5_final(const md5_context *context, uint8_t digest[MD5_DIGEST_BYTES])
     memcpy(words, context->words, sizeof words);
     memcpy(tail, context->waiting, waiting);
     tail[waiting] = 0x80;
-    md5_store_u64(tail + blocks * MD5_BLOCK_BYTES - LENGTH_FIELD_BYTES, context->byte_count << 3);
+    store_u64(tail + blocks * MD5_BLOCK_BYTES - LENGTH_FIELD_BYTES, context->byte_count << 3);
     md5_compress(words, tail, blocks);
     for (size_t i = 0; i < 4; i++)
-        md5_store_u32(digest + 4 * i, words[i]);
+        store_u32(digest + 4 * i, words[i]);
 }
 
 int md5_digest(const void *data, size_t size_bytes, uint8_t digest[MD5_DIGEST_BYTES])
@@ -122,8 +122,8 @@ size_t md5_export(const md5_context *context, uint8_t state[MD5_STATE_MAX_BYTES]
     state[AT_LENGTH] = (uint8_t)(check_at + CHECK_BYTES);
     state[AT_LENGTH + 1] = 0;
     for (size_t i = 0; i < 4; i++)
-        md5_store_u32(state + AT_WORDS + 4 * i, context->words[i]);
-    md5_store_u64(state + AT_BYTE_COUNT, context->byte_count);
+        store_u32(state + AT_WORDS + 4 * i, context->words[i]);
+    store_u64(state + AT_BYTE_COUNT, context->byte_count);
     memcpy(state + AT_WAITING, context->waiting, waiting);
     compute_check(state, check_at, digest);
     memcpy(state + check_at, digest, CHECK_BYTES);
@@ -144,7 +144,7 @@ const char *md5_state_problem(const uint8_t *state, size_t size_bytes)
     if ((size_t)(state[AT_LENGTH] | state[AT_LENGTH + 1] << 8) != size_bytes)
         return "it is of another length than it says";
     if (size_bytes != (size_t)MD5_STATE_MIN_BYTES + state[AT_WAITING_COUNT] ||
-        state[AT_WAITING_COUNT] != md5_load_u64(state + AT_BYTE_COUNT) % MD5_BLOCK_BYTES)
+        state[AT_WAITING_COUNT] != load_u64(state + AT_BYTE_COUNT) % MD5_BLOCK_BYTES)
         return "its counts contradict each other";
     compute_check(state, size_bytes - CHECK_BYTES, digest);
     if (memcmp(state + size_bytes - CHECK_BYTES, digest, CHECK_BYTES) != 0)
@@ -158,8 +158,8 @@ int md5_import(md5_context *context, const uint8_t *state, size_t size_bytes)
         return -1;
     start(context);
     for (size_t i = 0; i < 4; i++)
-        context->words[i] = md5_load_u32(state + AT_WORDS + 4 * i);
-    context->byte_count = md5_load_u64(state + AT_BYTE_COUNT);
+        context->words[i] = load_u32(state + AT_WORDS + 4 * i);
+    context->byte_count = load_u64(state + AT_BYTE_COUNT);
     memcpy(context->waiting, state + AT_WAITING, waiting_count(context));
     return 0;
 }

@@ -47,7 +47,7 @@ static size_t write_tail(const md5_message *message, uint8_t tail[MOST_TAIL_BLOC
     if (rest != 0)
         memcpy(tail, message->data + (message->size_bytes - rest), rest);
     tail[rest] = 0x80;
-    md5_store_u64(tail + blocks * MD5_BLOCK_BYTES - LENGTH_FIELD_BYTES, (uint64_t)message->size_bytes << 3);
+    store_u64(tail + blocks * MD5_BLOCK_BYTES - LENGTH_FIELD_BYTES, (uint64_t)message->size_bytes << 3);
     return blocks;
 }
 
@@ -72,7 +72,7 @@ static int go_on(md5_scheduler *lanes, size_t i)
         md5_update(stream, lanes->next[i], lane->rest_bytes);
     } else {
         for (size_t word = 0; word < 4; word++)
-            md5_store_u32(lane->digest + 4 * word, lanes->words[word][i]);
+            store_u32(lane->digest + 4 * word, lanes->words[word][i]);
     }
     if (lane->message.unfinished != NULL)
         (*lane->message.unfinished)--;

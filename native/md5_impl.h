@@ -1,9 +1,10 @@
 /*
- * What the files of the MD5 core share and nobody else sees: loads and stores, and the compression functions.
+ * What the files of the MD5 core share and nobody else sees: the compression functions.
  */
 #ifndef MD5_IMPL_H
 #define MD5_IMPL_H
 
+#include "bytes.h"
 #include "md5.h"
 
 /*
@@ -98,30 +99,5 @@ int md5_self_test_lanes(md5_compress_lanes_function *compress, size_t lanes);
 
 /* Return 0 if some path can be used, -1 if none passes the self-test. */
 int md5_select(void);
-
-/* Byte by byte, so that neither alignment nor byte order matters; compilers make one instruction of each. */
-static inline uint32_t md5_load_u32(const uint8_t *from)
-{
-    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
-}
-
-static inline uint64_t md5_load_u64(const uint8_t *from)
-{
-    return (uint64_t)md5_load_u32(from) | (uint64_t)md5_load_u32(from + 4) << 32;
-}
-
-static inline void md5_store_u32(uint8_t *to, uint32_t value)
-{
-    to[0] = (uint8_t)value;
-    to[1] = (uint8_t)(value >> 8);
-    to[2] = (uint8_t)(value >> 16);
-    to[3] = (uint8_t)(value >> 24);
-}
-
-static inline void md5_store_u64(uint8_t *to, uint64_t value)
-{
-    md5_store_u32(to, (uint32_t)value);
-    md5_store_u32(to + 4, (uint32_t)(value >> 32));
-}
 
 #endif

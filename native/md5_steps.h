@@ -48,7 +48,7 @@ static inline uint32_t rotate(uint32_t value, unsigned bits)
 
 /* A step in portable C; the message stands at ${blocks}. */
 #define C_STEP(mix, a, b, k, bits, constant) \
-    a += md5_load_u32(blocks + 4 * (k)) + (constant); \
+    a += load_u32(blocks + 4 * (k)) + (constant); \
     a = rotate(a + (mix), bits) + b;
 #define C_F(a, b, c, d, k, bits, constant) C_STEP(((c ^ d) & b) ^ d, a, b, k, bits, constant)
 #define C_G(a, b, c, d, k, bits, constant) C_STEP((~d & c) + (d & b), a, b, k, bits, constant)

@@ -8,6 +8,7 @@
 
 #include "stable_batch.h"
 
+#include "clock.h"
 #include "opening.h"
 
 #include <errno.h>
@@ -176,14 +177,6 @@ struct terms {
     int64_t recent_since_ns; /* on the clock of the stamps: a write that began then may still be under way */
 };
 
-static int64_t read_clock(void)
-{
-    struct timespec now = {0, 0};
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return in_ns(&now);
-}
-
 /*
  * One stat tells two things: the path still leads to the file that was read, and this has not changed. Should a folder
  * on the way have become a link meanwhile, it is still that file.
@@ -262,7 +255,7 @@ static int read_one(const void *context, const char *path, uint64_t limit_bytes,
     int result;
     int fd;
 
-    if (terms->from_disk && read_clock() > terms->until_ns)
+    if (terms->from_disk && read_clock_ns() > terms->until_ns)
         return FILE_BATCH_LATER;
     /* The kernel would resolve ".." as long as it stays beneath the root; the reader refuses it, and says so. */
     if (strstr(path, "..") != NULL)
@@ -287,7 +280,7 @@ size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t li
 size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, int64_t recent_since_ns,
                               int64_t most_ns, uint8_t *arena, size_t arena_bytes, file_batch_record *records)
 {
-    const struct terms terms = {root_fd, 1, read_clock() + most_ns, recent_since_ns};
+    const struct terms terms = {root_fd, 1, read_clock_ns() + most_ns, recent_since_ns};
 
     return file_batch_fill(read_one, &terms, paths, limit_bytes, FILE_BATCH_PAGE, arena, arena_bytes, records);
 }
