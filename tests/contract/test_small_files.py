@@ -29,10 +29,8 @@ from integrity.files.residency import drop_clean_pages, page_bytes, resident_byt
 from integrity.files.span import ReadMode
 from integrity.files.statx import direct_alignment
 from integrity.hashing.digests import Want, want_to_record
-from integrity.hashing.ledger import Delivery
-from integrity.hashing.shared import SIDE_BY_SIDE, Batch, Shared
 from integrity.hashing.tasks import Done, Failed, Task
-from integrity.hashing.todo import Todo
+from integrity.hashing.work_queue import SIDE_BY_SIDE, Batch, Delivery, Shared, WorkQueue
 from integrity.hashing.worker import Worker
 from support.answers import answer, answer_all, comparable
 from support.batches import read_batch
@@ -282,7 +280,7 @@ def test_what_is_begun_is_answered_when_nothing_else_comes(tmp_path: Path, mode:
     (tmp_path / "f").write_bytes(b"x")
     with reading(tmp_path, mode) as reader:
         deliveries: SimpleQueue[Delivery] = SimpleQueue()
-        todo: Todo[Batch] = Todo(1, SIDE_BY_SIDE)
+        todo: WorkQueue[Batch] = WorkQueue(1, SIDE_BY_SIDE)
         terms = ErrorBudget(), Event(), monotonic, None, None, SIDE_BY_SIDE
         worker = Worker(Shared(reader, reader.batch(), *terms, todo, deliveries))
         thread = Thread(target=worker.work)

@@ -22,7 +22,7 @@ from support.privileges import as_nobody
 from support.reading import opened_root
 
 pytest.importorskip("integrity._native", reason="the extension is not built")
-from integrity.files.folder_batch import FOLDER, LISTED, SYMLINK, TOO_LARGE, FolderBatch
+from integrity.files.prefetch import FOLDER, LISTED, SYMLINK, TOO_LARGE, FolderBatch
 
 
 @pytest.fixture

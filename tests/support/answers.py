@@ -8,10 +8,8 @@ from time import monotonic
 
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import Reader
-from integrity.hashing.ledger import Delivery
-from integrity.hashing.shared import BUFFER_BYTES, SIDE_BY_SIDE, Batch, Shared, can_go_beside
 from integrity.hashing.tasks import Failed, Result, StopSignal, Task, TaskBatch, Work, singly
-from integrity.hashing.todo import Todo
+from integrity.hashing.work_queue import BUFFER_BYTES, SIDE_BY_SIDE, Batch, Delivery, Shared, WorkQueue, can_go_beside
 from integrity.hashing.worker import Worker
 
 
@@ -26,7 +24,7 @@ def answer_all(
     """The same of several batches."""
     batch_reader = reader.batch() if is_short else None
     deliveries: SimpleQueue[Delivery] = SimpleQueue()
-    todo: Todo[Batch] = Todo(1, SIDE_BY_SIDE)
+    todo: WorkQueue[Batch] = WorkQueue(1, SIDE_BY_SIDE)
     for number, tasks in enumerate(batches):
         todo.put(Batch(number, _as_batch(tasks)))
     todo.end()
@@ -51,7 +49,7 @@ def comparable(results: list[Result]) -> dict[bytes, object]:
 def answer_large(reader: Reader, tasks: list[Task], *, is_beside: bool, stop: StopSignal | None = None) -> list[Result]:
     """Have one worker answer large files: beside each other through the C core, or one by one."""
     deliveries: SimpleQueue[Delivery] = SimpleQueue()
-    todo: Todo[Batch] = Todo(1, SIDE_BY_SIDE)
+    todo: WorkQueue[Batch] = WorkQueue(1, SIDE_BY_SIDE)
     for number, task in enumerate(tasks):
         if is_beside and can_go_beside(task):
             todo.put_large(Batch(None, task), task.size_bytes)

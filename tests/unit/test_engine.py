@@ -19,8 +19,8 @@ from integrity.files.errorbudget import ErrorBudget
 from integrity.files.span import Pace, ReadMode
 from integrity.hashing.digests import Want, want_to_record
 from integrity.hashing.engine import Engine
-from integrity.hashing.shared import BUFFER_BYTES
 from integrity.hashing.tasks import Done, Failed, Partial, Result, Resume, Task
+from integrity.hashing.work_queue import BUFFER_BYTES
 from integrity.model import Digests, ReadHow
 from support.expected import expect_blocks, expect_crc64nvme
 from support.faultfs import FaultFS, Rule

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from integrity.hashing.todo import Turn
+from integrity.hashing.work_queue import ReadTurn
 
 
 def test_numbers_are_let_in_in_order() -> None:
     """However threads arrive, they go in by their numbers, and never two at once."""
-    turn = Turn()
+    turn = ReadTurn()
     order: list[int] = []
     inside = threading.Semaphore(1)
 
@@ -29,7 +29,7 @@ def test_numbers_are_let_in_in_order() -> None:
 
 def test_a_number_may_be_passed_on_before_its_turn() -> None:
     """Who needs no turn holds nobody up."""
-    turn = Turn()
+    turn = ReadTurn()
     turn.pass_on(1)
     turn.pass_on(2)
     turn.pass_on(0)
@@ -39,7 +39,7 @@ def test_a_number_may_be_passed_on_before_its_turn() -> None:
 
 def test_passing_on_twice_lets_nobody_in_early() -> None:
     """A holder that was given up and comes back does not give away the turn of the next."""
-    turn = Turn()
+    turn = ReadTurn()
     turn.pass_on(0)
     turn.pass_on(0)
     waiter = threading.Thread(target=turn.wait, args=(2,), daemon=True)

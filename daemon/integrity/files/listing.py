@@ -120,4 +120,4 @@ class Listing(NamedTuple):
     is_last: bool
     skips: list[Skip]
     error: FolderError | None  # ``files`` are those found before
-    fingerprint: bytes | None = None  # of all ``files`` of a whole folder, as ``folder_batch`` computes it
+    fingerprint: bytes | None = None  # of all ``files`` of a whole folder, as ``native/folder_batch.h`` says

@@ -6,7 +6,7 @@ mounted inside is not entered unless asked for, FIFOs, sockets and devices are n
 excluded, and what it means that one is gone, is for others.
 
 Folders about which there is nothing to decide are listed by the C core, many at a time and before it is their turn
-(``ahead``); all others, and all of them without the C core, are listed here.
+(``prefetch``); all others, and all of them without the C core, are listed here.
 
 Invariants:
     I1  Every name of a folder that was listed is in exactly one of: a listing's ``files``, its ``skips``, its
@@ -41,7 +41,7 @@ from integrity.files.stamps import MOST, witness_of
 from integrity.model import SkipReason
 
 if TYPE_CHECKING:
-    from integrity.files.ahead import Ahead
+    from integrity.files.prefetch import Ahead
 
 _Begin = Callable[[bytes, int, list[bytes]], Generator[Listing, None, bool]]
 
@@ -135,7 +135,7 @@ class _Tree:
         if os.environ.get("INTEGRITY_NATIVE") == "off":
             return None
         try:
-            from integrity.files.ahead import Ahead
+            from integrity.files.prefetch import Ahead
         except ImportError:
             return None  # the program says why where it shows its version
         return Ahead(

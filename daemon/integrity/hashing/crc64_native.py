@@ -103,7 +103,7 @@ def combine_blocks(packed: Buffer, block_bytes: int, size_bytes: int) -> int:
 
 
 def _order(values: array[int]) -> array[int]:
-    """Turn this machine's byte order into that of packed values, or back."""
+    """ReadTurn this machine's byte order into that of packed values, or back."""
     if sys.byteorder == "little":
         values.byteswap()
     return values

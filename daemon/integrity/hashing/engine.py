@@ -5,7 +5,7 @@ Decides how work is spread: small files in batches, each by one thread; large on
 by one thread; any other large file by one reading thread with its digests in a pool beside it, so that even a single
 one keeps two cores busy. On a rotational disk only one thread reads at a time, in the order of the tasks; hashing goes
 on beside it (R4), and what lies in memory is read by anybody. Leaves to others what to read, in which order, and what
-the results mean; how a batch is read is in ``worker`` and ``beside``.
+the results mean; how a batch is read is in ``worker``, ``small_batch`` and ``large_batch``.
 
 I1  Every task that was taken is answered exactly once by ``Done`` or ``Failed``, unless ``run`` is closed early.
 I2  At most ``_IN_FLIGHT`` batches and some hundred large files wait at any moment, so memory does not grow
@@ -27,11 +27,20 @@ from typing import TYPE_CHECKING, Any
 
 from integrity.errors import DeviceStalled
 from integrity.files.errorbudget import ErrorBudget
-from integrity.hashing.ledger import Delivery
 from integrity.hashing.md5 import native_status
-from integrity.hashing.shared import BUFFER_BYTES, SIDE_BY_SIDE, Batch, FileReader, Shared, can_go_beside, small_bytes
 from integrity.hashing.tasks import Answer, Failed, Result, StopSignal, Task, TaskBatch, Work, singly
-from integrity.hashing.todo import Todo, Turn
+from integrity.hashing.work_queue import (
+    BUFFER_BYTES,
+    SIDE_BY_SIDE,
+    Batch,
+    Delivery,
+    FileReader,
+    ReadTurn,
+    Shared,
+    WorkQueue,
+    can_go_beside,
+    small_bytes,
+)
 from integrity.hashing.worker import Worker
 from integrity.model import ReadHow
 
@@ -162,7 +171,7 @@ class _Crew:
         self._look_interval_s = look_interval_s
         self._look_at = monotonic() + look_interval_s
         self._is_over = threading.Event()
-        self._todo: Todo[Batch] = Todo(jobs, side_by_side)
+        self._todo: WorkQueue[Batch] = WorkQueue(jobs, side_by_side)
         self._most_room = self._small_room, self._large_room = jobs * _IN_FLIGHT, self._todo.most_large
         self._deliveries: SimpleQueue[Delivery] = SimpleQueue()
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="hash") if jobs > 1 else None
@@ -172,7 +181,7 @@ class _Crew:
             budget,
             _Either(stop, self._is_over),
             monotonic,
-            Turn() if is_serial else None,
+            ReadTurn() if is_serial else None,
             self._pool,
             side_by_side,
             self._todo,

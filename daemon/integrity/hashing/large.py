@@ -15,9 +15,8 @@ from integrity.files.buffers import Buffers
 from integrity.files.read import Segment
 from integrity.files.stamps import witness_of
 from integrity.hashing.digests import FileHasher, is_very_sparse, without_chain
-from integrity.hashing.ledger import Ledger
-from integrity.hashing.shared import OpenedFile, Shared
 from integrity.hashing.tasks import Done, Partial, Task
+from integrity.hashing.work_queue import OpenedFile, Shared, TaskLedger
 from integrity.model import Reading, Witness
 
 PARTIAL_BLOCKS = 1024
@@ -33,7 +32,7 @@ class Fed(NamedTuple):
 
 
 def read_large(
-    shared: Shared, ledger: Ledger, task: Task, file: OpenedFile, buffers: Buffers, settle: Callable[[], None]
+    shared: Shared, ledger: TaskLedger, task: Task, file: OpenedFile, buffers: Buffers, settle: Callable[[], None]
 ) -> Generator[Fed, None, Done]:
     """
     Read an open file to its end; give each segment to be fed, and return the answer when all has been.
@@ -75,7 +74,7 @@ def read_large(
     return Done(task, reading, first, hasher.probe())
 
 
-def _read(segments: Iterator[Segment], ledger: Ledger) -> Segment | None:
+def _read(segments: Iterator[Segment], ledger: TaskLedger) -> Segment | None:
     with ledger.busy():
         return next(segments, None)
 

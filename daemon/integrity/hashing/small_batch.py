@@ -17,9 +17,9 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from integrity._native import lib
 from integrity.files.batch import READ, Arena
 from integrity.hashing.digests import Want, digest_blake3, digest_others, digest_probe
-from integrity.hashing.ledger import OpenBatch
 from integrity.hashing.md5_native import Scheduler
 from integrity.hashing.tasks import DoneBatch, TaskBatch
+from integrity.hashing.work_queue import OpenBatch
 from integrity.model import ReadHow, Readings
 
 T = TypeVar("T")

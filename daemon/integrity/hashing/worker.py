@@ -2,7 +2,7 @@
 One reading thread: answers tasks, small files the short way where it can, else file by file.
 
 Decides for what it took which files are read how, what is hashed beside the reading, and what a failure means for the
-file that it met. Leaves to ``todo`` who takes what, and to the engine watching over devices that hang.
+file that it met. Leaves to ``work_queue`` who takes what, and to the engine watching over devices that hang.
 """
 
 from __future__ import annotations
@@ -15,14 +15,23 @@ from integrity.errors import ReadError, ReadInterrupted
 from integrity.files.buffers import Buffers
 from integrity.hashing.digests import digest_others, digest_probe, digest_whole
 from integrity.hashing.large import Fed, read_large
-from integrity.hashing.ledger import AbandonedError, Delivery, Ledger, OpenBatch
 from integrity.hashing.md5 import native_status
-from integrity.hashing.shared import BUFFER_BYTES, Batch, OpenedFile, Shared, small_bytes
 from integrity.hashing.tasks import Done, Failed, Result, Task
+from integrity.hashing.work_queue import (
+    BUFFER_BYTES,
+    AbandonedError,
+    Batch,
+    Delivery,
+    OpenBatch,
+    OpenedFile,
+    Shared,
+    TaskLedger,
+    small_bytes,
+)
 from integrity.model import Reading, Witness
 
 if TYPE_CHECKING:
-    from integrity.hashing.beside import SideBySide
+    from integrity.hashing.large_batch import SideBySide
     from integrity.hashing.md5_native import Scheduler
     from integrity.hashing.small_batch import SmallFiles, SmallReader
 
@@ -52,7 +61,7 @@ class Worker:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._turn: int | None = None
-        self.ledger = Ledger(shared.deliveries, shared.monotonic)
+        self.ledger = TaskLedger(shared.deliveries, shared.monotonic)
 
     def work(self) -> None:
         """Answer batches as long as there are any; to be run in a thread."""
@@ -96,7 +105,7 @@ class Worker:
             self.ledger.send()
 
     def _make_core(self, reader: SmallReader) -> _Core:
-        from integrity.hashing.beside import SideBySide  # these need the extension
+        from integrity.hashing.large_batch import SideBySide  # these need the extension
         from integrity.hashing.md5_native import Scheduler
         from integrity.hashing.small_batch import SmallFiles
 

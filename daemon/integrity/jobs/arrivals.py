@@ -30,8 +30,8 @@ from integrity.files.listing import FolderFiles, Seen
 from integrity.files.opening import stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.hashing.digests import want_to_record
-from integrity.hashing.shared import small_bytes
 from integrity.hashing.tasks import DoneBatch, Task, TaskBatch, Work
+from integrity.hashing.work_queue import small_bytes
 from integrity.jobs import inheritance
 from integrity.jobs.absence import may_be_there
 from integrity.jobs.idset import IdSet

@@ -27,8 +27,8 @@ from integrity.files.mirrors import Mirror
 from integrity.files.read import Reader
 from integrity.files.span import UNLIMITED, Pace, ReadMode
 from integrity.hashing.engine import STALL_S, Engine
-from integrity.hashing.shared import BUFFER_BYTES
 from integrity.hashing.tasks import StopSignal
+from integrity.hashing.work_queue import BUFFER_BYTES
 from integrity.jobs import messages
 from integrity.jobs.goodcopies import advise_repair
 from integrity.jobs.report import Note, NoteKind, Progress, Report

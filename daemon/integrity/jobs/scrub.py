@@ -22,8 +22,8 @@ from integrity.errors import ReadError, ReadInterrupted, RootSuspended, Unreadab
 from integrity.files.positions import find_positions
 from integrity.files.span import ReadMode
 from integrity.hashing.digests import want_to_record, want_to_verify
-from integrity.hashing.shared import small_bytes
 from integrity.hashing.tasks import Done, DoneBatch, Failed, Partial, Result, Task, TaskBatch, Work
+from integrity.hashing.work_queue import small_bytes
 from integrity.jobs import messages
 from integrity.jobs.absence import may_be_there
 from integrity.jobs.assess import Assessor

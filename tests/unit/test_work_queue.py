@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 
-from integrity.hashing.todo import Todo
+from integrity.hashing.work_queue import WorkQueue
 
 
 def test_small_things_are_handed_out_in_order_one_by_one() -> None:
     """Each once, and nothing when all is done."""
-    todo: Todo[str] = Todo(2, 4)
+    todo: WorkQueue[str] = WorkQueue(2, 4)
     for item in "abc":
         todo.put(item)
     todo.end()
@@ -19,7 +19,7 @@ def test_small_things_are_handed_out_in_order_one_by_one() -> None:
 
 def test_large_files_wait_until_there_are_many() -> None:
     """Small things go first; the largest files first when their time has come."""
-    todo: Todo[int] = Todo(1, 4)
+    todo: WorkQueue[int] = WorkQueue(1, 4)
     for size in range(15):
         todo.put_large(size, size)
     todo.put(-1)
@@ -34,7 +34,7 @@ def test_large_files_wait_until_there_are_many() -> None:
 
 def test_few_large_files_do_not_wait_for_ever() -> None:
     """Nothing else comes, and nobody says that it won't: they are begun."""
-    todo: Todo[int] = Todo(1, 10)
+    todo: WorkQueue[int] = WorkQueue(1, 10)
     for size in range(3):
         todo.put_large(size, size)
 
@@ -43,7 +43,7 @@ def test_few_large_files_do_not_wait_for_ever() -> None:
 
 def test_large_files_are_shared_when_nobody_gives_more() -> None:
     """Whoever waits for answers does not wait for more files to come: each idle thread gets its part."""
-    todo: Todo[int] = Todo(2, 10)
+    todo: WorkQueue[int] = WorkQueue(2, 10)
     for size in range(8):
         todo.put_large(size, size)
     todo.press(True)
@@ -58,7 +58,7 @@ def test_large_files_are_shared_when_nobody_gives_more() -> None:
 
 def test_what_is_taken_back_is_not_handed_out() -> None:
     """Both kinds."""
-    todo: Todo[str] = Todo(1, 4)
+    todo: WorkQueue[str] = WorkQueue(1, 4)
     todo.put("a")
     todo.put_large("b", 5)
 
@@ -69,7 +69,7 @@ def test_what_is_taken_back_is_not_handed_out() -> None:
 
 def test_waiting_threads_are_woken() -> None:
     """By something to do, by pressing, and by the end."""
-    todo: Todo[int] = Todo(3, 4)
+    todo: WorkQueue[int] = WorkQueue(3, 4)
     taken: list[list[int]] = []
     threads = [threading.Thread(target=lambda: taken.append(todo.take())) for _ in range(3)]
     for thread in threads:

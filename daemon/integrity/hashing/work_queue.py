@@ -1,0 +1,459 @@
+"""
+What the reading threads of a run share: what is to be done, whose turn it is, and what each has to answer for.
+
+Small files wait in batches, large ones one by one: the thread that takes some of these takes several, for their digests
+cost least when they are computed side by side. The largest go first: begun last, each would be left alone at the end.
+Decides nothing about how files are read.
+
+I1  What was put in is handed out once, or taken back, but never both.
+I2  No thread waits for long while there is something to do.
+I3  Every task that was begun is answered exactly once: by the thread, or by ``abandon_if_stalled`` from another one.
+I4  What an abandoned thread still finds out is thrown away: each of its calls raises ``AbandonedError``.
+I5  Only the time within ``busy`` counts as hanging: neither hashing nor waiting for the turn does.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, Self, TypeVar
+
+from integrity.errors import DeviceFailing, DeviceStalled, ReadInterrupted
+from integrity.files.buffers import Buffers
+from integrity.files.errorbudget import ErrorBudget
+from integrity.hashing.tasks import Answer, DoneBatch, Failed, Partial, Result, StopSignal, Task, TaskBatch, Work
+
+if TYPE_CHECKING:
+    from integrity.files.read import Segment
+    from integrity.hashing.small_batch import SmallReader
+    from integrity.model import ByteRange, ReadHow, Witness
+
+T = TypeVar("T")
+
+_ENOUGH = 16
+"""So many large files are worth to be begun although more may come, when there is nothing else to do."""
+
+_PATIENCE_S = 0.05
+"""Fewer are begun as well when nothing has come for so long: an idle thread gains nothing by waiting for more."""
+
+
+class WorkQueue(Generic[T]):
+    """
+    What waits for some threads. Any thread may use it.
+
+    Args:
+        threads: how many take from it.
+        side_by_side: large files for one thread at a time.
+    """
+
+    def __init__(self, threads: int, side_by_side: int) -> None:
+        self._threads = threads
+        self._side_by_side = side_by_side
+        self._busy = 0
+        self._changed = threading.Condition()
+        self._small: deque[T] = deque()
+        self._large: list[tuple[int, int, T]] = []  # a heap, the largest file first
+        self._numbers = count()
+        self._is_whole = False  # no more will come
+        self._is_pressing = False  # or not until what is there is done
+
+    @property
+    def most_large(self) -> int:
+        """Say how many large files may wait, so that there is something to choose from."""
+        return 4 * self._side_by_side * self._threads
+
+    def put(self, item: T) -> None:
+        """Add something that one thread does by itself."""
+        with self._changed:
+            self._small.append(item)
+            self._changed.notify()
+
+    def put_large(self, item: T, size_bytes: int) -> None:
+        """Add a large file that can be read beside others."""
+        with self._changed:
+            heappush(self._large, (-size_bytes, next(self._numbers), item))
+            self._changed.notify()
+
+    def press(self, is_pressing: bool) -> None:
+        """Say that whoever puts things in waits for what is there, or no longer waits."""
+        if is_pressing is not self._is_pressing:
+            with self._changed:
+                self._is_pressing = is_pressing
+                self._changed.notify_all()
+
+    def end(self) -> None:
+        """Say that no more will come; may be said again."""
+        with self._changed:
+            self._is_whole = True
+            self._changed.notify_all()
+
+    def take(self, *, has_unfinished: bool = False) -> list[T] | None:
+        """
+        Wait for something to do; the thread counts as busy until it calls ``rest``.
+
+        Args:
+            has_unfinished: there is something that the thread can finish when nothing comes for a moment.
+
+        Returns:
+            One thing that was ``put``, or a share of the large files; nothing when all is done; None when there is
+            nothing for the moment, and something unfinished.
+        """
+        is_patient = True
+        with self._changed:
+            while True:
+                items = self._choose(is_patient=is_patient)
+                if items:
+                    self._busy += 1
+                    return items
+                if has_unfinished and (self._is_urgent or not is_patient):
+                    return None
+                if self._is_whole:
+                    return []
+                is_patient = self._changed.wait(_PATIENCE_S if self._large or has_unfinished else None)
+
+    def take_more(self, most: int) -> list[T]:
+        """Take a share of the large files for a thread that has room for so many beside others; without waiting."""
+        with self._changed:
+            return self._share(most, takers=self._threads if self._is_urgent else 1)
+
+    def rest(self) -> None:
+        """Say that a thread has done what it took."""
+        with self._changed:
+            self._busy -= 1
+            self._changed.notify_all()
+
+    def take_back(self) -> list[T]:
+        """Take back what no thread has begun."""
+        with self._changed:
+            items = [*self._small, *(item for _, _, item in self._large)]
+            self._small.clear()
+            self._large.clear()
+            return items
+
+    @property
+    def _is_urgent(self) -> bool:
+        return self._is_whole or self._is_pressing
+
+    def _choose(self, *, is_patient: bool) -> list[T]:
+        """Take large files when there are many to choose from, or nothing else: few of them leave lanes empty."""
+        if len(self._large) >= 4 * self._side_by_side:
+            return self._share(self._side_by_side, takers=self._threads - self._busy)
+        if self._small:
+            return [self._small.popleft()]
+        if self._is_urgent or not is_patient or len(self._large) >= _ENOUGH:
+            return self._share(self._side_by_side, takers=self._threads - self._busy)
+        return []
+
+    def _share(self, most: int, takers: int) -> list[T]:
+        """Take a part as large as that of each other taker, and of files as long: every second one for two."""
+        takers = max(takers, 1)
+        share = min(most, -(-len(self._large) // takers))
+        longest = [heappop(self._large) for _ in range(min(share * takers, len(self._large)))]
+        taken = longest[::takers]
+        for place, left in enumerate(longest):
+            if place % takers:
+                heappush(self._large, left)
+        return [item for _, _, item in taken]
+
+
+class ReadTurn:
+    """
+    Let one thread in at a time, in the order of the numbers 0, 1, 2, ...
+
+    Every number must be passed on once its holder is done, whether it was waited for or not.
+    """
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._next = 0
+        self._over: set[int] = set()  # passed on before it was their turn
+
+    def wait(self, number: int) -> None:
+        """Wait until all numbers below have been passed on."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._next >= number)
+
+    def pass_on(self, number: int) -> None:
+        """Let the next one in. May be called twice, also by another thread: the holder may hang in the kernel."""
+        with self._condition:
+            if number < self._next:
+                return
+            self._over.add(number)
+            while self._next in self._over:
+                self._over.remove(self._next)
+                self._next += 1
+            self._condition.notify_all()
+
+
+_RESULTS_AT_ONCE = 64
+"""So many are sent at the latest: whoever waits for them may be writing them down."""
+
+
+_NO_TASKS = TaskBatch((), (), (), (), (), 1)
+
+
+class Delivery(NamedTuple):
+    """What a thread sends: answers, how many batches are over with them, or the error that it died of."""
+
+    results: Sequence[Answer]
+    ended: int = 0  # of small files
+    ended_large: int = 0  # of one large file each
+    error: BaseException | None = None
+
+
+class AbandonedError(Exception):
+    """Nobody waits for this thread any more."""
+
+
+@dataclass(slots=True, eq=False)
+class OpenBatch:
+    """
+    Tasks that a thread has begun and not answered all.
+
+    Attributes:
+        tasks: all of them.
+        waiting: indexes of those that are neither answered nor to be answered by themselves.
+        singles: so many are to be answered by themselves.
+    """
+
+    tasks: TaskBatch
+    waiting: set[int]
+    is_large: bool = False
+    singles: int = 0
+
+
+class TaskLedger:
+    """
+    The tasks that a thread has begun, and their answers; used by that thread, but for what says otherwise.
+
+    Attributes:
+        is_abandoned: nobody waits for the thread any more; may be read from any thread.
+        bytes_done: what was read so far, holes included; may be read from any thread.
+    """
+
+    def __init__(self, deliveries: SimpleQueue[Delivery], monotonic: Callable[[], float]) -> None:
+        self._deliveries = deliveries
+        self._monotonic = monotonic
+        self._lock = threading.Lock()  # over the next five
+        self._results: list[Answer] = []
+        self._open: dict[int, OpenBatch] = {}  # by identity
+        self._singles: dict[int, tuple[Task, list[OpenBatch]]] = {}  # the same, but one may be given twice
+        self._ended = 0
+        self._ended_large = 0
+        self.is_abandoned = False
+        self._busy_since: float | None = None
+        self.bytes_done = 0
+
+    def begin(self, tasks: Work, *, is_large: bool = False) -> OpenBatch:
+        """Note that tasks have to be answered, beside those that have not ended."""
+        if isinstance(tasks, Task):
+            batch = OpenBatch(_NO_TASKS, set(), is_large)
+        else:
+            batch = OpenBatch(tasks, set(range(len(tasks))), is_large)
+        with self._lock:
+            self._check()
+            self._open[id(batch)] = batch
+            if isinstance(tasks, Task):
+                self._await_single(tasks, batch)
+        return batch
+
+    def take_out(self, batch: OpenBatch, indexes: Sequence[int]) -> list[Task]:
+        """Note that some tasks are to be answered by themselves, and give them."""
+        tasks = [batch.tasks.task(index) for index in indexes]
+        with self._lock:
+            self._check()
+            batch.waiting.difference_update(indexes)
+            for task in tasks:
+                self._await_single(task, batch)
+        return tasks
+
+    def add(self, result: Result) -> None:
+        """Note the answer for a task that was taken out; one that is not its last is sent at once."""
+        with self._lock:
+            self._check()
+            self._results.append(result)
+            if not isinstance(result, Partial):
+                self._answer(result.task)
+        if len(self._results) >= _RESULTS_AT_ONCE or isinstance(result, Partial):
+            self.send()
+
+    def add_batch(self, batch: OpenBatch, indexes: range, done: DoneBatch) -> None:
+        """Note answers for all of some tasks that were not taken out."""
+        with self._lock:
+            self._check()
+            self._results.append(done)
+            batch.waiting.difference_update(indexes)
+            self._end_if_answered(batch)
+
+    def send(self) -> None:
+        """Deliver the answers so far."""
+        with self._lock:
+            self._check()
+            self._deliver()
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Let the clock of a read that may hang run within the block."""
+        self._busy_since = self._monotonic()
+        try:
+            yield
+        finally:
+            self._busy_since = None
+
+    def abandon_if_stalled(self, now: float, stall_s: float) -> bool:
+        """Give the thread up if it hangs in a read, and answer for it; from any thread."""
+        with self._lock:
+            if self._busy_since is None or now - self._busy_since <= stall_s:
+                return False
+            self.is_abandoned = True
+            message = f"a read has not come back for {stall_s:.0f} s: the device hangs; look at its cables and at dmesg"
+            for batch in list(self._open.values()):
+                tasks = [batch.tasks.task(index) for index in batch.waiting]
+                self._results += [Failed(task, DeviceStalled(message)) for task in tasks]
+                batch.waiting.clear()
+                self._end_if_answered(batch)
+            for task in [task for task, batches in self._singles.values() for _ in batches]:
+                self._results.append(Failed(task, DeviceStalled(message)))
+                self._answer(task)
+            self._deliver()
+        return True
+
+    def _await_single(self, task: Task, batch: OpenBatch) -> None:
+        self._singles.setdefault(id(task), (task, []))[1].append(batch)
+        batch.singles += 1
+
+    def _answer(self, task: Task) -> None:
+        _, batches = self._singles[id(task)]
+        batch = batches.pop()
+        if not batches:
+            del self._singles[id(task)]
+        batch.singles -= 1
+        self._end_if_answered(batch)
+
+    def _end_if_answered(self, batch: OpenBatch) -> None:
+        if not (batch.waiting or batch.singles):
+            del self._open[id(batch)]
+            self._ended += not batch.is_large
+            self._ended_large += batch.is_large
+
+    def _deliver(self) -> None:
+        if self._results:
+            self._deliveries.put(Delivery(self._results, self._ended, self._ended_large))
+            self._results, self._ended, self._ended_large = [], 0, 0
+
+    def _check(self) -> None:
+        if self.is_abandoned:
+            raise AbandonedError
+
+
+BUFFER_BYTES = 8 << 20
+"""Read at once: what a disk needs for its full rate, and what dd is usually given."""
+
+SIDE_BY_SIDE = 31
+"""Large files for one thread at a time. With their blocks that is what the widest lanes hold."""
+
+
+def small_bytes(block_size_bytes: int) -> int:
+    """Say how large a file may be that is read as one piece, and so from a batch."""
+    return min(block_size_bytes, BUFFER_BYTES)
+
+
+def can_go_beside(task: Task) -> bool:
+    """Say whether the C core computes all that is wanted of a large file beside others."""
+    return task.probe is None and not task.want.blake3 and not task.want.others
+
+
+class OpenedFile(Protocol):
+    """One open file; what its parts mean is said in ``files.read``, for ``files.plain`` as well."""
+
+    @property
+    def stat(self) -> os.stat_result: ...  # noqa: D102
+    @property
+    def size_bytes(self) -> int: ...  # noqa: D102
+    @property
+    def hole_bytes(self) -> int: ...  # noqa: D102
+    @property
+    def how(self) -> ReadHow: ...  # noqa: D102
+    @property
+    def bad_ranges(self) -> list[ByteRange]: ...  # noqa: D102
+    @property
+    def bytes_read(self) -> int: ...  # noqa: D102
+    @property
+    def witness(self) -> Witness: ...  # noqa: D102
+    def segments(self, buffers: Buffers, start: int = 0) -> Iterator[Segment]: ...  # noqa: D102
+    def lend(self) -> int | None: ...  # noqa: D102
+    def take_back(self, start: int, end: int) -> None: ...  # noqa: D102
+    def finish(self) -> Witness: ...  # noqa: D102
+    def close(self) -> None: ...  # noqa: D102
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+class FileReader(Protocol):
+    """What opens files, in the same way."""
+
+    def batch(self) -> SmallReader | None: ...  # noqa: D102
+    def lies_in_memory(self, path: bytes) -> bool: ...  # noqa: D102
+    def open(self, path: bytes, known_bad: tuple[ByteRange, ...] = ()) -> OpenedFile: ...  # noqa: D102
+
+
+class Batch(NamedTuple):
+    """
+    Small files, or one file, for one thread.
+
+    Attributes:
+        turn: the batches that have one are read one after the other where only one thread may read, in this order,
+            from 0 on; None for one large file that lies in memory, which any thread may read at any time (R4).
+    """
+
+    turn: int | None
+    tasks: Work
+
+    @property
+    def size_bytes(self) -> int:
+        """Say how much there is to read, as far as known."""
+        return self.tasks.size_bytes if isinstance(self.tasks, Task) else sum(self.tasks.sizes_bytes)
+
+
+class Shared(NamedTuple):
+    """
+    What is the same for all threads.
+
+    Attributes:
+        batch_reader: for the short way, if there is one.
+        turn: whose turn it is to read from the disk; None where all may.
+        pool: threads for what is hashed beside the reading; None if nothing is.
+        side_by_side: large files for one thread at a time.
+    """
+
+    reader: FileReader
+    batch_reader: SmallReader | None
+    budget: ErrorBudget
+    stop: StopSignal
+    monotonic: Callable[[], float]
+    turn: ReadTurn | None
+    pool: ThreadPoolExecutor | None
+    side_by_side: int
+    todo: WorkQueue[Batch]
+    deliveries: SimpleQueue[Delivery]
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether no more files are to be begun."""
+        return self.stop.is_set() or self.budget.is_spent
+
+    def find_obstacle(self, task: Task) -> Failed | None:
+        """Answer for a task that is not to be begun."""
+        if self.stop.is_set():
+            return Failed(task, ReadInterrupted("interrupted"))
+        if self.budget.is_spent:
+            return Failed(task, DeviceFailing("not read: the device had too many read errors and is left alone"))
+        return None
