@@ -1,0 +1,76 @@
+"""A first scan records the same, whether files go through it in columns or one by one."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from support.bitrot import flip_bit
+from support.cli import Box
+from support.loopfs import LoopFS
+from support.planted import age
+from support.results import kinds, tallies
+from support.shapes import put_sparse
+
+pytestmark = pytest.mark.root
+
+SIZES = (0, 1, 55, 56, 64, 4095, 4096, 65_535, 65_536, 65_537, 1_000_000, 3_000_001)
+RECORDED = """
+    SELECT folder.path, name, size_bytes, mtime_ns, ctime_ns, inode, is_racy, md5, xxh3_128, blake3, block_size_bytes,
+        version, reason, verified_at, read_how, is_suspect, is_frozen,
+        (SELECT count(*) FROM block_run WHERE file_id = file.id)
+    FROM file JOIN folder ON folder_id = folder.id ORDER BY folder.path, name
+"""
+
+
+def build(folder: Path) -> None:
+    """Make files of all kinds: alone and many in a folder, of several names, with holes, with any bytes in a name."""
+    for name in ("few", "many", "deep/er/and/deeper", "empty"):
+        (folder / name).mkdir(parents=True)
+    for size in SIZES:
+        (folder / "few" / str(size)).write_bytes(os.urandom(size))
+    for number in range(700):
+        (folder / "many" / f"{number:03}").write_bytes(b"%d" % number * number)
+    (folder / "deep/er/and/deeper" / ("n" * 200)).write_bytes(b"long")
+    (folder / "few" / "odd\udcff\n name").write_bytes(b"odd")
+    for number in range(3):
+        os.link(folder / "many" / "500", folder / "deep" / f"link-{number}")
+    put_sparse(folder / "holes", 200_000, [(0, b"x"), (150_000, b"y")])
+    os.symlink("holes", folder / "symlink")
+
+
+def recorded(integrity: Box, root: str, catalog: Path, *ways: str, env: dict[str, str]) -> list[tuple[object, ...]]:
+    """Scan into a catalog of its own; return what it has then."""
+    scan = integrity.run("--json", "--catalog", catalog, "scan", *ways, root, expect=0, env=env)
+    assert {"new": 718, "skipped": 1} == tallies(scan)
+    assert 0 == integrity.run("--catalog", catalog, "catalog", "check", env=env).code
+    with closing(sqlite3.connect(catalog)) as db:
+        return db.execute(RECORDED).fetchall()
+
+
+@pytest.mark.parametrize("has_blake3", [False, True])
+def test_columns_and_single_files_are_recorded_alike(
+    integrity: Box, each_fs: LoopFS, tmp_path: Path, has_blake3: bool
+) -> None:
+    """Every field of every row, and every seal is right; a damaged file is found in either catalog."""
+    root = Path(os.fsdecode(each_fs.path("data")))
+    root.mkdir()
+    build(root)
+    age(root / "holes")
+    each_fs.remount()
+    digests = 'digests = ["md5", "xxh3_128", "blake3"]\n' if has_blake3 else ""
+    integrity.configure(f'[[root]]\npath = "{root}"\nblock_size = "64KiB"\n{digests}')
+    columns = recorded(integrity, str(root), tmp_path / "columns.db", env={})
+    singly = recorded(integrity, str(root), tmp_path / "singly.db", env={"INTEGRITY_NATIVE": "off"})
+
+    assert columns == singly
+
+    flip_bit(each_fs.path("data/few/65535"), 77)
+    for catalog in ("columns.db", "singly.db"):
+        scrub = integrity.run("--json", "--catalog", tmp_path / catalog, "scrub", root, expect=1)
+        assert ["rot"] == kinds(scrub)
+        assert {"verified": 717, "damaged": 1, "skipped": 1} == tallies(scrub)
