@@ -317,6 +317,12 @@ class RootRun:
             self.counts.add(tally)
             self.unrecorded += 1
 
+    def is_recorded(self, tally: Tally) -> None:
+        """Take back that a name was counted as one that the catalog has no record of: it is counted by its record."""
+        if self.counts_unrecorded:
+            self.counts.add(tally, -1)
+            self.unrecorded -= 1
+
     def skip(self, skip: Skip) -> None:
         """Count a name that is left out, and list it unless it is a symbolic link: those are many, and no loss."""
         self.count_unrecorded(Tally.SKIPPED)

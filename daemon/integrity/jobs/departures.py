@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings, roots
 from integrity.catalog.rows import FileRecord, is_current
-from integrity.jobs.absence import is_gone
+from integrity.jobs.absence import is_gone, may_be_there
 from integrity.jobs.overmounts import find_overmounts
 from integrity.jobs.recorded import iterate_files
-from integrity.jobs.targets import find_enclosing
+from integrity.jobs.targets import find_enclosing, is_inside
 from integrity.model import FileId, FindingId, FindingKind, SkipReason, Tally
 
 if TYPE_CHECKING:
@@ -96,8 +96,10 @@ class Departures:
             tally = self._out_of_sight(path)
             if tally is None:
                 gone.append(file_id)
-            else:
-                self._assessor.account.count(file_id, tally)
+                continue
+            self._assessor.account.count(file_id, tally)
+            if tally is Tally.SKIPPED and self._was_skipped_itself(path):
+                self._run.is_recorded(Tally.SKIPPED)
         for start in range(0, len(gone), _BATCH):
             self._depart([FileId(one) for one in gone[start : start + _BATCH]])
             if len(self._successors) >= _SUCCESSORS_AT_ONCE:
@@ -152,6 +154,18 @@ class Departures:
         except OSError:
             return Tally.UNREADABLE
         return Tally.SKIPPED  # there again, or hidden: the next run looks at it
+
+    def _was_skipped_itself(self, path: bytes) -> bool:
+        """Say whether the walk has met a recorded file that its user leaves out by now, and counted it as skipped."""
+        folder, _, name = path.rpartition(b"/")
+        run = self._run
+        return (
+            run.excludes.matches(path, name, False)
+            and any(is_inside(folder, part) for part in run.parts)
+            and not (folder and run.excludes.covers(folder, is_folder=True))
+            and find_enclosing(path, self._covered) is None
+            and may_be_there(run.root_fd, path)
+        )
 
     def _depart(self, ids: list[FileId]) -> None:
         run = self._run
