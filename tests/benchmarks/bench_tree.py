@@ -25,7 +25,7 @@ from measure import fastest, find_regular_files, in_turn, integrity, pick_median
 
 from integrity.files.batch import READ, Arena, PlainBatchReader
 from integrity.files.buffers import Buffers
-from integrity.hashing import lanes
+from integrity.hashing import small_batch
 from integrity.hashing.md5 import Md5
 from integrity.hashing.md5_native import Scheduler
 from integrity.hashing.small_batch import Lanes
@@ -96,7 +96,7 @@ def bench_lanes(tree: Path) -> None:
             ]
             peer_s += timed(lambda contents=contents: [hashlib.md5(one).digest() for one in contents])  # type: ignore[misc]
             size_bytes += sum(map(len, contents))
-            ours_s += timed(lambda: work.submit(None, lanes.MD5))
+            ours_s += timed(lambda: work.submit(None, small_batch.MD5))
             list(work.take_finished())
     ours_s += timed(scheduler.flush)
     rate_row("MD5 of files of up to 1 MiB, one thread, against hashlib", size_bytes, ours_s, peer_s, 9)
