@@ -366,17 +366,16 @@ class Arrivals:
 
     def _write_small(self, connection: Connection, batches: list[DoneBatch]) -> None:
         """Record the first files of a root: only with content that is in question elsewhere they have to be held."""
+        self._small_count -= sum(len(done.tasks) for done in batches)
         if self._damage.has_any(connection):
-            self._write_new(
-                connection, [NewFile(one.task.path, one.reading) for done in batches for one in done.each()]
-            )
+            rows = [NewFile(one.task.path, one.reading) for done in batches for one in done.each()]
+            self._write_new(connection, rows)
             return
         run, readings = self._run, Readings.join([done.readings for done in batches])
         paths = [path for done in batches for path in done.tasks.paths]
         ids = recording.record_small_files(
             *(connection, run.catalog.sealer, run.root, paths, readings), now=run.now(), boot_id=run.boot_id
         )
-        self._small_count -= len(ids)
         self._count(Tally.NEW, len(ids))
         self.new_count += len(ids)
         self._seen.update(ids)
