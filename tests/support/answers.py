@@ -68,8 +68,8 @@ def answer_large(reader: Reader, tasks: list[Task], *, is_beside: bool, stop: St
 def _as_batch(tasks: list[Task]) -> Work:
     """Put small files together as the engine does; what it gives by itself stands alone in the list."""
     first = tasks[0]
-    if len(tasks) == 1 and (first.size_bytes > min(first.block_size_bytes, BUFFER_BYTES) or first.known_bad):
+    if len(tasks) == 1 and (first.size_bytes > min(first.block_size_bytes, BUFFER_BYTES)):
         return first
     columns = zip(*(task.as_batch().columns for task in tasks), strict=True)
-    paths, sizes, wants, tags, probes = ([value for (value,) in column] for column in columns)
-    return TaskBatch(paths, sizes, wants, tags, probes, first.block_size_bytes)
+    paths, sizes, wants, tags, probes, known_bad = ([value for (value,) in column] for column in columns)
+    return TaskBatch(paths, sizes, wants, tags, probes, known_bad, first.block_size_bytes)

@@ -314,7 +314,7 @@ def _into_batches(
             yield from (Batch(next(turns), full) for full in group.add(item))
             continue
         is_large = item.size_bytes > small_bytes(item.block_size_bytes)
-        if not is_large and item.resume is None and not item.known_bad:
+        if not is_large and item.resume is None:
             yield from (Batch(next(turns), full) for full in group.add(item.as_batch()))
             continue
         is_free = is_large and may_be_cached and can_go_beside(item) and reader.lies_in_memory(item.path)
@@ -339,7 +339,7 @@ class _Group:
         self._clear()
 
     def _clear(self) -> None:
-        self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
+        self._columns: tuple[list[Any], ...] = ([], [], [], [], [], [])
         self._block_size_bytes = self._size_bytes = 0
 
     def __len__(self) -> int:
@@ -371,8 +371,8 @@ class _Group:
 
     def take(self) -> TaskBatch:
         """Hand all over, and begin anew."""
-        paths, sizes, wants, tags, probes = self._columns
-        tasks = TaskBatch(paths, sizes, wants, tags, probes, self._block_size_bytes)
+        paths, sizes, wants, tags, probes, known_bad = self._columns
+        tasks = TaskBatch(paths, sizes, wants, tags, probes, known_bad, self._block_size_bytes)
         self._clear()
         self._taken += 1
         return tasks

@@ -295,9 +295,9 @@ class _Summing:
 def _together(tasks: Sequence[Task]) -> Iterator[TaskBatch]:
     """Put small files together."""
     if tasks:
-        rows = [(task.path, task.size_bytes, task.want, task.tag, None) for task in tasks]
-        paths, sizes, wants, tags, probes = zip(*rows, strict=True)
-        yield TaskBatch(paths, sizes, wants, tags, probes, LARGE_BYTES)
+        rows = [(task.path, task.size_bytes, task.want, task.tag, None, ()) for task in tasks]
+        paths, sizes, wants, tags, probes, known_bad = zip(*rows, strict=True)
+        yield TaskBatch(paths, sizes, wants, tags, probes, known_bad, LARGE_BYTES)
 
 
 def _find_size(path: bytes) -> int:

@@ -56,10 +56,9 @@ class Task(NamedTuple):
     known_bad: tuple[ByteRange, ...] = ()
 
     def as_batch(self) -> TaskBatch:
-        """Make a batch of this one; of a file with ``resume`` or ``known_bad`` there is none."""
-        return TaskBatch(
-            (self.path,), (self.size_bytes,), (self.want,), (self.tag,), (self.probe,), self.block_size_bytes
-        )
+        """Make a batch of this one; of a file with ``resume`` there is none."""
+        columns = (self.path,), (self.size_bytes,), (self.want,), (self.tag,), (self.probe,), (self.known_bad,)
+        return TaskBatch(*columns, self.block_size_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +74,7 @@ class TaskBatch:
     wants: Sequence[Want]
     tags: Sequence[object]
     probes: Sequence[ByteRange | None]
+    known_bad: Sequence[tuple[ByteRange, ...]]
     block_size_bytes: int  # of all of them
 
     def __len__(self) -> int:
@@ -83,24 +83,26 @@ class TaskBatch:
     @property
     def columns(self) -> tuple[Sequence[Any], ...]:
         """Give the columns in their order."""
-        return self.paths, self.sizes_bytes, self.wants, self.tags, self.probes
+        return self.paths, self.sizes_bytes, self.wants, self.tags, self.probes, self.known_bad
 
     def task(self, index: int) -> Task:
         """Make the task of one file."""
-        path, size, want, tag, probe = (column[index] for column in self.columns)
-        return Task(path, size, want, self.block_size_bytes, tag, probe=probe)
+        path, size, want, tag, probe, known_bad = (column[index] for column in self.columns)
+        return Task(path, size, want, self.block_size_bytes, tag, probe=probe, known_bad=known_bad)
 
     def select(self, indexes: Sequence[int]) -> TaskBatch:
         """Make a batch of some of the files."""
-        paths, sizes, wants, tags, probes = ([column[index] for index in indexes] for column in self.columns)
-        return TaskBatch(paths, sizes, wants, tags, probes, self.block_size_bytes)
+        return self._with([column[index] for index in indexes] for column in self.columns)
 
     def part(self, start: int, stop: int) -> TaskBatch:
         """Make a batch of the files from ``start`` to before ``stop``."""
         if stop - start == len(self):
             return self
-        paths, sizes, wants, tags, probes = (column[start:stop] for column in self.columns)
-        return TaskBatch(paths, sizes, wants, tags, probes, self.block_size_bytes)
+        return self._with(column[start:stop] for column in self.columns)
+
+    def _with(self, columns: Iterable[Sequence[Any]]) -> TaskBatch:
+        paths, sizes, wants, tags, probes, known_bad = columns
+        return TaskBatch(paths, sizes, wants, tags, probes, known_bad, self.block_size_bytes)
 
 
 Work = Task | TaskBatch

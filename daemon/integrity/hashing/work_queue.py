@@ -197,7 +197,7 @@ _RESULTS_AT_ONCE = 64
 """So many are sent at the latest: whoever waits for them may be writing them down."""
 
 
-_NO_TASKS = TaskBatch((), (), (), (), (), 1)
+_NO_TASKS = TaskBatch((), (), (), (), (), (), 1)
 
 
 class Delivery(NamedTuple):

@@ -176,8 +176,9 @@ class Arrivals:
                     paths.append(path)
                     sizes.append(size)
         if paths:
-            none = [None] * len(paths)
-            tasks.append(TaskBatch(paths, sizes, [want] * len(paths), none, none, block_size))
+            count = len(paths)
+            none = [None] * count
+            tasks.append(TaskBatch(paths, sizes, [want] * count, none, none, [()] * count, block_size))
         return tasks
 
     def _are_plain(self, names: Sequence[Seen]) -> TypeGuard[FolderFiles]:

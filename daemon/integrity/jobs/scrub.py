@@ -163,10 +163,9 @@ class Scrubber:
                     yield work
 
     def _is_small(self, record: FileRecord) -> bool:
-        """Say whether a file is read as one piece, with nothing more to be said of it."""
+        """Say whether a file is read as one piece."""
         most = small_bytes(self._run.settings.block_size_bytes)
-        is_one_piece = record.block_size_bytes is None and record.witness.size_bytes <= most
-        return is_one_piece and record.path not in self._assessor.account.known_bad
+        return record.block_size_bytes is None and record.witness.size_bytes <= most
 
     def _batch(self, records: list[FileRecord]) -> TaskBatch:
         is_growing = self._run.settings.policy is Policy.GROWING
@@ -176,6 +175,7 @@ class Scrubber:
             [self._want if self._is_changed(record) else self._verify[True] for record in records],
             records,
             [prefix_probe(record) if is_growing else None for record in records],
+            [self._assessor.account.known_bad.get(record.path, ()) for record in records],
             self._run.settings.block_size_bytes,
         )
 
