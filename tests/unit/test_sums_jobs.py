@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from integrity.hashing.algorithms import MD5, SHA256
-from integrity.hashing.summing import Listed, sum_files
+from integrity.hashing.summing import ListedPaths, sum_files
 from integrity.hashing.sums.bagit import write_bagit
 from integrity.hashing.sums.bsd import write_bsd
 from integrity.hashing.sums.gnu import write_gnu
@@ -244,11 +244,12 @@ def test_files_below_a_folder_are_sorted_by_their_paths(place: Path) -> None:
     os.mkfifo("fifo")
 
     below = [b"./-x", b"./.hidden", b"./a.txt", b"./a/1", b"./a/z/2", b"./b/\xff", b"./lost+found"]
-    assert [Listed(path) for path in below] == list(find_files([b"."], refuse))
-    assert [b"gone", Listed(b"a/1"), Listed(b"a/z/2"), b"-", Listed(b"b/\xff"), b"fifo"] == list(
+    assert [ListedPaths(below)] == list(find_files([b"."], refuse))
+    assert [b"gone", ListedPaths([b"a/1", b"a/z/2"]), b"-", ListedPaths([b"b/\xff"]), b"fifo"] == list(
         find_files([b"gone", b"a/", b"-", b"b", b"fifo"], refuse)
     )
-    assert [Listed(b"link to folder/1"), Listed(b"link to folder/z/2")] == list(find_files([b"link to folder"], refuse))
+    linked = [b"link to folder/1", b"link to folder/z/2"]
+    assert [ListedPaths(linked)] == list(find_files([b"link to folder"], refuse))
 
 
 def test_unreadable_folders_are_told(place: Path) -> None:
@@ -266,7 +267,7 @@ def test_unreadable_folders_are_told(place: Path) -> None:
     os.chmod("top/closed", 0o700)
     os.chmod("shut", 0o700)
 
-    assert [Listed(b"top/a")] == found
+    assert [ListedPaths([b"top/a"])] == found
     assert [(b"top/closed", "Permission denied"), (b"shut", "Permission denied")] == complaints
 
 
@@ -284,5 +285,5 @@ def test_mounts_are_entered_once(place: Path) -> None:
         finally:
             unmount("top/view")
 
-    assert [Listed(b"top/disk/x")] == found
+    assert [ListedPaths([b"top/disk/x"])] == found
     assert [(b"top/view", "not entered: it is mounted a second time below top")] == complaints

@@ -15,7 +15,7 @@ from integrity.cli.sumlines import Style, make_writer, write_audited, write_chec
 from integrity.cli.sumoptions import SumOptions
 from integrity.files.plain import STDIN
 from integrity.hashing.algorithms import CHOICES, MD5, SHA256, XXH3, Algorithm
-from integrity.hashing.summing import Hint, Listed, sum_files
+from integrity.hashing.summing import Hint, ListedPaths, sum_files
 from integrity.hashing.sums.hashdeep import write_hashdeep_header
 from integrity.hashing.sums.lines import Stream
 from integrity.hashing.sums.manifest import Manifest
@@ -76,7 +76,7 @@ class SumRun:
         if self._output.is_json:
             self._lines.put(write_object("unreadable", {"message": _explain(error)}, path))
 
-    def _find_files(self) -> Iterator[bytes | Listed | Hint]:
+    def _find_files(self) -> Iterator[bytes | ListedPaths | Hint]:
         names = self._options.names
         return find_files(names, self._fail) if self._options.is_recursive else iter(names)
 

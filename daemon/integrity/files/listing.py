@@ -121,3 +121,14 @@ class Listing(NamedTuple):
     skips: list[Skip]
     error: FolderError | None  # ``files`` are those found before
     fingerprint: bytes | None = None  # of all ``files`` of a whole folder, as ``native/folder_batch.h`` says
+
+    @property
+    def sizes_bytes(self) -> list[int]:
+        """Give the size of each file."""
+        return self.files.sizes_bytes if isinstance(self.files, FolderFiles) else [one.size_bytes for one in self.files]
+
+    def find_paths(self, prefix: bytes) -> list[bytes]:
+        """Give the path of each file, which is its name behind ``prefix``."""
+        if isinstance(self.files, FolderFiles):
+            return self.files.find_paths(prefix)
+        return [prefix + one.name for one in self.files]

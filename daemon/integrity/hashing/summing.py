@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from math import inf
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 _MOST_FILES = 131_072
 _MOST_HINTS = 1024
-_FILES = 64
-"""Put together at a time, so that few files keep all threads busy, too."""
-
 _SIDE_BY_SIDE = 60
 """Large files for one thread at a time: without blocks, that is what the widest lanes hold."""
 
@@ -75,10 +72,10 @@ class Request(NamedTuple):
     algorithms: tuple[Algorithm, ...]
 
 
-class Listed(NamedTuple):
-    """The path of a regular file that a walk has just found, and hinted at if it is large."""
+class ListedPaths(NamedTuple):
+    """The paths of regular files that a walk has just found, and hinted at if they are large; better many at a time."""
 
-    path: bytes
+    paths: Sequence[bytes]
 
 
 class Hint(NamedTuple):
@@ -89,7 +86,7 @@ class Hint(NamedTuple):
 
 
 def sum_files(
-    paths: Iterable[bytes | Listed | Hint],
+    paths: Iterable[bytes | ListedPaths | Hint],
     algorithms: Sequence[Algorithm],
     *,
     piece_bytes: int | None = None,
@@ -207,6 +204,7 @@ class _Summing:
     def __init__(self, terms: _Terms | None, jobs: int | None, idle: Callable[[], None]) -> None:
         self._terms = terms  # of all files; None: each has its own
         self._terms_of: dict[tuple[Algorithm, ...], _Terms] = {}
+        self._terms_by_want: dict[int, _Terms] = {}
         self._jobs = jobs
         self._idle = idle
         self._numbers = count()
@@ -215,7 +213,7 @@ class _Summing:
         self._begun: dict[bytes, int] = {}  # files that were hinted at
         self._too_many: set[bytes] = set()  # large ones that were not begun
 
-    def run(self, requests: Iterable[bytes | Listed | Hint | Request]) -> Iterator[FileSum]:
+    def run(self, requests: Iterable[bytes | ListedPaths | Hint | Request]) -> Iterator[FileSum]:
         """Answer all requests, in their order."""
         engine = Engine(
             PlainReader(), jobs=self._jobs, stall_s=inf, side_by_side=_SIDE_BY_SIDE, look_interval_s=_TICK_S
@@ -230,28 +228,20 @@ class _Summing:
         while self._turns and self._turns[0] in self._sums:
             yield self._sums.pop(self._turns.popleft())
 
-    def _find_work(self, requests: Iterable[bytes | Listed | Hint | Request]) -> Iterator[Work | None]:
+    def _find_work(self, requests: Iterable[bytes | ListedPaths | Hint | Request]) -> Iterator[Work | None]:
         """Give files to the engine; nothing for the moment while too many are under way."""
-        small: list[Task] = []
         for request in requests:
             if isinstance(request, Hint):
                 yield from self._begin(request)
-                continue
-            task = self._ask(request)
-            if task is None:
-                continue
-            if task.size_bytes <= LARGE_BYTES:
-                small.append(task)
-            if task.size_bytes > LARGE_BYTES or len(small) == _FILES:
-                yield from _together(small)
-                small.clear()
-            if task.size_bytes > LARGE_BYTES:
-                yield task
+            elif isinstance(request, ListedPaths):
+                yield from self._ask_all(request.paths)
+            elif isinstance(request, Request):
+                yield from self._ask(request.path, self._find_terms(request.algorithms))
+            else:
+                assert self._terms is not None
+                yield from self._ask(request, self._terms)
             while len(self._turns) > _MOST_FILES:
-                yield from _together(small)
-                small.clear()
                 yield None
-        yield from _together(small)
 
     def _begin(self, hint: Hint) -> Iterator[Task]:
         """Begin a large file before it is asked for."""
@@ -260,44 +250,47 @@ class _Summing:
             self._too_many.add(hint.path)
         elif hint.path not in self._begun:
             number = self._begun[hint.path] = next(self._numbers)
-            yield Task(hint.path, hint.size_bytes, self._terms.want, LARGE_BYTES, (number, self._terms))
+            yield Task(hint.path, hint.size_bytes, self._terms.want, LARGE_BYTES, number)
 
-    def _ask(self, request: bytes | Listed | Request) -> Task | None:
+    def _ask(self, path: bytes, terms: _Terms, size_bytes: int | None = None) -> Iterator[Task]:
         """Take a request; give what is to be read, unless it was begun."""
-        path = request if isinstance(request, bytes) else request.path
         number = self._begun.pop(path, None)
         self._turns.append(next(self._numbers) if number is None else number)
-        if number is not None:
-            return None
-        terms = self._find_terms(request.algorithms) if isinstance(request, Request) else self._terms
+        if number is None:
+            size = _find_size(path) if size_bytes is None else size_bytes
+            yield Task(path, size, terms.want, LARGE_BYTES, self._turns[-1])
+
+    def _ask_all(self, paths: Sequence[bytes]) -> Iterator[Work]:
+        """Take requests for files that are small, but for those that were hinted at."""
+        terms = self._terms
         assert terms is not None
-        is_small = isinstance(request, Listed) and path not in self._too_many
-        return Task(path, 0 if is_small else _find_size(path), terms.want, LARGE_BYTES, (self._turns[-1], terms))
+        if not (self._begun.keys().isdisjoint(paths) and self._too_many.isdisjoint(paths)):
+            for path in paths:
+                yield from self._ask(path, terms, None if path in self._too_many else 0)
+            return
+        count = len(paths)
+        numbers = list(islice(self._numbers, count))
+        self._turns.extend(numbers)
+        yield TaskBatch(paths, [0] * count, [terms.want] * count, numbers, [None] * count, [()] * count, LARGE_BYTES)
 
     def _find_terms(self, algorithms: tuple[Algorithm, ...]) -> _Terms:
         if algorithms not in self._terms_of:
-            self._terms_of[algorithms] = _Terms(algorithms)
+            terms = self._terms_of[algorithms] = _Terms(algorithms)
+            self._terms_by_want[id(terms.want)] = terms
         return self._terms_of[algorithms]
 
     def _take(self, answer: Answer) -> None:
         if isinstance(answer, DoneBatch) and self._terms is not None:
-            numbers = (number for number, _ in cast("Sequence[tuple[int, _Terms]]", answer.tasks.tags))
+            numbers = cast("Sequence[int]", answer.tasks.tags)
             self._sums.update(zip(numbers, self._terms.sum_all(answer), strict=True))
             return
         for one in singly(answer):
-            number, terms = cast("tuple[int, _Terms]", one.task.tag)
+            number = cast("int", one.task.tag)
             if isinstance(one, Done):
+                terms = self._terms or self._terms_by_want[id(one.task.want)]
                 self._sums[number] = terms.sum_one(one)
             elif isinstance(one, Failed):
                 self._sums[number] = FileSum(one.task.path, 0, (), _as_os_error(one.error))
-
-
-def _together(tasks: Sequence[Task]) -> Iterator[TaskBatch]:
-    """Put small files together."""
-    if tasks:
-        rows = [(task.path, task.size_bytes, task.want, task.tag, None, ()) for task in tasks]
-        paths, sizes, wants, tags, probes, known_bad = zip(*rows, strict=True)
-        yield TaskBatch(paths, sizes, wants, tags, probes, known_bad, LARGE_BYTES)
 
 
 def _find_size(path: bytes) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from integrity.hashing.summing import Hint, Listed, sum_files
+from integrity.hashing.summing import Hint, ListedPaths, sum_files
 from integrity.jobs.sums.known import KnownFile, KnownFiles
 
 
@@ -45,7 +45,7 @@ class Audited(NamedTuple):
 
 def audit(
     known: KnownFiles,
-    paths: Iterable[bytes | Listed | Hint],
+    paths: Iterable[bytes | ListedPaths | Hint],
     *,
     jobs: int | None = None,
     idle: Callable[[], None] = lambda: None,

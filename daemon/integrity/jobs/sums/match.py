@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from integrity.hashing.summing import FileSum, Hint, Listed, sum_files
+from integrity.hashing.summing import FileSum, Hint, ListedPaths, sum_files
 from integrity.jobs.sums.known import KnownFiles
 
 
 def match(
     known: KnownFiles,
-    paths: Iterable[bytes | Listed | Hint],
+    paths: Iterable[bytes | ListedPaths | Hint],
     *,
     wants_known: bool,
     jobs: int | None = None,

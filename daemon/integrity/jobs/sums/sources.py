@@ -17,14 +17,17 @@ from integrity.files.excludes import Excludes
 from integrity.files.opening import open_root
 from integrity.files.plain import LARGE_BYTES
 from integrity.files.walk import walk
-from integrity.hashing.summing import Hint, Listed
+from integrity.hashing.summing import Hint, ListedPaths
 from integrity.model import SkipReason
+
+_AT_ONCE = 256
+"""Files are given together: each by itself would cost as much as to digest it."""
 
 Complain = Callable[[bytes, str], None]
 """Takes a folder, and why not all below it could be found."""
 
 
-def find_files(names: Iterable[bytes], complain: Complain) -> Iterator[bytes | Listed | Hint]:
+def find_files(names: Iterable[bytes], complain: Complain) -> Iterator[bytes | ListedPaths | Hint]:
     """Yield the names that are no folders, and in the place of each folder the files below it; and hints at these."""
     for name in names:
         if _is_folder(name):
@@ -41,7 +44,7 @@ def _is_folder(name: bytes) -> bool:
         return False
 
 
-def _list_tree(top: bytes, complain: Complain) -> Iterator[bytes | Listed | Hint]:
+def _list_tree(top: bytes, complain: Complain) -> Iterator[bytes | ListedPaths | Hint]:
     """Yield hints at the regular files below a folder while they are found, then the files, sorted."""
     try:
         root_fd = open_root(top)
@@ -53,10 +56,10 @@ def _list_tree(top: bytes, complain: Complain) -> Iterator[bytes | Listed | Hint
     try:
         for listing in walk(root_fd, excludes=Excludes(builtin=False, kept=False), cross_mounts=True):
             prefix = base + listing.folder + b"/" if listing.folder else base
-            paths += [prefix + file.name for file in listing.files]
-            yield from (
-                Hint(prefix + file.name, file.size_bytes) for file in listing.files if file.size_bytes > LARGE_BYTES
-            )
+            paths += listing.find_paths(prefix)
+            if max(listing.sizes_bytes, default=0) > LARGE_BYTES:
+                large = (file for file in listing.files if file.size_bytes > LARGE_BYTES)
+                yield from (Hint(prefix + file.name, file.size_bytes) for file in large)
             for skip in listing.skips:
                 if skip.reason is SkipReason.MOUNT:
                     complain(base + skip.path, f"not entered: it is mounted a second time below {show_path(top)}")
@@ -65,4 +68,5 @@ def _list_tree(top: bytes, complain: Complain) -> Iterator[bytes | Listed | Hint
     finally:
         os.close(root_fd)
     paths.sort()
-    yield from map(Listed, paths)
+    for start in range(0, len(paths), _AT_ONCE):
+        yield ListedPaths(paths[start : start + _AT_ONCE])
