@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from integrity.files import plain
 from integrity.hashing.algorithms import MD5, SHA256, XXH3, Algorithm
 from integrity.hashing.summing import FileSum, Hint, Request, sum_each, sum_files
 from support.shapes import put_deep
@@ -169,3 +170,23 @@ def test_files_that_were_hinted_at_stand_in_their_place(tmp_path: Path, jobs: in
 
     assert asked == [each.path for each in found]
     assert [[(md5(data),)] for data in [*contents[:6], contents[0]]] == [digests(each) for each in found]
+
+
+@pytest.mark.parametrize("evicted", ["before", "while they are begun", "never"])
+def test_a_disk_that_turns_is_read_by_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evicted: str
+) -> None:
+    """Nobody waits for a turn that is its own, whenever large files leave the memory in which they were thought."""
+    looks = count()
+    last_look = {"before": 0, "while they are begun": 5, "never": 1 << 30}[evicted]
+    monkeypatch.setattr(plain, "_is_rotational", lambda fd: True)
+    monkeypatch.setattr(plain, "lies_in_memory", lambda fd: next(looks) < last_look)
+    contents = [os.urandom(LARGE + number) for number in range(6)]
+    paths = [put(tmp_path, str(number), data) for number, data in enumerate(contents)]
+
+    for algorithms in ([MD5], [SHA256, MD5]):
+        found = list(sum_files([*paths, bytes(tmp_path), paths[0]], algorithms, jobs=3))
+
+        assert [md5(data) for data in [*contents, contents[0]]] == [
+            each.pieces[0][2][-1] for each in found if each.error is None
+        ]

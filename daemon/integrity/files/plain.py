@@ -14,7 +14,7 @@ import stat
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from integrity.errors import Unreadable
@@ -27,8 +27,6 @@ from integrity.files.stamps import witness_of
 from integrity.model import ByteRange, ReadHow, Witness
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from integrity.files.batch import PlainBatchReader
 
 STDIN = b"-"
@@ -77,7 +75,7 @@ class PlainReader:
 
     def open(self, path: bytes, known_bad: tuple[ByteRange, ...] = ()) -> PlainFile:  # noqa: ARG002 - of other readers
         """
-        Open a file, and wait for its disk if that is to read one file at a time; to be closed by the caller.
+        Open a file; to be closed by the caller.
 
         Raises:
             Unreadable: it can't be opened.
@@ -87,7 +85,7 @@ class PlainReader:
         except OSError as error:
             raise _explain(error) from error
         try:
-            return PlainFile(fd, self._find_turn(fd) or nullcontext())
+            return PlainFile(fd, self._find_turn(fd))
         except BaseException as error:
             os.close(fd)
             if isinstance(error, OSError):
@@ -118,13 +116,13 @@ class PlainFile:
     size_bytes = UNKNOWN_BYTES
     hole_bytes = 0  # they are read as zeros
 
-    def __init__(self, fd: int, turn: AbstractContextManager[object]) -> None:
+    def __init__(self, fd: int, turn: threading.Lock | None) -> None:
         self._fd = fd
         self._turn = turn
+        self._has_turn = False
         self.stat = os.fstat(fd)
         self.bytes_read = 0
         self.bad_ranges: list[ByteRange] = []
-        turn.__enter__()
 
     @property
     def witness(self) -> Witness:
@@ -132,7 +130,13 @@ class PlainFile:
         return witness_of(self.stat)
 
     def segments(self, buffers: Buffers, start: int = 0) -> Iterator[Segment]:
-        """Read to the end, from where the descriptor stands: from the beginning, which is the only ``start``."""
+        """
+        Read to the end, from where the descriptor stands: from the beginning, which is the only ``start``.
+
+        From a disk that reads one file at a time when it is this one's turn, which it is until the file is closed.
+        """
+        if self._turn is not None:
+            self._has_turn = self._turn.acquire()
         while True:
             view = buffers.acquire()
             try:
@@ -164,7 +168,8 @@ class PlainFile:
         """Close the descriptor; may be called twice."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
-            self._turn.__exit__(None, None, None)
+            if self._has_turn and self._turn is not None:
+                self._turn.release()
             os.close(fd)
 
     def __enter__(self) -> PlainFile:
