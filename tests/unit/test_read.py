@@ -689,7 +689,7 @@ def test_only_a_recording_reader_is_content_with_memory(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(os.urandom(100_000))
     with opened_root(tmp_path) as root_fd:
         answers = [
-            Reader(root_fd, make_capability(), mode=mode).lies_in_memory(path)
+            Reader(root_fd, make_capability(), mode=mode).can_read_beside(path)
             for mode in ReadMode
             for path in (b"file", b"gone")
         ]

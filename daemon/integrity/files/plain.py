@@ -58,7 +58,7 @@ class PlainReader:
 
         return PlainBatchReader()
 
-    def lies_in_memory(self, path: bytes) -> bool:
+    def can_read_beside(self, path: bytes) -> bool:
         """Say whether a regular file can be read beside others without its disk having to jump between them."""
         try:
             if path == STDIN or not stat.S_ISREG(os.stat(path).st_mode):

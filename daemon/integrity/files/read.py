@@ -144,7 +144,7 @@ class Reader:
         """Say whether what lies in memory may be read from there."""
         return self._terms.mode is ReadMode.RECORD
 
-    def lies_in_memory(self, path: bytes) -> bool:
+    def can_read_beside(self, path: bytes) -> bool:
         """
         Say whether a file would be read from memory, all or nearly all of it, so that nobody waits for its disk.
 

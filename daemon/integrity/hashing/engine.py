@@ -317,7 +317,7 @@ def _into_batches(
         if not is_large and item.resume is None:
             yield from (Batch(next(turns), full) for full in group.add(item.as_batch()))
             continue
-        is_free = is_large and may_be_cached and can_go_beside(item) and reader.lies_in_memory(item.path)
+        is_free = is_large and may_be_cached and can_go_beside(item) and reader.can_read_beside(item.path)
         if not is_free and len(group):
             yield Batch(next(turns), group.take())
         yield Batch(None if is_free else next(turns), item)

@@ -401,7 +401,7 @@ class FileReader(Protocol):
     """What opens files, in the same way."""
 
     def batch(self) -> SmallReader | None: ...  # noqa: D102
-    def lies_in_memory(self, path: bytes) -> bool: ...  # noqa: D102
+    def can_read_beside(self, path: bytes) -> bool: ...  # noqa: D102
     def open(self, path: bytes, known_bad: tuple[ByteRange, ...] = ()) -> OpenedFile: ...  # noqa: D102
 
 
