@@ -7,7 +7,8 @@ one keeps two cores busy. On a rotational disk only one thread reads at a time, 
 on beside it (R4), and what lies in memory is read by anybody. Leaves to others what to read, in which order, and what
 the results mean; how a batch is read is in ``worker``, ``small_batch`` and ``large_batch``.
 
-I1  Every task that was taken is answered exactly once by ``Done`` or ``Failed``, unless ``run`` is closed early.
+I1  Every task that was given to a thread is answered exactly once, by ``Done`` or ``Failed``, unless ``run`` is closed
+    early.
 I2  At most ``_IN_FLIGHT`` batches and some hundred large files wait at any moment, so memory does not grow
     with the tree.
 I3  ``Partial`` results of one file come in order, before its last answer.
