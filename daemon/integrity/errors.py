@@ -28,6 +28,11 @@ Every message names the path, the operation and the remedy: the command line pri
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from integrity.model import Witness
+
 
 class AppError(Exception):
     """Stand above all errors that integrity raises on purpose."""
@@ -85,12 +90,21 @@ class Unreadable(ReadError):
         message: what the system said, for people.
         ranges: (offset, length) in bytes of what could not be read; empty if not even opening worked.
         errno: of the first failure.
+        witness: of the file that was refused, which may have another name by now; None if it could not be looked at.
     """
 
-    def __init__(self, message: str, *, errno: int, ranges: tuple[tuple[int, int], ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        errno: int,
+        ranges: tuple[tuple[int, int], ...] = (),
+        witness: Witness | None = None,
+    ) -> None:
         super().__init__(message)
         self.errno = errno
         self.ranges = ranges
+        self.witness = witness
 
 
 class Unstable(ReadError):

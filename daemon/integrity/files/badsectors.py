@@ -15,7 +15,7 @@ import os
 from collections.abc import Sequence
 
 from integrity.errors import Unreadable, show_path
-from integrity.model import ByteRange
+from integrity.model import ByteRange, Witness
 
 REFUSED = frozenset({errno.EBADMSG, errno.EUCLEAN})
 """The file system's own records of a place are damaged (ext4, xfs: EFSBADCRC, EFSCORRUPTED); the disk has answered."""
@@ -69,7 +69,7 @@ def cut(start: int, end: int, unit: int) -> list[ByteRange]:
     return list(itertools.pairwise(borders))[::-1]
 
 
-def describe_bad(path: bytes, ranges: Sequence[ByteRange], *, is_refused: bool) -> Unreadable:
+def describe_bad(path: bytes, ranges: Sequence[ByteRange], *, is_refused: bool, witness: Witness) -> Unreadable:
     """
     Say that some ranges of a file can't be read.
 
@@ -77,15 +77,23 @@ def describe_bad(path: bytes, ranges: Sequence[ByteRange], *, is_refused: bool) 
         path: of the file, relative to its root.
         ranges: at least one.
         is_refused: the disk delivered them, and the file system's checksums did not match.
+        witness: of the file.
     """
     total = sum(length for _, length in ranges)
     error = OSError(errno.EIO, os.strerror(errno.EIO))
     doing = f"read {total} bytes in {len(ranges)} place(s), the first at {ranges[0][0]}, of"
-    return describe_failure(path, doing, error, tuple(ranges), remedy=_CHECKSUM_REMEDY if is_refused else None)
+    remedy = _CHECKSUM_REMEDY if is_refused else None
+    return describe_failure(path, doing, error, tuple(ranges), witness=witness, remedy=remedy)
 
 
 def describe_failure(
-    path: bytes, doing: str, error: OSError, ranges: tuple[ByteRange, ...] = (), *, remedy: str | None = None
+    path: bytes,
+    doing: str,
+    error: OSError,
+    ranges: tuple[ByteRange, ...] = (),
+    *,
+    witness: Witness | None = None,
+    remedy: str | None = None,
 ) -> Unreadable:
     """
     Put what the system said into the words of the domain.
@@ -95,9 +103,10 @@ def describe_failure(
         doing: what was tried, as in "cannot ...".
         error: what the system said.
         ranges: what is known to be unreadable.
+        witness: of the file; None if it could not be looked at.
         remedy: what to do, in the place of what the error's number tells.
     """
     code = error.errno or errno.EIO
     remedy = _REMEDIES.get(code, "") if remedy is None else remedy
     message = f"cannot {doing} {show_path(path)}: {os.strerror(code)}{remedy and '; '}{remedy}"
-    return Unreadable(message, errno=code, ranges=ranges)
+    return Unreadable(message, errno=code, ranges=ranges, witness=witness)

@@ -118,7 +118,7 @@ class Reader:
         except BaseException as error:
             _close(fd)
             if isinstance(error, OSError):
-                raise _explain(path, "bring to the disk", error) from error
+                raise _explain(path, "bring to the disk", error, witness=_look_at(fd)) from error
             raise
 
     def is_being_written(self, path: bytes) -> bool:
@@ -193,7 +193,14 @@ class Reader:
                 return _say_vanished(path)
         if error.errno == errno.EAGAIN:
             return Leased(f"cannot open {show_path(path)}: another program holds a lease on it; try again")
-        return _explain(path, "open", error)
+        return _explain(path, "open", error, witness=self._look_beneath(path))
+
+    def _look_beneath(self, path: bytes) -> Witness | None:
+        """Take the witness of a file that can't be opened, right away: another may stand there soon."""
+        try:
+            return witness_of(stat_beneath(self._root_fd, path))
+        except OSError:
+            return None
 
 
 class OpenFile:
@@ -226,7 +233,7 @@ class OpenFile:
         self._use_holes = use_holes
         self.stat = stat
         self.size_bytes = stat.st_size
-        self._spans = SpanReader(fd, path, stat.st_size, terms, known_bad)
+        self._spans = SpanReader(fd, path, witness_of(stat), terms, known_bad)
 
     @property
     def how(self) -> ReadHow:
@@ -305,7 +312,7 @@ class OpenFile:
             return _say_vanished(self._path)
         if error.errno == errno.ESTALE and self._was_replaced():
             return Unstable(f"{show_path(self._path)} was replaced while it was read; try again")
-        return _explain(self._path, doing, error, tuple(self.bad_ranges))
+        return _explain(self._path, doing, error, tuple(self.bad_ranges), witness=witness_of(self.stat))
 
     def _was_replaced(self) -> bool:
         try:
@@ -335,7 +342,7 @@ class OpenFile:
         if self._spans.has_ended:
             raise Unstable(f"{show_path(self._path)} ended before its size; try again")
         if self.bad_ranges:
-            raise describe_bad(self._path, self.bad_ranges, is_refused=self._spans.is_refused)
+            raise describe_bad(self._path, self.bad_ranges, is_refused=self._spans.is_refused, witness=seen)
         self._spans.give_back()
         return self.witness
 
@@ -441,7 +448,16 @@ def _say_vanished(path: bytes) -> Vanished:
     return Vanished(f"{show_path(path)} is no regular file any more; scan again")
 
 
-def _explain(path: bytes, doing: str, error: OSError, ranges: tuple[ByteRange, ...] = ()) -> ReadError:
+def _look_at(fd: int) -> Witness | None:
+    try:
+        return witness_of(os.fstat(fd))
+    except OSError:
+        return None
+
+
+def _explain(
+    path: bytes, doing: str, error: OSError, ranges: tuple[ByteRange, ...] = (), *, witness: Witness | None = None
+) -> ReadError:
     if error.errno in _NOT_THERE:
         return Vanished(f"cannot {doing} {show_path(path)}: {os.strerror(error.errno)}; scan again")
-    return describe_failure(path, doing, error, ranges)
+    return describe_failure(path, doing, error, ranges, witness=witness)

@@ -28,7 +28,7 @@ from integrity.files.direct import USUAL_ALIGNMENT_BYTES, has_encoded_extents, s
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.residency import drop_clean_pages, find_absent, page_bytes, resident_bytes
 from integrity.files.statx import direct_alignment
-from integrity.model import ByteRange, Capability, ReadHow
+from integrity.model import ByteRange, Capability, ReadHow, Witness
 
 _PAGES_ARE_ALL = frozenset(
     {"bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hfsplus", "iso9660", "jfs", "nilfs2", "ntfs3"}
@@ -144,6 +144,7 @@ class SpanReader:
         "_size_bytes",
         "_terms",
         "_unit",
+        "_witness",
         "bad_ranges",
         "bytes_read",
         "has_ended",
@@ -152,11 +153,12 @@ class SpanReader:
     )
 
     def __init__(
-        self, fd: int, path: bytes, size_bytes: int, terms: Terms, known_bad: tuple[ByteRange, ...] = ()
+        self, fd: int, path: bytes, witness: Witness, terms: Terms, known_bad: tuple[ByteRange, ...] = ()
     ) -> None:
         self._fd = fd
         self._path = path
-        self._size_bytes = size_bytes
+        self._witness = witness
+        self._size_bytes = witness.size_bytes
         self._terms = terms
         self._alignment = 0  # of O_DIRECT; 0 while all reads go through the cache
         self._is_direct = False  # O_DIRECT is set on the descriptor now
@@ -361,7 +363,7 @@ class SpanReader:
             budget.charge(duration_s)
             if any(offset < end and start < offset + length for offset, length in self._known_bad):
                 self.bad_ranges[:] = self._known_bad
-                raise describe_bad(self._path, self._known_bad, is_refused=False) from error
+                raise describe_bad(self._path, self._known_bad, is_refused=False, witness=self._witness) from error
         if not self._unit:
             disk_unit = min(sector_bytes(os.fstat(self._fd).st_dev), USUAL_ALIGNMENT_BYTES)
             self._unit = max(self._alignment, disk_unit) if self._is_direct else USUAL_ALIGNMENT_BYTES
@@ -371,7 +373,8 @@ class SpanReader:
             add_range(self.bad_ranges, start, end - start)
         if budget.is_spent:
             doing = f"go on reading (the device is failing: {budget.errors} errors, {budget.error_s:.0f} s), stopped at"
-            raise describe_failure(self._path, doing, error, tuple(self.bad_ranges)) from error
+            ranges = tuple(self.bad_ranges)
+            raise describe_failure(self._path, doing, error, ranges, witness=self._witness) from error
         return parts
 
     def _drop_behind(self, end: int) -> None:

@@ -30,13 +30,12 @@ from integrity.catalog.rows import FileRecord
 from integrity.errors import ConfigError, ReadError, Vanished, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.capability import find_capability
-from integrity.files.opening import stat_beneath
 from integrity.files.read import Reader
 from integrity.files.span import ReadMode
-from integrity.files.stamps import witness_of
 from integrity.hashing.digests import FileHasher, is_very_sparse, want_to_record, without_chain
 from integrity.jobs.absence import may_be_there
 from integrity.jobs.guard import open_guarded
+from integrity.jobs.inodes import leads_to
 from integrity.jobs.targets import Target, find_target
 from integrity.model import BaselineReason, FileId, FindingId, FindingKind, Reading, RootId, Witness
 from integrity.paths import absolute
@@ -266,14 +265,7 @@ def _find_other_names(catalog: Catalog, target: Target, root_fd: int, seen: Witn
         return []
     with catalog.read() as connection:
         found = files.find_by_inode(connection, catalog.sealer, target.root.id, seen.inode)
-    return [one.id for one in found if one.path != target.prefix and _leads_to(root_fd, one.path, seen)]
-
-
-def _leads_to(root_fd: int, path: bytes, seen: Witness) -> bool:
-    try:
-        return witness_of(stat_beneath(root_fd, path)).stamps == seen.stamps
-    except OSError:
-        return False
+    return [one.id for one in found if one.path != target.prefix and leads_to(root_fd, one.path, seen)]
 
 
 def _take_reading(

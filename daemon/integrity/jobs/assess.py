@@ -21,7 +21,7 @@ from integrity.catalog.blocks import CANDIDATE_VERSION
 from integrity.catalog.candidates import CandidateRecord, CandidateState
 from integrity.catalog.rows import FileRecord, require_current
 from integrity.catalog.seal import Sealer
-from integrity.errors import ReadError, RecordSuperseded, Unreadable
+from integrity.errors import ReadError, RecordSuperseded
 from integrity.files.span import can_vouch
 from integrity.hashing.tasks import Done, DoneBatch
 from integrity.jobs import messages
@@ -86,7 +86,7 @@ class Assessor:
         self.failures = Failures(run, self.account, self._evidence)
         self._copies = DamageCopies(run, self.account)
         self._mismatches = Mismatches(run, self.account, self.failures, self._evidence, self._copies)
-        self._displaced: list[tuple[FileRecord, Unreadable | None]] = []  # and why it could not be read
+        self._displaced: list[tuple[FileRecord, ReadError | None]] = []  # and why it could not be read
         self._told = IdSet()  # as still open
         self._waited = IdSet()  # for the file that a finding about them is about
 
@@ -145,7 +145,7 @@ class Assessor:
 
     def failed(self, record: FileRecord, error: ReadError) -> None:
         """Take that a recorded file could not be read; before a walk, what is another's file waits for that."""
-        if not self._follows_names and isinstance(error, Unreadable) and self.failures.find_renamed(record) is not None:
+        if not self._follows_names and self.failures.find_renamed(record, error) is not None:
             self._displaced.append((record, error))
         else:
             self.failures.failed(record, error)
@@ -422,7 +422,7 @@ class Assessor:
                     self.account.read_again(suspicion.record)
         self._copies.find_copies()
 
-    def take_displaced(self) -> list[tuple[FileRecord, Unreadable | None]]:
+    def take_displaced(self) -> list[tuple[FileRecord, ReadError | None]]:
         """
         Hand over the records of names under which the files of others stand: a walk has theirs follow them there.
 
@@ -435,7 +435,7 @@ class Assessor:
         """Go on after a walk came, which met other files than were recorded under these names."""
         self._follows_names, self._evidence.replaced = True, replaced
 
-    def leave_displaced(self, displaced: Iterable[tuple[FileRecord, Unreadable | None]]) -> None:
+    def leave_displaced(self, displaced: Iterable[tuple[FileRecord, ReadError | None]]) -> None:
         """Count such files when no walk comes: it is not known where they are."""
         run = self._run
         command = f"integrity scan {shell_path(run.root.path)}"

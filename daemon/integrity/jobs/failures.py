@@ -16,10 +16,9 @@ from integrity.errors import (
     Unreadable,
     Unstable,
 )
-from integrity.files.opening import stat_beneath
-from integrity.files.stamps import witness_of
 from integrity.jobs import messages
 from integrity.jobs.absence import describe_instead
+from integrity.jobs.inodes import leads_to
 from integrity.jobs.report import NoteKind
 from integrity.model import BaselineReason, FindingKind, Policy, Tally
 
@@ -82,24 +81,35 @@ class Failures:
         elif isinstance(error, DeviceFailing | DeviceStalled):
             self.device(error)
             self._account.count(record.id, Tally.SKIPPED)
+        elif self._was_moved_on(record, error):
+            self._account.read_again(record)
         else:
             try:
-                self.unreadable(record.path, error, self._take_over_renamed(record))
+                self.unreadable(record.path, error, self._take_over_renamed(record, error))
             except RecordSuperseded:
                 self._account.read_again(record)
             else:
                 self._account.count(record.id, Tally.UNREADABLE)
 
-    def find_renamed(self, record: FileRecord) -> FileRecord | None:
-        """Find the record of what stands under a name by now, if that is another recorded file."""
-        try:
-            seen = witness_of(stat_beneath(self._run.root_fd, record.path))
-        except OSError:
-            return None  # what was opened can't be told any more
-        with self._run.catalog.read() as connection:
-            return self._evidence.find_renamed(connection, record, seen)
+    def _was_moved_on(self, record: FileRecord, error: ReadError) -> bool:
+        """Say whether what could not be read is not the recorded file, nor what stands under its name by now."""
+        seen = error.witness if isinstance(error, Unreadable) else None
+        if seen is None:
+            return False
+        if self._run.capability.has_stable_inodes:
+            is_recorded = seen.inode in (record.witness.inode, record.last_inode)
+        else:
+            is_recorded = seen.size_and_mtime == record.witness.size_and_mtime
+        return not is_recorded and not leads_to(self._run.root_fd, record.path, seen)
 
-    def _take_over_renamed(self, record: FileRecord) -> FileRecord:
+    def find_renamed(self, record: FileRecord, error: ReadError) -> FileRecord | None:
+        """Find the record of what could not be read under a name, if that was another recorded file."""
+        if not isinstance(error, Unreadable) or error.witness is None:
+            return None
+        with self._run.catalog.read() as connection:
+            return self._evidence.find_another(connection, record, error.witness)
+
+    def _take_over_renamed(self, record: FileRecord, error: ReadError) -> FileRecord:
         """
         Give a name the baseline of the recorded file that was renamed over it, which is what can't be read.
 
@@ -109,7 +119,7 @@ class Failures:
         Raises:
             RecordSuperseded: it is not recorded like that any more.
         """
-        run, sealer, renamed = self._run, self._run.catalog.sealer, self.find_renamed(record)
+        run, sealer, renamed = self._run, self._run.catalog.sealer, self.find_renamed(record, error)
         is_held = record.is_frozen or run.settings.policy is Policy.ARCHIVE  # what it had is not given up (R6)
         if renamed is None or not renamed.is_sealed or is_held:
             return record

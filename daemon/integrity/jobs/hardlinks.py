@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
-from integrity.files.opening import stat_beneath
-from integrity.files.stamps import witness_of
+from integrity.jobs.inodes import leads_to
 
 if TYPE_CHECKING:
     from integrity.catalog.rows import FileRecord
@@ -49,9 +48,6 @@ class HardLinks:
         """Hand over the other names of a file that was read."""
         return self._others.pop(record.id, []) if self._others else []
 
-    def is_still(self, record: FileRecord, witness: Witness) -> bool:
-        """Say whether a name leads to the file with this witness."""
-        try:
-            return witness_of(stat_beneath(self._run.root_fd, record.path)).stamps == witness.stamps
-        except OSError:
-            return False
+    def is_still(self, record: FileRecord, witness: Witness | None) -> bool:
+        """Say whether a name leads to the file with this witness, if it is known."""
+        return witness is not None and leads_to(self._run.root_fd, record.path, witness)

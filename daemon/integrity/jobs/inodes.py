@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates
 from integrity.catalog.rows import FileRecord
+from integrity.files.opening import stat_beneath
+from integrity.files.stamps import witness_of
 from integrity.files.statx import find_birth_ns
 
 if TYPE_CHECKING:
@@ -46,6 +48,14 @@ def is_same_inode(root_fd: int, path: bytes, record: FileRecord | HistoryRecord,
         is_frozen = isinstance(record, FileRecord) and record.is_frozen
         return stands or is_frozen or record.witness.mtime_ns % _SECOND_NS != 0
     return is_old
+
+
+def leads_to(root_fd: int, path: bytes, witness: Witness) -> bool:
+    """Say whether a file with this witness stands under a name: not one with another size, other times or inode."""
+    try:
+        return witness_of(stat_beneath(root_fd, path)).stamps == witness.stamps
+    except OSError:
+        return False
 
 
 def was_born_before(root_fd: int, path: bytes, record: FileRecord | HistoryRecord) -> bool | None:

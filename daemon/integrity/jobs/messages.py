@@ -18,7 +18,7 @@ from integrity.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
     from integrity.catalog.boots import Interruption
-    from integrity.errors import Unreadable
+    from integrity.errors import ReadError
 
 _ROT = {
     Certainty.PROVEN: "the bytes on the disk changed though nobody wrote to the file: bit rot",
@@ -135,7 +135,7 @@ def vanished(command: str) -> str:
     return f"is recorded and was not found; to find out whether it was moved or deleted: {command}"
 
 
-def displaced(command: str, error: Unreadable | None) -> str:
+def displaced(command: str, error: ReadError | None) -> str:
     """Say that another file has the name of a recorded one, readable or not, and how to find out what became of it."""
     other = "another file" if error is None else f"another file, which can't be read ({error}),"
     return f"{other} stands under this name; to find out what became of the recorded one: {command}"

@@ -331,7 +331,7 @@ class Scrubber:
     def _failed(self, record: FileRecord, error: ReadError) -> None:
         """Account for what could not be read; what the disk refused under one name it refuses under all."""
         for other in self._links.take(record):
-            if isinstance(error, Unreadable) and error.ranges and self._links.is_still(other, record.witness):
+            if isinstance(error, Unreadable) and error.ranges and self._links.is_still(other, error.witness):
                 self._assessor.failed(other, error)
             else:
                 self._by_itself.append(other)
