@@ -13,7 +13,7 @@ from support.bitrot import flip_bit
 from support.cli import Box
 from support.loopfs import LoopFS
 from support.planted import age
-from support.results import kinds, tallies
+from support.results import met, tallies
 from support.shapes import put_sparse
 
 pytestmark = pytest.mark.root
@@ -70,8 +70,13 @@ def test_columns_and_single_files_are_recorded_alike(
     assert columns == singly
 
     flip_bit(each_fs.path("data/few/65535"), 77)
-    code, kind, tally = (3, "unreadable", "unreadable") if each_fs.fs_type == "btrfs" else (1, "rot", "damaged")
+    flip_bit(each_fs.path("data/few/3000001"), 2_000_000)
+    is_refused = each_fs.fs_type == "btrfs"
+    kind = "unreadable" if is_refused else "rot"
+    names = sorted(f"{root}/few/{name}" for name in ("65535", "3000001"))
+    places = [2_000_000 // 4096 * 4096, 0] if is_refused else [2_000_000 >> 16 << 16, 0]
     for catalog in ("columns.db", "singly.db"):
-        scrub = integrity.run("--json", "--catalog", tmp_path / catalog, "scrub", root, expect=code)
-        assert [kind] == kinds(scrub)
-        assert {"verified": 717, tally: 1, "skipped": 1} == tallies(scrub)
+        scrub = integrity.run("--json", "--catalog", tmp_path / catalog, "scrub", root, expect=3 if is_refused else 1)
+        assert [(kind, name) for name in names] == sorted(met(scrub))
+        assert places == [one["ranges"][0][0] for one in sorted(scrub.findings, key=lambda one: str(one["path"]))]  # type: ignore[index]
+        assert {"verified": 716, "unreadable" if is_refused else "damaged": 2, "skipped": 1} == tallies(scrub)
