@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from integrity.alerts.smtp import SmtpChannel
-from integrity.copies import ssh
-from integrity.copies.rclone import RcloneCopy
-from integrity.copies.s3 import S3Copy
+from integrity.copies.rclone.copy import RcloneCopy
+from integrity.copies.s3.copy import S3Copy
+from integrity.copies.ssh import copy
 
 SILENCE_S = 1.5
 SENDING_S = 5.0
@@ -26,10 +26,10 @@ def _shorten(function: Callable[..., None], **defaults: object) -> None:
 
 
 _shorten(S3Copy.__init__, timeout_s=SILENCE_S, attempts=2)
-_shorten(ssh.SshCopy.__init__, timeout_s=SILENCE_S)
+_shorten(copy.SshCopy.__init__, timeout_s=SILENCE_S)
 _shorten(RcloneCopy.__init__, timeout_s=SILENCE_S, idle_s=_PROGRAM_S)
 for name in ("_FIND_PATIENCE_S", "_DIGEST_PATIENCE_S"):
-    assert hasattr(ssh, name)
-    setattr(ssh, name, _COMPUTING_S)
+    assert hasattr(copy, name)
+    setattr(copy, name, _COMPUTING_S)
 assert len(SmtpChannel.__init__.__defaults__ or ()) == 2
 SmtpChannel.__init__.__defaults__ = (SILENCE_S, SENDING_S)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog import findings, schedules
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.roots import find_roots
 from integrity.model import FindingKind
 from support.cli import Box, JsonObject

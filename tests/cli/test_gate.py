@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog import findings, roots
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.roots import RootRecord
 from integrity.jobs.lock import lock_root

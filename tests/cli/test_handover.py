@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog.connect import Catalog
-from integrity.cli.handover import find_state
+from integrity.catalog.connection import Catalog
+from integrity.cli.daemon_client import find_state
 from integrity.cli.session import Session
-from integrity.cli.words import local_time
-from integrity.service.sockets import SYSTEM_SOCKET, connect, listen
+from integrity.cli.text import local_time
+from integrity.service.control.socket import SYSTEM_SOCKET, connect, listen
 from support import AnyPath
 from support.cli import Box, Completed, JsonObject, complete, make_command, make_environment
 from support.daemons import SmallDaemon

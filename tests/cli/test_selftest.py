@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.selftest import code_for
 from integrity.jobs.stop import Stop

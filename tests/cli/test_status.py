@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog import outbox
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from support.cli import Box, JsonObject
 from support.daemons import SmallDaemon
 from support.planted import plant

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.copies.names import find_fault
+from integrity.copies.filenames import find_fault
 from integrity.copies.protocol import Copy, Entry, Kind, LimitedNames, Published, Trouble
 from integrity.errors import CopyUnreachable, ReadError, Unreadable
 from support.waiting import wait_until

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import copying, files, recording
+from integrity.catalog import baselines, copying, files
 from integrity.catalog.backup import back_up, due_for_backup
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.core import driver_of
 from integrity.catalog.filenames import find_backups
 from integrity.catalog.restoring import restore, verify_backup
@@ -48,7 +48,7 @@ def test_backup_holds_up_no_writer(box: CatalogBox, folder: bytes) -> None:
     box.record(b"a")
     with Catalog.open(box.path, writes=True) as other:
         with box.catalog.transaction() as c:
-            recording.mark_suspects(c, {})
+            baselines.mark_suspects(c, {})
             path = folder + b"/now.db"
             copying.make_folder(folder)
             with other.read() as reading:

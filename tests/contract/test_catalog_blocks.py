@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from integrity.catalog import blocks, checkpoints
 from integrity.catalog.blocks import BLOCKS_PER_RUN, BlockRun, expand, has_sound_shape, pack_runs
 from integrity.catalog.checkpoints import Purpose
-from integrity.catalog.tables import block_run, checkpoint_run
+from integrity.catalog.schema import block_run, checkpoint_run
 from integrity.model import Blocks, Digests, Witness
 from support.catalogs import MIB, NOW, CatalogBox, digest, make_blocks, make_reading
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from integrity.catalog import blocks, candidates, findings, history, removing
+from integrity.catalog import blocks, candidates, findings, history, removal
 from integrity.catalog.candidates import CandidateKind, CandidateRecord, CandidateState
 from integrity.catalog.findings import NewFinding
 from integrity.errors import CatalogError
@@ -229,7 +229,7 @@ def test_recent_changes_leave_out_what_a_person_did(box: CatalogBox) -> None:
         promote(box, file_id, because)
     with box.catalog.transaction() as c:
         for file_id, why in zip(ids[2:], (BaselineReason.DELETED, BaselineReason.FORGOTTEN), strict=True):
-            removing.remove_files(c, box.sealer, box.root, [file_id], because=why, now=NOW + 9)
+            removal.remove_files(c, box.sealer, box.root, [file_id], because=why, now=NOW + 9)
         assert candidates.count_recent_changes(c, box.root.id, NOW + 9 - DAY_S, NOW + 9) == (1, 1)
         assert candidates.count_recent_changes(c, box.root.id, NOW + 9 - DAY_S, NOW + 8) == (0, 0)
         assert candidates.count_recent_changes(c, box.root.id, NOW + 10, NOW + DAY_S) == (0, 0)
@@ -244,7 +244,7 @@ def test_recent_changes_count_each_file_once(box: CatalogBox) -> None:
             promote(box, file_id, BaselineReason.EDITED)
     stage(box, staged, make_reading("now"), state=CandidateState.STAGED)
     with box.catalog.transaction() as c:
-        removing.remove_files(c, box.sealer, box.root, [removed], because=BaselineReason.DELETED, now=NOW + 9)
+        removal.remove_files(c, box.sealer, box.root, [removed], because=BaselineReason.DELETED, now=NOW + 9)
         assert candidates.count_recent_changes(c, box.root.id, 0, NOW + 9) == (1, 1)
 
 

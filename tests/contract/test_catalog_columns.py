@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from integrity.catalog import recording
-from integrity.catalog.recording import NewFile
+from integrity.catalog import baselines
+from integrity.catalog.baselines import NewFile
 from integrity.catalog.seal import Sealer, xor_seals
 from integrity.model import Digests, ReadHow, Reading, Readings, Witness
 from support.catalogs import NOW, CatalogBox
@@ -56,9 +56,9 @@ def test_columns_are_recorded_as_rows_are(new: dict[bytes, Reading], has_boot: b
         boot_id = at_once.boot_id if has_boot else None
         rows, paths = [NewFile(*row) for row in new.items()], list(new)
         with one_by_one.catalog.transaction() as c:
-            first = recording.record_files(c, one_by_one.sealer, one_by_one.root, rows, now=NOW, boot_id=boot_id)
+            first = baselines.record_files(c, one_by_one.sealer, one_by_one.root, rows, now=NOW, boot_id=boot_id)
         with at_once.catalog.transaction() as c:
-            second = recording.record_small_files(
+            second = baselines.record_small_files(
                 *(c, at_once.sealer, at_once.root, paths, in_columns(list(new.values()))), now=NOW, boot_id=boot_id
             )
         kept = [box.get(file_id) for box, ids in ((one_by_one, first), (at_once, second)) for file_id in ids]

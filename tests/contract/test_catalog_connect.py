@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from integrity.catalog import tables
-from integrity.catalog.connect import Catalog
-from integrity.catalog.tables import meta
+from integrity.catalog import schema
+from integrity.catalog.connection import Catalog
+from integrity.catalog.schema import meta
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogExists, CatalogLocked, CatalogMissing, SchemaMismatch
 from support.catalogs import CatalogBox
 
@@ -286,7 +286,7 @@ def test_opening_imports_no_migrations(path: bytes) -> None:
 def test_local_disk_gives_no_warning(box: CatalogBox) -> None:
     """Only a network file system is worth a warning."""
     assert box.catalog.warnings == ()
-    assert tables.SCHEMA_REVISION.isdigit()
+    assert schema.SCHEMA_REVISION.isdigit()
 
 
 def test_bytes_that_are_no_text_are_no_damage_of_a_whole_catalog(box: CatalogBox) -> None:

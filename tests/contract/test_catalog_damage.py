@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from integrity.catalog import files, findings, maintenance, roots, rows, rowseals
-from integrity.catalog.connect import Catalog
+from integrity.catalog import files, findings, maintenance, roots, row_seals, rows
+from integrity.catalog.connection import Catalog
 from integrity.catalog.restoring import verify_backup
+from integrity.catalog.schema import file, metadata, root
 from integrity.catalog.seal import Sealer
-from integrity.catalog.tables import file, metadata, root
 from integrity.errors import CatalogError
 from integrity.model import Digests, FindingKind
 from support.catalogs import MIB, NOW, CatalogBox, digest, make_blocks, make_reading
@@ -39,7 +39,7 @@ def test_every_column_is_sealed() -> None:
 
     assert known == {column.name for column in file.columns}
     by_themselves = {"file", "folder", "block_run", "checkpoint_run"}
-    assert {*metadata.tables} == by_themselves | {table.name for table in rowseals.SEALED}
+    assert {*metadata.tables} == by_themselves | {table.name for table in row_seals.SEALED}
 
 
 NUMBERS = [name for name in STATE if name not in ("reason", "read_how")]

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from integrity.catalog import blocks, files, findings, folders, history, recording, removing, rows
+from integrity.catalog import baselines, blocks, files, findings, folders, history, removal, rows
+from integrity.catalog.baselines import Verified
 from integrity.catalog.candidates import get_candidate, stage_change
-from integrity.catalog.connect import Connection
+from integrity.catalog.connection import Connection
 from integrity.catalog.files import KnownFile
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.history import FormerFile, find_by_former_content, find_outdated, forget_deleted
-from integrity.catalog.recording import Verified
-from integrity.catalog.removing import MovedFile
+from integrity.catalog.removal import MovedFile
 from integrity.catalog.rows import FileContent, Sighting
 from integrity.errors import CatalogCorrupt, CatalogError
 from integrity.model import BaselineReason, Digests, FileId, FindingKind, FindingState, ReadHow, Reading, Witness
@@ -40,14 +40,14 @@ def open_finding(box: CatalogBox, file_id: FileId, kind: FindingKind = FindingKi
 
 def replace_with(box: CatalogBox, file_id: FileId, reading: Reading, because: BaselineReason) -> None:
     with box.catalog.transaction() as c:
-        recording.replace_baseline(
+        baselines.replace_baseline(
             c, box.sealer, box.root, file_id, reading, because=because, now=NOW + 9, boot_id=box.boot_id, note="why"
         )
 
 
 def remove(box: CatalogBox, *ids: FileId, because: BaselineReason = BaselineReason.DELETED) -> list[rows.FileRecord]:
     with box.catalog.transaction() as c:
-        return removing.remove_files(c, box.sealer, box.root, ids, because=because, now=NOW + 9)
+        return removal.remove_files(c, box.sealer, box.root, ids, because=because, now=NOW + 9)
 
 
 def find_history(box: CatalogBox, key: bytes | FileId) -> list[history.HistoryRecord]:
@@ -187,13 +187,13 @@ def test_verification_keeps_the_row_and_its_seal(box: CatalogBox) -> None:
     """An intact file with an unmoved witness gets a new date and nothing else."""
     file_id = box.record(b"a")
     with box.catalog.transaction() as c:
-        recording.mark_suspects(c, {file_id: Sighting(7, 8)})
+        baselines.mark_suspects(c, {file_id: Sighting(7, 8)})
     record = box.get(file_id)
     assert (record.is_suspect, record.seen, record.is_sealed) == (True, Sighting(7, 8), True)
     before = box.get(file_id)
     with box.catalog.transaction() as c:
         rows = [Verified(box.get(file_id), None, ReadHow.DROPPED)]
-        recording.mark_verified(c, box.sealer, box.root, rows, now=NOW + DAY_S, boot_id=box.boot_id)
+        baselines.mark_verified(c, box.sealer, box.root, rows, now=NOW + DAY_S, boot_id=box.boot_id)
 
     expected = before._replace(verified_at=NOW + DAY_S, read_how=ReadHow.DROPPED, is_suspect=False, seen=None)
     found = box.get(file_id)
@@ -208,7 +208,7 @@ def test_verification_with_a_moved_witness_is_sealed_anew(box: CatalogBox) -> No
     witness = box.get(file_id).witness._replace(ctime_ns=7, inode=8)
     with box.catalog.transaction() as c:
         rows = [Verified(box.get(file_id), witness, ReadHow.DIRECT)]
-        recording.mark_verified(c, box.sealer, box.root, rows, now=NOW + 5, boot_id=box.boot_id)
+        baselines.mark_verified(c, box.sealer, box.root, rows, now=NOW + 5, boot_id=box.boot_id)
     record = box.get(file_id)
 
     assert (record.witness, record.verified_at, record.is_sealed) == (witness, NOW + 5, True)
@@ -304,7 +304,7 @@ def test_removed_files_are_remembered_with_their_digests(box: CatalogBox) -> Non
         assert history.find_deleted(c, box.root.id, 1, reading.digests.md5) == []
         assert findings.get_finding(c, finding.id).resolution == "the file was deleted"
         assert history.find_deleted_of_time(c, box.root.id, 2 * MIB, (NOW * 10**9, NOW * 10**9)) == [found]
-        assert recording.load_content(c, box.sealer, found, reading.witness) == reading._replace(bytes_read=0)
+        assert baselines.load_content(c, box.sealer, found, reading.witness) == reading._replace(bytes_read=0)
         assert purge(c, NOW + 90 * DAY_S) == 0
         assert purge(c, NOW + 91 * DAY_S) == 1
         assert history.find_deleted(c, box.root.id, 2 * MIB, reading.digests.md5) == []
@@ -321,7 +321,7 @@ def test_moved_file_keeps_its_number_history_and_findings(box: CatalogBox) -> No
     finding = open_finding(box, file_id)
     with box.catalog.transaction() as c:
         folder_id = folders.ensure_folder(c, box.root.id, b"new")
-        removing.move_files(c, box.sealer, box.root, [MovedFile(file_id, folder_id, b"new/b")], now=NOW + 9)
+        removal.move_files(c, box.sealer, box.root, [MovedFile(file_id, folder_id, b"new/b")], now=NOW + 9)
     record = box.get(file_id)
 
     assert (record.path, record.version, record.is_frozen, record.is_sealed) == (b"new/b", 2, True, True)
@@ -340,7 +340,7 @@ def test_files_that_change_places_keep_what_is_known_of_each(box: CatalogBox) ->
     with box.catalog.transaction() as c:
         folder_ids = [folders.ensure_folder(c, box.root.id, name) for name in (b"a", b"b", b"")]
         targets = zip(ids, folder_ids[1:] + folder_ids[:1], paths[1:] + paths[:1], strict=True)
-        removing.move_files(c, box.sealer, box.root, [MovedFile(*target) for target in targets], now=NOW + 9)
+        removal.move_files(c, box.sealer, box.root, [MovedFile(*target) for target in targets], now=NOW + 9)
     records = [box.get(file_id) for file_id in ids]
 
     assert [b"b/f", b"f", b"a/f"] == [record.path for record in records]
@@ -382,7 +382,7 @@ def test_former_content_is_found_by_digest_or_if_need_be_by_size(box: CatalogBox
     deleted = box.record(b"deleted", make_reading("gone"))
     replace_with(box, replaced, make_reading("new"), BaselineReason.EDITED)
     with box.catalog.transaction() as c:
-        removing.remove_files(c, box.sealer, box.root, [deleted], because=BaselineReason.DELETED, now=NOW)
+        removal.remove_files(c, box.sealer, box.root, [deleted], because=BaselineReason.DELETED, now=NOW)
         wanted = [FileContent(5000, make_digests(seed), None) for seed in ("old", "gone", "new")]
         found = find_by_former_content(c, box.root.id, [*wanted, FileContent(5000, Digests(), make_blocks("x", 3))])
 
@@ -398,7 +398,7 @@ def test_finding_at_the_target_of_a_move_gives_way(box: CatalogBox) -> None:
         new = NewFinding(FindingKind.ROT, box.root.id, None, b"b", "message")
         standing, _ = findings.open_finding(c, new, now=NOW, run_id=None)
         folder_id = folders.ensure_folder(c, box.root.id, b"")
-        removing.move_files(c, box.sealer, box.root, [MovedFile(file_id, folder_id, b"b")], now=NOW + 9)
+        removal.move_files(c, box.sealer, box.root, [MovedFile(file_id, folder_id, b"b")], now=NOW + 9)
         assert findings.get_finding(c, standing.id).state is FindingState.RESOLVED
         moved = findings.get_finding(c, moving.id)
 
@@ -411,11 +411,11 @@ def test_missing_and_new_file_with_one_content_become_one(box: CatalogBox) -> No
     open_finding(box, old_id, FindingKind.MISSING)
     with box.catalog.transaction() as c:
         verified = [Verified(box.get(old_id), None, ReadHow.DIRECT)]
-        recording.mark_verified(c, box.sealer, box.root, verified, now=NOW + 1, boot_id=box.boot_id)
+        baselines.mark_verified(c, box.sealer, box.root, verified, now=NOW + 1, boot_id=box.boot_id)
     reading = make_reading("same", blocks=make_blocks("same", 2), size_bytes=2 * MIB, inode=9, ctime_ns=9)
     new_id = box.record(b"new/a", reading, now=NOW + 5)
     with box.catalog.transaction() as c:
-        removing.merge_moved(c, box.sealer, box.root, box.get(old_id), box.get(new_id), NOW + 6)
+        removal.merge_moved(c, box.sealer, box.root, box.get(old_id), box.get(new_id), NOW + 6)
     record = box.get(old_id)
 
     assert (record.path, record.witness) == (b"new/a", reading.witness)
@@ -434,7 +434,7 @@ def test_files_with_other_contents_are_not_made_one(box: CatalogBox) -> None:
     """A mistake of the caller can't give a file another's baseline."""
     old_id, new_id = box.record(b"a"), box.record(b"b")
     with pytest.raises(ValueError, match="different contents"), box.catalog.transaction() as c:
-        removing.merge_moved(c, box.sealer, box.root, box.get(old_id), box.get(new_id), NOW)
+        removal.merge_moved(c, box.sealer, box.root, box.get(old_id), box.get(new_id), NOW)
 
 
 def test_damaged_row_is_neither_deleted_nor_sealed_anew_by_jobs(box: CatalogBox) -> None:
@@ -447,7 +447,7 @@ def test_damaged_row_is_neither_deleted_nor_sealed_anew_by_jobs(box: CatalogBox)
         replace_with(box, damaged, make_reading("new"), BaselineReason.EDITED)
     witness = Witness(1, 2, 3, 4)
     for change in (
-        lambda c: recording.mark_verified(
+        lambda c: baselines.mark_verified(
             c,
             box.sealer,
             box.root,
@@ -455,7 +455,7 @@ def test_damaged_row_is_neither_deleted_nor_sealed_anew_by_jobs(box: CatalogBox)
             now=NOW,
             boot_id=None,
         ),
-        lambda c: removing.move_files(
+        lambda c: removal.move_files(
             c, box.sealer, box.root, [MovedFile(damaged, box.get(damaged).folder_id, b"c")], now=NOW
         ),
     ):

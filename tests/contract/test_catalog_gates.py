@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import candidates, gates, runs
+from integrity.catalog import candidates, gate_passes, runs
+from integrity.catalog.baselines import NewFile, record_files, replace_baseline
 from integrity.catalog.candidates import CandidateState
-from integrity.catalog.gates import Passed
+from integrity.catalog.gate_passes import Passed
 from integrity.catalog.history import KEEP_DELETED_S, find_outdated, forget_deleted
-from integrity.catalog.recording import NewFile, record_files, replace_baseline
-from integrity.catalog.removing import remove_files
+from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import add_root, remove_root
 from integrity.catalog.rows import FileRecord
-from integrity.jobs.gating.changes import Changes, find_changes, find_changes_after
+from integrity.jobs.gate.changes import Changes, find_changes, find_changes_after
 from integrity.jobs.targets import Target
 from integrity.model import BaselineReason, FileId, Job, Outcome, RunCounts
 from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
@@ -35,7 +35,7 @@ def box(tmp_path: Path) -> Iterator[CatalogBox]:
 def pass_gate(box: CatalogBox, prefix: bytes = b"") -> None:
     """Pass the gate, in the second in which everything else happens."""
     with box.catalog.transaction() as c:
-        gates.set_passed(c, box.root.id, prefix, gates.get_present(c, NOW))
+        gate_passes.set_passed(c, box.root.id, prefix, gate_passes.get_present(c, NOW))
 
 
 def replace(
@@ -67,7 +67,7 @@ def find(box: CatalogBox, path: bytes) -> FileRecord:
 def changes(box: CatalogBox, prefix: bytes = b"") -> Changes:
     """Find what changed since the gate of the root, or of this part of it, was passed."""
     with box.catalog.read() as c:
-        return find_changes(c, Target(box.root, prefix), gates.get_passed(c, box.root.id, prefix))
+        return find_changes(c, Target(box.root, prefix), gate_passes.get_passed(c, box.root.id, prefix))
 
 
 def counts(found: Changes) -> tuple[int, int, int, int]:
@@ -79,10 +79,10 @@ def test_gate_is_passed_for_each_part_by_itself(box: CatalogBox) -> None:
     """Passing again replaces what was known."""
     pass_gate(box, b"a")
     with box.catalog.transaction() as c:
-        gates.set_passed(c, box.root.id, b"a", Passed(NOW + 5, 7, 9))
-        assert Passed(NOW + 5, 7, 9) == gates.get_passed(c, box.root.id, b"a")
-        assert Passed(NOW, 0, 5) == gates.get_passed(c, box.root.id, b"")
-        assert gates.get_passed(c, box.root.id, b"ab") is None
+        gate_passes.set_passed(c, box.root.id, b"a", Passed(NOW + 5, 7, 9))
+        assert Passed(NOW + 5, 7, 9) == gate_passes.get_passed(c, box.root.id, b"a")
+        assert Passed(NOW, 0, 5) == gate_passes.get_passed(c, box.root.id, b"")
+        assert gate_passes.get_passed(c, box.root.id, b"ab") is None
 
 
 def test_nothing_happened(box: CatalogBox) -> None:
@@ -270,4 +270,4 @@ def test_forgotten_root_takes_its_gate_along(box: CatalogBox) -> None:
     """Nothing is left that points to it."""
     with box.catalog.transaction() as c:
         remove_root(c, box.root.id)
-        assert gates.get_passed(c, box.root.id, b"") is None
+        assert gate_passes.get_passed(c, box.root.id, b"") is None

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import blocks, candidates, findings, recording
-from integrity.catalog.connect import Catalog
+from integrity.catalog import baselines, blocks, candidates, findings
+from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.maintenance import DamagedRun, check, reseal, stats
 from integrity.errors import CatalogError, CatalogLocked
@@ -167,9 +167,9 @@ def test_others_write_while_rows_are_sealed_anew(tmp_path: Path) -> None:
             def record_another(statement: str) -> None:
                 if statement == "BEGIN IMMEDIATE":
                     met.append(b"new/%d" % len(met))
-                    row = recording.NewFile(met[-1], make_reading(met[-1]))
+                    row = baselines.NewFile(met[-1], make_reading(met[-1]))
                     with other.transaction() as c:
-                        recording.record_files(c, other.sealer, box.root, [row], now=NOW, boot_id=None)
+                        baselines.record_files(c, other.sealer, box.root, [row], now=NOW, boot_id=None)
 
             with traced(box.catalog, record_another):
                 counts = reseal(box.catalog, None, NOW)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from integrity.catalog import imports
+from integrity.catalog.baselines import NewFile, record_files
 from integrity.catalog.files import find_file
 from integrity.catalog.inorder import Position, page_in_order
-from integrity.catalog.recording import NewFile, record_files
 from integrity.catalog.roots import remove_root
 from integrity.model import BaselineReason, FileId
 from support.catalogs import NOW, CatalogBox, make_reading

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.catalog import findings, outbox, told
+from integrity.catalog import findings, notified, outbox
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.outbox import AlertKind, Message
 from integrity.model import Certainty, Finding, FindingId, FindingKind, FindingState
@@ -47,12 +47,12 @@ def find(
 
 def news(box: CatalogBox, now: int = NOW) -> list[tuple[FindingId, bool]]:
     with box.catalog.read() as c:
-        return [(one.finding.id, one.is_change) for one in told.find_news(c, now)]
+        return [(one.finding.id, one.is_change) for one in notified.find_news(c, now)]
 
 
 def tell(box: CatalogBox, *ids: FindingId, now: int = NOW) -> None:
     with box.catalog.transaction() as c:
-        told.mark_told(c, ids, now)
+        notified.mark_told(c, ids, now)
 
 
 def test_message_comes_back_as_it_was_written(box: CatalogBox) -> None:
@@ -205,15 +205,15 @@ def test_failing_device_swallows_the_unreadable_files_of_its_run(box: CatalogBox
     files = [find(box, b"%d" % number, FindingKind.UNREADABLE) for number in range(300)]
     device = find(box, None, FindingKind.DEVICE_FAILING)
     with box.catalog.transaction() as c:
-        assert told.has_swallowable(c, NOW)
-        told.swallow(c, NOW)
-        assert not told.has_swallowable(c, NOW)
-        (only,) = told.find_news(c, NOW)
+        assert notified.has_swallowable(c, NOW)
+        notified.swallow(c, NOW)
+        assert not notified.has_swallowable(c, NOW)
+        (only,) = notified.find_news(c, NOW)
         assert (device.id, 300) == (only.finding.id, only.swallowed)
-        told.mark_told(c, [device.id], NOW)
-        assert [device.id] == [one.id for one in told.find_remindable(c, NOW)]
+        notified.mark_told(c, [device.id], NOW)
+        assert [device.id] == [one.id for one in notified.find_remindable(c, NOW)]
         findings.resolve_ids(c, [device.id], resolution="new disk", now=NOW)
-        assert [one.id for one in files] == [one.id for one in told.find_remindable(c, NOW)]
+        assert [one.id for one in files] == [one.id for one in notified.find_remindable(c, NOW)]
 
 
 def test_unreadable_file_of_another_run_is_news(box: CatalogBox) -> None:
@@ -234,10 +234,14 @@ def test_summary_counts_what_was_told(box: CatalogBox) -> None:
     with box.catalog.transaction() as c:
         findings.acknowledge(c, [found[1].id])
         findings.resolve_ids(c, [found[2].id], resolution="repaired", now=NOW)
-        assert told.ToldSummary(unresolved=2, resolved=2, remindable=1, waits_since=NOW + 1) == told.summarize(c, NOW)
-        assert [FindingState.RESOLVED] == [one.state for one in told.find_over(c)]
-        told.drop_over(c)
-        assert told.ToldSummary(unresolved=2, resolved=0, remindable=1, waits_since=NOW + 1) == told.summarize(c, NOW)
+        assert notified.ToldSummary(unresolved=2, resolved=2, remindable=1, waits_since=NOW + 1) == notified.summarize(
+            c, NOW
+        )
+        assert [FindingState.RESOLVED] == [one.state for one in notified.find_over(c)]
+        notified.drop_over(c)
+        assert notified.ToldSummary(unresolved=2, resolved=0, remindable=1, waits_since=NOW + 1) == notified.summarize(
+            c, NOW
+        )
 
 
 def test_first_telling_is_remembered_when_a_finding_is_told_again(box: CatalogBox) -> None:
@@ -246,14 +250,14 @@ def test_first_telling_is_remembered_when_a_finding_is_told_again(box: CatalogBo
     tell(box, found.id, now=NOW)
     tell(box, found.id, now=NOW + DAY_S)
     with box.catalog.read() as c:
-        assert NOW == told.summarize(c, NOW).waits_since
+        assert NOW == notified.summarize(c, NOW).waits_since
 
 
 def test_verified_files_are_counted_since_a_time(box: CatalogBox) -> None:
     """Files that were read again since, and their bytes."""
     ids = [box.record(b"a"), box.record(b"b")]
     with box.catalog.read() as c:
-        assert (0, 0) == told.count_verified_since(c, NOW)
+        assert (0, 0) == notified.count_verified_since(c, NOW)
     box.damage("UPDATE file SET verified_at = ? WHERE id = ?", NOW, ids[0])
     with box.catalog.read() as c:
-        assert (1, 5000) == told.count_verified_since(c, NOW)
+        assert (1, 5000) == notified.count_verified_since(c, NOW)

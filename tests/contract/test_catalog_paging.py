@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.paging import write_in_pages
-from integrity.catalog.tables import meta
+from integrity.catalog.schema import meta
 from support.catalogs import CatalogBox
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import pytest
 
-from integrity.catalog import candidates, history, maintenance, parity, runs, tables
+from integrity.catalog import candidates, history, maintenance, parity, runs, schema
 from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.catalog.copies import CopyState, ensure_copy, save_states
 from integrity.catalog.damage import DamagedRow
@@ -19,7 +19,7 @@ from support.catalogs import NOW, CatalogBox, make_reading
 from support.flips import plain_columns
 from support.stored import leave_seals
 
-PARITIES = {table.name: table for table in tables.metadata.sorted_tables if "parity" in table.c}
+PARITIES = {table.name: table for table in schema.metadata.sorted_tables if "parity" in table.c}
 
 
 def fill(box: CatalogBox) -> FileId:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import filenames, files, maintenance, recording
+from integrity.catalog import baselines, filenames, files, maintenance
 from integrity.catalog.backup import back_up
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.restoring import restore
 from integrity.errors import CatalogLocked, CatalogReplaced
 from support.catalogs import NOW, CatalogBox, make_reading
@@ -154,7 +154,7 @@ def test_backup_ends_while_others_commit(box: CatalogBox) -> None:
         with Catalog.open(box.path, writes=True) as other:
             while not is_over.is_set():
                 with other.transaction() as c:
-                    recording.mark_suspects(c, {files.FileId(1 + commits % 30_000): None})
+                    baselines.mark_suspects(c, {files.FileId(1 + commits % 30_000): None})
                 commits += 1
 
     thread = threading.Thread(target=go_on)

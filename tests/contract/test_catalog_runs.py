@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 import sqlalchemy as sa
 
-from integrity.catalog import boots, candidates, checkpoints, findings, roots, runs, tables
+from integrity.catalog import boots, candidates, checkpoints, findings, roots, runs, schema
 from integrity.catalog.checkpoints import Purpose
 from integrity.catalog.findings import NewFinding
 from integrity.errors import CatalogError
@@ -223,7 +223,7 @@ def test_forgotten_root_leaves_nothing(box: CatalogBox) -> None:
         roots.remove_root(c, box.root.id)
         left = {
             table.name: c.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-            for table in tables.metadata.sorted_tables
+            for table in schema.metadata.sorted_tables
         }
 
     assert {name: count for name, count in left.items() if count} == {"meta": 4, "boot": 1, "root": 1, "finding": 1}

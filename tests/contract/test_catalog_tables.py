@@ -8,24 +8,24 @@ import sqlite3
 
 import pytest
 
-from integrity.catalog import removing, tables
-from integrity.catalog.connect import Catalog
+from integrity.catalog import removal, schema
+from integrity.catalog.connection import Catalog
 from integrity.catalog.core import driver_of
 from integrity.errors import CatalogError
 from integrity.model import BaselineReason, Digests
 from support.catalogs import NOW, CatalogBox, make_reading
 
-TABLES = list(tables.metadata.sorted_tables)
+TABLES = list(schema.metadata.sorted_tables)
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_every_column_says_what_it_means(table: tables.sa.Table) -> None:
+def test_every_column_says_what_it_means(table: schema.sa.Table) -> None:
     """No column is without a comment."""
     assert [] == [column.name for column in table.columns if not column.comment]
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_every_table_is_strict(table: tables.sa.Table) -> None:
+def test_every_table_is_strict(table: schema.sa.Table) -> None:
     """SQLite refuses values of other types than the column's."""
     assert table.dialect_options["sqlite"]["strict"]
 
@@ -64,7 +64,7 @@ def test_file_numbers_are_never_given_twice(box: CatalogBox) -> None:
     """A file that is recorded after the last one was removed has a number of its own (I3)."""
     first = box.record(b"a")
     with box.catalog.transaction() as c:
-        removing.remove_files(c, box.sealer, box.root, [first], because=BaselineReason.DELETED, now=NOW)
+        removal.remove_files(c, box.sealer, box.root, [first], because=BaselineReason.DELETED, now=NOW)
     second = box.record(b"b")
 
     assert second > first
@@ -97,7 +97,7 @@ def test_new_catalog_is_a_sqlite_file_with_a_name_tag(box: CatalogBox) -> None:
         head = stored.read(100)
 
     assert head[:16] == b"SQLite format 3\0"
-    assert int.from_bytes(head[68:72], "big") == tables.APPLICATION_ID
+    assert int.from_bytes(head[68:72], "big") == schema.APPLICATION_ID
 
 
 def test_text_that_is_not_utf8_does_not_stop_a_page(box: CatalogBox) -> None:

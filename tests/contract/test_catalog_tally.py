@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from integrity.catalog import candidates, files, findings, folders, maintenance, recording, removing, roots
+from integrity.catalog import baselines, candidates, files, findings, folders, maintenance, removal, roots
+from integrity.catalog.baselines import NewFile, Verified
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.recording import NewFile, Verified
 from integrity.catalog.rows import FileRecord, join_path
 from integrity.errors import CatalogError
 from integrity.model import BaselineReason, FileId, FindingKind, ReadHow, Reading, Witness
@@ -52,12 +52,12 @@ class Walk:
     def record(self, c: sa.Connection) -> None:
         rows = [NewFile(join_path(*self.place()), self.reading()) for _ in range(self.rng.randrange(1, 4))]
         box = self.box
-        self.ids += recording.record_files(c, box.sealer, box.root, rows, now=NOW + self.count, boot_id=box.boot_id)
+        self.ids += baselines.record_files(c, box.sealer, box.root, rows, now=NOW + self.count, boot_id=box.boot_id)
 
     def replace(self, c: sa.Connection) -> None:
         because = self.rng.choice([BaselineReason.EDITED, BaselineReason.ACCEPTED])
         box = self.box
-        recording.replace_baseline(
+        baselines.replace_baseline(
             c, box.sealer, box.root, self.one(), self.reading(), because=because, now=NOW, boot_id=box.boot_id
         )
 
@@ -65,24 +65,24 @@ class Walk:
         witness = self.rng.choice([None, Witness(5, self.count, 2, 3)])
         record = self.box.get(self.one())
         rows = [Verified(record, witness, ReadHow.DIRECT)]
-        recording.mark_verified(c, self.box.sealer, self.box.root, rows, now=NOW, boot_id=self.box.boot_id)
+        baselines.mark_verified(c, self.box.sealer, self.box.root, rows, now=NOW, boot_id=self.box.boot_id)
 
     def remove(self, c: sa.Connection) -> None:
         gone = self.rng.sample(self.ids, min(2, len(self.ids)))
         because = self.rng.choice([BaselineReason.DELETED, BaselineReason.FORGOTTEN])
-        assert not removing.remove_files(c, self.box.sealer, self.box.root, gone, because=because, now=NOW)
+        assert not removal.remove_files(c, self.box.sealer, self.box.root, gone, because=because, now=NOW)
         self.ids = [file_id for file_id in self.ids if file_id not in gone]
 
     def move(self, c: sa.Connection) -> None:
         folder_path, name = self.place()
         folder_id = folders.ensure_folder(c, self.box.root.id, folder_path)
-        moved = removing.MovedFile(self.one(), folder_id, join_path(folder_path, name))
-        removing.move_files(c, self.box.sealer, self.box.root, [moved], now=NOW)
+        moved = removal.MovedFile(self.one(), folder_id, join_path(folder_path, name))
+        removal.move_files(c, self.box.sealer, self.box.root, [moved], now=NOW)
 
     def merge(self, c: sa.Connection) -> None:
         old = files.get_file(c, self.box.sealer, self.one())
         for twin in [one for one in files.find_files(c, self.box.sealer, self.ids) if is_new_twin(one, old)][:1]:
-            removing.merge_moved(c, self.box.sealer, self.box.root, old, twin, NOW)
+            removal.merge_moved(c, self.box.sealer, self.box.root, old, twin, NOW)
             self.ids.remove(twin.id)
 
     def stage(self, c: sa.Connection) -> None:
@@ -110,7 +110,7 @@ class Walk:
         findings.resolve_findings(c, file_id=self.one(), resolution="x", now=NOW)
 
     def suspect(self, c: sa.Connection) -> None:
-        recording.mark_suspects(c, {self.one(): None})
+        baselines.mark_suspects(c, {self.one(): None})
 
     def take_back(self) -> None:
         raise InterruptedError

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from integrity.catalog import findings, recording, removing
+from integrity.catalog import baselines, findings, removal
 from integrity.catalog.ahead import NEVER_AT
-from integrity.catalog.connect import Catalog
+from integrity.catalog.baselines import Verified
+from integrity.catalog.connection import Catalog
 from integrity.catalog.coverage import DueDay, coverage, find_due_days
-from integrity.catalog.recording import Verified
 from integrity.catalog.worklist import WorkOrder, WorkSummary, count_larger, create_worklist, page_worklist
 from integrity.model import BaselineReason, FileId, FindingKind, ReadHow
 from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
@@ -18,12 +18,12 @@ from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
 
 def verify(box: CatalogBox, file_id: FileId, at: int, how: ReadHow = ReadHow.DIRECT) -> None:
     with box.catalog.transaction() as c:
-        recording.mark_verified(c, box.sealer, box.root, [Verified(box.get(file_id), None, how)], now=at, boot_id=None)
+        baselines.mark_verified(c, box.sealer, box.root, [Verified(box.get(file_id), None, how)], now=at, boot_id=None)
 
 
 def suspect(box: CatalogBox, *ids: FileId) -> None:
     with box.catalog.transaction() as c:
-        recording.mark_suspects(c, dict.fromkeys(ids))
+        baselines.mark_suspects(c, dict.fromkeys(ids))
 
 
 def order_of(box: CatalogBox, order: WorkOrder, *, limit: int = 1000) -> list[bytes]:
@@ -167,8 +167,8 @@ def test_others_write_while_a_list_is_made(box: CatalogBox, everything: WorkOrde
         with box.catalog.snapshot() as c:
             create_worklist(c, everything)
             with other.transaction() as writing:
-                rows = [recording.NewFile(b"b", make_reading("b"))]
-                recording.record_files(writing, box.sealer, box.root, rows, now=NOW, boot_id=box.boot_id)
+                rows = [baselines.NewFile(b"b", make_reading("b"))]
+                baselines.record_files(writing, box.sealer, box.root, rows, now=NOW, boot_id=box.boot_id)
             summary = create_worklist(c, everything)
         with box.catalog.read() as c:
             assert [first] == [record.id for _, record in page_worklist(c, box.sealer, 0)]
@@ -180,7 +180,7 @@ def test_files_that_go_meanwhile_are_left_out(box: CatalogBox, everything: WorkO
     first, second = box.record(b"a"), box.record(b"b")
     with box.catalog.transaction() as c:
         create_worklist(c, everything)
-        removing.remove_files(c, box.sealer, box.root, [first], because=BaselineReason.DELETED, now=NOW)
+        removal.remove_files(c, box.sealer, box.root, [first], because=BaselineReason.DELETED, now=NOW)
         assert [record.id for _, record in page_worklist(c, box.sealer, 0)] == [second]
 
 

@@ -18,11 +18,11 @@ import pytest
 from awscrt import checksums
 
 from contract.copysuite import CopySuite, MakeCopy, list_entries
-from integrity.copies.etags import PartsHasher, list_parts
-from integrity.copies.names import find_fault
+from integrity.copies.filenames import find_fault
 from integrity.copies.opening import open_copy
 from integrity.copies.protocol import Copy, Entry, Kind, Published, Trouble
-from integrity.copies.s3 import S3Copy
+from integrity.copies.s3.checksums import PartsHasher, list_parts
+from integrity.copies.s3.copy import S3Copy
 from integrity.errors import ConfigError, CopyUnreachable, Unreadable, Unstable, Vanished
 from support.lyingproxy import Lie, LyingProxy
 from support.s3box import ACCESS, SECRET, S3Box, open_s3

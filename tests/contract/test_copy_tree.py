@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from contract.copysuite import LARGE, CopySuite, MakeCopy
+from integrity.copies.folder import TreeCopy
 from integrity.copies.opening import open_copy
 from integrity.copies.protocol import Copy, Entry, Trouble
-from integrity.copies.tree import TreeCopy
 from integrity.errors import CopyUnreachable, Unreadable, Unstable
 from integrity.files.excludes import Excludes
 from support.faultfs import FaultFS, Rule

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import findings, recording
+from integrity.catalog import baselines, findings
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.fingerprints import find_fingerprints, set_fingerprints
-from integrity.catalog.resealing import reseal
+from integrity.catalog.reseal import reseal
 from integrity.files.excludes import Excludes
 from integrity.files.listing import Listing
-from integrity.files.opening import open_root
+from integrity.files.open_beneath import open_root
 from integrity.files.walk import walk
 from integrity.model import BaselineReason, FileId, FindingKind, FolderId
 from support.catalogs import NOW, CatalogBox, make_reading
@@ -251,7 +251,7 @@ def freeze(box: CatalogBox, file_id: FileId) -> None:
 
 def replace(box: CatalogBox, file_id: FileId) -> None:
     with box.catalog.transaction() as c:
-        recording.replace_baseline(
+        baselines.replace_baseline(
             c, box.catalog.sealer, box.root, file_id, make_reading("other"),
             because=BaselineReason.EDITED, now=NOW, boot_id=None,
         )  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from integrity.catalog import files, findings
 from integrity.catalog.findings import NewFinding
 from integrity.files.listing import Listing, Seen
-from integrity.jobs.idset import IdSet
+from integrity.jobs.batching import IdSet
 from integrity.jobs.unchanged import gather, split_unchanged
 from integrity.model import FileId, FindingKind, Witness
 from support.catalogs import NOW, CatalogBox, make_reading

@@ -11,9 +11,9 @@ import pytest
 from integrity.catalog.findings import find_findings
 from integrity.catalog.roots import find_roots
 from integrity.files.span import Pace
+from integrity.jobs.admin.roots import rebind
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import NoteKind
-from integrity.jobs.rootcare import rebind
 from integrity.jobs.runner import scan, scrub
 from integrity.model import Outcome
 from support.bitrot import rot

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import files, maintenance, recording
+from integrity.catalog import baselines, files, maintenance
 from integrity.catalog.backup import back_up
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.filenames import find_backups
 from integrity.errors import CatalogCorrupt, CatalogError
 from support.catalogs import NOW, CatalogBox, make_reading
@@ -95,7 +95,7 @@ def test_power_cuts_lose_no_committed_row() -> None:
                 disk.mark("committed")
                 for file_id in ids:
                     with box.catalog.transaction(is_synced=False) as c:
-                        recording.mark_suspects(c, {file_id: None})
+                        baselines.mark_suspects(c, {file_id: None})
         for cut in disk.find_cuts(12):
             with disk.after(cut) as fs:
                 path = fs.path("state/catalog.db")

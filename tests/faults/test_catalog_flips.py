@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog import maintenance
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.errors import CatalogError
 from support.bitrot import rot
 from support.cli import Box

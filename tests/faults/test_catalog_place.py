@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.cli.session import Session
 from support.cli import Box, make_command
 from support.faultfs import FaultFS, Rule

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog import files
-from integrity.files.statx import find_birth_ns
+from integrity.files.direct_io import find_birth_ns
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.runner import scan, scrub

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog import boots
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from support.bitrot import rot
 from support.cli import Box, Completed, complete, make_command
 from support.loopfs import LoopFS

@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 import pytest
 
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import acknowledge, find_findings
 from integrity.catalog.maintenance import check
-from integrity.catalog.resealing import reseal
+from integrity.catalog.reseal import reseal
 from integrity.catalog.roots import find_records, find_roots
 from integrity.config import Config
 from integrity.errors import CatalogLocked
-from integrity.jobs.accept import accept_file, find_file_targets
+from integrity.jobs.admin.accept import accept_file, find_file_targets
 from integrity.jobs.context import Context
 from integrity.jobs.forget import forget, plan_forgetting
 from integrity.jobs.options import ScanOptions, ScrubOptions

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.jobs.forget import Leaving, forget, plan_forgetting
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import NoteKind

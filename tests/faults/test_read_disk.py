@@ -14,7 +14,7 @@ import pytest
 from integrity.errors import Unreadable
 from integrity.files.buffers import Buffers
 from integrity.files.holes import find_data
-from integrity.files.residency import (
+from integrity.files.page_cache import (
     drop_clean_pages,
     find_absent,
     page_bytes,

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.files import find_file
 from integrity.catalog.findings import find_findings
 from integrity.catalog.roots import find_records, find_roots
@@ -25,10 +25,10 @@ from integrity.config import Config
 from integrity.errors import Unreadable
 from integrity.files.buffers import Buffers
 from integrity.files.span import ReadMode
-from integrity.jobs.assess import Assessor
 from integrity.jobs.context import Context, RootRun
+from integrity.jobs.judge.assess import Assessor
+from integrity.jobs.judge.replaced_inodes import Replaced
 from integrity.jobs.options import ScanOptions, ScrubOptions
-from integrity.jobs.replaced import Replaced
 from integrity.jobs.report import Summary
 from integrity.jobs.runner import run_on, scan, scrub
 from integrity.model import Job

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from integrity.files.span import Pace
-from integrity.jobs.repairing.job import RepairOptions
+from integrity.jobs.repair.run import RepairOptions
 from integrity.jobs.repairing.plan import Standing
 from integrity.jobs.stop import Stop
 from support.bitrot import find_extents, flip_bit

@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.copies import find_copies
 from integrity.catalog.findings import find_findings
 from integrity.catalog.schedules import find_unfinished, last_started
 from integrity.config import Config
 from integrity.config.definition import ConfiguredCopy, ConfiguredRoot
 from integrity.files.span import UNLIMITED
-from integrity.jobs.copypromise import check_copies
+from integrity.jobs.compare.promise import check_copies
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.runner import scan
 from integrity.model import Finding
-from integrity.service.comparisons import Comparisons, schedule_name
 from integrity.service.copyset import KeptCopy, find_disks, find_kept_copies
 from integrity.service.dispatch import Dispatcher, Grounds
-from integrity.service.rootset import find_kept_roots
+from integrity.service.inventory import find_kept_roots
+from integrity.service.schedule.copy_schedule import Comparisons, schedule_name
 from support.faultfs import FaultFS, Rule
 from support.jobs import open_context
 from support.loopfs import LoopFS
@@ -160,8 +160,8 @@ def test_mount_is_what_it_waits_for(parts: Parts) -> None:
 def test_sleeping_disk_is_woken_only_when_the_promise_forces_it(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once it is awake it is compared. What a disk says of itself is the one thing that can't be had here."""
     sleeps = {"sdz"}
-    monkeypatch.setattr("integrity.service.comparisons.find_disks", lambda _: ["sdz"])
-    monkeypatch.setattr("integrity.service.rootset.is_asleep", lambda disk: disk in sleeps)
+    monkeypatch.setattr("integrity.service.schedule.copy_schedule.find_disks", lambda _: ["sdz"])
+    monkeypatch.setattr("integrity.service.inventory.is_asleep", lambda disk: disk in sleeps)
     shutil.copytree(parts.root, parts.copy)
     assert parts.want() == "waits until its disks are awake, and not hot"
     before = parts.ended

@@ -15,15 +15,25 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog.filenames import compile_own_names
-from integrity.cli.handover import Daemon
+from integrity.cli.daemon_client import Daemon
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError
 from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.model import Finding, FindingId, FindingKind, FindingState, Job, Outcome
-from integrity.service.control import ControlServer, DaemonState, Request
-from integrity.service.requests import LEASED, covers
-from integrity.service.sockets import connect, default_socket_path, find_linked_socket, listen
-from integrity.service.users import BUFFER_LIMIT, MOST_CONNECTIONS
-from integrity.service.wire import REQUEST_LIMIT, Accepted, Answer, AskCovered, AskState, Failure, Stop, Submit, encode
+from integrity.service.control.requests import LEASED, covers
+from integrity.service.control.server import ControlServer, DaemonState, Request
+from integrity.service.control.socket import connect, default_socket_path, find_linked_socket, listen
+from integrity.service.control.users import BUFFER_LIMIT, MOST_CONNECTIONS
+from integrity.service.control.wire import (
+    REQUEST_LIMIT,
+    Accepted,
+    Answer,
+    AskCovered,
+    AskState,
+    Failure,
+    Stop,
+    Submit,
+    encode,
+)
 from support.cli import Box
 from support.daemons import SmallDaemon
 from support.planted import plant

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from integrity.cli.handover import Daemon
+from integrity.cli.daemon_client import Daemon
 from integrity.model import Job
-from integrity.service.requests import Request
-from integrity.service.sockets import connect
-from integrity.service.wire import Stop
+from integrity.service.control.requests import Request
+from integrity.service.control.socket import connect
+from integrity.service.control.wire import Stop
 from support.bitrot import flip_bit
 from support.cli import Box
 from support.faultfs import FaultFS, Rule

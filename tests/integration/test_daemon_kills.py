@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.maintenance import check
 from support.cli import Box
 from support.loopfs import LoopFS, flip_bit

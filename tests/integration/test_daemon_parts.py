@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.config import Config, load_config
 from integrity.errors import AppError
 from integrity.files.span import UNLIMITED
 from integrity.hashing.engine import STALL_S
 from integrity.jobs.report import Summary
+from integrity.service.dirty_paths import Hints
 from integrity.service.dispatch import Dispatcher, Grounds
-from integrity.service.hints import Hints
-from integrity.service.lookout import LASTS_S, Lookout
-from integrity.service.rootset import KeptRoot, find_kept_roots
+from integrity.service.inventory import KeptRoot, find_kept_roots
+from integrity.service.watch_thread import LASTS_S, Lookout
 from support.cli import Box
 from support.faultfs import FaultFS, Rule
 from support.planted import plant

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 from integrity.catalog.roots import find_roots
+from integrity.jobs.admin.roots import TAKEN_OUT, follow_config, set_paused
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions
-from integrity.jobs.rootcare import TAKEN_OUT, follow_config, set_paused
 from integrity.jobs.runner import scan
 from integrity.model import RootState
 from support.jobs import open_context

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from integrity.cli.handover import Daemon
+from integrity.cli.daemon_client import Daemon
 from integrity.errors import CatalogError, CatalogLocked
 from integrity.jobs.report import Progress, Summary
 from integrity.model import Job
-from integrity.service.requests import Request
-from integrity.service.sockets import connect
-from integrity.service.users import OTHERS
-from integrity.service.wire import REQUEST_LIMIT, Accepted, Answer, AskState, Failure, Submit, encode
+from integrity.service.control.requests import Request
+from integrity.service.control.socket import connect
+from integrity.service.control.users import OTHERS
+from integrity.service.control.wire import REQUEST_LIMIT, Accepted, Answer, AskState, Failure, Submit, encode
 from support import hostile
 from support.cli import Box
 from support.daemons import SmallDaemon

@@ -13,8 +13,9 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from integrity.catalog import maintenance, parity, tables
-from integrity.catalog.connect import Catalog
+from integrity.catalog import maintenance, parity
+from integrity.catalog import schema as tables
+from integrity.catalog.connection import Catalog
 from integrity.catalog.core import connect_core
 from integrity.catalog.definitions import split
 from integrity.catalog.seal import Sealer

@@ -15,8 +15,8 @@ import pytest
 from integrity.config import Config, RootSettings
 from integrity.jobs.report import Summary
 from integrity.model import Finding, FindingKind, RootState
-from integrity.service.scheduler import Scheduler
-from integrity.service.windows import Windows, parse_windows
+from integrity.service.schedule.clock import Windows, parse_windows
+from integrity.service.schedule.scheduler import Scheduler
 from support.month import DAY_S, Machine
 from support.planted import plant
 

@@ -12,13 +12,13 @@ import pytest
 
 from integrity.config import Config
 from integrity.files.devices import Device
+from integrity.jobs.admin.roots import set_paused
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions
-from integrity.jobs.rootcare import set_paused
 from integrity.jobs.runner import scan, scrub
-from integrity.service.nights import Night
-from integrity.service.rootset import KeptRoot, find_kept_roots
-from integrity.service.windows import parse_windows
+from integrity.service.inventory import KeptRoot, find_kept_roots
+from integrity.service.schedule.clock import parse_windows
+from integrity.service.schedule.scrub_window import Night
 from support.jobs import open_context
 from support.planted import age, plant
 
@@ -105,7 +105,7 @@ def test_sleeping_disk_is_not_woken_before_it_must_be(
 ) -> None:
     """A month later the promise forces it. What a disk says of itself is the one thing that can't be had here."""
     sleeps = {"sdz"}
-    monkeypatch.setattr("integrity.service.rootset.is_asleep", lambda disk: disk in sleeps)
+    monkeypatch.setattr("integrity.service.inventory.is_asleep", lambda disk: disk in sleeps)
     root = replace(kept, device=Device(is_rotational=True, name="sdz", key="disk:sdz"))
     night = make_night("11:00-13:00")
     assert night.plan(context, root) is None

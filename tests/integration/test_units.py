@@ -15,7 +15,7 @@ import pytest
 
 from integrity.errors import ConfigError
 from integrity.service.program import find_dangers, require_reachable
-from integrity.service.units import Scope, make_units
+from integrity.service.systemd.units import Scope, make_units
 from support.loopfs import LoopFS
 from support.machine import need_programs
 from support.systemdbox import PROGRAM, SystemdBox

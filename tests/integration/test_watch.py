@@ -16,8 +16,8 @@ import pytest
 
 from integrity.files.excludes import Excludes
 from integrity.files.walk import walk
-from integrity.files.watch import Blindness, BlindReason, WatchedRoot, Watcher
-from integrity.files.watching.reader import EventHandler, EventReader
+from integrity.files.watch.inotify import EventHandler, EventReader
+from integrity.files.watch.watcher import Blindness, BlindReason, WatchedRoot, Watcher
 from support.cli import JsonObject
 from support.inotify import (
     burst,

@@ -12,8 +12,8 @@ import sqlite3
 from contextlib import closing
 from types import TracebackType
 
-from integrity.catalog import boots, files, recording, roots, rows, runs, tables
-from integrity.catalog.connect import Catalog
+from integrity.catalog import baselines, boots, files, roots, rows, runs, schema
+from integrity.catalog.connection import Catalog
 from integrity.catalog.seal import Sealer
 from integrity.catalog.upgrade import run_migrations
 from integrity.model import (
@@ -109,8 +109,8 @@ class CatalogBox:
     def record_all(self, readings: dict[bytes, Reading], *, now: int = NOW) -> list[FileId]:
         """Record files by path, in one transaction."""
         with self.catalog.transaction() as c:
-            rows = [recording.NewFile(path, reading) for path, reading in readings.items()]
-            return recording.record_files(c, self.sealer, self.root, rows, now=now, boot_id=self.boot_id)
+            rows = [baselines.NewFile(path, reading) for path, reading in readings.items()]
+            return baselines.record_files(c, self.sealer, self.root, rows, now=now, boot_id=self.boot_id)
 
     def get(self, file_id: FileId) -> rows.FileRecord:
         """Get the record of a file."""
@@ -151,5 +151,5 @@ def take_back(path: bytes, revision: str) -> None:
             db.execute(f"DELETE FROM main.{table}")
             db.execute(f"INSERT OR IGNORE INTO main.{table} ({columns}) SELECT {columns} FROM newer.{table}")
         db.execute("UPDATE main.file SET boot_id = NULL WHERE boot_id NOT IN (SELECT id FROM main.boot)")
-        db.execute(f"PRAGMA main.application_id = {tables.APPLICATION_ID}")
+        db.execute(f"PRAGMA main.application_id = {schema.APPLICATION_ID}")
     os.replace(old, path)

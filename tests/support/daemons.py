@@ -15,14 +15,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.roots import find_roots
 from integrity.config import load_config
 from integrity.errors import AppError
 from integrity.jobs.report import Report, Summary
 from integrity.jobs.runner import make_context
 from integrity.jobs.stop import Stop
-from integrity.service.control import (
+from integrity.service.control.server import (
     BusyRoot,
     ControlServer,
     DaemonState,

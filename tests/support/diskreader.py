@@ -18,14 +18,14 @@ from itertools import cycle
 from integrity.config.definition import Pace as PaceSettings
 from integrity.files.capability import find_capability
 from integrity.files.devices import find_device
-from integrity.files.opening import open_root
-from integrity.files.pressure import Pressure
+from integrity.files.open_beneath import open_root
 from integrity.files.read import Reader
 from integrity.files.span import ReadMode
+from integrity.files.system_load import Pressure
 from integrity.hashing.digests import want_to_verify
 from integrity.hashing.engine import Engine
 from integrity.hashing.tasks import Done, Task
-from integrity.jobs.pacing.pace import DevicePace
+from integrity.jobs.pace.throttle import DevicePace
 from integrity.jobs.stop import Stop
 
 COUNTER = struct.Struct("<Qd")  # bytes read, allowed bytes a second

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import Table
 
-from integrity.catalog import tables
+from integrity.catalog import schema
 from support.stored import leave_seals
 
 
@@ -73,7 +73,7 @@ def find_flips(catalog: Path, chance: random.Random) -> Iterator[str]:
     with closing(sqlite3.connect(catalog)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     clean = catalog.read_bytes()
-    for table in tables.metadata.sorted_tables:
+    for table in schema.metadata.sorted_tables:
         for column in table.columns:
             with closing(sqlite3.connect(catalog, isolation_level=None)) as db:
                 leave_seals(db)

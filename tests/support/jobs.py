@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.config import Config
 from integrity.jobs.context import Context
 from integrity.jobs.report import Note, Progress, Summary

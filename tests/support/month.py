@@ -11,16 +11,17 @@ from dataclasses import replace
 from datetime import datetime, tzinfo
 from types import TracebackType
 
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.roots import find_roots, set_root_state
 from integrity.config import Config
 from integrity.files.span import UNLIMITED
-from integrity.jobs import promise, runner
+from integrity.jobs import runner
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions, ScrubOptions
-from integrity.jobs.pacing.pace import Throttle
-from integrity.jobs.plan import OpenTimes, plan_window
+from integrity.jobs.pace.throttle import Throttle
 from integrity.jobs.report import Note, Progress, Summary
+from integrity.jobs.scrub import promise
+from integrity.jobs.scrub.plan import OpenTimes, plan_window
 from integrity.jobs.stop import Stop
 from integrity.model import Finding, RootState
 

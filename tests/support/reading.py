@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from integrity.files.buffers import Buffers
 from integrity.files.errorbudget import ErrorBudget
-from integrity.files.opening import open_root
+from integrity.files.open_beneath import open_root
 from integrity.files.read import OpenFile, Reader
 from integrity.files.span import UNLIMITED, Pace, ReadMode
 from integrity.model import Capability

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from integrity.config import load_config
 from integrity.jobs.context import Context
-from integrity.jobs.repairing.applying import Done
-from integrity.jobs.repairing.job import RepairOptions, RepairSummary, repair
+from integrity.jobs.repair.apply import Done
+from integrity.jobs.repair.run import RepairOptions, RepairSummary, repair
 from integrity.jobs.repairing.plan import FilePlan
 from integrity.jobs.repairing.wanted import find_wanted
 from support import AnyPath

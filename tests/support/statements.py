@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.core import driver_of
 
 

@@ -13,19 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from integrity.alerts.apprise import AppriseChannel
 from integrity.alerts.channels import find_problems, make_channels
 from integrity.alerts.command import CommandChannel
 from integrity.alerts.compose import MOST_LINES, Composer
 from integrity.alerts.mail import address_of, make_mail
-from integrity.alerts.notify import AppriseChannel
 from integrity.alerts.programs import run_program
 from integrity.alerts.sendmail import SendmailChannel, is_usable
 from integrity.alerts.smtp import read_password
 from integrity.alerts.wording import damage, sum_up
 from integrity.catalog import outbox
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
+from integrity.catalog.notified import News
 from integrity.catalog.outbox import Message
-from integrity.catalog.told import News
 from integrity.config import Alerts, Config, Mail, MailTransport
 from integrity.errors import CatalogLocked, ChannelError
 from integrity.model import (

@@ -20,9 +20,9 @@ import pytest
 from integrity.errors import ReadInterrupted
 from integrity.files.batch import Arena
 from integrity.files.buffers import Buffers
-from integrity.files.residency import drop_clean_pages, page_bytes, resident_bytes
+from integrity.files.direct_io import direct_alignment
+from integrity.files.page_cache import drop_clean_pages, page_bytes, resident_bytes
 from integrity.files.span import Pace, ReadMode
-from integrity.files.statx import direct_alignment
 from integrity.model import Witness
 from support import AnyPath
 from support.batches import BatchFile, read_batch

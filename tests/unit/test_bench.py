@@ -12,7 +12,7 @@ import pytest
 
 from integrity.errors import ConfigError
 from integrity.jobs.bench.allocation import HASHLIB, OURS, measure_allocation
-from integrity.jobs.bench.costs import Cost, Ended, measure, pick_median, repeat_short, run_program
+from integrity.jobs.bench.measure import Cost, Ended, measure, pick_median, repeat_short, run_program
 from integrity.jobs.bench.reading import hash_file
 from integrity.jobs.bench.rows import Row, Table, by_cpu, compare
 from integrity.jobs.bench.turns import Contender, Turn, measure_in_turn

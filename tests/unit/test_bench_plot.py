@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.jobs.bench.costs import Cost
+from integrity.jobs.bench.measure import Cost
 from integrity.jobs.bench.plot import check_plot, draw_plot
 from integrity.jobs.bench.rows import TITLES, Row, Table
 

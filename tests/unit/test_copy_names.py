@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.copies.names import LONGEST_PATH_BYTES, find_fault, is_below
+from integrity.copies.filenames import LONGEST_PATH_BYTES, find_fault, is_below
 
 
 @pytest.mark.parametrize(

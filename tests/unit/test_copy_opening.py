@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
+from integrity.copies.folder import TreeCopy
 from integrity.copies.manifest import ManifestCopy
 from integrity.copies.opening import open_copy
-from integrity.copies.rclone import RcloneCopy
-from integrity.copies.tree import TreeCopy
+from integrity.copies.rclone.copy import RcloneCopy
 from integrity.errors import ConfigError
 
 

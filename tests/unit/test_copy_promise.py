@@ -13,11 +13,11 @@ from integrity.catalog.findings import NewFinding
 from integrity.catalog.roots import set_root_state
 from integrity.config import Config
 from integrity.config.definition import ConfiguredCopy
+from integrity.jobs.compare.promise import check_copies, find_copy_facts
 from integrity.jobs.context import Context
-from integrity.jobs.copypromise import check_copies, find_copy_facts
-from integrity.jobs.promise import check
+from integrity.jobs.scrub.promise import check
 from integrity.model import Finding, FindingKind, RootState
-from integrity.service.windows import parse_windows
+from integrity.service.schedule.clock import parse_windows
 from integrity.service.zones import local_zone
 from integrity.verdict import CopyVote
 from support.catalogs import DAY_S, NOW, CatalogBox

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from integrity.copies.protocol import Entry, Kind, Trouble
-from integrity.copies.remoteanswers import (
+from integrity.copies.remoteshell import BEGIN, END, TOOLS, make_digest, make_list, make_probe, needs_each
+from integrity.copies.ssh.shell import (
     BadAnswer,
     Records,
     parse_complaint,
@@ -14,7 +15,6 @@ from integrity.copies.remoteanswers import (
     parse_probe,
     split_complaints,
 )
-from integrity.copies.remoteshell import BEGIN, END, TOOLS, make_digest, make_list, make_probe, needs_each
 from integrity.copies.sshaddress import Address, parse_address
 from integrity.errors import ConfigError
 

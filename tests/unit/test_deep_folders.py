@@ -12,7 +12,7 @@ import pytest
 
 from integrity.files.deep_folders import DeepFolders
 from integrity.files.excludes import Excludes
-from integrity.files.opening import open_root
+from integrity.files.open_beneath import open_root
 from integrity.files.walk import walk
 
 DEPTH = 3000

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 from integrity.files.capability import find_capability
-from integrity.files.opening import open_root
+from integrity.files.open_beneath import open_root
 from integrity.files.read import Reader
 from integrity.files.span import Pace, ReadMode
 from integrity.hashing.digests import want_to_verify

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.copies.etags import (
+from integrity.copies.protocol import Kind, Published
+from integrity.copies.s3.checksums import (
     MIB,
     PartsHasher,
     derive_from_blocks,
@@ -18,7 +19,6 @@ from integrity.copies.etags import (
     list_parts,
     split_evenly,
 )
-from integrity.copies.protocol import Kind, Published
 from integrity.copies.s3published import Stated, read_etag, read_stated
 
 DATA = random.Random(1).randbytes(5000)

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.catalog.gates import Content, Standing
-from integrity.jobs.gating.changes import Changes
-from integrity.jobs.gating.filetypes import HEAD_BYTES, Look, Sample, find_suffix, is_even, look_at
-from integrity.jobs.gating.sampling import spread
-from integrity.jobs.gating.signs import (
+from integrity.catalog.gate_passes import Content, Standing
+from integrity.jobs.gate.changes import Changes
+from integrity.jobs.gate.file_types import HEAD_BYTES, Look, Sample, find_suffix, is_even, look_at
+from integrity.jobs.gate.sample import spread
+from integrity.jobs.gate.signs import (
     LEAST_NOTE_FOLDERS,
     Arrival,
     SignKind,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.service.hints import Hints
+from integrity.service.dirty_paths import Hints
 
 ROOT = b"/root"
 SETTLE_S = 10.0

@@ -13,9 +13,9 @@ import pytest
 from integrity.jobs.context import Context
 from integrity.jobs.report import Summary
 from integrity.model import Job
+from integrity.service.control.requests import nothing_done
+from integrity.service.device_queue import Lane
 from integrity.service.holding import Holder
-from integrity.service.lanes import Lane
-from integrity.service.requests import nothing_done
 from integrity.service.work import Urgency, Work
 from support.waiting import wait_until
 

@@ -13,7 +13,7 @@ from integrity.errors import AppError, CatalogError
 from integrity.jobs.context import Context
 from integrity.jobs.report import Summary
 from integrity.model import Job, Outcome, RunCounts
-from integrity.service.lanes import Lane
+from integrity.service.device_queue import Lane
 from integrity.service.work import Urgency, Work
 from support.waiting import wait_until
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integrity.service.logbackoff import LogBackoff
+from integrity.service.log_backoff import LogBackoff
 
 
 class Clock:

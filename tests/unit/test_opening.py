@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from integrity.files.opening import STAY_ON_MOUNT, open_beneath, stat_beneath
+from integrity.files.open_beneath import STAY_ON_MOUNT, open_beneath, stat_beneath
 from support.mounts import bound, small_tmpfs
 from support.privileges import as_nobody
 from support.reading import opened_root

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integrity.jobs.pacing.pace import Throttle
+from integrity.jobs.pace.throttle import Throttle
 from integrity.jobs.stop import Stop
 
 

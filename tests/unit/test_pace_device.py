@@ -9,7 +9,7 @@ import time
 import pytest
 
 from integrity.config.definition import Pace as PaceSettings
-from integrity.jobs.pacing.pace import BURST_S, PIECE_BYTES, DevicePace
+from integrity.jobs.pace.throttle import BURST_S, PIECE_BYTES, DevicePace
 from integrity.jobs.stop import Stop
 
 MIB = 1 << 20

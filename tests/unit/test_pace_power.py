@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.files.power import is_asleep, read_power_mode, temperature
+from integrity.files.block_devices import is_asleep, read_power_mode, temperature
 
 ACTIVE, IDLE, STANDBY_Z, STANDBY_Y, SPUN_DOWN = 0xFF, 0x80, 0x00, 0x01, 0x40
 

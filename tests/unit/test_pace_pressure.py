@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.files.pressure import Pressure, read_stalled_us
+from integrity.files.system_load import Pressure, read_stalled_us
 
 
 class Machine:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from integrity.catalog.coverage import DueDay
 from integrity.catalog.runs import RunRecord
-from integrity.jobs.plan import Facts, Overdue, Plan, make_plan, plan_window
-from integrity.jobs.promise import describe_overdue, measure_rate
+from integrity.jobs.scrub.plan import Facts, Overdue, Plan, make_plan, plan_window
+from integrity.jobs.scrub.promise import describe_overdue, measure_rate
 from integrity.model import Job, Outcome, RootId, RunCounts, RunId
-from integrity.service.windows import Windows, parse_windows
+from integrity.service.schedule.clock import Windows, parse_windows
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HOUR_S = 3600

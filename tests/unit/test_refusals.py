@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.service.logbackoff import RefusalLog
+from integrity.service.log_backoff import RefusalLog
 
 
 class Clock:

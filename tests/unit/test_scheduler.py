@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from integrity.service.scheduler import Scheduler
-from integrity.service.windows import parse_windows
+from integrity.service.schedule.clock import parse_windows
+from integrity.service.schedule.scheduler import Scheduler
 from support.waiting import wait_until
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrity.cli.output import Output
-from integrity.cli.words import describe_summary
+from integrity.cli.text import describe_summary
 from integrity.jobs.report import Summary
 from integrity.model import Job, Outcome, RunCounts, Tally
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrity.hashing.algorithms import CRC32, MD5, SHA256, XXH3, Algorithm
+from integrity.hashing.manifests.entries import BadLine, Entry
+from integrity.hashing.manifests.reader import Form, Manifest, read_manifest
 from integrity.hashing.sums.lines import LONGEST_LINE
-from integrity.hashing.sums.manifest import Form, Manifest, read_manifest
-from integrity.hashing.sums.records import BadLine, Entry
 
 EMPTY = hashlib.md5(b"").digest()
 HEX = EMPTY.hex().encode()

@@ -15,7 +15,7 @@ import pytest
 
 from integrity.files import plain
 from integrity.hashing.algorithms import MD5, SHA256, XXH3, Algorithm
-from integrity.hashing.summing import FileSum, Hint, Request, sum_each, sum_files
+from integrity.hashing.file_sums import FileSum, Hint, Request, sum_each, sum_files
 from support.shapes import put_deep
 
 LARGE = 5 << 20

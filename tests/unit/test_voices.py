@@ -10,10 +10,10 @@ import pytest
 
 from integrity.catalog import files, history
 from integrity.catalog.rows import FileRecord
-from integrity.copies.etags import join_parts
 from integrity.copies.protocol import Kind, Published
-from integrity.jobs.comparing.voices import Level, hear_reading, is_older, vote_by_digests
-from integrity.jobs.contents import Difference
+from integrity.copies.s3.checksums import join_parts
+from integrity.jobs.compare.copy_answer import Level, hear_reading, is_older, vote_by_digests
+from integrity.jobs.judge.content_diff import Difference
 from integrity.model import BaselineReason, Digests
 from integrity.verdict import CopyVote
 from support.catalogs import MIB, NOW, CatalogBox, digest, make_blocks, make_digests, make_reading

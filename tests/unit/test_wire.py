@@ -16,9 +16,9 @@ from integrity.errors import AppError, CatalogLocked, ConfigError, Unreadable
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.model import Finding, Job
-from integrity.service import wire
-from integrity.service.control import BusyRoot, DaemonState, Request
-from integrity.service.wire import (
+from integrity.service.control import wire
+from integrity.service.control.server import BusyRoot, DaemonState, Request
+from integrity.service.control.wire import (
     Accepted,
     Ahead,
     AskAhead,

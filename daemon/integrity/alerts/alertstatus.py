@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from integrity.alerts.pending import PendingMail, find_pending
 from integrity.alerts.recipients import find_recipients, sends_messages
-from integrity.catalog import outbox, told
-from integrity.catalog.connect import Connection
+from integrity.alerts.status import PendingMail, find_pending
+from integrity.catalog import notified, outbox
+from integrity.catalog.connection import Connection
 from integrity.catalog.outbox import ChannelState
 from integrity.config import Config
 
@@ -47,8 +47,8 @@ def find_alert_status(c: Connection, config: Config, now: int) -> AlertStatus:
     return AlertStatus(
         recipients=find_recipients(config),
         last_sent_at=outbox.last_sent_at(c),
-        findings_waiting=told.count_unsaid(c, now),
-        waiting_since=told.unsaid_since(c, now),
+        findings_waiting=notified.count_unsaid(c, now),
+        waiting_since=notified.unsaid_since(c, now),
         pending=find_pending(c, group_s, now) if sends_messages(config) else None,
         group_s=group_s,
         unsent=unsent,

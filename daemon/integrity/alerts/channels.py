@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from integrity.alerts import notify, sendmail
+from integrity.alerts import apprise, sendmail
+from integrity.alerts.apprise import AppriseChannel
+from integrity.alerts.channel import Channel
 from integrity.alerts.command import CommandChannel
 from integrity.alerts.compose import Composer
 from integrity.alerts.heartbeat import HEARTBEAT, ping
 from integrity.alerts.mail import address_of, sender_of
-from integrity.alerts.notify import AppriseChannel
-from integrity.alerts.protocol import Channel
 from integrity.alerts.recipients import HOW_TO_TELL, NOBODY
 from integrity.alerts.sendmail import SendmailChannel
 from integrity.alerts.smtp import SmtpChannel, read_password
@@ -99,7 +99,7 @@ def _try(send: Callable[[], object]) -> str | None:
 def find_problems(config: Config) -> list[str]:
     """Say what is wrong with the configured channels, as far as that can be known without sending anything."""
     mail = config.mail
-    problems = [notify.find_problem(url) for url in config.alerts.apprise]
+    problems = [apprise.find_problem(url) for url in config.alerts.apprise]
     if mail.to:
         addresses = (sender_of(mail.sender, "host"), *mail.to)
         problems += [_try(partial(address_of, text)) for text in addresses]

@@ -26,8 +26,8 @@ from integrity.alerts.entries import (
     list_findings,
 )
 from integrity.alerts.wording import one_line, sort_by_gravity, sum_up, utc_time
+from integrity.catalog.notified import News
 from integrity.catalog.outbox import AlertKind, ChannelState, Message
-from integrity.catalog.told import News
 from integrity.config import format_size
 from integrity.model import Finding
 from integrity.paths import absolute, path_fields

@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from integrity.alerts.channels import Channel
 from integrity.alerts.compose import Composer
 from integrity.alerts.heartbeat import HEARTBEAT
-from integrity.alerts.planning import Planner
+from integrity.alerts.incidents import Planner
 from integrity.catalog import outbox
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.outbox import LONGEST_WAIT_S, DueDelivery
 from integrity.config import Config
 from integrity.errors import ChannelError

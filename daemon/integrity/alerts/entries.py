@@ -17,8 +17,8 @@ from integrity.model import Finding, FindingKind
 from integrity.paths import absolute, shell_path
 
 if TYPE_CHECKING:
+    from integrity.catalog.notified import News
     from integrity.catalog.outbox import ChannelState
-    from integrity.catalog.told import News
 
 MOST_ENTRIES = 200
 _MOST_SINGLE = 5

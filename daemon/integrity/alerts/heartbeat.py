@@ -16,7 +16,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit, urlunsplit
 
 from integrity.catalog import outbox
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.errors import CatalogError, ChannelError
 
 _log = logging.getLogger(__name__)

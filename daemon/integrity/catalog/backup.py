@@ -11,9 +11,9 @@ import os
 import sqlalchemy as sa
 
 from integrity.catalog import copying, filenames
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.core import driver_of
-from integrity.catalog.tables import meta
+from integrity.catalog.schema import meta
 from integrity.errors import CatalogError, show_path
 
 _LAST = "last_backup_at"

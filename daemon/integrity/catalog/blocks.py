@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.catalog.hot import Hot
+from integrity.catalog.compiled_sql import Hot
 from integrity.catalog.rows import require_rising
+from integrity.catalog.schema import block_run
 from integrity.catalog.seal import Sealer
-from integrity.catalog.tables import block_run
 from integrity.model import CRC64NVME_BYTES, MD5_BYTES, XXH3_128_BYTES, Blocks, FileId
 
 BLOCKS_PER_RUN = 1024

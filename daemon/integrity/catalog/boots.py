@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.catalog.tables import boot
+from integrity.catalog.schema import boot
 
 
 class MountSeen(NamedTuple):

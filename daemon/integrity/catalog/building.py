@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import sqlalchemy as sa
 
-from integrity.catalog import copying, definitions, failure, filenames, ownfiles, tables
+from integrity.catalog import copying, definitions, filenames, own_files, schema, sqlite_errors
 from integrity.catalog.core import connect_core
 from integrity.catalog.seal import Sealer
 from integrity.files.capability import get_capability
@@ -28,7 +28,7 @@ def build(path: bytes, sealer: Sealer, now: int) -> None:
     """
     draft = filenames.draft_path(path)
     copying.make_folder(os.path.dirname(path))
-    with ownfiles.claim(draft, os.stat(os.path.dirname(path))) as fd:
+    with own_files.claim(draft, os.stat(os.path.dirname(path))) as fd:
         _write_schema(draft, fd, sealer, now)
         os.fsync(fd)
         _publish(draft, path)
@@ -36,16 +36,16 @@ def build(path: bytes, sealer: Sealer, now: int) -> None:
 
 def _write_schema(path: bytes, fd: int, sealer: Sealer, now: int) -> None:
     """Write an empty schema into an empty file, which is open as ``fd``, too."""
-    db = failure.connect(path, "mode=rw")
+    db = sqlite_errors.connect(path, "mode=rw")
     try:
-        ownfiles.require_opened(path, fd)
+        own_files.require_opened(path, fd)
         db.execute("PRAGMA journal_mode = WAL")
-        db.execute(f"PRAGMA application_id = {tables.APPLICATION_ID}")
+        db.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
         with connect_core(db, sealer) as c:
             c.exec_driver_sql("BEGIN IMMEDIATE")
             definitions.define(c)
-            c.execute(tables.alembic_version.insert().values(version_num=tables.SCHEMA_REVISION))
-            c.execute(sa.insert(tables.meta), _first_meta(sealer, now))
+            c.execute(schema.alembic_version.insert().values(version_num=schema.SCHEMA_REVISION))
+            c.execute(sa.insert(schema.meta), _first_meta(sealer, now))
             c.commit()
     finally:
         db.close()

@@ -24,9 +24,9 @@ from integrity.catalog.blocks import (
     pack_runs,
     packed_run,
 )
-from integrity.catalog.rowseals import is_sealed
+from integrity.catalog.row_seals import is_sealed
+from integrity.catalog.schema import checkpoint, checkpoint_run
 from integrity.catalog.seal import Sealer
-from integrity.catalog.tables import checkpoint, checkpoint_run
 from integrity.catalog.words import read_numbers
 from integrity.model import Blocks, RootId, Witness
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.catalog.hot import HotInsert
+from integrity.catalog.compiled_sql import HotInsert
+from integrity.catalog.row_seals import check_seals, select_sealed
 from integrity.catalog.rows import chunked
-from integrity.catalog.rowseals import check_seals, select_sealed
-from integrity.catalog.tables import copy, copy_file, copy_reading, file
+from integrity.catalog.schema import copy, copy_file, copy_reading, file
 from integrity.catalog.words import read_word
 from integrity.model import CopyId, FileId, RootId
 from integrity.verdict import CopyVote

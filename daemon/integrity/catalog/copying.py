@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 
-from integrity.catalog import failure, filenames, ownfiles
+from integrity.catalog import filenames, own_files, sqlite_errors
 from integrity.errors import CatalogError, show_path
 from integrity.files.new_folder import make_folder_at
 
@@ -62,8 +62,8 @@ def copy_database(source: sqlite3.Connection, path: bytes, owner: os.stat_result
     """
 
     def write(partial: bytes, fd: int) -> None:
-        with closing(failure.connect(partial, "mode=rw")) as target:
-            ownfiles.require_opened(partial, fd)
+        with closing(sqlite_errors.connect(partial, "mode=rw")) as target:
+            own_files.require_opened(partial, fd)
             target.execute("PRAGMA journal_mode = OFF")  # it is thrown away if it is not finished
             source.backup(target)
 
@@ -86,7 +86,7 @@ def copy_file(source: bytes, path: bytes, owner: os.stat_result, *, is_trusted: 
 
     def write(_: bytes, fd: int) -> None:
         flags = os.O_RDONLY | os.O_CLOEXEC
-        from_fd = os.open(source, flags) if is_trusted else ownfiles.open_own(source, flags, owner)
+        from_fd = os.open(source, flags) if is_trusted else own_files.open_own(source, flags, owner)
         with open(from_fd, "rb") as reader, open(fd, "wb", closefd=False) as writer:
             shutil.copyfileobj(reader, writer, _BYTES_AT_ONCE)
 
@@ -97,10 +97,10 @@ def _make_copy(path: bytes, owner: os.stat_result, write: Callable[[bytes, int],
     """Give a copy its name when it is whole; ``write`` gets the name that it has before, and its open file."""
     partial = filenames.partial_path(path)
     try:
-        with ownfiles.claim(partial, owner) as fd:
+        with own_files.claim(partial, owner) as fd:
             write(partial, fd)
             os.fsync(fd)
-            complaint = failure.quick_check(partial, is_alone=True)
+            complaint = sqlite_errors.quick_check(partial, is_alone=True)
             if complaint is not None:
                 raise CatalogError(f"{show_path(path)}: the copy is not whole: {complaint}; check both disks")
             os.rename(partial, path)

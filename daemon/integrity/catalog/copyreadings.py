@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from integrity.catalog.rowseals import is_sealed
-from integrity.catalog.tables import copy_reading
+from integrity.catalog.row_seals import is_sealed
+from integrity.catalog.schema import copy_reading
 from integrity.catalog.words import read_numbers
 from integrity.model import CopyId, FileId, Witness
 

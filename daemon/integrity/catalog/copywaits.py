@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from integrity.catalog.ahead import NEVER_AT, unless_ahead
 from integrity.catalog.copies import CopyRecord
 from integrity.catalog.rows import inside
-from integrity.catalog.tables import copy_file, file, folder
+from integrity.catalog.schema import copy_file, file, folder
 from integrity.verdict import CopyVote
 
 _SILENT = (CopyVote.NOT_COMPARABLE.value, CopyVote.UNREADABLE.value)

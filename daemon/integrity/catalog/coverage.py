@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from integrity.catalog.ahead import NEVER_AT, looked_at, unless_ahead
-from integrity.catalog.tables import file, finding, folder
+from integrity.catalog.schema import file, finding, folder
 from integrity.model import FindingKind, FindingState, ReadHow, RootId
 
 _DAY_S = 86400

@@ -15,7 +15,7 @@ from contextlib import closing
 
 import sqlalchemy as sa
 
-from integrity.catalog import fingerprints, rowseals, tables
+from integrity.catalog import fingerprints, row_seals, schema
 from integrity.catalog.core import connect_core
 from integrity.catalog.seal import Sealer
 
@@ -25,9 +25,9 @@ QUERY = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND nam
 
 def define(c: sa.Connection) -> None:
     """Make all tables, indexes and triggers, in a transaction."""
-    tables.metadata.create_all(c)
-    tables.alembic_version.create(c)
-    for trigger in (*rowseals.make_triggers(), *fingerprints.make_triggers()):
+    schema.metadata.create_all(c)
+    schema.alembic_version.create(c)
+    for trigger in (*row_seals.make_triggers(), *fingerprints.make_triggers()):
         c.exec_driver_sql(trigger)
 
 

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from integrity.catalog.baselines import require_record
 from integrity.catalog.blocks import load_blocks, load_run
+from integrity.catalog.compiled_sql import Hot
 from integrity.catalog.damage import DamagedRow, note_damage
 from integrity.catalog.folders import get_folder_id
-from integrity.catalog.hot import Hot
 from integrity.catalog.parity import find_odd
-from integrity.catalog.recording import (
-    require_record,
-)
+from integrity.catalog.row_seals import find_damaged
 from integrity.catalog.rows import (
     FILE_JOIN,
     RECORD_COLUMNS,
@@ -37,9 +36,8 @@ from integrity.catalog.rows import (
     to_record,
     to_records,
 )
-from integrity.catalog.rowseals import find_damaged
+from integrity.catalog.schema import file, folder, history, root
 from integrity.catalog.seal import Sealer
-from integrity.catalog.tables import file, folder, history, root
 from integrity.model import Blocks, FileId, FolderId, RootId, Stamps
 
 _SMALL_SUBTREE = 50_000

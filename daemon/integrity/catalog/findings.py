@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from integrity.catalog.incidents import DAMAGE, INCIDENT, UNRESOLVED, find_incident, in_incidents
 from integrity.catalog.rows import below, chunked
-from integrity.catalog.tables import file, finding, root
+from integrity.catalog.schema import file, finding, root
 from integrity.catalog.words import read_numbers, read_optional_word, read_ranges, read_word
 from integrity.errors import CatalogError
 from integrity.model import (

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.catalog.hot import Hot
+from integrity.catalog.compiled_sql import Hot
 from integrity.catalog.rows import chunked, in_list, padded
-from integrity.catalog.tables import file, folder
+from integrity.catalog.schema import file, folder
 from integrity.model import FileId, FolderId, RootId
 
 _DECIDING = ("folder_id", "name", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "is_frozen")

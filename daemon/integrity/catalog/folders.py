@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert
 
-from integrity.catalog.hot import Hot, HotInsert
-from integrity.catalog.tables import folder
+from integrity.catalog.compiled_sql import Hot, HotInsert
+from integrity.catalog.schema import folder
 from integrity.model import FolderId, RootId
 
 _FIND = Hot(

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.catalog.gates import follow_history
-from integrity.catalog.hot import Hot
+from integrity.catalog.compiled_sql import Hot
+from integrity.catalog.gate_passes import follow_history
+from integrity.catalog.row_seals import check_seals, is_sealed, select_sealed
 from integrity.catalog.rows import FileContent, FileRecord, chunked
-from integrity.catalog.rowseals import check_seals, is_sealed, select_sealed
-from integrity.catalog.tables import block_run, candidate, file, history
+from integrity.catalog.schema import block_run, candidate, file, history
 from integrity.catalog.words import read_word
 from integrity.model import BaselineReason, Digests, FileId, RootId, Witness
 

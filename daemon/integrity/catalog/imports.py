@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from integrity.catalog.tables import meta
+from integrity.catalog.schema import meta
 from integrity.model import FileId, RootId
 
 

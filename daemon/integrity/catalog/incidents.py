@@ -13,9 +13,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.hot import Hot
+from integrity.catalog.compiled_sql import Hot
 from integrity.catalog.rows import chunked
-from integrity.catalog.tables import file, finding
+from integrity.catalog.schema import file, finding
 from integrity.model import FileId, Finding, FindingId
 
 RESOLVED: sa.ColumnElement[str] = sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects

@@ -7,8 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, below, require_rising, split_path, to_record
+from integrity.catalog.schema import file, folder
 from integrity.catalog.seal import Sealer
-from integrity.catalog.tables import file, folder
 from integrity.model import RootId
 
 Position = tuple[bytes, bytes]

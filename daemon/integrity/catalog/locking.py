@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from integrity.catalog import ownfiles
+from integrity.catalog import own_files
 from integrity.catalog.filenames import lock_path
 from integrity.errors import CatalogError, CatalogLocked, show_path
 
@@ -95,7 +95,7 @@ def _take_exclusive(catalog: bytes, fd: int) -> None:
 def _open(catalog: bytes) -> int:
     path = lock_path(catalog)
     try:
-        return ownfiles.open_own(path, os.O_RDWR | os.O_CREAT, ownfiles.find_owner(catalog))
+        return own_files.open_own(path, os.O_RDWR | os.O_CREAT, own_files.find_owner(catalog))
     except OSError as error:
         raise CatalogError(
             f"{show_path(path)}: the lock of the catalog can't be used: {error.strerror}; free space there, and check"

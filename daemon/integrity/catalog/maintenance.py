@@ -9,19 +9,20 @@ from itertools import islice
 
 import sqlalchemy as sa
 
-from integrity.catalog import definitions, tables
+from integrity.catalog import definitions
+from integrity.catalog import schema as tables
 from integrity.catalog.blocks import find_rows, is_run_sealed, packed_run
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.core import snapshot
 from integrity.catalog.damage import DamagedRow
 from integrity.catalog.filenames import LOG
 from integrity.catalog.findings import find_misfrozen
 from integrity.catalog.parity import find_odd
-from integrity.catalog.resealing import ResealCounts, reseal
+from integrity.catalog.reseal import ResealCounts, reseal
 from integrity.catalog.roots import TallyCheck, check_tally, find_roots
-from integrity.catalog.rowseals import CORE_TABLES, SEALED, find_damaged
+from integrity.catalog.row_seals import CORE_TABLES, SEALED, find_damaged
+from integrity.catalog.schema import block_run, candidate, file, history
 from integrity.catalog.seal import Sealer
-from integrity.catalog.tables import block_run, candidate, file, history
 from integrity.errors import CatalogCorrupt
 from integrity.model import FileId
 

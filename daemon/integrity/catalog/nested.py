@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from integrity.catalog.tables import nested_mount
+from integrity.catalog.schema import nested_mount
 from integrity.model import RootId
 
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.rowseals import check_seals, select_sealed
-from integrity.catalog.tables import alert, channel, delivery
+from integrity.catalog.row_seals import check_seals, select_sealed
+from integrity.catalog.schema import alert, channel, delivery
 from integrity.catalog.words import read_word
 
 LONGEST_WAIT_S = 3600

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 import sqlalchemy as sa
 
-from integrity.catalog import tables
+from integrity.catalog import schema
 from integrity.catalog.core import driver_of
 from integrity.catalog.damage import DamagedRow
 from integrity.model import BaselineReason, Job, Outcome, ReadHow
@@ -32,10 +32,10 @@ WORDS: Mapping[str, Iterable[str]] = {
 }
 """Words by which rows are counted or looked up; any end may stand for a "*". No flipped bit makes one of another."""
 
-_TABLES = tuple(table for table in tables.metadata.sorted_tables if "parity" in table.c)
+_TABLES = tuple(table for table in schema.metadata.sorted_tables if "parity" in table.c)
 
 _SMALL = sorted(
-    {table.name for table in tables.metadata.sorted_tables}
+    {table.name for table in schema.metadata.sorted_tables}
     - {"file", "folder", "block_run", "history", "candidate", "copy_file", "copy_reading", "checkpoint_run"}
 )
 """Tables that do not grow with the files."""

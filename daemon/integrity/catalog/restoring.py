@@ -14,7 +14,7 @@ import os
 import sqlite3
 from contextlib import closing
 
-from integrity.catalog import copying, definitions, failure, filenames, ownfiles, rowseals, tables
+from integrity.catalog import copying, definitions, filenames, own_files, row_seals, schema, sqlite_errors
 from integrity.catalog.core import connect_core
 from integrity.catalog.locking import exclusive_lock
 from integrity.catalog.seal import Sealer
@@ -42,7 +42,7 @@ def restore(path: bytes | str, source: bytes, *, seal_key: bytes | None = None) 
     path = os.path.realpath(os.fsencode(path))
     with exclusive_lock(path):
         chosen, is_named = _choose(path, source, Sealer(seal_key))
-        copying.copy_file(chosen, filenames.restoring_path(path), ownfiles.find_owner(path), is_trusted=is_named)
+        copying.copy_file(chosen, filenames.restoring_path(path), own_files.find_owner(path), is_trusted=is_named)
         return chosen, _exchange(path)
 
 
@@ -59,8 +59,8 @@ def finish_restore(path: bytes) -> None:
     with exclusive_lock(path):
         if not os.path.lexists(ready):
             return  # somebody else ended it
-        os.close(ownfiles.open_own(ready, os.O_RDONLY, ownfiles.find_owner(path)))
-        complaint = failure.quick_check(ready, is_alone=True)
+        os.close(own_files.open_own(ready, os.O_RDONLY, own_files.find_owner(path)))
+        complaint = sqlite_errors.quick_check(ready, is_alone=True)
         if complaint is not None:
             raise CatalogError(
                 f"{show_path(ready)}: is what a restore was about to bring back, but {complaint}; remove it, and"
@@ -113,22 +113,22 @@ def verify_backup(path: bytes, sealer: Sealer) -> str | None:
 
     Whether rows are as they were written is not asked of one with another key, or of a version that did not seal them.
     """
-    complaint = failure.quick_check(path, is_alone=True)
+    complaint = sqlite_errors.quick_check(path, is_alone=True)
     if complaint is not None:
         return complaint
     try:
-        with closing(failure.connect(path, "mode=ro&immutable=1")) as db:
-            if db.execute("PRAGMA application_id").fetchone()[0] != tables.APPLICATION_ID:
+        with closing(sqlite_errors.connect(path, "mode=ro&immutable=1")) as db:
+            if db.execute("PRAGMA application_id").fetchone()[0] != schema.APPLICATION_ID:
                 return "it is no catalog of integrity"
             revision = str(db.execute("SELECT version_num FROM alembic_version").fetchone()[0])
-            if revision == tables.SCHEMA_REVISION:
+            if revision == schema.SCHEMA_REVISION:
                 damaged = _find_damage(db, sealer)
                 if damaged is not None:
                     return damaged
     except (sqlite3.Error, TypeError) as error:
         return str(error)
-    if not revision.isdigit() or int(revision) > int(tables.SCHEMA_REVISION):
-        return f"its schema is {revision}, newer than this program's ({tables.SCHEMA_REVISION})"
+    if not revision.isdigit() or int(revision) > int(schema.SCHEMA_REVISION):
+        return f"its schema is {revision}, newer than this program's ({schema.SCHEMA_REVISION})"
     return None
 
 
@@ -149,7 +149,7 @@ def _put_aside(path: bytes, aside: bytes) -> bytes | None:
 
 def _find_damage(db: sqlite3.Connection, sealer: Sealer) -> str | None:
     changed = definitions.find_changed(db.execute(definitions.QUERY))
-    if changed or not rowseals.has_key(db, sealer):
+    if changed or not row_seals.has_key(db, sealer):
         return changed[0] if changed else None
     with connect_core(db, sealer) as c:
-        return next(map(str, rowseals.find_damaged(c, rowseals.CORE_TABLES)), None)
+        return next(map(str, row_seals.find_damaged(c, row_seals.CORE_TABLES)), None)

@@ -9,14 +9,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog import tables
+from integrity.catalog import schema
+from integrity.catalog.compiled_sql import Hot
 from integrity.catalog.core import snapshot
-from integrity.catalog.gates import follow_history
-from integrity.catalog.hot import Hot
+from integrity.catalog.gate_passes import follow_history
 from integrity.catalog.imports import drop_imports
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, chunked, require_rising, to_records
+from integrity.catalog.schema import file, finding, folder, root
 from integrity.catalog.seal import SEAL_BYTES, Sealer, xor_seals
-from integrity.catalog.tables import file, finding, folder, root
 from integrity.catalog.words import read_word
 from integrity.errors import CatalogError
 from integrity.model import FileId, FindingKind, RootId, RootIdentity, RootState
@@ -128,12 +128,12 @@ def get_root(c: sa.Connection, root_id: RootId) -> RootRecord:
 
 def find_configured(c: sa.Connection) -> set[RootId]:
     """Tell which roots the service has seen in its configuration."""
-    return {RootId(number) for number in c.execute(sa.select(tables.configured_root.c.root_id)).scalars()}
+    return {RootId(number) for number in c.execute(sa.select(schema.configured_root.c.root_id)).scalars()}
 
 
 def set_configured(c: sa.Connection, root_id: RootId, *, is_configured: bool) -> None:
     """Remember whether the configuration names a root; to be called when that has changed."""
-    table = tables.configured_root
+    table = schema.configured_root
     if is_configured:
         c.execute(sa.insert(table).values(root_id=root_id))
     else:
@@ -181,7 +181,7 @@ def find_spans(c: sa.Connection, root_id: RootId) -> list[tuple[FileId, FileId]]
 
 def find_history_ids(c: sa.Connection, root_id: RootId) -> list[int]:
     """List the numbers of all history of a root."""
-    return list(c.execute(sa.select(tables.history.c.id).where(tables.history.c.root_id == root_id)).scalars())
+    return list(c.execute(sa.select(schema.history.c.id).where(schema.history.c.root_id == root_id)).scalars())
 
 
 def drop_files(c: sa.Connection, root_id: RootId, span: tuple[FileId, FileId]) -> None:
@@ -189,11 +189,11 @@ def drop_files(c: sa.Connection, root_id: RootId, span: tuple[FileId, FileId]) -
     is_of_root = sa.exists().where(folder.c.id == file.c.folder_id, folder.c.root_id == root_id)
     gone = file.c.id.between(*span), is_of_root
     ids = sa.select(file.c.id).where(*gone)
-    copies = sa.select(tables.copy.c.id).where(tables.copy.c.root_id == root_id)
+    copies = sa.select(schema.copy.c.id).where(schema.copy.c.root_id == root_id)
     seals = list(c.execute(sa.select(file.c.seal).where(*gone)).scalars())
-    for table in (tables.copy_file, tables.copy_reading):
+    for table in (schema.copy_file, schema.copy_reading):
         c.execute(sa.delete(table).where(table.c.copy_id.in_(copies), table.c.file_id.in_(ids)))
-    for table in (tables.candidate, tables.block_run, finding):
+    for table in (schema.candidate, schema.block_run, finding):
         c.execute(sa.delete(table).where(table.c.file_id.in_(ids)))
     c.execute(sa.delete(file).where(*gone))
     adjust_tally(c, root_id, -len(seals), seals)
@@ -202,30 +202,30 @@ def drop_files(c: sa.Connection, root_id: RootId, span: tuple[FileId, FileId]) -
 def drop_history(c: sa.Connection, ids: Iterable[int]) -> None:
     """Forget history, with the blocks that were kept for it, as a part of forgetting its root."""
     for chunk in chunked(ids):
-        files = sa.select(tables.history.c.file_id).where(tables.history.c.id.in_(chunk))
-        c.execute(sa.delete(tables.block_run).where(tables.block_run.c.file_id.in_(files)))
-        c.execute(sa.delete(tables.history).where(tables.history.c.id.in_(chunk)))
+        files = sa.select(schema.history.c.file_id).where(schema.history.c.id.in_(chunk))
+        c.execute(sa.delete(schema.block_run).where(schema.block_run.c.file_id.in_(files)))
+        c.execute(sa.delete(schema.history).where(schema.history.c.id.in_(chunk)))
     follow_history(c)
 
 
 def remove_root(c: sa.Connection, root_id: RootId) -> None:
     """Forget a root with everything about it; what has very many rows is best dropped before."""
     of_root = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id).where(folder.c.root_id == root_id)
-    of_history = sa.select(tables.history.c.file_id).where(tables.history.c.root_id == root_id)
-    checkpoints = sa.select(tables.checkpoint.c.id).where(tables.checkpoint.c.root_id == root_id)
+    of_history = sa.select(schema.history.c.file_id).where(schema.history.c.root_id == root_id)
+    checkpoints = sa.select(schema.checkpoint.c.id).where(schema.checkpoint.c.root_id == root_id)
     in_folders = sa.select(folder.c.id).where(folder.c.root_id == root_id)
-    copies = sa.select(tables.copy.c.id).where(tables.copy.c.root_id == root_id)
+    copies = sa.select(schema.copy.c.id).where(schema.copy.c.root_id == root_id)
     for statement in (
-        sa.delete(tables.checkpoint_run).where(tables.checkpoint_run.c.checkpoint_id.in_(checkpoints)),
-        sa.delete(tables.candidate).where(tables.candidate.c.file_id.in_(of_root)),
-        *(sa.delete(table).where(table.c.copy_id.in_(copies)) for table in (tables.copy_file, tables.copy_reading)),
-        sa.delete(tables.block_run).where(tables.block_run.c.file_id.in_(of_root.union(of_history))),
+        sa.delete(schema.checkpoint_run).where(schema.checkpoint_run.c.checkpoint_id.in_(checkpoints)),
+        sa.delete(schema.candidate).where(schema.candidate.c.file_id.in_(of_root)),
+        *(sa.delete(table).where(table.c.copy_id.in_(copies)) for table in (schema.copy_file, schema.copy_reading)),
+        sa.delete(schema.block_run).where(schema.block_run.c.file_id.in_(of_root.union(of_history))),
         sa.delete(file).where(file.c.folder_id.in_(in_folders)),
     ):
         c.execute(statement)
     for table in (
-        *(tables.checkpoint, tables.finding, tables.history, tables.run),
-        *(tables.nested_mount, tables.configured_root, tables.copy, tables.gate, folder),
+        *(schema.checkpoint, schema.finding, schema.history, schema.run),
+        *(schema.nested_mount, schema.configured_root, schema.copy, schema.gate, folder),
     ):
         c.execute(sa.delete(table).where(table.c.root_id == root_id))
     follow_history(c)
@@ -281,7 +281,7 @@ def check_tally(c: sa.Connection, sealer: Sealer, root: RootRecord) -> TallyChec
     rows, broken_count, xor = 0, 0, 0
     broken: list[tuple[FileId, bytes]] = []
     with snapshot(c):
-        tally = sa.select(tables.root.c.file_count, tables.root.c.seal_xor).where(tables.root.c.id == root.id)
+        tally = sa.select(schema.root.c.file_count, schema.root.c.seal_xor).where(schema.root.c.id == root.id)
         expected = c.execute(tally).one()
         for record in find_records(c, sealer, root.id):
             rows += 1

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
+from integrity.catalog.compiled_sql import Hot
 from integrity.catalog.core import sealer_of
-from integrity.catalog.hot import Hot
+from integrity.catalog.schema import file, folder, root
 from integrity.catalog.seal import Sealer
-from integrity.catalog.tables import file, folder, root
 from integrity.errors import CatalogCorrupt, RecordSuperseded, show_path
 from integrity.model import BaselineReason, Blocks, Digests, FileId, FolderId, ReadHow, RootId, Witness
 

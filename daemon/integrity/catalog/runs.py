@@ -7,8 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.rowseals import check_seals, select_sealed
-from integrity.catalog.tables import file, run
+from integrity.catalog.row_seals import check_seals, select_sealed
+from integrity.catalog.schema import file, run
 from integrity.catalog.words import read_optional_word, read_word
 from integrity.model import Job, Outcome, RootId, RunCounts, RunId
 

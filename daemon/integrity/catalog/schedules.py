@@ -6,7 +6,7 @@ from typing import NamedTuple, NewType
 
 import sqlalchemy as sa
 
-from integrity.catalog.tables import schedule_run
+from integrity.catalog.schema import schedule_run
 from integrity.model import RootId
 
 ScheduleRunId = NewType("ScheduleRunId", int)

@@ -17,7 +17,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
 
-from integrity.catalog import copying, filenames, tables
+from integrity.catalog import copying, filenames, schema
 from integrity.catalog.core import connect_core
 from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogError, show_path
@@ -28,7 +28,7 @@ def upgrade(
     db: sqlite3.Connection,
     sealer: Sealer,
     *,
-    to: str = tables.SCHEMA_REVISION,
+    to: str = schema.SCHEMA_REVISION,
     scripts: str | None = None,
     clock: Callable[[], float] = time.time,
 ) -> bytes:

@@ -16,8 +16,8 @@ from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog
-    from integrity.jobs.accept import Accepted, FolderPlan
+    from integrity.catalog.connection import Catalog
+    from integrity.jobs.admin.accept import Accepted, FolderPlan
 
 
 @click.command()
@@ -45,7 +45,7 @@ def accept(session: Session, files: tuple[bytes, ...], reason: str, changes: boo
 
 
 def _accept_files(session: Session, catalog: Catalog, paths: list[bytes], reason: str) -> ExitCode:
-    from integrity.jobs.accept import AcceptedAs, accept_file, find_file_targets
+    from integrity.jobs.admin.accept import AcceptedAs, accept_file, find_file_targets
 
     context = make_quiet_context(session, catalog)
     code = ExitCode.OK
@@ -59,7 +59,7 @@ def _accept_files(session: Session, catalog: Catalog, paths: list[bytes], reason
 
 def _tell_file(output: Output, done: Accepted, *, is_failed: bool) -> None:
     from integrity.cli.output import printable
-    from integrity.cli.words import count
+    from integrity.cli.text import count
 
     if is_failed:
         output.tell(f"{show_path(done.path)}: NOT accepted: {printable(done.message)}")
@@ -89,7 +89,7 @@ def _accept_folders(
     deletions: bool,
     is_yes: bool,
 ) -> ExitCode:
-    from integrity.jobs.accept import Change, accept_folder, plan_folder
+    from integrity.jobs.admin.accept import Change, accept_folder, plan_folder
 
     wanted = frozenset(([Change.CHANGES] if changes else []) + ([Change.DELETIONS] if deletions else []))
     plans = [plan_folder(catalog, path, wanted) for path in paths]
@@ -112,7 +112,7 @@ def _accept_folders(
 
 
 def _preview(output: Output, plan: FolderPlan) -> None:
-    from integrity.cli.words import count
+    from integrity.cli.text import count
 
     root = plan.target.root.path
     output.say(f"{show_path(absolute(root, plan.target.prefix))}:")

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from integrity.cli.objects import iso_time
+from integrity.cli.json_objects import iso_time
 from integrity.cli.output import JsonObject, Output, printable
 from integrity.errors import show_path
 
 if TYPE_CHECKING:
     from integrity.alerts.alertstatus import AlertStatus
     from integrity.catalog.outbox import ChannelState
-    from integrity.cli.live import Live
+    from integrity.cli.status_service import Live
 
 
 def describe_alerts(alerts: AlertStatus, live: Live, config_path: bytes) -> Iterator[str]:
     """Write who is told, when it was last done, and which findings nobody was told of yet, until when and why."""
-    from integrity.cli.words import count, local_time
+    from integrity.cli.text import count, local_time
 
     sent = "none sent yet" if alerts.last_sent_at is None else f"last sent {local_time(alerts.last_sent_at)}"
     if not alerts.recipients:
@@ -55,8 +55,8 @@ def _list(recipients: Sequence[str]) -> str:
 
 def _explain(alerts: AlertStatus, live: Live) -> str:
     """Say when the mail about new findings comes, and why not at once; nothing if none can come."""
-    from integrity.alerts.pending import WaitReason
-    from integrity.cli.words import local_time
+    from integrity.alerts.status import WaitReason
+    from integrity.cli.text import local_time
     from integrity.config import MAILS_PER_HOUR, spell_duration
 
     if alerts.pending is None or not live.may_run:
@@ -87,7 +87,7 @@ def alerts_object(alerts: AlertStatus, live: Live) -> JsonObject:
 
 def describe_channel(state: ChannelState, output: Output) -> Iterator[str]:
     """Say that alerts do not leave by this channel, and what waits; nothing of one that works."""
-    from integrity.cli.words import count, local_time
+    from integrity.cli.text import count, local_time
 
     if state.failing_since is None:
         return

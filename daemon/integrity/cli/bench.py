@@ -127,7 +127,7 @@ def _draw(output: Output, path: bytes, tables: Sequence[Sequence[Row]]) -> None:
 
 
 def _print_machine(output: Output, machine: Machine, runs: int) -> None:
-    from integrity.cli.words import count, describe_core
+    from integrity.cli.text import count, describe_core
 
     core = describe_core()
     output.tell(f"{printable(machine.processor)}, {count(machine.processors, 'processor')}; hash core: {core}")

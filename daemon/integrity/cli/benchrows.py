@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.cli.output import JsonObject, printable
 
 if TYPE_CHECKING:
-    from integrity.jobs.bench.costs import Cost
+    from integrity.jobs.bench.measure import Cost
     from integrity.jobs.bench.rows import Row
 
 _GAP = "  "

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from integrity.cli.handover import Daemon, find_daemon
+from integrity.cli.daemon_client import Daemon, find_daemon
 from integrity.cli.output import Output
 from integrity.cli.session import Session
 from integrity.cli.waiting import WaitingNotice
 from integrity.errors import CatalogError
 from integrity.jobs.report import Progress, Summary
 from integrity.model import Job
-from integrity.service.requests import LEASED, Request
+from integrity.service.control.requests import LEASED, Request
 
 if TYPE_CHECKING:
     from integrity.jobs.context import Context
@@ -52,7 +52,7 @@ def borrowing(session: Session, paths: Sequence[bytes], context: Context) -> Ite
 
 def _borrow(output: Output, daemon: Daemon, path: bytes, context: Context) -> None:
     """Wait until the service has made room; it works there again when the connection ends."""
-    from integrity.service import wire
+    from integrity.service.control import wire
 
     daemon.submit(Request(Job.COMPARE, (path,)), waits=True)
     context.report.progress(Progress(Job.COMPARE, path, "waits for the service", 0, None, 0, None))

@@ -11,8 +11,8 @@ import click
 from integrity.cli.asking import confirm
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.exporting import export_command
-from integrity.cli.importing import import_command
-from integrity.cli.objects import iso_time
+from integrity.cli.json_objects import iso_time
+from integrity.cli.manifests import import_command
 from integrity.cli.output import printable
 from integrity.cli.params import PATH
 from integrity.cli.paths import absolute, path_fields
@@ -126,7 +126,7 @@ def reseal(session: Session, root: bytes | None, yes: bool) -> int:
     confirm("Take what the catalog says now for true, damaged rows included?", is_yes=yes)
     with session.open_catalog(writes=True, any_key=root is None, verify_rows=False) as opened:
         from integrity.catalog.maintenance import reseal as reseal_catalog
-        from integrity.jobs.rootcare import find_root
+        from integrity.jobs.admin.roots import find_root
 
         record = None
         if root is not None:
@@ -155,7 +155,7 @@ def reseal(session: Session, root: bytes | None, yes: bool) -> int:
 @click.pass_obj
 def stats(session: Session) -> int:
     """Say how large the catalog is, and what takes the room."""
-    from integrity.cli.words import local_time
+    from integrity.cli.text import local_time
     from integrity.config import format_size
 
     with session.open_catalog(writes=False) as opened:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from integrity.cli.live import Live, find_wait
-from integrity.cli.objects import iso_time
+from integrity.cli.json_objects import iso_time
 from integrity.cli.output import JsonObject, Output, printable
 from integrity.cli.paths import absolute, path_fields
+from integrity.cli.status_service import Live, find_wait
 from integrity.errors import show_path
 from integrity.model import INTEGRITY_PROBLEMS, FindingKind
 
@@ -64,7 +64,7 @@ def say_kinds(kinds: Counter[FindingKind]) -> str:
 
 
 def _describe_comparisons(one: CopyStatus, output: Output) -> str:
-    from integrity.cli.words import count, local_time
+    from integrity.cli.text import count, local_time
     from integrity.config import spell_duration
 
     waits = one.waits

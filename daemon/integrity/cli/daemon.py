@@ -39,10 +39,10 @@ def _serve(session: Session) -> int:
 
     from integrity.config import load_config
     from integrity.files.ioprio import be_idle
+    from integrity.service.control.socket import default_socket_path
     from integrity.service.daemon import Daemon
     from integrity.service.memory import be_small
-    from integrity.service.notify import Notifier
-    from integrity.service.sockets import default_socket_path
+    from integrity.service.sd_notify import Notifier
 
     _set_up_logging(session.output.verbosity)
     be_small()

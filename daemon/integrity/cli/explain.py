@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.objects import digest_fields, finding_object, iso_time
+from integrity.cli.json_objects import digest_fields, finding_object, iso_time
 from integrity.cli.output import JsonObject, Output, printable
 from integrity.cli.params import PATH
 from integrity.cli.paths import absolute, path_fields
@@ -86,7 +86,7 @@ def _describe(story: FileStory, output: Output) -> Iterator[str]:
 
 
 def _describe_findings(story: FileStory, output: Output) -> Iterator[str]:
-    from integrity.cli.words import describe_finding, line_of_finding
+    from integrity.cli.text import describe_finding, line_of_finding
 
     for finding in story.findings:
         if finding not in story.open_findings:
@@ -111,7 +111,7 @@ _VOTES = {
 
 def _describe_copy(state: CopyState | None) -> str:
     """Say what a copy said last, and how well that is known."""
-    from integrity.cli.words import local_time
+    from integrity.cli.text import local_time
 
     if state is None:
         return "not compared since this baseline was taken"
@@ -120,7 +120,7 @@ def _describe_copy(state: CopyState | None) -> str:
 
 
 def _describe_history(story: FileStory) -> Iterator[str]:
-    from integrity.cli.words import local_time
+    from integrity.cli.text import local_time
     from integrity.config import format_size
 
     for one in story.history:
@@ -137,7 +137,7 @@ def _describe_history(story: FileStory) -> Iterator[str]:
 
 
 def _describe_record(record: FileRecord) -> Iterator[str]:
-    from integrity.cli.words import local_time
+    from integrity.cli.text import local_time
     from integrity.config import format_size, spell_size
 
     witness = record.witness
@@ -168,7 +168,7 @@ def _describe_record(record: FileRecord) -> Iterator[str]:
 
 
 def _describe_candidate(candidate: CandidateRecord) -> str:
-    from integrity.cli.words import local_time
+    from integrity.cli.text import local_time
     from integrity.config import format_size
 
     seen = f"seen {local_time(candidate.seen_at)}, {candidate.state.value}"

@@ -17,7 +17,7 @@ from integrity.cli.session import Session
 from integrity.errors import show_path
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog
+    from integrity.catalog.connection import Catalog
     from integrity.jobs.manifests.exporting import ExportCounts, ExportPlan
 
 _DAMAGED_SHOWN = 20
@@ -100,7 +100,7 @@ def _write(output: Output, catalog: Catalog, plan: ExportPlan, places: list[byte
 
 def _finish(output: Output, counts: ExportCounts, places: list[bytes]) -> ExitCode:
     """Say what was written and what was not: on stderr, for stdout may be the manifest."""
-    from integrity.cli.words import count
+    from integrity.cli.text import count
 
     if places:
         output.say(f"{count(counts.files, 'file')} written to {', '.join(show_path(place) for place in places)}")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode, code_for_kinds
-from integrity.cli.objects import finding_object
+from integrity.cli.json_objects import finding_object
 from integrity.cli.params import FUTURE, PAST
 from integrity.cli.session import Session
 from integrity.errors import CatalogError, ConfigError
 from integrity.model import Finding, FindingId, FindingState
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog
+    from integrity.catalog.connection import Catalog
 
 _IDS = click.argument("ids", nargs=-1, required=True, type=click.IntRange(min=1), metavar="ID...")
 
@@ -31,7 +31,7 @@ def findings(session: Session, everything: bool, since: int | None) -> int:
     A file with several names has one for all of them. What was acknowledged or muted is still open: only the reminders
     stop.
     """
-    from integrity.cli.words import count, line_of_finding
+    from integrity.cli.text import count, line_of_finding
 
     with session.open_catalog(writes=False, parities=()) as catalog:
         from integrity.catalog.findings import find_findings
@@ -109,7 +109,7 @@ def _require_open(catalog: Catalog, ids: tuple[int, ...]) -> list[Finding]:
 def _tell(session: Session, catalog: Catalog, wanted: list[Finding]) -> ExitCode:
     """Show findings as they are now."""
     from integrity.catalog.findings import get_finding
-    from integrity.cli.words import line_of_finding
+    from integrity.cli.text import line_of_finding
 
     with catalog.read() as connection:
         for finding in wanted:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from integrity.cli.objects import iso_time
+from integrity.cli.json_objects import iso_time
 from integrity.cli.output import JsonObject, Output, printable
 
 if TYPE_CHECKING:
-    from integrity.jobs.plan import Plan
+    from integrity.jobs.scrub.plan import Plan
     from integrity.jobs.status import RootStatus
 
 
@@ -57,7 +57,7 @@ def _percent(share: float) -> str:
 
 def _describe_plan(plan: Plan, windows: str, output: Output) -> str:
     """Say whether the windows are enough."""
-    from integrity.cli.words import local_time
+    from integrity.cli.text import local_time
     from integrity.config import format_size
 
     text = f"{format_size(plan.needed_bytes_per_s)} a second needed in {printable(windows)}"

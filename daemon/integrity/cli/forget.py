@@ -37,7 +37,7 @@ def forget(session: Session, paths: tuple[bytes, ...], copy: str | None, yes: bo
 
 
 def _forget_paths(session: Session, paths: tuple[bytes, ...], *, is_yes: bool) -> int:
-    from integrity.cli.words import count
+    from integrity.cli.text import count
 
     output = session.output
     with session.open_catalog(writes=True) as catalog:
@@ -63,11 +63,11 @@ def _forget_paths(session: Session, paths: tuple[bytes, ...], *, is_yes: bool) -
 
 
 def _forget_copy(session: Session, copy: str, paths: tuple[bytes, ...], *, is_yes: bool) -> int:
-    from integrity.cli.words import count
+    from integrity.cli.text import count
 
     output = session.output
     with session.open_catalog(writes=True) as catalog:
-        from integrity.jobs.forgetcopy import forget_copy, plan_forgetting_copy
+        from integrity.jobs.admin.forget import forget_copy, plan_forgetting_copy
 
         plan = plan_forgetting_copy(catalog, copy, [real_path(path) for path in paths])
         for one in plan:

@@ -22,8 +22,8 @@ from integrity.model import Finding, Outcome
 from integrity.paths import shell_path
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog
-    from integrity.jobs.gating.gate import Verdict
+    from integrity.catalog.connection import Catalog
+    from integrity.jobs.gate.gate import Verdict
     from integrity.jobs.report import Summary
 
 _FINDINGS_SHOWN = 5
@@ -61,10 +61,10 @@ def gate(session: Session, paths: tuple[bytes, ...], release: bool, reason: str 
 
 def _ask(session: Session, paths: Sequence[bytes], patience_s: int) -> ExitCode:
     from integrity.cli.gatescan import ScanReport, scan_first
-    from integrity.cli.objects import summary_object
+    from integrity.cli.json_objects import summary_object
     from integrity.cli.progress import open_progress
     from integrity.cli.signals import stop_on_signals
-    from integrity.jobs.gating.gate import decide, judge
+    from integrity.jobs.gate.gate import decide, judge
 
     with stop_on_signals() as stop:
         progress = open_progress(is_quiet=session.output.is_quiet)
@@ -96,7 +96,7 @@ def _ask(session: Session, paths: Sequence[bytes], patience_s: int) -> ExitCode:
 
 def _find_scannable(session: Session, paths: Sequence[bytes]) -> list[bytes]:
     """Leave out what a scan would take for a slip of the pen, though it is known and gone."""
-    from integrity.jobs.gating.gate import find_vanished
+    from integrity.jobs.gate.gate import find_vanished
 
     missing = [path for path in paths if not os.path.lexists(path)]
     vanished: list[bytes] = []
@@ -120,9 +120,9 @@ def _has_gap(verdict: Verdict) -> bool:
 
 def _tell_findings(output: Output, catalog: Catalog, verdicts: Sequence[Verdict]) -> None:
     """Print what speaks against a backup, each finding once: the gate's own last, for it says most."""
-    from integrity.cli.objects import finding_object
-    from integrity.cli.words import describe_finding
-    from integrity.jobs.gating.gate import find_closing
+    from integrity.cli.json_objects import finding_object
+    from integrity.cli.text import describe_finding
+    from integrity.jobs.gate.gate import find_closing
 
     found: dict[int, Finding] = {one.id: one for verdict in verdicts for one in (*verdict.problems, *verdict.gaps)}
     own = (find_closing(catalog, verdict.target) for verdict in verdicts)
@@ -162,7 +162,7 @@ def _tell(output: Output, verdict: Verdict, code: ExitCode, reasons: Sequence[st
 
 def _say_reasons(verdict: Verdict, verdicts: Sequence[Verdict], *, is_covered: bool) -> Iterator[str]:
     """Name what speaks against a backup, in few words: the findings stand above."""
-    from integrity.cli.words import count
+    from integrity.cli.text import count
 
     kinds = Counter(one.kind for one in (*verdict.problems, *verdict.gaps))
     if kinds:
@@ -182,7 +182,7 @@ def _say_reasons(verdict: Verdict, verdicts: Sequence[Verdict], *, is_covered: b
 
 
 def _say_changes(verdict: Verdict) -> str:
-    from integrity.cli.words import count, local_time
+    from integrity.cli.text import count, local_time
 
     if verdict.since is None:
         is_new = "for the first time: what is there now is the starting point"
@@ -198,7 +198,7 @@ def _say_signs(verdict: Verdict) -> Iterator[str]:
 
 
 def _to_object(verdict: Verdict, code: ExitCode, reasons: Sequence[str]) -> JsonObject:
-    from integrity.cli.objects import iso_time
+    from integrity.cli.json_objects import iso_time
 
     words = {ExitCode.OK: "open", ExitCode.PROBLEM: "closed"}
     return {
@@ -223,8 +223,8 @@ def _to_object(verdict: Verdict, code: ExitCode, reasons: Sequence[str]) -> Json
 
 def _release(session: Session, paths: Sequence[bytes], reason: str) -> ExitCode:
     from integrity.cli.exitcodes import code_for_kinds
-    from integrity.cli.words import count
-    from integrity.jobs.gating.gate import judge, release
+    from integrity.cli.text import count
+    from integrity.jobs.gate.gate import judge, release
 
     codes = []
     with session.open_catalog(writes=True) as catalog:

@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from integrity.cli.console import ConsoleReport
-from integrity.cli.handover import Daemon, find_daemon, find_state, follow
+from integrity.cli.daemon_client import Daemon, find_daemon, find_state, follow
 from integrity.cli.session import Session
+from integrity.cli.terminal import ConsoleReport
 from integrity.config import format_duration
 from integrity.errors import CatalogError, CatalogLocked, show_path
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import Note, NoteKind, Summary
 from integrity.jobs.runner import make_context
 from integrity.model import Finding, Job, Outcome
-from integrity.service.requests import Request, interrupted, nothing_done, run_request
+from integrity.service.control.requests import Request, interrupted, nothing_done, run_request
 
 if TYPE_CHECKING:
     from integrity.jobs.stop import Stop

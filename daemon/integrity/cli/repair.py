@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.objects import iso_time
+from integrity.cli.json_objects import iso_time
 from integrity.cli.output import JsonObject, Output, printable
 from integrity.cli.params import PATH
 from integrity.cli.paths import absolute, path_fields, shell_path
@@ -16,9 +16,9 @@ from integrity.cli.session import Session
 from integrity.errors import show_path
 
 if TYPE_CHECKING:
-    from integrity.jobs.repairing.applying import Done
+    from integrity.jobs.repair.apply import Done
+    from integrity.jobs.repair.run import RepairSummary
     from integrity.jobs.repairing.expected import Expected
-    from integrity.jobs.repairing.job import RepairSummary
     from integrity.jobs.repairing.plan import FilePlan
 
 _RUNS_SHOWN = 20
@@ -54,12 +54,12 @@ def repair(
     if discards and not applies:
         raise click.UsageError("--discard says what becomes of the damaged file once it is repaired: add --apply")
     from integrity.cli.borrowing import borrowing
-    from integrity.cli.console import ConsoleReport
     from integrity.cli.progress import open_progress
     from integrity.cli.running import real_path
     from integrity.cli.signals import stop_on_signals
-    from integrity.jobs.repairing.job import RepairOptions
-    from integrity.jobs.repairing.job import repair as run_repair
+    from integrity.cli.terminal import ConsoleReport
+    from integrity.jobs.repair.run import RepairOptions
+    from integrity.jobs.repair.run import repair as run_repair
     from integrity.jobs.repairing.wanted import find_wanted
     from integrity.jobs.runner import make_context
 
@@ -184,7 +184,7 @@ def _find_runs(blocks: tuple[int, ...]) -> Iterator[str]:
 
 
 def _describe_deed(plan: FilePlan, *, applies: bool) -> Iterator[str]:
-    from integrity.cli.words import local_time
+    from integrity.cli.text import local_time
 
     record = plan.record
     assert record is not None
@@ -207,7 +207,7 @@ def _describe_deed(plan: FilePlan, *, applies: bool) -> Iterator[str]:
         return
     yield "  --apply    makes the whole file beside this one, verifies all of it from the disk, then exchanges the two"
     yield "             owner, mode, ACL, extended attributes and times stay as they are"
-    from integrity.jobs.repairing.names import name_kept
+    from integrity.jobs.repair.targets import name_kept
 
     folder, _, name = plan.path.rpartition(b"/")
     kept = name_kept(name, "ID")
@@ -276,7 +276,7 @@ def _tell_end(
     *,
     applies: bool,
 ) -> None:
-    from integrity.cli.words import count
+    from integrity.cli.text import count
 
     if not summary.plans and not summary.is_suspended and not summary.is_interrupted:
         output.say("nothing to repair: no finding on a file's content is open there")

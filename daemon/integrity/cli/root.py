@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.objects import iso_time
+from integrity.cli.json_objects import iso_time
 from integrity.cli.output import printable
 from integrity.cli.params import PATH
 from integrity.cli.paths import absolute, path_fields, shell_path
@@ -30,7 +30,7 @@ def root() -> None:
 @click.pass_obj
 def list_roots(session: Session) -> int:
     """List the watched folders."""
-    from integrity.cli.words import count
+    from integrity.cli.text import count
 
     with session.open_catalog(writes=False) as catalog:
         from integrity.catalog.roots import find_roots
@@ -66,7 +66,7 @@ def release(session: Session, path: bytes) -> int:
     touched: the next scan judges what is there.
     """
     with session.open_catalog(writes=True) as catalog:
-        from integrity.jobs.rootcare import release as release_root
+        from integrity.jobs.admin.roots import release as release_root
 
         one = release_root(catalog, real_path(path), now=int(time.time()))
     _tell(session, one.path, "released", f"released; have it looked at:  integrity scan {shell_path(one.path)}")
@@ -104,7 +104,7 @@ def rebind(session: Session, old: bytes, new: bytes, no_scrub: bool) -> int:
     """
     target = real_path(new)
     with session.open_catalog(writes=True) as catalog:
-        from integrity.jobs.rootcare import rebind as rebind_root
+        from integrity.jobs.admin.roots import rebind as rebind_root
 
         rebound = rebind_root(catalog, real_path(old), target, now=int(time.time()))
     shown = shell_path(target)
@@ -127,7 +127,7 @@ def rebind(session: Session, old: bytes, new: bytes, no_scrub: bool) -> int:
 
 def _describe_missing(root: bytes, missing: Sequence[bytes], recorded: int) -> Iterator[str]:
     """Say what was not copied: the first files by name, then how many of each folder, and what to do."""
-    from integrity.cli.words import count
+    from integrity.cli.text import count
 
     verb = "is" if len(missing) == 1 else "are"
     yield f"{len(missing):,} of {count(recorded, 'recorded file')} {verb} not there:"
@@ -146,7 +146,7 @@ def _describe_missing(root: bytes, missing: Sequence[bytes], recorded: int) -> I
 
 def _set_paused(session: Session, path: bytes, *, is_paused: bool) -> int:
     with session.open_catalog(writes=True) as catalog:
-        from integrity.jobs.rootcare import set_paused
+        from integrity.jobs.admin.roots import set_paused
 
         one = set_paused(catalog, real_path(path), is_paused=is_paused)
     state = "paused" if is_paused else "active"

@@ -12,10 +12,10 @@ from integrity.cli.session import Session
 from integrity.errors import ConfigError
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog
+    from integrity.catalog.connection import Catalog
     from integrity.jobs.context import Context
     from integrity.jobs.report import Summary
-    from integrity.service.requests import Request
+    from integrity.service.control.requests import Request
 
 
 def real_path(path: bytes) -> bytes:
@@ -36,8 +36,8 @@ def own_path(path: bytes) -> bytes:
 
 def make_quiet_context(session: Session, catalog: Catalog) -> Context:
     """Make the surroundings of a job that is short and tells its result by what it returns."""
-    from integrity.cli.console import ConsoleReport
     from integrity.cli.progress import NoProgress
+    from integrity.cli.terminal import ConsoleReport
     from integrity.jobs.runner import make_context
     from integrity.jobs.stop import Stop
 
@@ -54,9 +54,9 @@ def do_request(session: Session, request: Request, *, waits: bool) -> ExitCode:
         request: what is asked for.
         waits: False only puts it into the daemon's queue.
     """
-    from integrity.cli.handover import find_daemon, hand_over, queue
+    from integrity.cli.daemon_client import find_daemon, hand_over, queue
     from integrity.model import Job
-    from integrity.service.requests import run_request
+    from integrity.service.control.requests import run_request
 
     daemon = find_daemon(session, request.paths)
     with daemon or nullcontext():
@@ -84,9 +84,9 @@ def run_job(
         job: does it.
         threads: of ``--jobs``.
     """
-    from integrity.cli.console import ConsoleReport
     from integrity.cli.progress import open_progress
     from integrity.cli.signals import stop_on_signals
+    from integrity.cli.terminal import ConsoleReport
     from integrity.jobs.runner import make_context
 
     with stop_on_signals() as stop, opened as catalog:

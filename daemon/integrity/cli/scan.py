@@ -27,7 +27,7 @@ def scan(session: Session, paths: tuple[bytes, ...], full: bool, jobs: int | Non
     """
     from integrity.jobs.options import ScanOptions
     from integrity.model import Job
-    from integrity.service.requests import Request
+    from integrity.service.control.requests import Request
 
     wanted = tuple(real_path(path) for path in paths)
     request = Request(Job.SCAN, wanted, scan=ScanOptions(full=full), jobs=jobs)

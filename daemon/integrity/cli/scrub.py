@@ -55,7 +55,7 @@ def scrub(
         raise click.UsageError("--all, --due, --new and --older-than exclude each other: each says what to read")
     from integrity.jobs.options import ScrubOptions
     from integrity.model import Job
-    from integrity.service.requests import Request
+    from integrity.service.control.requests import Request
 
     options = ScrubOptions(
         due=due,

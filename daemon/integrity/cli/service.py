@@ -15,8 +15,8 @@ from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
 
 if TYPE_CHECKING:
-    from integrity.service.manager import Step
-    from integrity.service.units import Change, Scope
+    from integrity.service.systemd.manager import Step
+    from integrity.service.systemd.units import Change, Scope
 
 _user = click.option("--user", "is_user", is_flag=True, help="Of your own service, not the system's.")
 _root = click.option(
@@ -42,7 +42,8 @@ def install(session: Session, is_user: bool, root_folder: bytes | None, now: boo
     The system's runs as the user `integrity`, who can read all files and change none but its own. Run it again after an
     upgrade. What you edited is not replaced without --force: add a drop-in (systemctl edit integrity) instead.
     """
-    from integrity.service import manager, program, units
+    from integrity.service import program
+    from integrity.service.systemd import manager, units
 
     scope = _choose(is_user, root_folder)
     if now and root_folder is not None:
@@ -78,7 +79,7 @@ def install(session: Session, is_user: bool, root_folder: bytes | None, now: boo
 @click.pass_obj
 def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int:
     """Stop the service and remove its files; the catalog, the config and the user `integrity` stay."""
-    from integrity.service import manager, units
+    from integrity.service.systemd import manager, units
 
     scope = _choose(is_user, root_folder)
     files = units.make_units(scope, b"/integrity", root_folder or b"/")
@@ -105,8 +106,8 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
 @click.pass_obj
 def show(session: Session, is_user: bool) -> int:
     """Print the files that `install` would write."""
-    from integrity.service import units
     from integrity.service.program import find_program
+    from integrity.service.systemd import units
 
     scope = units.Scope.USER if is_user else units.Scope.SYSTEM
     for unit in units.make_units(scope, find_program()):
@@ -118,7 +119,7 @@ def show(session: Session, is_user: bool) -> int:
 
 def _choose(is_user: bool, root_folder: bytes | None) -> Scope:
     """Find out whose service is meant, and refuse what can't work before anything is done."""
-    from integrity.service.units import Scope
+    from integrity.service.systemd.units import Scope
 
     if root_folder is None and not is_user and os.geteuid() != 0:
         raise ConfigError("only root can install or remove the system's service: use sudo, or --user for your own")

@@ -13,7 +13,7 @@ from integrity.cli.output import Output
 from integrity.errors import CatalogExists, CatalogMissing, ConfigError, show_path
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog
+    from integrity.catalog.connection import Catalog
     from integrity.config import Config
 
 
@@ -96,7 +96,7 @@ class Session:
         path = self.catalog_path
         if _is_missing(path):
             raise CatalogMissing(_say_missing(path, self._find_backups()))
-        from integrity.catalog.connect import Catalog
+        from integrity.catalog.connection import Catalog
         from integrity.config import read_seal_key
 
         key = read_seal_key(self.config)
@@ -125,7 +125,7 @@ class Session:
 
     def _create_catalog(self, path: bytes, paths: Sequence[bytes], *, records: bool) -> None:
         """Make an empty catalog; one that another program has made since is as good."""
-        from integrity.catalog.connect import Catalog
+        from integrity.catalog.connection import Catalog
         from integrity.config import default_catalog_path, read_seal_key
 
         backups = self._find_backups()

@@ -12,13 +12,13 @@ from integrity.cli.alertstatus import alerts_object, channel_object, describe_al
 from integrity.cli.copystatus import copy_object, describe_copy, say_kinds
 from integrity.cli.exitcodes import ExitCode, code_for_kinds
 from integrity.cli.forecast import describe_promise, plan_object
-from integrity.cli.live import Live, describe_service, describe_watch, find_live, service_object
-from integrity.cli.objects import iso_time
+from integrity.cli.json_objects import iso_time
 from integrity.cli.output import JsonObject, Output, print_line, printable
 from integrity.cli.params import PATH
 from integrity.cli.paths import path_fields
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
+from integrity.cli.status_service import Live, describe_service, describe_watch, find_live, service_object
 from integrity.errors import AppError, CatalogCorrupt, show_path
 from integrity.model import INTEGRITY_PROBLEMS, RootState
 
@@ -60,7 +60,7 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool) -> int:
 def _find(session: Session, paths: tuple[bytes, ...]) -> Status:
     with session.open_catalog(writes=False) as catalog:
         from integrity.jobs.status import find_status
-        from integrity.service.windows import parse_windows
+        from integrity.service.schedule.clock import parse_windows
         from integrity.service.zones import local_zone
 
         windows = parse_windows(session.config.schedule.scrub, local_zone())
@@ -94,7 +94,7 @@ def _print_status(found: Status, live: Live, session: Session) -> ExitCode:
 
 
 def _describe_root(one: RootStatus, live: Live, output: Output) -> Iterator[str]:
-    from integrity.cli.words import count
+    from integrity.cli.text import count
     from integrity.config import format_size
 
     covered = one.coverage
@@ -121,7 +121,7 @@ def _describe_root(one: RootStatus, live: Live, output: Output) -> Iterator[str]
 
 
 def _describe_coverage(one: RootStatus, output: Output) -> str:
-    from integrity.cli.words import count, local_time
+    from integrity.cli.text import count, local_time
     from integrity.config import format_duration, format_size, spell_duration
 
     covered, promise = one.coverage, spell_duration(one.settings.verify_every_s)
@@ -154,7 +154,7 @@ def _about(seconds: float) -> str:
 
 def _describe_gaps(one: RootStatus) -> Iterator[str]:
     """Say what could not be covered, or not for certain, and why."""
-    from integrity.cli.words import count
+    from integrity.cli.text import count
     from integrity.config import format_size
 
     covered, scan = one.coverage, one.last_scan
@@ -180,7 +180,7 @@ def _describe_gaps(one: RootStatus) -> Iterator[str]:
 
 
 def _describe_run(run: RunRecord | None) -> str:
-    from integrity.cli.words import count, local_time
+    from integrity.cli.text import count, local_time
     from integrity.config import format_duration, format_size
 
     if run is None:
@@ -196,7 +196,7 @@ def _describe_run(run: RunRecord | None) -> str:
 def _describe_rest(found: Status, live: Live) -> Iterator[str]:
     """Write what concerns all roots, and hints."""
     from integrity.cli.paths import shell_path
-    from integrity.cli.words import describe_core
+    from integrity.cli.text import describe_core
 
     if any(one.settings.builtin_excludes for one in found.roots):
         yield f"Built-in list of what is left out: {' '.join(found.builtin_excludes)}"
@@ -259,7 +259,7 @@ def _run_object(run: RunRecord | None) -> JsonObject | None:
 
 
 def _status_object(found: Status, code: ExitCode) -> JsonObject:
-    from integrity.cli.words import describe_core
+    from integrity.cli.text import describe_core
 
     return {
         "roots": len(found.roots),
@@ -282,7 +282,7 @@ def _find_code(found: Status, live: Live) -> ExitCode:
 
 def _print_nagios(found: Status, live: Live) -> int:
     """Print the line that monitoring plug-ins print: state, text, and figures behind a bar."""
-    from integrity.cli.words import count
+    from integrity.cli.text import count
     from integrity.config import format_duration
 
     code = _find_code(found, live)

@@ -101,7 +101,7 @@ def sum_command(
         jobs=jobs,
     )
     options.validate()
-    from integrity.cli.sumrun import SumRun
+    from integrity.cli.sum_run import SumRun
 
     try:
         with SumRun(session.output, options) as run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from integrity.cli.objects import iso_time
+from integrity.cli.json_objects import iso_time
 from integrity.cli.output import JsonObject, Output, printable
 from integrity.cli.paths import path_fields
 from integrity.errors import show_path
@@ -13,7 +13,7 @@ from integrity.errors import show_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from integrity.cli.handover import Daemon
+    from integrity.cli.daemon_client import Daemon
     from integrity.model import Job
     from integrity.service.states import JobAhead
 
@@ -46,7 +46,7 @@ class WaitingNotice:
 
     def ask(self) -> None:
         """Ask the service what the job waits for, if it is time to; ``show`` takes the answer."""
-        from integrity.service.wire import AskAhead
+        from integrity.service.control.wire import AskAhead
 
         if self._monotonic() >= self._ask_at:
             self._ask_at = self._monotonic() + _BETWEEN_S
@@ -63,7 +63,7 @@ class WaitingNotice:
 
 def describe_ahead(ahead: Sequence[JobAhead]) -> str:
     """Say in words what goes before a job."""
-    from integrity.cli.words import local_time
+    from integrity.cli.text import local_time
 
     running = [
         f"{_DOING.get(one.job, one.job)} {_place(one)} (since {local_time(one.began_at)})"

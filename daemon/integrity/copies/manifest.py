@@ -13,13 +13,13 @@ from stat import S_ISREG
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from integrity.copies.names import find_fault, is_below
+from integrity.copies.filenames import find_fault, is_below
 from integrity.copies.protocol import CopyFile, Entry, Kind, Published, Trouble
 from integrity.errors import CopyUnreachable, Unreadable, show_path
 from integrity.hashing.algorithms import BLAKE3, CRC32, MD5, SHA1, SHA256, SHA512, XXH64, XXH128, Algorithm
-from integrity.hashing.sums.manifest import Manifest
-from integrity.hashing.sums.records import BadLine
-from integrity.hashing.sums.records import Entry as Line
+from integrity.hashing.manifests.entries import BadLine
+from integrity.hashing.manifests.entries import Entry as Line
+from integrity.hashing.manifests.reader import Manifest
 
 _KINDS = {
     MD5: Kind.MD5,

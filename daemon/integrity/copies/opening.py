@@ -30,11 +30,11 @@ class _Kind(NamedTuple):
 
 
 _SCHEMES = {
-    "ssh": _Kind("integrity.copies.ssh", "SshCopy", "asyncssh", "sftp"),
-    "s3": _Kind("integrity.copies.s3", "S3Copy", "boto3", "s3"),
-    "rclone": _Kind("integrity.copies.rclone", "RcloneCopy"),
+    "ssh": _Kind("integrity.copies.ssh.copy", "SshCopy", "asyncssh", "sftp"),
+    "s3": _Kind("integrity.copies.s3.copy", "S3Copy", "boto3", "s3"),
+    "rclone": _Kind("integrity.copies.rclone.copy", "RcloneCopy"),
 }
-_TREE = _Kind("integrity.copies.tree", "TreeCopy")
+_TREE = _Kind("integrity.copies.folder", "TreeCopy")
 _MANIFEST = _Kind("integrity.copies.manifest", "ManifestCopy")
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 from typing import NoReturn
 
+from integrity.copies.rclone.program import Remote, Running
 from integrity.copies.rclonenames import to_rclone
-from integrity.copies.rcloneprogram import Remote, Running
 from integrity.errors import Unreadable, Unstable, show_path
 
 

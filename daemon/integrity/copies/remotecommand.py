@@ -10,8 +10,8 @@ from typing import Final
 
 import asyncssh
 
-from integrity.copies.remoteanswers import BadAnswer, Records
-from integrity.copies.sshline import Line
+from integrity.copies.ssh.connection import Line
+from integrity.copies.ssh.shell import BadAnswer, Records
 from integrity.errors import CopyUnreachable
 
 _CHUNK_BYTES: Final = 65_536

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from integrity.files.opening import open_noatime
+from integrity.files.open_beneath import open_noatime
 
 
 class Spelling:

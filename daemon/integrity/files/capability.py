@@ -16,7 +16,7 @@ from stat import S_ISREG
 
 from integrity.errors import RootSuspended
 from integrity.files.mounts import get_mount
-from integrity.files.opening import open_beneath, open_noatime
+from integrity.files.open_beneath import open_beneath, open_noatime
 from integrity.model import Capability
 
 _SECOND_NS = 1_000_000_000

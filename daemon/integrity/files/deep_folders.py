@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from integrity.files.opening import STAY_ON_MOUNT, open_beneath, open_noatime
+from integrity.files.open_beneath import STAY_ON_MOUNT, open_beneath, open_noatime
 
 _SHALLOW_BYTES = 1024
 """Shorter paths are resolved from the root: that is fast, and notices a folder on the way that was renamed."""

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from integrity.errors import Unreadable
 from integrity.files.buffers import Buffers
 from integrity.files.devices import find_device
-from integrity.files.opening import open_beneath
+from integrity.files.open_beneath import open_beneath
+from integrity.files.page_cache import lies_in_memory
 from integrity.files.read import Segment
-from integrity.files.residency import lies_in_memory
 from integrity.files.stamps import witness_of
 from integrity.model import ByteRange, ReadHow, Witness
 

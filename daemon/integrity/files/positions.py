@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from integrity.files.devices import physical_position
-from integrity.files.opening import open_beneath
+from integrity.files.open_beneath import open_beneath
 
 _AT_ONCE = 100
 """So many are opened between two looks at whether the run is to end: each may cost a disk some milliseconds."""

@@ -14,7 +14,7 @@ import ctypes
 import errno
 import os
 
-from integrity.files.opening import stat_beneath
+from integrity.files.open_beneath import stat_beneath
 from integrity.model import Capability
 
 _RENAME_NOREPLACE = 1

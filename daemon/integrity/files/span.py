@@ -23,11 +23,11 @@ from collections import deque
 from enum import StrEnum
 from typing import NamedTuple
 
-from integrity.files.badsectors import BAD_MEDIUM, REFUSED, add_range, cut, describe_bad, describe_failure
 from integrity.files.direct import USUAL_ALIGNMENT_BYTES, has_encoded_extents, sector_bytes, set_direct
+from integrity.files.direct_io import direct_alignment
 from integrity.files.errorbudget import ErrorBudget
-from integrity.files.residency import drop_clean_pages, find_absent, page_bytes, resident_bytes
-from integrity.files.statx import direct_alignment
+from integrity.files.page_cache import drop_clean_pages, find_absent, page_bytes, resident_bytes
+from integrity.files.read_errors import BAD_MEDIUM, REFUSED, add_range, cut, describe_bad, describe_failure
 from integrity.model import ByteRange, Capability, ReadHow, Witness
 
 _PAGES_ARE_ALL = frozenset(

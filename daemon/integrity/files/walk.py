@@ -36,7 +36,7 @@ from integrity.files.deep_folders import DeepFolders
 from integrity.files.excludes import Excludes
 from integrity.files.listing import FolderError, Listing, Seen, Skip
 from integrity.files.mounts import find_mounts_beneath
-from integrity.files.opening import STAY_ON_MOUNT, open_beneath, stat_beneath, was_removed
+from integrity.files.open_beneath import STAY_ON_MOUNT, open_beneath, stat_beneath, was_removed
 from integrity.files.stamps import MOST, witness_of
 from integrity.model import SkipReason
 

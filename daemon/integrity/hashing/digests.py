@@ -25,7 +25,7 @@ from xxhash import xxh3_128, xxh3_128_digest
 from integrity.files.read import Segment
 from integrity.hashing import crc64
 from integrity.hashing.algorithms import Hasher
-from integrity.hashing.cutter import BlockCutter, pieces
+from integrity.hashing.block_digests import BlockCutter, pieces
 from integrity.hashing.md5 import Md5, native_status
 from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from integrity._native import ffi, lib
 from integrity.errors import NativeError, ReadError, ReadInterrupted
 from integrity.hashing.digests import Want, combine_crc64nvme
-from integrity.hashing.large import PARTIAL_INTERVAL_S, find_start, or_racy
+from integrity.hashing.large_file import PARTIAL_INTERVAL_S, find_start, or_racy
 from integrity.hashing.md5_native import SELF_TEST_FAILED, Scheduler, export_state, import_state
 from integrity.hashing.small_batch import CRC64NVME, MD5, XXH3_128
 from integrity.hashing.tasks import Done, Failed, Partial, Task

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.files.buffers import Buffers
 from integrity.hashing.digests import digest_others, digest_probe, digest_whole
-from integrity.hashing.large import Fed, read_large
+from integrity.hashing.large_file import Fed, read_large
 from integrity.hashing.md5 import native_status
 from integrity.hashing.tasks import Done, Failed, Result, Task
 from integrity.hashing.work_queue import (

@@ -19,7 +19,7 @@ from integrity.hashing.tasks import Done, Partial, Resume, Task
 from integrity.model import Blocks
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Connection
+    from integrity.catalog.connection import Connection
     from integrity.jobs.context import RootRun
 
 LARGE_BYTES = 64 << 20

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from integrity.catalog import findings, roots
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.paging import write_in_pages
 from integrity.catalog.roots import RootRecord
@@ -29,8 +29,8 @@ from integrity.files.span import UNLIMITED, Pace, ReadMode
 from integrity.hashing.engine import STALL_S, Engine
 from integrity.hashing.tasks import StopSignal
 from integrity.hashing.work_queue import BUFFER_BYTES
-from integrity.jobs import messages
-from integrity.jobs.goodcopies import advise_repair
+from integrity.jobs.judge import messages
+from integrity.jobs.judge.repair_advice import advise_repair
 from integrity.jobs.report import Note, NoteKind, Progress, Report
 from integrity.jobs.stop import Stop
 from integrity.model import (
@@ -48,7 +48,7 @@ from integrity.model import (
 )
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Connection
+    from integrity.catalog.connection import Connection
 
 PROGRESS_INTERVAL_S = 0.1
 

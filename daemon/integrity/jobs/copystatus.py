@@ -11,11 +11,11 @@ from integrity.catalog import copies, findings
 from integrity.catalog.copywaits import CopyWaits, find_waits
 from integrity.catalog.roots import RootRecord
 from integrity.config.copyurls import hide_secrets
-from integrity.jobs.copypromise import CopyFacts, find_copy_facts, is_name
+from integrity.jobs.compare.promise import CopyFacts, find_copy_facts, is_name
 from integrity.model import FindingKind
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Connection
+    from integrity.catalog.connection import Connection
     from integrity.catalog.copies import CopyRecord
     from integrity.config import Config
 

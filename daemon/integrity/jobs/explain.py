@@ -13,13 +13,13 @@ from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
 from integrity.config import Config
 from integrity.config.copyurls import hide_secrets
-from integrity.jobs.comparing.sources import find_known_sources
+from integrity.jobs.compare.source import find_known_sources
 from integrity.jobs.targets import Target, find_target
 from integrity.model import BaselineReason, Finding, FindingState
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog, Connection
+    from integrity.catalog.connection import Catalog, Connection
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import files, findings
 from integrity.catalog.paging import write_in_pages
-from integrity.catalog.removing import remove_files
+from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import drop_files, drop_history, find_history_ids, find_spans, remove_root
 from integrity.errors import ConfigError, show_path
 from integrity.jobs.targets import Target, find_target
 from integrity.model import BaselineReason, FileId, FindingId, RootId
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog, Connection
+    from integrity.catalog.connection import Catalog, Connection
 
 
 @dataclass(frozen=True, slots=True)

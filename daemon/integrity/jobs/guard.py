@@ -18,7 +18,7 @@ from integrity.config import RootSettings
 from integrity.errors import RootSuspended, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.identity import explain_unrecognised, identify, recognise
-from integrity.files.opening import open_noatime, open_root
+from integrity.files.open_beneath import open_noatime, open_root
 from integrity.model import RootIdentity
 
 LEAST_PATTERN = 20

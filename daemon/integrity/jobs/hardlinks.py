@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
-from integrity.jobs.inodes import leads_to
+from integrity.jobs.judge.inodes import leads_to
 
 if TYPE_CHECKING:
     from integrity.catalog.rows import FileRecord

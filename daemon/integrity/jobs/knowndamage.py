@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, files
-from integrity.jobs.contents import is_candidate
+from integrity.jobs.judge.content_diff import is_candidate
 
 if TYPE_CHECKING:
     from integrity.catalog.candidates import CandidateRecord
-    from integrity.catalog.connect import Connection
+    from integrity.catalog.connection import Connection
     from integrity.catalog.rows import FileRecord
     from integrity.jobs.context import RootRun
     from integrity.model import Reading

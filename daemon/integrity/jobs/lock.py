@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 
-from integrity.catalog import ownfiles
+from integrity.catalog import own_files
 from integrity.catalog.filenames import root_lock_path
 from integrity.errors import CatalogError, CatalogLocked, show_path
 from integrity.model import Job, RootId
@@ -63,7 +63,7 @@ def lock_root(
     """
     path = root_lock_path(catalog_path, root_id)
     try:
-        fd = ownfiles.open_own(path, os.O_RDWR | os.O_CREAT, ownfiles.find_owner(catalog_path))
+        fd = own_files.open_own(path, os.O_RDWR | os.O_CREAT, own_files.find_owner(catalog_path))
     except OSError as error:
         raise _explain(path, error) from error
     try:
@@ -103,8 +103,8 @@ def _explain(path: bytes, error: OSError) -> CatalogError:
 def find_holder(catalog_path: bytes, root_id: RootId) -> Holder | None:
     """Tell who works on a root at this moment; None when nobody does."""
     try:
-        owner = ownfiles.find_owner(catalog_path)
-        fd = ownfiles.open_own(root_lock_path(catalog_path, root_id), os.O_RDONLY, owner)
+        owner = own_files.find_owner(catalog_path)
+        fd = own_files.open_own(root_lock_path(catalog_path, root_id), os.O_RDONLY, owner)
     except FileNotFoundError:
         return None
     try:

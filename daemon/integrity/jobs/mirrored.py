@@ -16,13 +16,13 @@ from integrity.catalog import findings
 from integrity.catalog.blocks import BLOCKS_PER_RUN, load_run
 from integrity.catalog.rows import FileRecord
 from integrity.files.mirrors import read_copies
-from integrity.files.opening import open_beneath
+from integrity.files.open_beneath import open_beneath
 from integrity.hashing.md5 import Md5
 from integrity.model import FindingKind, Witness
 from integrity.verdict import Pair, is_match
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Connection
+    from integrity.catalog.connection import Connection
     from integrity.jobs.context import RootRun
 
 _UNREADABLE = Pair(b"", b"")

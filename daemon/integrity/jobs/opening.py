@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from integrity.catalog.boots import MountSeen, rename_file_system
-from integrity.catalog.repairs import find_repairs
+from integrity.catalog.repair_journal import find_repairs
 from integrity.catalog.roots import set_root_identity
 from integrity.errors import RootSuspended, show_path
 from integrity.files.capability import find_capability
@@ -18,11 +18,11 @@ from integrity.files.mounts import get_mount
 from integrity.files.mountstate import find_mount_state
 from integrity.jobs.guard import open_guarded
 from integrity.jobs.leftout import make_excludes
-from integrity.jobs.nested import find_absent
+from integrity.jobs.open_root import find_absent
 from integrity.model import Capability, RootIdentity
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog
+    from integrity.catalog.connection import Catalog
     from integrity.catalog.roots import RootRecord
     from integrity.config import RootSettings
 

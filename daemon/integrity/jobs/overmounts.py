@@ -10,7 +10,7 @@ import errno
 from typing import TYPE_CHECKING
 
 from integrity.files.mounts import find_mounts_beneath
-from integrity.files.opening import stat_beneath
+from integrity.files.open_beneath import stat_beneath
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, history
 from integrity.catalog.rows import FileContent
-from integrity.jobs.inodes import is_same_inode
+from integrity.jobs.judge.inodes import is_same_inode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from integrity.catalog.connect import Connection
+    from integrity.catalog.baselines import NewFile
+    from integrity.catalog.connection import Connection
     from integrity.catalog.history import HistoryRecord
-    from integrity.catalog.recording import NewFile
     from integrity.jobs.context import RootRun
     from integrity.model import Capability, Reading, Witness
 

@@ -15,26 +15,26 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import backup, boots, findings, roots, runs
-from integrity.catalog.connect import Catalog
-from integrity.catalog.repairs import find_repairs
+from integrity.catalog.connection import Catalog
+from integrity.catalog.repair_journal import find_repairs
 from integrity.config import Config
 from integrity.errors import AppError, CopyBeingMade, show_path
 from integrity.files.errorbudget import ErrorBudget
 from integrity.files.errorcounters import find_counters
 from integrity.files.excludes import Excludes
 from integrity.files.span import Pace
-from integrity.jobs import messages
 from integrity.jobs.context import Context, RootRun
 from integrity.jobs.guard import RELEASED
+from integrity.jobs.judge import messages
 from integrity.jobs.leftout import make_excludes
 from integrity.jobs.lock import lock_root
-from integrity.jobs.nested import tell_absent
+from integrity.jobs.open_root import tell_absent
 from integrity.jobs.opening import Opened, open_disk
 from integrity.jobs.options import CompareOptions, ScanOptions, ScrubOptions
-from integrity.jobs.pacing.pace import Throttle
+from integrity.jobs.pace.throttle import Throttle
 from integrity.jobs.recorded import iterate_files
 from integrity.jobs.report import Compared, Note, NoteKind, Report, Summary
-from integrity.jobs.scan import Scanner
+from integrity.jobs.scan.scanner import Scanner
 from integrity.jobs.stop import Stop
 from integrity.jobs.targets import Target, find_targets, is_inside
 from integrity.model import (
@@ -108,7 +108,7 @@ def _without_inner(names: Sequence[bytes]) -> Iterator[bytes]:
 
 def scrub(context: Context, paths: Sequence[bytes], options: ScrubOptions) -> Summary:
     """Scrub roots or parts of them; see ``scan`` for arguments and errors."""
-    from integrity.jobs.scrub import Scrubber
+    from integrity.jobs.scrub.scrubber import Scrubber
 
     began_at = context.monotonic()
     pace = context.pace if options.rate is None else _throttle(context, options.rate)
@@ -130,8 +130,8 @@ def compare(context: Context, paths: Sequence[bytes], options: CompareOptions) -
         CopyUnreachable: the copy can't be reached, and nobody has said that it should be one.
     """
     # Here, because all other commands would begin a tenth later for it.
-    from integrity.jobs.comparing.job import compare_root
-    from integrity.jobs.comparing.sources import find_source, narrow
+    from integrity.jobs.compare.comparer import compare_root
+    from integrity.jobs.compare.source import find_source, narrow
 
     began_at, started_at = context.monotonic(), context.now()
     source = find_source(context.catalog, context.config, options.copy, paths, options.endpoint)
@@ -375,7 +375,7 @@ def _end_repairs(run: RootRun) -> None:
     with run.catalog.read() as connection:
         repairs = find_repairs(connection, run.root)
     if repairs:
-        from integrity.jobs.repairing.recovery import end_repairs  # needed after a kill only
+        from integrity.jobs.repair.recover import end_repairs  # needed after a kill only
 
         end_repairs(run, repairs)
 

@@ -18,13 +18,13 @@ from integrity.config import Config, RootSettings
 from integrity.files.excludes import BUILTIN
 from integrity.jobs.copystatus import CopyStatus, find_copy_status
 from integrity.jobs.lock import Holder, find_holder
-from integrity.jobs.plan import OpenTimes, Plan, make_plan
-from integrity.jobs.promise import find_facts, measure_rate
+from integrity.jobs.scrub.plan import OpenTimes, Plan, make_plan
+from integrity.jobs.scrub.promise import find_facts, measure_rate
 from integrity.jobs.targets import find_target, is_inside
 from integrity.model import COVERAGE_PROBLEMS, FindingKind, Job, RootId, RootState
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog, Connection
+    from integrity.catalog.connection import Catalog, Connection
 
 _RUNS_SEARCHED = 200
 

@@ -17,11 +17,11 @@ from integrity.catalog.files import page_files
 from integrity.catalog.roots import UNSEEN, RootRecord, add_root, find_roots, remove_unseen
 from integrity.errors import ConfigError, RootSuspended, show_path
 from integrity.files.identity import identify
-from integrity.files.opening import open_root
+from integrity.files.open_beneath import open_root
 from integrity.model import RootIdentity
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog, Connection
+    from integrity.catalog.connection import Catalog, Connection
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from integrity.catalog.fingerprints import find_fingerprints
 from integrity.files.listing import Listing
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Connection
+    from integrity.catalog.connection import Connection
     from integrity.model import FileId, FolderId, RootId
 
 _FOLDERS_AT_ONCE = 256

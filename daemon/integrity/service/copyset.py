@@ -17,13 +17,13 @@ from integrity.copies.opening import open_copy
 from integrity.errors import AppError
 from integrity.files.devices import find_device
 from integrity.files.mounts import get_block_device, mount_of
-from integrity.files.opening import open_root
-from integrity.service.requests import covers
+from integrity.files.open_beneath import open_root
+from integrity.service.control.requests import covers
 
 if TYPE_CHECKING:
     from integrity.config import Config
     from integrity.config.definition import ConfiguredCopy
-    from integrity.service.rootset import KeptRoot
+    from integrity.service.inventory import KeptRoot
 
 PATIENCE_S = 2.0
 """Who does not answer within so long is not there."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from integrity import __version__
 from integrity.catalog import boots, findings
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.locking import shared_lock
 from integrity.config import read_seal_key
@@ -27,28 +27,28 @@ from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError,
 from integrity.files.boot import read_boot_uuid
 from integrity.files.span import UNLIMITED, Pace
 from integrity.hashing.engine import STALL_S
-from integrity.jobs import messages
-from integrity.jobs.pacing.pace import DevicePace, pace_device
+from integrity.jobs.admin.roots import follow_config
+from integrity.jobs.judge import messages
+from integrity.jobs.pace.throttle import DevicePace, pace_device
 from integrity.jobs.report import Summary
-from integrity.jobs.rootcare import follow_config
 from integrity.jobs.stop import Stop
 from integrity.model import FindingKind
-from integrity.service.control import ControlServer
+from integrity.service.alert_thread import Mailman
+from integrity.service.control.requests import Done, Request, Ticket
+from integrity.service.control.server import ControlServer
 from integrity.service.copyset import KeptCopy, find_kept_copies
+from integrity.service.dirty_paths import Hints
 from integrity.service.dispatch import Dispatcher, Grounds
-from integrity.service.heart import Heart
-from integrity.service.hints import Hints
-from integrity.service.lookout import Lookout
-from integrity.service.mailman import Mailman
+from integrity.service.inventory import KeptRoot, find_kept_roots
 from integrity.service.memory import MemoryTrimmer
 from integrity.service.mountwatch import MountWatch
-from integrity.service.notify import Notifier, watchdog_interval_s
-from integrity.service.requests import Done, Request, Ticket
-from integrity.service.rootset import KeptRoot, find_kept_roots
+from integrity.service.schedule.timetable import Timetable
+from integrity.service.sd_notify import Notifier, watchdog_interval_s
 from integrity.service.shutdown import GOES_DOWN, mark_clean_stop
 from integrity.service.startup import make_folder, prepare_catalog
 from integrity.service.states import BusyRoot, DaemonState
-from integrity.service.timetable import Timetable
+from integrity.service.watch_thread import Lookout
+from integrity.service.watchdog import Heart
 
 if TYPE_CHECKING:
     from integrity.config import Config

@@ -20,17 +20,17 @@ from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import Report, Summary
 from integrity.model import Job, Outcome
+from integrity.service.control.requests import Done, Request, Ticket, nothing_done, run_request
+from integrity.service.device_queue import Lane
 from integrity.service.gathering import Gathered
 from integrity.service.holding import Holder
-from integrity.service.lanes import Lane
-from integrity.service.logbackoff import LogBackoff
-from integrity.service.requests import Done, Request, Ticket, nothing_done, run_request
-from integrity.service.rootset import KeptRoot, lane_of
+from integrity.service.inventory import KeptRoot, lane_of
+from integrity.service.log_backoff import LogBackoff
 from integrity.service.states import BusyRoot, JobAhead, QueuedJob
 from integrity.service.work import Urgency, Work, WorkReport
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog
+    from integrity.catalog.connection import Catalog
     from integrity.config import Config
     from integrity.files.span import Pace
     from integrity.jobs.options import CompareOptions, ScrubOptions

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from integrity.service.moments import Moments
-from integrity.service.windows import Windows
+from integrity.service.schedule.clock import Windows
 
 _REPEAT_S = 3600
 """A clock that is set back by less repeats no moment that has been told; by more, it was wrong then."""

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from integrity.errors import AppError
 from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.model import Finding, Outcome
-from integrity.service.requests import Done
+from integrity.service.control.requests import Done
 
 _WORST_FIRST = (Outcome.FAILED, Outcome.INTERRUPTED, Outcome.FINDINGS, Outcome.INCOMPLETE, Outcome.CLEAN)
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from integrity.errors import AppError
 from integrity.jobs.report import Summary
-from integrity.service.requests import nothing_done
+from integrity.service.control.requests import nothing_done
 from integrity.service.work import Work
 
 if TYPE_CHECKING:
     from integrity.jobs.context import Context
-    from integrity.service.lanes import Lane
+    from integrity.service.device_queue import Lane
 
 _GLANCE_S = 0.2
 

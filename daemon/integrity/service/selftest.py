@@ -22,9 +22,9 @@ from integrity.alerts.channels import NO_CHANNELS, make_channels
 from integrity.alerts.delivery import Delivery
 from integrity.alerts.heartbeat import HEARTBEAT, ping
 from integrity.catalog import files, outbox
-from integrity.catalog.connect import Catalog
+from integrity.catalog.baselines import NewWitness, set_witnesses
+from integrity.catalog.connection import Catalog
 from integrity.catalog.outbox import AlertKind
-from integrity.catalog.recording import NewWitness, set_witnesses
 from integrity.catalog.roots import find_roots
 from integrity.config import Config
 from integrity.errors import ChannelError, ConfigError, show_path

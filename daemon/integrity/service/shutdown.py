@@ -19,7 +19,7 @@ from integrity.files.boot import read_boot_uuid
 from integrity.files.mountstate import is_still_mounted
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog
+    from integrity.catalog.connection import Catalog
 
 _log = logging.getLogger(__name__)
 

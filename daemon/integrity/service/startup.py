@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from integrity.catalog import copying, findings, roots
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from integrity.catalog.damage import describe_damage
 from integrity.catalog.filenames import find_backups
 from integrity.catalog.findings import NewFinding

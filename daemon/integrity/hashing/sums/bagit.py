@@ -11,7 +11,7 @@ import re
 from binascii import hexlify
 
 from integrity.hashing.algorithms import BY_NAME, Algorithm
-from integrity.hashing.sums.records import is_name, parse_hex
+from integrity.hashing.manifests.entries import is_name, parse_hex
 
 _is_manifest = re.compile(rb"(?:tag)?manifest-([a-z0-9]+)\.txt").fullmatch
 _split = re.compile(rb"([0-9A-Fa-f]+)[ \t]+\*?(.+)", re.DOTALL).fullmatch

@@ -11,8 +11,8 @@ from binascii import hexlify
 from collections.abc import Sequence
 
 from integrity.hashing.algorithms import ALGORITHMS, SHA256, SHA512, Algorithm
+from integrity.hashing.manifests.entries import Piece, is_name, parse_hex, piece_suffix
 from integrity.hashing.sums.escapes import escape, unescape
-from integrity.hashing.sums.records import Piece, is_name, parse_hex, piece_suffix
 
 _split = re.compile(rb"[ \t]*(\\?)([A-Z][A-Z0-9-]*) ?\((.+)\)[ \t]*=[ \t]*([0-9A-Fa-f]+)", re.DOTALL).fullmatch
 

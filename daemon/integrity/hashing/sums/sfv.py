@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from integrity.hashing.sums.records import is_name
+from integrity.hashing.manifests.entries import is_name
 
 _split = re.compile(rb"(.*[^ \t])[ \t]+([0-9A-Fa-f]{8})[ \t]*", re.DOTALL).fullmatch
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from integrity.hashing import native_status
-from integrity.jobs.bench.costs import repeat_short
+from integrity.jobs.bench.measure import repeat_short
 from integrity.jobs.bench.rows import Row, Table, compare, spell_length
 from integrity.jobs.bench.turns import Contender, Turn, enter_short, measure_in_turn
 from integrity.jobs.bench.workspace import Workspace

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from integrity.jobs.bench.costs import run_program
+from integrity.jobs.bench.measure import run_program
 from integrity.jobs.bench.rows import Row, Table
 from integrity.jobs.bench.turns import Contender, Turn
 

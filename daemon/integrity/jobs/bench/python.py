@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 
-from integrity.jobs.bench.costs import repeat_short
+from integrity.jobs.bench.measure import repeat_short
 from integrity.jobs.bench.rows import Row, Table, compare
 from integrity.jobs.bench.turns import Contender, Turn, measure_in_turn
 from integrity.jobs.bench.workspace import Workspace

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from integrity.files.buffers import Buffers
-from integrity.jobs.bench.costs import measure
+from integrity.jobs.bench.measure import measure
 from integrity.jobs.bench.turns import Turn
 
 _CHUNK_BYTES = 1 << 20

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from integrity.config import spell_size
-from integrity.jobs.bench.costs import Cost
+from integrity.jobs.bench.measure import Cost
 
 GIB = 1 << 30
 

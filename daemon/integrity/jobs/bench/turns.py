@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from integrity.jobs.bench.costs import Cost, pick_median, repeat_short
+from integrity.jobs.bench.measure import Cost, pick_median, repeat_short
 from integrity.jobs.bench.rows import Row
 
 

@@ -15,11 +15,11 @@ from integrity.errors import Unstable, Vanished
 from integrity.files.span import ReadMode
 from integrity.hashing.digests import want_to_record
 from integrity.hashing.tasks import Done, Partial, Result, Task
-from integrity.jobs.assess import Assessor
+from integrity.jobs.batching import IdSet
 from integrity.jobs.checkpoints import Checkpoints
-from integrity.jobs.idset import IdSet
-from integrity.jobs.replaced import Replaced
-from integrity.jobs.settle import settle
+from integrity.jobs.judge.assess import Assessor
+from integrity.jobs.judge.replaced_inodes import Replaced
+from integrity.jobs.scan.apply_changes import settle
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import candidates, files, findings
 from integrity.catalog.candidates import CandidateKind, CandidateRecord, CandidateState
 from integrity.catalog.rows import FileRecord
-from integrity.jobs.goodcopies import VERDICTS
+from integrity.jobs.judge.repair_advice import VERDICTS
 from integrity.model import FileId, Finding, FindingKind
 from integrity.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Connection
+    from integrity.catalog.connection import Connection
     from integrity.jobs.context import RootRun
 
 

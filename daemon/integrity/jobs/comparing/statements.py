@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import history
-from integrity.catalog.copylist import CompareRow, digest_stated
+from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord
-from integrity.copies.etags import list_parts
 from integrity.copies.protocol import CloseLook, Copy, Kind, Published, Trouble
+from integrity.copies.s3.checksums import list_parts
 from integrity.errors import ReadError, ReadInterrupted
-from integrity.jobs.comparing import messages
-from integrity.jobs.comparing.listing import CopyListing
-from integrity.jobs.comparing.localdigests import FileMatch, match_file
-from integrity.jobs.comparing.voices import Level, Voice, cannot, is_older, pick_checksums, vote_by_digests
+from integrity.jobs.compare import messages
+from integrity.jobs.compare.copy_answer import Level, Voice, cannot, is_older, pick_checksums, vote_by_digests
+from integrity.jobs.compare.listing import CopyListing
+from integrity.jobs.compare.local_digests import FileMatch, match_file
 from integrity.model import Reading
 from integrity.verdict import CopyVote
 

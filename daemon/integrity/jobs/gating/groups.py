@@ -17,15 +17,15 @@ from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import gates
+from integrity.catalog import gate_passes
 from integrity.config import RootSettings
 from integrity.errors import show_path
-from integrity.jobs.gating.changes import Changes
-from integrity.jobs.gating.filetypes import is_document
+from integrity.jobs.gate.changes import Changes
+from integrity.jobs.gate.file_types import is_document
 from integrity.model import RootId
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Connection
+    from integrity.catalog.connection import Connection
 
 GROUP_PERCENT = 50
 """At least so much of a group; the configured percentage holds where it is more."""
@@ -86,7 +86,7 @@ def _count_known(
     new = {standing.path for standing in changes.new}
     gone = set(changes.removed)
     known: Counter[Group] = Counter()
-    for path in gates.find_paths(connection, root_id):
+    for path in gate_passes.find_paths(connection, root_id):
         gone.discard(path)
         if path not in new:
             known.update(group for group in _groups_of(path) if group in groups)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from integrity.jobs import messages
-from integrity.jobs.gating.changes import find_changes_after
+from integrity.jobs.gate.changes import find_changes_after
+from integrity.jobs.gate.sample import look_into
+from integrity.jobs.gate.signs import are_enough, find_signs
 from integrity.jobs.gating.groups import find_hit_group
-from integrity.jobs.gating.sampling import look_into
-from integrity.jobs.gating.signs import are_enough, find_signs
+from integrity.jobs.judge import messages
 from integrity.jobs.targets import Target
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from integrity.catalog import imports, recording
-from integrity.catalog.recording import NewFile
-from integrity.jobs.manifests.claims import Claim, ImportCounts, Verdict
+from integrity.catalog import baselines, imports
+from integrity.catalog.baselines import NewFile
+from integrity.jobs.manifests.entries import Claim, ImportCounts, Verdict
 from integrity.model import BaselineReason, Reading, Tally
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Connection
+    from integrity.catalog.connection import Connection
     from integrity.jobs.context import RootRun
 
 _COMMIT_S = 1.0
@@ -70,7 +70,7 @@ class Baselines:
     def _record(self, connection: Connection) -> None:
         run = self._run
         rows = [NewFile(path, reading) for path, (_, reading) in self._waiting.items()]
-        ids = recording.record_files(
+        ids = baselines.record_files(
             connection,
             run.catalog.sealer,
             run.root,

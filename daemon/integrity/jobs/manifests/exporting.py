@@ -25,16 +25,16 @@ from integrity.catalog.inorder import Position, page_in_order
 from integrity.catalog.roots import find_roots
 from integrity.errors import ConfigError, show_path
 from integrity.hashing.algorithms import MD5
+from integrity.hashing.manifests.hashdeep import write_hashdeep, write_hashdeep_header
+from integrity.hashing.manifests.json_lines import write_json
+from integrity.hashing.manifests.text import write_gnu
 from integrity.hashing.md5 import Md5
 from integrity.hashing.sums.bagit import write_bagit
-from integrity.hashing.sums.gnu import write_gnu
-from integrity.hashing.sums.hashdeep import write_hashdeep, write_hashdeep_header
-from integrity.hashing.sums.objects import write_json
 from integrity.jobs.manifests.kept import known_digests
 from integrity.jobs.targets import Target, find_target
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog
+    from integrity.catalog.connection import Catalog
     from integrity.catalog.rows import FileRecord
 
 PAYLOAD_MANIFEST = b"manifest-md5.txt"

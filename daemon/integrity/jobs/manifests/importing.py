@@ -34,12 +34,13 @@ from integrity.errors import (
 from integrity.files.span import ReadMode
 from integrity.hashing.algorithms import BLAKE3, MD5, Algorithm
 from integrity.hashing.digests import want_to_record
-from integrity.hashing.sums.manifest import Form
+from integrity.hashing.manifests.reader import Form
 from integrity.hashing.tasks import Failed, Partial, Result, Task
-from integrity.jobs import messages, runner
+from integrity.jobs import runner
 from integrity.jobs.checkpoints import Checkpoints
+from integrity.jobs.judge import messages
 from integrity.jobs.manifests.baselines import Baselines
-from integrity.jobs.manifests.claims import Claim, ImportCounts, Told, Verdict, gather
+from integrity.jobs.manifests.entries import Claim, ImportCounts, Told, Verdict, gather
 from integrity.jobs.manifests.kept import known_digests
 from integrity.jobs.manifests.lookup import Refusal, look_up, say_former
 from integrity.jobs.manifests.places import Places

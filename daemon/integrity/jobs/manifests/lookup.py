@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files
 from integrity.errors import show_path
-from integrity.files.opening import STAY_ON_MOUNT, open_beneath, stat_beneath
+from integrity.files.open_beneath import STAY_ON_MOUNT, open_beneath, stat_beneath
 from integrity.files.stamps import witness_of
-from integrity.jobs.inodes import as_last_seen, is_same_inode
-from integrity.jobs.manifests.claims import Verdict
+from integrity.jobs.judge.inodes import as_last_seen, is_same_inode
+from integrity.jobs.manifests.entries import Verdict
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Connection
+    from integrity.catalog.connection import Connection
     from integrity.catalog.rows import FileRecord
     from integrity.jobs.context import RootRun
 

@@ -13,9 +13,9 @@ from typing import BinaryIO
 
 from integrity.errors import ConfigError, Unreadable, show_path
 from integrity.hashing.algorithms import Algorithm
+from integrity.hashing.manifests.entries import BadLine, Entry
+from integrity.hashing.manifests.reader import Form, Manifest
 from integrity.hashing.sums.bagit import find_bagit_algorithm
-from integrity.hashing.sums.manifest import Form, Manifest
-from integrity.hashing.sums.records import BadLine, Entry
 
 STDIN = b"-"
 _BAD_AT_MOST = 100_000

@@ -13,7 +13,7 @@ from integrity.hashing.md5 import Md5
 from integrity.model import Blocks, Digests
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Connection
+    from integrity.catalog.connection import Connection
     from integrity.catalog.rows import FileRecord
     from integrity.catalog.seal import Sealer
     from integrity.model import Reading

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 from integrity.files.new_folder import make_folder_at
-from integrity.files.opening import open_beneath, stat_beneath
+from integrity.files.open_beneath import open_beneath, stat_beneath
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 

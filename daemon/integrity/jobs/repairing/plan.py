@@ -16,14 +16,14 @@ from integrity.catalog import candidates, files, findings
 from integrity.catalog.candidates import CandidateKind
 from integrity.catalog.rows import FileRecord
 from integrity.errors import ReadError, ReadInterrupted, Vanished
-from integrity.files.opening import stat_beneath
+from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.jobs.mirrored import find_doubtful_blocks
+from integrity.jobs.repair.inspect import Look, look_at
+from integrity.jobs.repair.rights import find_conflict, find_model, find_owner
+from integrity.jobs.repair.targets import find_names
 from integrity.jobs.repairing.expected import Expected, load_expected
-from integrity.jobs.repairing.looking import Look, look_at
-from integrity.jobs.repairing.names import find_names
 from integrity.jobs.repairing.parents import NewFolder, find_gone_folders
-from integrity.jobs.repairing.rights import find_conflict, find_model, find_owner
 from integrity.jobs.repairing.standing import CONTESTED, NEWER, find_refusal
 from integrity.model import CONTENT_FINDINGS, FindingKind
 from integrity.paths import absolute
@@ -31,8 +31,8 @@ from integrity.paths import absolute
 if TYPE_CHECKING:
     from integrity.files.buffers import Buffers
     from integrity.jobs.context import RootRun
-    from integrity.jobs.repairing.lenders import BlockSource
-    from integrity.jobs.repairing.looking import Tick
+    from integrity.jobs.repair.good_blocks import BlockSource
+    from integrity.jobs.repair.inspect import Tick
     from integrity.model import Finding
 
 

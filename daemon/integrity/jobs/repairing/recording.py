@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, files, findings
+from integrity.catalog.baselines import Verified, mark_verified
 from integrity.catalog.history import add_history
-from integrity.catalog.recording import Verified, mark_verified
-from integrity.catalog.repairs import drop_repair
-from integrity.files.opening import stat_beneath
+from integrity.catalog.repair_journal import drop_repair
+from integrity.files.open_beneath import stat_beneath
 from integrity.files.stamps import witness_of
-from integrity.jobs.goodcopies import renew_copy_advice
-from integrity.jobs.repairing.looking import describe_move
+from integrity.jobs.judge.repair_advice import renew_copy_advice
+from integrity.jobs.repair.inspect import describe_move
 from integrity.model import CONTENT_FINDINGS, BaselineReason, Finding, FindingKind
 from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from integrity.catalog.repairs import Place, Repair
+    from integrity.catalog.repair_journal import Place, Repair
     from integrity.catalog.rows import FileRecord
     from integrity.jobs.context import RootRun
     from integrity.model import ReadHow, Witness

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from integrity.jobs.repairing.looking import describe_move
+from integrity.jobs.repair.inspect import describe_move
 from integrity.model import CONTENT_FINDINGS, Finding, FindingKind
 from integrity.verdict import Shift, compare_witness
 
 if TYPE_CHECKING:
     from integrity.catalog.candidates import CandidateRecord
     from integrity.catalog.rows import FileRecord
-    from integrity.jobs.repairing.looking import Look
+    from integrity.jobs.repair.inspect import Look
     from integrity.model import Capability, Witness
 
 CONTESTED = frozenset({FindingKind.CHANGED, FindingKind.SHRUNK, FindingKind.ROLLED_BACK})

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from integrity.catalog import files
 from integrity.catalog.roots import find_roots
 from integrity.errors import ConfigError, show_path
-from integrity.jobs.comparing.sources import Source, find_known_sources, find_source
+from integrity.jobs.compare.source import Source, find_known_sources, find_source
 from integrity.jobs.targets import Target, find_target, is_inside
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
-    from integrity.catalog.connect import Catalog, Connection
+    from integrity.catalog.connection import Catalog, Connection
     from integrity.config import Config
 
 

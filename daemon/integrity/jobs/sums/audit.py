@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from integrity.hashing.summing import Hint, ListedPaths, sum_files
-from integrity.jobs.sums.known import KnownFile, KnownFiles
+from integrity.hashing.file_sums import Hint, ListedPaths, sum_files
+from integrity.jobs.sum.audit import KnownFile, KnownFiles
 
 
 class State(StrEnum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from integrity.hashing.summing import FileSum, Hint, ListedPaths, sum_files
-from integrity.jobs.sums.known import KnownFiles
+from integrity.hashing.file_sums import FileSum, Hint, ListedPaths, sum_files
+from integrity.jobs.sum.audit import KnownFiles
 
 
 def match(

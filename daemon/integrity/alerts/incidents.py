@@ -1,0 +1,157 @@
+"""
+Decide what is to be told now, and put it into the outbox.
+
+One finding is one incident: it is told soon after it was noticed, together with those noticed in the same moments, and
+again only if it changes. What stays open is reminded of once a day, what was resolved is told with that, and when
+nothing is left there is an all-clear at once. Whatever is said is written down in the transaction that queues it, so
+a kill at any moment neither loses nor repeats it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from integrity.alerts.compose import Alive, Composer
+from integrity.alerts.status import WaitReason, find_pending
+from integrity.catalog import notified, outbox
+from integrity.catalog.connection import Catalog, Connection
+from integrity.catalog.findings import count_open
+from integrity.catalog.outbox import AlertKind
+from integrity.config import MAILS_PER_HOUR, Alerts
+
+_log = logging.getLogger(__name__)
+
+
+class Planner:
+    """
+    Decides for one catalog. Belongs to one thread.
+
+    Args:
+        catalog: open for writing.
+        settings: what is told, how often.
+        composer: writes the messages.
+        channels: names of the channels that messages leave through.
+    """
+
+    def __init__(self, catalog: Catalog, settings: Alerts, composer: Composer, channels: Sequence[str]) -> None:
+        self._catalog = catalog
+        self._settings = settings
+        self._composer = composer
+        self._channels = tuple(channels)
+        self._noticed_at: int | None = None  # the first of what is waiting for its mail
+        self._told_of_limit: int | None = None  # until when mails were said to wait
+
+    def queue_due(self, now: int) -> int | None:
+        """
+        Queue what is due.
+
+        Returns:
+            When something that waits already will be due; None: nothing waits.
+        """
+        if not self._channels:
+            return None  # nobody could be told; findings wait until somebody can
+        with self._catalog.read() as c:
+            is_due = self._is_anything_due(c, now)
+        if is_due:
+            with self._catalog.transaction() as c:
+                self._queue(c, now)
+        with self._catalog.read() as c:
+            return self._incident_due_at(c, now)
+
+    def _is_anything_due(self, c: Connection, now: int) -> bool:
+        return (
+            notified.has_swallowable(c, now)
+            or self._is_incident_due(c, now)
+            or self._is_all_clear(c, now)
+            or self._is_digest_due(c, now)
+            or self._is_alive_due(c, now)
+            or bool(self._find_failures(c))
+        )
+
+    def _queue(self, c: Connection, now: int) -> None:
+        """Queue everything that is due; asked again inside the transaction, for others write as well."""
+        notified.swallow(c, now)
+        if self._is_incident_due(c, now):
+            self._queue_incident(c, now)
+        if self._is_all_clear(c, now):
+            self._queue_all_clear(c, now)
+        if self._is_digest_due(c, now):
+            self._queue_digest(c, now)
+        if self._is_alive_due(c, now):
+            self._queue_alive(c, now)
+        self._queue_failures(c, now)
+        outbox.prune(c, now)
+
+    def _incident_due_at(self, c: Connection, now: int) -> int | None:
+        """Return when the mail about new findings is due, and log that it waits for the limit; None: there are none."""
+        pending = find_pending(c, self._settings.group_s, now, noticed_at=self._noticed_at)
+        if pending is None:
+            self._noticed_at = None
+            return None
+        self._noticed_at = pending.noticed_at
+        if pending.reason is WaitReason.LIMIT and pending.due_at != self._told_of_limit:
+            self._told_of_limit = pending.due_at
+            _log.warning("alerts_wait for_s=%d: %d mails within the hour", pending.due_at - now, MAILS_PER_HOUR)
+        return pending.due_at
+
+    def _is_incident_due(self, c: Connection, now: int) -> bool:
+        due_at = self._incident_due_at(c, now)
+        return due_at is not None and due_at <= now
+
+    def _queue_incident(self, c: Connection, now: int) -> None:
+        news = notified.find_news(c, now)
+        outbox.queue(c, self._composer.incident(news, now), self._channels)
+        notified.mark_told(c, [one.finding.id for one in news], now)
+
+    def _is_all_clear(self, c: Connection, now: int) -> bool:
+        state = notified.summarize(c, now)
+        return state.unresolved == 0 and state.resolved > 0 and notified.unsaid_since(c, now) is None
+
+    def _queue_all_clear(self, c: Connection, now: int) -> None:
+        if self._settings.all_clear:
+            number = notified.summarize(c, now).resolved
+            outbox.queue(c, self._composer.all_clear(notified.find_over(c), number, now), self._channels)
+        notified.drop_over(c)
+
+    def _is_digest_due(self, c: Connection, now: int) -> bool:
+        state = notified.summarize(c, now)
+        if state.waits_since is None or state.unresolved == 0:
+            return False
+        last = outbox.created_times(c, [AlertKind.DIGEST, AlertKind.REMINDER], 1)
+        return _has_passed(max([state.waits_since, *last]), self._settings.digest_every_s, now)
+
+    def _queue_digest(self, c: Connection, now: int) -> None:
+        message = self._composer.digest(notified.find_remindable(c, now), notified.find_over(c), now)
+        outbox.queue(c, message, self._channels)
+        notified.drop_over(c)
+
+    def _is_alive_due(self, c: Connection, now: int) -> bool:
+        return _has_passed(self._alive_since(c, now), self._settings.alive_every_s, now)
+
+    def _alive_since(self, c: Connection, now: int) -> int:
+        last = outbox.created_times(c, [AlertKind.ALIVE], 1)
+        return last[0] if last else outbox.first_seen_at(c) or now
+
+    def _queue_alive(self, c: Connection, now: int) -> None:
+        since = self._alive_since(c, now)
+        files, size_bytes = notified.count_verified_since(c, since)
+        states = tuple(outbox.channel_states(c))
+        life = Alive(since, files, size_bytes, count_open(c), states)
+        outbox.queue(c, self._composer.alive(life, now), self._channels)
+
+    def _find_failures(self, c: Connection) -> list[outbox.ChannelState]:
+        """List the failing channels that another one can tell of."""
+        failing = outbox.find_untold_failures(c, outbox.LASTING_FAILURE_S)
+        return [state for state in failing if set(self._channels) - {state.name}]
+
+    def _queue_failures(self, c: Connection, now: int) -> None:
+        for state in self._find_failures(c):
+            others = [name for name in self._channels if name != state.name]
+            outbox.queue(c, self._composer.channel(state, now), others)
+            outbox.mark_failure_told(c, state.name, now)
+
+
+def _has_passed(since: int, interval_s: int, now: int) -> bool:
+    """Say whether an interval is over; also if its start is in the future, for the clock was put back then."""
+    return now - since >= interval_s or now < since

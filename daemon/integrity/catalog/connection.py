@@ -1,0 +1,350 @@
+"""
+The catalog as one open file: one connection, explicit transactions, errors in the words of ``errors.py``.
+
+Leaves every question to the other modules, how SQLite is set up to ``opening``, and making a new file to ``building``.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Container, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from itertools import chain, islice
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from integrity.catalog import damage, definitions, filenames, parity, row_seals, sqlite_errors
+from integrity.catalog.building import build
+from integrity.catalog.core import connect_core, driver_of
+from integrity.catalog.database_file import open_database, require_file, require_usable
+from integrity.catalog.locking import held_alone, hold_shared
+from integrity.catalog.paging import LockGap
+from integrity.catalog.seal import Sealer
+from integrity.errors import CatalogError, CatalogExists, CatalogReplaced, show_path
+from integrity.files.mounts import mount_of
+
+_BUSY_TIMEOUT_S = 30.0
+_SHOWN = 3  # damaged rows
+_REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "fuse.rclone"})
+
+
+class Catalog:
+    """
+    One open catalog. Belongs to the thread that opened it, and must be closed.
+
+    Attributes:
+        path: of the file.
+        sealer: seals and checks its rows.
+        writes: whether it was opened for writing.
+        warnings: what is unwise about where it lies, for people.
+    """
+
+    def __init__(self, path: bytes, db: sqlite3.Connection, sealer: Sealer, lock_fd: int | None) -> None:
+        self.path = path
+        self.sealer = sealer
+        self.writes = lock_fd is not None
+        self._lock_fd = lock_fd
+        self._file = _identify(path)
+        self.warnings = _warn_of_place(path)
+        self._in_transaction = False
+        self._gap = LockGap()
+        self._connection = connect_core(db, sealer)
+        self._reading = _Reading(path, self._connection, self._end_reading)
+
+    @classmethod
+    def create(
+        cls, path: bytes | str, *, seal_key: bytes | None = None, clock: Callable[[], float] = time.time
+    ) -> Catalog:
+        """
+        Make a new, empty catalog and open it for writing.
+
+        Its folder is made if need be. If two programs make it at the same time, both get the one that was first.
+
+        Raises:
+            CatalogExists: there is one already.
+            CatalogError: there are remains of one, or it can't be made.
+        """
+        path = os.path.abspath(os.fsencode(path))
+        log = path + filenames.LOG
+        has_log = os.path.lexists(log)
+        if os.path.lexists(path):  # asked last: one that another program makes at this moment is there before its log
+            raise CatalogExists(f"{show_path(path)}: exists already; open it, restore it, or move it away")
+        if has_log:
+            raise CatalogError(f"{show_path(log)}: exists without its catalog; restore that, or move the log away")
+        try:
+            with _translating(path):
+                build(path, Sealer(seal_key), int(clock()))
+        except OSError as error:
+            raise CatalogError(f"{show_path(path)}: cannot make a catalog: {error.strerror}") from error
+        return cls.open(path, writes=True, seal_key=seal_key, quick_check=False)
+
+    @classmethod
+    def open(
+        cls,
+        path: bytes | str,
+        *,
+        writes: bool,
+        seal_key: bytes | None = None,
+        quick_check: bool = True,
+        any_key: bool = False,
+        verify_rows: bool = True,
+        parities: Container[str] | None = None,
+        busy_timeout_s: float = _BUSY_TIMEOUT_S,
+    ) -> Catalog:
+        """
+        Open a catalog that exists.
+
+        Args:
+            path: of the file.
+            writes: False opens it read-only.
+            seal_key: what its seals are keyed with.
+            quick_check: have SQLite look it through first: 0.1 s for 500,000 files.
+            any_key: open it also if its seals were made with another key (before resealing).
+            verify_rows: with ``quick_check``, look through the rows that every job rests on, too, and name damaged ones
+                of others in ``damaged_rows``.
+            parities: tables of which this second part is done; None: all. Of files it takes 0.3 s for a million.
+            busy_timeout_s: how long to wait for another writer.
+
+        Raises:
+            CatalogMissing: there is none.
+            SchemaMismatch: newer than this program; or older, and not opened for writing.
+            CatalogCorrupt: damaged, or no catalog at all.
+            CatalogLocked: another program kept it locked, or it is being restored.
+        """
+        path = os.path.abspath(os.fsencode(path))
+        require_file(path)
+        with ExitStack() as opened, _translating(path):
+            lock_fd = hold_shared(path) if writes else None
+            if lock_fd is not None:
+                opened.callback(os.close, lock_fd)
+            sealer = Sealer(seal_key)
+            db, revision = open_database(path, writes=writes, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
+            opened.callback(db.close)
+            if not any_key and not row_seals.has_key(db, sealer):
+                raise CatalogError(
+                    f"{show_path(path)}: its rows are sealed with another key than the configured one; set the key that"
+                    " it was made with, or run: integrity catalog reseal"
+                )
+            if require_usable(path, revision, writes=writes):
+                _upgrade(path, db, sealer)
+            catalog = cls(path, db, sealer, lock_fd)
+            opened.pop_all()  # they are the catalog's now
+        try:
+            if quick_check and verify_rows and not any_key:
+                catalog._verify_rows(parities)
+        except BaseException:  # whatever it is, the file must not stay open
+            catalog.close()
+            raise
+        return catalog
+
+    @contextmanager
+    def transaction(self, *, is_synced: bool = True) -> Iterator[sa.Connection]:
+        """
+        Write: all of the block or nothing of it.
+
+        The write lock is taken at the start, so what was read inside cannot change before it is written.
+
+        Args:
+            is_synced: bring it to the disk before this returns. False where a power cut may take it away, with all that
+                was written after it: the next synced one brings all before it to the disk, too.
+
+        Raises:
+            CatalogReplaced: another file has its name by now.
+            CatalogError: and its kinds, for whatever the driver says; nothing was changed then.
+        """
+        if self._in_transaction:
+            raise RuntimeError("a transaction is open already")
+        if _identify(self.path) != self._file:
+            raise CatalogReplaced(
+                f"{show_path(self.path)}: another file was put in its place while it was open, so nothing more was"
+                " written to the former one; run this again. To exchange a catalog: integrity catalog restore"
+            )
+        with _translating(self.path), self._syncing(is_synced=is_synced):
+            self._gap.before()
+            self._connection.exec_driver_sql("BEGIN IMMEDIATE")
+            self._gap.began()
+            self._in_transaction = True
+            try:
+                yield self._connection
+                self._connection.commit()
+            except BaseException:  # also an interrupt must not leave half of it behind
+                self._connection.rollback()
+                raise
+            finally:
+                self._in_transaction = False
+                self._gap.ended()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sa.Connection]:
+        """
+        Fill temporary tables of this connection from what was recorded at one moment.
+
+        It takes no lock that others wait for, however long it lasts, so nothing of the catalog may be written inside.
+        """
+        if self._in_transaction:
+            raise RuntimeError("a transaction is open already")
+        with _translating(self.path):
+            self._connection.exec_driver_sql("BEGIN")
+            self._in_transaction = True
+            try:
+                yield self._connection
+                self._connection.commit()
+            except BaseException:
+                self._connection.rollback()
+                raise
+            finally:
+                self._in_transaction = False
+
+    @contextmanager
+    def _syncing(self, *, is_synced: bool) -> Iterator[None]:
+        """In WAL mode NORMAL appends to the log as FULL does, and leaves it to others to bring it to the disk."""
+        if is_synced:
+            yield
+            return
+        driver_of(self._connection).execute("PRAGMA synchronous = NORMAL")
+        try:
+            yield
+        finally:
+            driver_of(self._connection).execute("PRAGMA synchronous = FULL")
+
+    def read(self) -> AbstractContextManager[sa.Connection]:
+        """
+        Read, without holding up anybody: each statement sees the newest committed state.
+
+        Inside a transaction it sees the transaction's.
+        """
+        return self._reading
+
+    @contextmanager
+    def held_alone(self) -> Iterator[None]:
+        """
+        Keep everybody else from opening the catalog for writing.
+
+        Raises:
+            CatalogLocked: somebody has it open.
+        """
+        if self._lock_fd is None:
+            raise RuntimeError("the catalog is open for reading")
+        with held_alone(self.path, self._lock_fd):
+            yield
+
+    def _end_reading(self) -> None:
+        if not self._in_transaction:
+            with _translating(self.path):
+                self._connection.rollback()  # ends Core's own bookkeeping; SQLite has no transaction open
+
+    def close(self) -> None:
+        """Close the file; may be called twice."""
+        self._connection.close()
+        self._connection.engine.dispose()
+        lock_fd, self._lock_fd = self._lock_fd, None
+        if lock_fd is not None:
+            os.close(lock_fd)
+
+    def __enter__(self) -> Catalog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def damaged_rows(self) -> tuple[damage.DamagedRow, ...]:
+        """List the damaged rows that were met since it was opened."""
+        return damage.find_noted(self._connection)
+
+    def _verify_rows(self, parities: Container[str] | None) -> None:
+        with self.read() as c:
+            damage.note_damage(c, parity.find_odd(c, parities))
+            found = chain(parity.find_wrong_indexes(c), row_seals.find_damaged(c, row_seals.CORE_TABLES))
+            damaged = list(islice(map(str, found), _SHOWN))
+        if damaged:
+            raise sqlite_errors.describe_damage(
+                self.path,
+                "; ".join(damaged),
+                next(reversed(filenames.find_backups(self.path)), None),
+            )
+
+
+class _Reading:
+    """
+    What ``Catalog.read`` gives.
+
+    A class and not a generator, as a scrub enters it several times for each file.
+    """
+
+    def __init__(self, path: bytes, connection: sa.Connection, end: Callable[[], None]) -> None:
+        self._path = path
+        self._connection = connection
+        self._end = end
+
+    def __enter__(self) -> sa.Connection:
+        return self._connection
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if self._connection.in_transaction():
+            self._end()
+        cause = _find_driver_error(self._path, error)
+        if cause is not None:
+            raise sqlite_errors.translate(self._path, cause) from error
+
+
+@contextmanager
+def _translating(path: bytes) -> Iterator[None]:
+    """Say what the driver's errors mean."""
+    try:
+        yield
+    except Exception as error:
+        cause = _find_driver_error(path, error)
+        if cause is None:
+            raise
+        raise sqlite_errors.translate(path, cause) from error
+
+
+def _identify(path: bytes) -> tuple[int, int] | None:
+    """Tell the file of a name from others; None: there is none."""
+    try:
+        seen = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return seen.st_dev, seen.st_ino
+
+
+def _find_driver_error(path: bytes, error: BaseException | None) -> sqlite3.Error | None:
+    """Find what SQLite said, if an error is one of the driver's."""
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    if isinstance(cause, UnicodeDecodeError) and _is_damaged(path):
+        # The driver, over a message of SQLite's that quotes a damaged definition. Of a whole file it is an error of
+        # this program, and stays one.
+        cause = sqlite3.DatabaseError(f"what SQLite said can't be read: {cause}")
+        cause.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return cause if isinstance(cause, sqlite3.Error) else None
+
+
+def _is_damaged(path: bytes) -> bool:
+    if sqlite_errors.quick_check(path) is not None:
+        return True
+    with closing(sqlite_errors.connect(path, "mode=ro")) as db:
+        return bool(definitions.find_changed(db.execute(definitions.QUERY)))
+
+
+def _upgrade(path: bytes, db: sqlite3.Connection, sealer: Sealer) -> None:
+    # Imported here: Alembic costs 130 ms, and is needed once a year.
+    from integrity.catalog.upgrade import upgrade
+
+    upgrade(path, db, sealer)
+
+
+def _warn_of_place(path: bytes) -> tuple[str, ...]:
+    mount = mount_of(os.path.realpath(path))
+    if mount.fs_type not in _REMOTE:
+        return ()
+    return (
+        f"{show_path(path)}: lies on a network file system ({mount.fs_type}), where SQLite's locks and its "
+        "write-ahead log cannot be relied on; set `catalog` to a local disk",
+    )
+
+
+__all__ = ["Catalog", "Connection"]  # Connection: for the signatures of callers, who may not import SQLAlchemy

@@ -1,0 +1,289 @@
+"""
+What a copy listed, beside what is recorded, and the order in which both are held against each other.
+
+Two tables that live with the connection, in temporary files: a listing of any length takes no memory, nothing of it is
+in the catalog, and no conclusion is drawn before it is whole. A third one has what is not recorded, in the order of the
+listing: a file that was renamed since the backup is found there by its size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from xxhash import xxh3_128_digest
+
+from integrity.catalog.compiled_sql import Hot, HotInsert
+from integrity.catalog.folders import get_folder_id
+from integrity.catalog.ordering import make_anew, make_order, make_temporary, sum_up
+from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, to_record
+from integrity.catalog.schema import copy_file, file, folder
+from integrity.catalog.seal import Sealer
+from integrity.model import CopyId, FileId, FolderId, RootId
+from integrity.verdict import CopyVote
+
+_DAY_S = 86400
+
+_listed = make_temporary(
+    "listed",
+    sa.Column("file_id", sa.Integer, primary_key=True),
+    sa.Column("size_bytes", sa.Integer),
+    sa.Column("published", sa.Text, nullable=False),
+    sa.Column("is_contradictory", sa.Integer, nullable=False),
+)
+_extra = make_temporary(
+    "extra",
+    sa.Column("seq", sa.Integer, primary_key=True),
+    sa.Column("size_bytes", sa.Integer, nullable=False),  # 0: not known, either
+    sa.Column("path", sa.LargeBinary, nullable=False),
+    sa.Column("published", sa.Text, nullable=False),
+    sa.Column("is_renamed", sa.Integer, nullable=False, server_default="0"),
+    sa.UniqueConstraint("size_bytes", "path"),
+)
+_ADD_EXTRA = HotInsert(
+    sa.insert(_extra)
+    .prefix_with("OR IGNORE")
+    .values({name: sa.bindparam(name) for name in ("size_bytes", "path", "published")}),
+    *("size_bytes", "path", "published"),
+)
+_order = make_order("compare_order")
+
+
+class ListedFile(NamedTuple):
+    """What a copy's listing says of one file; ``published``: kind, value, sizes and number of parts of each digest."""
+
+    size_bytes: int | None
+    published: tuple[tuple[str, bytes, tuple[int, ...], int], ...]
+    is_contradictory: bool = False  # listed twice, and not as one content
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRow:
+    """
+    A recorded file beside what a copy says of it.
+
+    Args:
+        seq: its place in the order.
+        record: what is recorded.
+        listed: what the copy listed; None: nothing.
+        read_at: when its bytes there were last read.
+        was_found_bad: they were not what is recorded, or could not be read.
+        stated: digest of what the copy stated when reading the file last proved that to be right.
+    """
+
+    seq: int
+    record: FileRecord
+    listed: ListedFile | None
+    read_at: int | None
+    stated: bytes | None = None
+    was_found_bad: bool = False
+
+
+class Listing:
+    """
+    Take a copy's listing.
+
+    Args:
+        c: the connection; what it listed last is forgotten.
+        root_id: of which the copy has files.
+    """
+
+    def __init__(self, c: sa.Connection, root_id: RootId) -> None:
+        self._names = _Names(root_id)
+        make_anew(c, _listed)
+        make_anew(c, _extra)
+
+    def add(self, c: sa.Connection, entries: Sequence[tuple[bytes, ListedFile]]) -> None:
+        """
+        Keep what is said of files, recorded and not.
+
+        Args:
+            c: the connection.
+            entries: paths in the root, and what is said of each.
+        """
+        unknown = []
+        for path, listed in entries:
+            file_id = self._names.find(c, path)
+            if file_id is None:
+                unknown.append((path, listed))
+            else:
+                _ADD.run(c, file_id, listed.size_bytes, _pack(listed))
+        _ADD_EXTRA.run_many(c, [(one.size_bytes or 0, path, _pack(one)) for path, one in unknown])
+
+
+class _Names:
+    """Find recorded files by their paths, quickest for many of one folder."""
+
+    def __init__(self, root_id: RootId) -> None:
+        self._root_id = root_id
+        self._folder: tuple[bytes, FolderId | None] | None = None
+
+    def find(self, c: sa.Connection, path: bytes) -> FileId | None:
+        """Find a file; None: it is not recorded."""
+        folder_path, _, name = path.rpartition(b"/")
+        if self._folder is None or self._folder[0] != folder_path:
+            self._folder = folder_path, get_folder_id(c, self._root_id, folder_path)
+        folder_id = self._folder[1]
+        found = None if folder_id is None else _FIND.run(c, folder_id, name).fetchone()
+        return None if found is None else FileId(found[0])
+
+
+def find_extra(c: sa.Connection, size_bytes: int, limit: int) -> list[tuple[bytes, ListedFile]]:
+    """List files of one size that the copy has and that are not recorded: paths in the root, and what is stated."""
+    query = sa.select(_extra.c.path, _extra.c.published).where(_extra.c.size_bytes == size_bytes)
+    rows = c.execute(query.order_by(_extra.c.path).limit(limit))
+    return [(row.path, listed) for row in rows if (listed := _unpack(size_bytes, row.published, 0)) is not None]
+
+
+def mark_renamed(c: sa.Connection, size_bytes: int, path: bytes) -> None:
+    """Note of such a file that it is a recorded one, under the name that this had."""
+    is_it = _extra.c.size_bytes == size_bytes, _extra.c.path == path
+    c.execute(sa.update(_extra).where(*is_it).values(is_renamed=1))
+
+
+def iterate_extra(c: sa.Connection) -> Iterator[bytes]:
+    """
+    Yield the paths in the root of the files that only the copy has; in a list such names may have any length.
+
+    Nothing else may be asked of the list before the last one was yielded: the query keeps the table in use.
+    """
+    query = sa.select(_extra.c.path).where(_extra.c.is_renamed == 0).order_by(_extra.c.seq)
+    for row in c.execute(query):
+        yield row.path
+
+
+def is_any_recorded(c: sa.Connection, root_id: RootId, paths: Iterable[bytes]) -> bool:
+    """Say whether any of these files is recorded."""
+    names = _Names(root_id)
+    return any(names.find(c, path) is not None for path in paths)
+
+
+def count_listed(c: sa.Connection) -> int:
+    """Count the recorded files that were listed."""
+    return int(c.execute(sa.select(sa.func.count()).select_from(_listed)).scalar_one())
+
+
+def count_below(c: sa.Connection, root_id: RootId, prefix: bytes) -> int:
+    """Count the recorded files at or below a path."""
+    joined = file.join(folder, file.c.folder_id == folder.c.id)
+    query = sa.select(sa.func.count()).select_from(joined).where(inside(root_id, prefix))
+    return int(c.execute(query).scalar_one())
+
+
+def order_files(
+    c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, after: int | None = None
+) -> tuple[int, int]:
+    """
+    Put the recorded files in the order in which they are compared: those first whose bytes were not read for longest.
+
+    Before them those whose copy is not known to be good. Inside a day in the order of recording, which is about that of
+    the disk. What was read is of the present version. What was compared later than ``after`` is left out.
+
+    Returns:
+        How many files, and how many bytes.
+    """
+    make_anew(c, _order)
+    is_good = sa.func.coalesce(copy_file.c.vote == CopyVote.SAME.value, sa.false())
+    day = sa.func.coalesce(copy_file.c.read_at // _DAY_S, -1)
+    is_due = sa.true() if after is None else sa.func.coalesce(copy_file.c.compared_at, -1) <= after
+    query = (
+        sa.select(file.c.id, file.c.size_bytes)
+        .select_from(file.join(folder, file.c.folder_id == folder.c.id).outerjoin(copy_file, _is_current(copy_id)))
+        .where(inside(root_id, prefix), is_due)
+        .order_by(is_good, day, file.c.id)
+    )
+    c.execute(sa.insert(_order).from_select(["file_id", "size_bytes"], query))
+    return sum_up(c, _order)
+
+
+def count_compared(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, after: int) -> int:
+    """Count the files that were compared later than ``after``, in their present version."""
+    joined = file.join(folder, file.c.folder_id == folder.c.id).join(copy_file, _is_current(copy_id))
+    query = sa.select(sa.func.count()).select_from(joined)
+    return int(c.execute(query.where(inside(root_id, prefix), copy_file.c.compared_at > after)).scalar_one())
+
+
+def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:
+    """List the next files in that order; those that are gone by now are left out."""
+    was_good = sa.or_(copy_file.c.read_at.is_(None), copy_file.c.vote == CopyVote.SAME.value)
+    known = copy_file.c.read_at, copy_file.c.stated, sa.func.coalesce(~was_good, sa.false())
+    columns = (*(_listed.c[name] for name in ("size_bytes", "published", "is_contradictory")), *known)
+    joined = (
+        _order.join(FILE_JOIN, _order.c.file_id == file.c.id)
+        .outerjoin(_listed, _listed.c.file_id == _order.c.file_id)
+        .outerjoin(copy_file, _is_current(copy_id))
+    )
+    query = sa.select(_order.c.seq, *columns, *RECORD_COLUMNS).select_from(joined).where(_order.c.seq > after_seq)
+    return [
+        CompareRow(
+            seq, to_record(sealer, record), _unpack(size, published, contradictory), read_at, stated, bool(was_bad)
+        )
+        for seq, size, published, contradictory, read_at, stated, was_bad, *record in c.execute(
+            query.order_by(_order.c.seq).limit(limit)
+        )
+    ]
+
+
+_FIND = Hot(
+    sa.select(file.c.id).where(file.c.folder_id == sa.bindparam("folder_id"), file.c.name == sa.bindparam("name")),
+    "folder_id",
+    "name",
+)
+
+
+_LONGEST = 4096  # of what is kept of one file's digests: a list may name it a million times
+_NAMES = ("file_id", "size_bytes", "published")
+_add = sqlite_insert(_listed).values(
+    {name: sa.bindparam(name) for name in _NAMES} | {"is_contradictory": sa.literal_column("0")}
+)
+_is_repeated = sa.and_(_listed.c.published == _add.excluded.published, _listed.c.published != "")
+_has_room = sa.and_(sa.func.length(_listed.c.published) < _LONGEST, _add.excluded.published != "")
+_ADD = Hot(
+    _add.on_conflict_do_update(
+        index_elements=["file_id"],
+        set_={
+            "size_bytes": sa.func.coalesce(_listed.c.size_bytes, _add.excluded.size_bytes),
+            "published": sa.case(
+                (_is_repeated, _listed.c.published),
+                (_has_room, _listed.c.published + "\n" + _add.excluded.published),
+                else_=_listed.c.published,
+            ),
+            "is_contradictory": sa.case(
+                (sa.func.coalesce(_listed.c.size_bytes != _add.excluded.size_bytes, sa.false()), 1),
+                (sa.or_(_is_repeated, _has_room), _listed.c.is_contradictory),
+                else_=1,
+            ),
+        },
+    ),
+    *_NAMES,
+)
+
+
+def digest_stated(listed: ListedFile) -> bytes:
+    """Digest what a copy states of a file, to know it again."""
+    return xxh3_128_digest(_pack(listed).encode())
+
+
+def _is_current(copy_id: CopyId) -> sa.ColumnElement[bool]:
+    """Match what a copy said of a file's present version."""
+    mine = copy_file.c.copy_id == copy_id, copy_file.c.file_id == file.c.id
+    return sa.and_(*mine, copy_file.c.version == file.c.version)
+
+
+def _pack(listed: ListedFile) -> str:
+    if not listed.published:
+        return ""  # of a mounted copy: the most files
+    return json.dumps([(kind, value.hex(), sizes, parts) for kind, value, sizes, parts in listed.published])
+
+
+def _unpack(size_bytes: int | None, published: str | None, contradictory: int | None) -> ListedFile | None:
+    if published is None:
+        return None
+    found = [one for line in published.split("\n") if line for one in json.loads(line)]
+    digests = dict.fromkeys((kind, bytes.fromhex(value), tuple(sizes), parts) for kind, value, sizes, parts in found)
+    is_contradictory = contradictory != 0 or len({kind for kind, *_ in digests}) < len(digests)
+    return ListedFile(size_bytes, tuple(digests), is_contradictory)

@@ -1,0 +1,217 @@
+"""
+The gate before backups: when it last let a folder through, and what happened to the files below it since.
+
+What is later is told by numbers, not by the clock, which may have been ahead: those of history rise, those of files are
+never given twice. History's last numbers come again if its last rows are forgotten; then gates are told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from integrity.catalog.rows import below, inside, join_path, require_rising
+from integrity.catalog.schema import file, folder, gate, history, meta, run
+from integrity.model import BaselineReason, RootId
+
+_PAGE = 2000
+ABOVE_ALL = (1 << 63) - 1
+"""No file has a higher number."""
+
+_OF_PERSONS = (BaselineReason.ACCEPTED.value, BaselineReason.REPAIRED.value)
+_OF_WRITERS = (
+    BaselineReason.EDITED.value,
+    BaselineReason.ROLLED_BACK.value,
+    BaselineReason.REWRITTEN_IN_PLACE.value,
+)
+"""Grown and rotated files are left out: that all which was recorded is still there was proven."""
+
+_IS_DELETED = history.c.replaced_because == sa.literal_column("'deleted'")
+
+
+class Passed(NamedTuple):
+    """Where a gate stood when it let through: what has a higher number came later."""
+
+    at: int
+    last_history_id: int
+    last_file_id: int
+
+
+class Content(NamedTuple):
+    """What a file held, as far as is known."""
+
+    size_bytes: int
+    md5: bytes | None
+    xxh3_128: bytes | None
+
+    def is_same(self, other: Content) -> bool:
+        """Say whether both are the same for certain."""
+        pairs = (self.md5, other.md5), (self.xxh3_128, other.xxh3_128)
+        known = [one == another for one, another in pairs if one is not None and another is not None]
+        return self.size_bytes == other.size_bytes and bool(known) and all(known)
+
+
+class Rewritten(NamedTuple):
+    """A recorded file whose baseline was replaced."""
+
+    path: bytes
+    before: Content
+    now: Content
+
+
+class Standing(NamedTuple):
+    """A path, and what is or was recorded there."""
+
+    path: bytes
+    content: Content
+
+
+def get_passed(c: sa.Connection, root_id: RootId, prefix: bytes) -> Passed | None:
+    """Tell where a part of a root was last let through; None: never."""
+    columns = gate.c.passed_at, gate.c.last_history_id, gate.c.last_file_id
+    row = c.execute(sa.select(*columns).where(*_is(root_id, prefix))).one_or_none()
+    return None if row is None else Passed(*row)
+
+
+def get_present(c: sa.Connection, now: int) -> Passed:
+    """Tell where a gate stands now."""
+    last_history_id = c.execute(sa.select(sa.func.max(history.c.id))).scalar() or 0
+    next_file_id = c.execute(sa.select(meta.c.value).where(meta.c.key == "next_file_id")).scalar_one()
+    return Passed(now, last_history_id, int(next_file_id) - 1)
+
+
+def get_past(c: sa.Connection, root_id: RootId, at: int) -> Passed:
+    """
+    Return where a gate of a root would have stood at a time.
+
+    New is what was recorded since the last run that ended before that time. If none did, the root's first run is where
+    all changes begin: what it recorded is not new. While the first run works, nothing is.
+    """
+    earlier = sa.select(sa.func.max(history.c.id)).where(history.c.root_id == root_id, history.c.replaced_at < at)
+    ended = sa.select(run.c.last_file_id).where(run.c.root_id == root_id, run.c.last_file_id.is_not(None))
+    last_before = ended.where(run.c.finished_at < at).order_by(run.c.id.desc()).limit(1)
+    first = ended.order_by(run.c.id).limit(1)
+    last_file_id = c.execute(last_before).scalar()
+    if last_file_id is None:
+        last_file_id = c.execute(first).scalar()
+    return Passed(at, c.execute(earlier).scalar() or 0, ABOVE_ALL if last_file_id is None else last_file_id)
+
+
+def set_passed(c: sa.Connection, root_id: RootId, prefix: bytes, passed: Passed) -> None:
+    """Write down that a part of a root was let through, or that its present state was taken as seen."""
+    values = {"passed_at": passed.at, "last_history_id": passed.last_history_id, "last_file_id": passed.last_file_id}
+    c.execute(sa.delete(gate).where(*_is(root_id, prefix)))
+    c.execute(sa.insert(gate).values(root_id=root_id, prefix=prefix, **values))
+
+
+def follow_history(c: sa.Connection) -> None:
+    """Take gates back to the last row of history that there is; to be called when some were deleted."""
+    last = sa.select(sa.func.coalesce(sa.func.max(history.c.id), 0)).scalar_subquery()
+    c.execute(sa.update(gate).where(gate.c.last_history_id > last).values(last_history_id=last))
+
+
+def has_been_there(c: sa.Connection, root_id: RootId, prefix: bytes) -> bool:
+    """Say whether anything was ever let through at or below a path, or was recorded there and is no more."""
+    gone = sa.select(history.c.id).where(history.c.root_id == root_id, below(history.c.path, prefix)).limit(1)
+    return get_passed(c, root_id, prefix) is not None or c.execute(gone).first() is not None
+
+
+def count_files(c: sa.Connection, root_id: RootId, prefix: bytes) -> int:
+    """Count the recorded files below a path, or the one file there."""
+    query = sa.select(sa.func.count()).select_from(file.join(folder, file.c.folder_id == folder.c.id))
+    return int(c.execute(query.where(inside(root_id, prefix))).scalar_one())
+
+
+def find_paths(c: sa.Connection, root_id: RootId) -> Iterator[bytes]:
+    """Go through the paths of all recorded files of a root, in no order."""
+    query = sa.select(folder.c.path, file.c.name).join(folder, file.c.folder_id == folder.c.id)
+    for row in c.execute(query.where(folder.c.root_id == root_id)):
+        yield join_path(row.path, row.name)
+
+
+def find_rewritten(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[Rewritten]:
+    """
+    Go through the files that were recorded before and whose content was replaced since, by no word of a person.
+
+    Each comes once, with what it held before all of it; a person's word begins it anew.
+    """
+    columns = history.c.file_id, history.c.replaced_because, *_content(history)
+    now = *(one.label(f"now_{one.name}") for one in _content(file)), folder.c.path.label("folder_path"), file.c.name
+    query = (
+        sa.select(*columns, *now)
+        .join(file, file.c.id == history.c.file_id)
+        .join(folder, folder.c.id == file.c.folder_id)
+        .where(
+            history.c.root_id == root_id,
+            history.c.id > since.last_history_id,
+            history.c.file_id <= since.last_file_id,
+            history.c.replaced_because.in_(_OF_WRITERS + _OF_PERSONS),
+            below(history.c.path, prefix),
+        )
+        .order_by(history.c.file_id, history.c.id)
+    )
+    first: Any = None
+    for row in c.execute(query):
+        if first is not None and first.file_id != row.file_id:
+            yield _rewritten(first)
+            first = None
+        if row.replaced_because in _OF_PERSONS:
+            first = None
+        elif first is None:
+            first = row
+    if first is not None:
+        yield _rewritten(first)
+
+
+def find_removed(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[Standing]:
+    """Go through the files that went since, by no word of a person, and were there before."""
+    is_back = sa.exists().where(file.c.id == history.c.file_id)
+    gone = (
+        history.c.root_id == root_id,
+        history.c.id > since.last_history_id,
+        _IS_DELETED,
+        below(history.c.path, prefix),
+    )
+    was_there = sa.func.coalesce(history.c.file_id, 0) <= since.last_file_id
+    for row in c.execute(sa.select(history.c.path, *_content(history)).where(*gone, ~is_back, was_there)):
+        yield Standing(row.path, Content(row.size_bytes, row.md5, row.xxh3_128))
+
+
+def find_new(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed | None) -> Iterator[Standing]:
+    """Go through the files that were recorded for the first time since, the last first; None: all files."""
+    columns = file.c.id, folder.c.root_id, folder.c.path, file.c.name, *_content(file)
+    is_new = file.c.id > (0 if since is None else since.last_file_id)
+    query = sa.select(*columns).join(folder, file.c.folder_id == folder.c.id).where(is_new).order_by(file.c.id.desc())
+    last = ABOVE_ALL
+    while rows := c.execute(query.where(file.c.id < last).limit(_PAGE)).all():
+        require_rising((-row.id for row in rows), -last)
+        for row in rows:
+            path = join_path(row.path, row.name)
+            if row.root_id == root_id and (not prefix or path == prefix or path.startswith(prefix + b"/")):
+                yield Standing(path, Content(row.size_bytes, row.md5, row.xxh3_128))
+        last = rows[-1].id
+
+
+def find_touched(c: sa.Connection, root_id: RootId, prefix: bytes) -> Iterator[bytes]:
+    """Go through the files of which only ctime or inode moved, and that no scrub has read since."""
+    query = sa.select(folder.c.path, file.c.name).join(folder, file.c.folder_id == folder.c.id)
+    for row in c.execute(query.where(inside(root_id, prefix, is_hidden=True), file.c.is_suspect == 1)):
+        yield join_path(row.path, row.name)
+
+
+def _is(root_id: RootId, prefix: bytes) -> tuple[sa.ColumnElement[bool], ...]:
+    return gate.c.root_id == root_id, gate.c.prefix == prefix
+
+
+def _content(table: sa.Table) -> tuple[sa.Column[Any], ...]:
+    return tuple(table.c[name] for name in Content._fields)
+
+
+def _rewritten(row: Any) -> Rewritten:
+    return Rewritten(
+        path=join_path(row.folder_path, row.name),
+        before=Content(row.size_bytes, row.md5, row.xxh3_128),
+        now=Content(row.now_size_bytes, row.now_md5, row.now_xxh3_128),
+    )

@@ -1,0 +1,217 @@
+"""
+What was told of which incident: each is told once, and again when it changes.
+
+An incident is a finding, or those about several names of one file, of which the first that is not resolved stands for
+all. Decides of which there is something to say; when and how it is said is for ``alerts``. An incident that was told
+has a row until its end was told as well. Acknowledged and muted ones are not spoken of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from integrity.catalog.findings import get_findings
+from integrity.catalog.incidents import (
+    INCIDENT,
+    RESOLVED,
+    UNRESOLVED,
+    as_incidents,
+    is_first_of_incident,
+    of_incident,
+)
+from integrity.catalog.rows import chunked
+from integrity.catalog.schema import file, finding, told
+from integrity.model import (
+    COVERAGE_PROBLEMS,
+    GRAVE_FINDINGS,
+    INTEGRITY_PROBLEMS,
+    Finding,
+    FindingId,
+    FindingKind,
+    FindingState,
+)
+
+_TOLD_KINDS = sorted(kind.value for kind in INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS)
+_GRAVE_KINDS = sorted(kind.value for kind in GRAVE_FINDINGS)
+_JOINED = finding.outerjoin(told, told.c.finding_id == INCIDENT)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """A finding that there is something to say of."""
+
+    finding: Finding
+    is_change: bool  # it was told before, and has changed
+    swallowed: int  # findings that are told by this one: those of a failing device's files
+
+
+@dataclass(frozen=True, slots=True)
+class ToldSummary:
+    """Where the findings stand that were told."""
+
+    unresolved: int
+    resolved: int
+    remindable: int  # unresolved, and nobody asked for silence
+    waits_since: int | None  # when the first of those resolved or remindable was told
+
+
+def unsaid_since(c: sa.Connection, now: int) -> int | None:
+    """Say when the first finding was noticed of which something is to be said; None: there is none."""
+    # A changed one was noticed when it was last touched, which is never before it changed.
+    noticed_at = sa.case((told.c.finding_id.is_(None), finding.c.opened_at), else_=finding.c.updated_at)
+    query = sa.select(sa.func.min(noticed_at)).select_from(_JOINED).where(*_is_unsaid(now), _swallower().is_(None))
+    return c.execute(query).scalar()
+
+
+def unsaid_grave_since(c: sa.Connection, now: int, since: int) -> int | None:
+    """Say the same of the grave findings of whose kind, in the same root, nothing was told since then."""
+    others, earlier = finding.alias("other"), told.alias("earlier")
+    was_told = sa.exists().where(
+        *(others.c.id == earlier.c.finding_id, others.c.root_id == finding.c.root_id, others.c.kind == finding.c.kind),
+        earlier.c.first_told_at > since,
+    )
+    query = sa.select(sa.func.min(finding.c.opened_at)).select_from(_JOINED)
+    is_news = told.c.finding_id.is_(None), finding.c.kind.in_(_GRAVE_KINDS), ~was_told
+    return c.execute(query.where(*_is_unsaid(now), _swallower().is_(None), *is_news)).scalar()
+
+
+def find_news(c: sa.Connection, now: int) -> list[News]:
+    """List the findings of which something is to be said, in the order of their numbers."""
+    query = sa.select(finding.c.id, told.c.finding_id.is_not(None).label("is_change")).select_from(_JOINED)
+    rows = c.execute(query.where(*_is_unsaid(now), _swallower().is_(None)).order_by(finding.c.id)).all()
+    changed = {row.id for row in rows if row.is_change}
+    found = as_incidents(c, get_findings(c, [row.id for row in rows]))
+    return [News(one, one.id in changed, _count_swallowed(c, one)) for one in found]
+
+
+def count_unsaid(c: sa.Connection, now: int) -> int:
+    """Count the findings of which something is to be said."""
+    query = sa.select(sa.func.count()).select_from(_JOINED).where(*_is_unsaid(now), _swallower().is_(None))
+    return int(c.execute(query).scalar_one())
+
+
+def has_swallowable(c: sa.Connection, now: int) -> bool:
+    """Say whether there are unreadable files of which a failing device says enough."""
+    query = sa.select(finding.c.id).select_from(_JOINED).where(*_is_unsaid(now), _swallower().is_not(None)).limit(1)
+    return c.execute(query).first() is not None
+
+
+def swallow(c: sa.Connection, now: int) -> None:
+    """Take unreadable files as told by the failing device of the same root and run: one message, not thousands."""
+    by = _swallower()
+    query = sa.select(finding.c.id, by.label("by")).select_from(_JOINED).where(*_is_unsaid(now), by.is_not(None))
+    files: dict[int, list[FindingId]] = {}
+    for row in c.execute(query).all():
+        files.setdefault(row.by, []).append(row.id)
+    for device_id, ids in files.items():
+        _mark(c, ids, now, swallowed_by=device_id)
+
+
+def mark_told(c: sa.Connection, ids: Collection[FindingId], now: int) -> None:
+    """Write down that findings were told as they are now."""
+    _mark(c, ids, now, swallowed_by=None)
+
+
+def summarize(c: sa.Connection, now: int) -> ToldSummary:
+    """Sum up the findings that were told."""
+    is_over = finding.c.id.is_(None)
+    remindable = _is_remindable(now)
+    query = sa.select(
+        sa.func.count().filter(~is_over).label("unresolved"),
+        sa.func.count().filter(is_over).label("resolved"),
+        sa.func.count().filter(remindable).label("remindable"),
+        sa.func.min(told.c.first_told_at).filter(sa.or_(is_over, remindable)).label("waits_since"),
+    ).select_from(told.outerjoin(finding, sa.and_(of_incident(told.c.finding_id), UNRESOLVED, is_first_of_incident())))
+    return ToldSummary(**c.execute(query).one()._asdict())
+
+
+def find_remindable(c: sa.Connection, now: int) -> list[Finding]:
+    """List the findings that were told and are still open, but those of which nobody wants to hear."""
+    query = sa.select(finding.c.id).select_from(_JOINED).where(_is_remindable(now)).order_by(finding.c.id)
+    return as_incidents(c, get_findings(c, c.execute(query).scalars().all()))
+
+
+def find_over(c: sa.Connection) -> list[Finding]:
+    """List the findings that were told and are resolved now; those of forgotten roots are gone and not among them."""
+    query = sa.select(told.c.finding_id).where(told.c.finding_id.not_in(_find_still())).order_by(told.c.finding_id)
+    return get_findings(c, c.execute(query).scalars().all())
+
+
+def drop_over(c: sa.Connection) -> None:
+    """Write down that the end of all resolved findings was told."""
+    c.execute(sa.delete(told).where(told.c.finding_id.not_in(_find_still())))
+
+
+def _find_still() -> sa.Select[tuple[int]]:
+    """Find the incidents that are not over."""
+    return sa.select(INCIDENT).where(UNRESOLVED)
+
+
+def count_verified_since(c: sa.Connection, since: int) -> tuple[int, int]:
+    """Count the files that were verified since then, and their bytes: one pass over the files."""
+    query = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(file.c.size_bytes), 0))
+    files, size_bytes = c.execute(query.where(file.c.verified_at >= since)).one()
+    return int(files), int(size_bytes)
+
+
+def _count_swallowed(c: sa.Connection, one: Finding) -> int:
+    if one.kind is not FindingKind.DEVICE_FAILING:
+        return 0
+    query = sa.select(sa.func.count()).select_from(told).where(told.c.swallowed_by == one.id)
+    return int(c.execute(query).scalar_one())
+
+
+def _is_wanted(now: int) -> sa.ColumnElement[bool]:
+    was_muted = sa.and_(finding.c.state == FindingState.MUTED.value, finding.c.muted_until <= now)
+    return sa.or_(finding.c.state == FindingState.OPEN.value, was_muted)
+
+
+def _is_unsaid(now: int) -> tuple[sa.ColumnElement[bool], ...]:
+    is_new = sa.or_(
+        told.c.finding_id.is_(None),
+        told.c.blocks != finding.c.blocks,
+        told.c.ranges != finding.c.ranges,
+        told.c.certainty.is_distinct_from(finding.c.certainty),
+    )
+    return UNRESOLVED, _is_wanted(now), finding.c.kind.in_(_TOLD_KINDS), is_new, is_first_of_incident()
+
+
+def _is_remindable(now: int) -> sa.ColumnElement[bool]:
+    device = finding.alias()
+    by_device = sa.exists().where(device.c.id == told.c.swallowed_by, device.c.state != RESOLVED)
+    return sa.and_(told.c.finding_id.is_not(None), UNRESOLVED, _is_wanted(now), ~by_device, is_first_of_incident())
+
+
+def _swallower() -> sa.ColumnElement[int | None]:
+    """Name the open device_failing finding that says enough of an unreadable file, or NULL."""
+    device = finding.alias()
+    of_same_run = device.c.root_id == finding.c.root_id, device.c.run_id == finding.c.run_id
+    is_failing = device.c.kind == FindingKind.DEVICE_FAILING.value, device.c.state != RESOLVED
+    by = sa.select(sa.func.min(device.c.id)).where(*of_same_run, *is_failing).scalar_subquery()
+    return sa.case((finding.c.kind == FindingKind.UNREADABLE.value, by), else_=None)
+
+
+def _mark(c: sa.Connection, ids: Collection[FindingId], now: int, *, swallowed_by: int | None) -> None:
+    for chunk in chunked(ids):
+        query = sa.select(INCIDENT.label("incident"), finding.c.certainty, finding.c.blocks, finding.c.ranges)
+        incidents = c.execute(query.where(finding.c.id.in_(chunk))).all()
+        same = told.c.finding_id.in_([row.incident for row in incidents])
+        before = sa.select(told.c.finding_id, told.c.first_told_at).where(same)
+        first = {row.finding_id: row.first_told_at for row in c.execute(before)}
+        c.execute(sa.delete(told).where(same))
+        rows = [
+            {
+                "finding_id": row.incident,
+                "certainty": row.certainty,
+                "blocks": row.blocks,
+                "ranges": row.ranges,
+                "first_told_at": first.get(row.incident, now),
+                "swallowed_by": swallowed_by,
+            }
+            for row in incidents
+        ]
+        if rows:
+            c.execute(sa.insert(told), rows)

@@ -1,0 +1,429 @@
+"""
+Hand a scan or scrub to the daemon that serves the catalog, and show what it tells as if it were our own.
+
+Which daemon that is follows from the catalog that the command would use: the link beside it, the runtime folder of this
+user, or the system's service tells, whose greeting names its catalog. A user who neither has nor names a catalog is
+served by the system's service in whatever lies in its roots; with a catalog of his own he works without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.output import Output, printable
+from integrity.cli.paths import path_fields
+from integrity.cli.session import Session
+from integrity.cli.waiting import WaitingNotice, ahead_objects, describe_ahead
+from integrity.config.places import default_catalog_path, default_runtime_folder
+from integrity.errors import CatalogError, ConfigError, show_path
+from integrity.paths import shell_path
+from integrity.service.control.socket import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from integrity.cli.terminal import ConsoleReport
+    from integrity.jobs.report import Summary
+    from integrity.jobs.stop import Stop
+    from integrity.service.control.requests import Request
+    from integrity.service.control.wire import Answer, Hello, Question
+    from integrity.service.states import DaemonState
+
+_GREETING_S = 10.0
+_GLANCE_S = 0.1  # between two looks at whether the user wants to stop
+_CHUNK_BYTES = 1 << 18
+
+
+class Daemon:
+    """
+    A connection to a daemon that has greeted; to be closed, or used as a context manager.
+
+    Args:
+        connection: connected; belongs to this from now on.
+        patience_s: how long its greeting may take.
+
+    Raises:
+        CatalogError: it does not greet, or not in words that are understood here.
+    """
+
+    def __init__(self, connection: socket.socket, *, patience_s: float = _GREETING_S) -> None:
+        self._connection = connection
+        self._received = bytearray()
+        self.pid = peer_of(connection).pid
+        try:
+            hello = self._receive_hello(patience_s)
+        except BaseException:  # whatever it is, the descriptor must not stay open
+            connection.close()
+            raise
+        self.catalog = hello.catalog
+
+    def __enter__(self) -> Daemon:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    def submit(self, request: Request, *, waits: bool) -> None:
+        """
+        Ask for a job.
+
+        Raises:
+            ConfigError: it can't be handed over.
+        """
+        from integrity.service.control.wire import Submit, WireError, check
+
+        try:
+            check(request)
+        except WireError as error:
+            raise ConfigError(f"the service, which serves this catalog, can't be asked for that: {error}") from error
+        self.send(Submit(request, waits))
+
+    def send(self, question: Question) -> None:
+        """Send a question; if the daemon has gone, ``receive`` says so, after what it said last."""
+        from integrity.service.control.wire import REQUEST_LIMIT, encode
+
+        line = encode(question)
+        if len(line) > REQUEST_LIMIT:
+            raise ConfigError("too many PATHs to be handed to the service at once; name fewer")
+        self._connection.settimeout(_GREETING_S)
+        with contextlib.suppress(ConnectionError):
+            self._connection.sendall(line)
+
+    def receive(self, timeout_s: float) -> Answer | None:
+        """
+        Take the next answer; None if none came in that time.
+
+        Raises:
+            CatalogError: the daemon has gone, or speaks otherwise.
+        """
+        from integrity.service.control.wire import ANSWER_LIMIT, WireError, decode_answer
+
+        self._connection.settimeout(timeout_s)
+        begin = 0
+        while (end := self._received.find(b"\n", begin)) < 0:
+            begin = len(self._received)
+            try:
+                data = self._connection.recv(_CHUNK_BYTES)
+            except TimeoutError:
+                return None
+            except ConnectionError:
+                data = b""
+            if not data or begin > ANSWER_LIMIT:
+                raise CatalogError(
+                    f"{self._name()} ended the connection before the job had ended; what was done is kept. See why"
+                    " (journalctl -u integrity), and what is open with: integrity status"
+                )
+            self._received += data
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        try:
+            return decode_answer(line)
+        except WireError as error:
+            raise CatalogError(
+                f"{self._name()} is of another version than this command ({error}); restart it: systemctl restart"
+                " integrity"
+            ) from error
+
+    def ask_state(self, patience_s: float) -> DaemonState:
+        """
+        Ask what it is doing.
+
+        Raises:
+            CatalogError: it does not say so in that time.
+        """
+        from integrity.service.control.wire import AskState
+        from integrity.service.states import DaemonState
+
+        self.send(AskState())
+        state = self.receive(patience_s)
+        if not isinstance(state, DaemonState):
+            raise self._silence()
+        return state
+
+    def find_covered(self, paths: Sequence[bytes], patience_s: float = _GREETING_S) -> frozenset[bytes]:
+        """
+        Ask which of these real paths lie in its roots.
+
+        Raises:
+            CatalogError: it does not say so in that time.
+        """
+        from integrity.service.control.wire import AskCovered, Covered
+
+        self.send(AskCovered(tuple(paths)))
+        covered = self.receive(patience_s)
+        if not isinstance(covered, Covered):
+            raise self._silence()
+        return frozenset(covered.paths)
+
+    def _receive_hello(self, patience_s: float) -> Hello:
+        from integrity.service.control.wire import Failure, Hello, to_error
+
+        hello = self.receive(patience_s)
+        if isinstance(hello, Failure):
+            raise to_error(hello)
+        if not isinstance(hello, Hello):
+            raise self._silence()
+        return hello
+
+    def _silence(self) -> CatalogError:
+        return CatalogError(f"{self._name()} does not answer; see whether it is well, or stop it")
+
+    def _name(self) -> str:
+        return f"the service (process {self.pid})"
+
+
+def find_daemon(session: Session, paths: Sequence[bytes], *, patience_s: float = _GREETING_S) -> Daemon | None:
+    """
+    Find the daemon that a command's job is to be handed to.
+
+    Args:
+        session: of this call.
+        paths: real ones, of the command line.
+        patience_s: how long each that may be it is waited for.
+
+    Returns:
+        It, to be closed; None if the command does the work itself.
+
+    Raises:
+        CatalogError: there is one, and this user may not reach it, or it does not answer.
+    """
+    catalog = os.path.realpath(session.catalog_path)
+    linked = find_linked_socket(catalog)
+    if linked is not None:
+        daemon = _greet(linked, catalog, patience_s)
+        if daemon is not None:
+            return daemon
+    own = default_runtime_folder() + b"/" + SOCKET_NAME
+    if own not in (linked, SYSTEM_SOCKET):
+        with contextlib.suppress(CatalogError):  # what does not let its own user in serves another catalog
+            daemon = _greet(own, catalog, patience_s)
+            if daemon is not None:
+                return daemon
+    return None if linked == SYSTEM_SOCKET else _find_system_daemon(session, catalog, paths, patience_s)
+
+
+def _find_system_daemon(session: Session, catalog: bytes, paths: Sequence[bytes], patience_s: float) -> Daemon | None:
+    """Find the system's service, if it serves this catalog, or the roots of a user who has no catalog."""
+    has_none = not (session.is_catalog_named or os.path.lexists(catalog))
+    try:
+        daemon = _greet(SYSTEM_SOCKET, None, patience_s)
+    except CatalogError:
+        if has_none:
+            raise
+        return None
+    if daemon is None or daemon.catalog == catalog:
+        return daemon
+    with ExitStack() as unless_used:
+        unless_used.enter_context(daemon)
+        if not has_none:
+            _remark_covered(session, daemon, paths, patience_s)
+            return None
+        covered = daemon.find_covered(paths, patience_s)
+        if covered and not covered.issuperset(paths):
+            raise ConfigError(_say_mixed(paths, covered))
+        if covered or not paths:
+            unless_used.pop_all()
+            return daemon
+    return None
+
+
+def _remark_covered(session: Session, daemon: Daemon, paths: Sequence[bytes], patience_s: float) -> None:
+    """Say that the system's service watches as well what a user works on with a catalog of his own."""
+    with contextlib.suppress(CatalogError):  # the user's own work needs no service
+        for path in sorted(daemon.find_covered(paths, patience_s)):
+            session.output.note(
+                f"{show_path(path)}: the system's service watches this folder, too. This command uses the catalog"
+                f" {show_path(session.catalog_path)} and not the service; to have the service do it, put this before"
+                f" the command: --catalog {show_path(daemon.catalog)}"
+            )
+
+
+def _say_mixed(paths: Sequence[bytes], covered: frozenset[bytes]) -> str:
+    other = next(path for path in paths if path not in covered)
+    return (
+        f"the system's service watches {show_path(min(covered))}, but not {show_path(other)}, which needs a catalog of"
+        " your own: name them in two commands"
+    )
+
+
+def _greet(path: bytes, catalog: bytes | None, patience_s: float) -> Daemon | None:
+    """
+    Connect to a daemon; None if there is none, or it is not to be believed, or serves another catalog.
+
+    Args:
+        path: of its socket.
+        catalog: that it must serve; None for any.
+        patience_s: how long it may take to answer.
+    """
+    try:
+        connection = connect(path, timeout_s=max(1, int(patience_s / 2)))
+    except PermissionError as error:
+        raise CatalogError(_say_denied(path)) from error
+    except OSError as error:
+        raise CatalogError(f"{show_path(path)}: the service can't be asked: {error.strerror or error}") from error
+    if connection is None:
+        return None
+    if not _is_believed(connection, path, catalog):
+        connection.close()
+        return None
+    daemon = Daemon(connection, patience_s=patience_s)
+    if catalog in (None, daemon.catalog):
+        return daemon
+    with daemon:
+        return None
+
+
+def _is_believed(connection: socket.socket, path: bytes, catalog: bytes | None) -> bool:
+    """Say whether who listens may speak for the catalog: anybody can lay a socket into a folder that is open to all."""
+    believed = {0, os.geteuid()}
+    if catalog is not None and os.path.exists(catalog):
+        believed.add(os.stat(catalog).st_uid)
+    return path == SYSTEM_SOCKET or peer_of(connection).uid in believed
+
+
+def _say_denied(path: bytes) -> str:
+    try:
+        group = _name_group(os.stat(path).st_gid)
+    except OSError:
+        group = "integrity"
+    return (
+        f"{show_path(path)}: a service watches here, and this user may not ask it; join its group"
+        f" (sudo usermod -aG {group} $USER, then log in again), or use sudo. To have a catalog"
+        " of your own, name it for folders that it does not watch once: integrity --catalog"
+        f" {shell_path(default_catalog_path())} scan FOLDER"
+    )
+
+
+def _name_group(gid: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+def hand_over(session: Session, daemon: Daemon, request: Request) -> ExitCode:
+    """Have the daemon do it, show what it tells, and return what the job's own process would exit with."""
+    from integrity.cli.progress import open_progress
+    from integrity.cli.signals import stop_on_signals
+    from integrity.cli.terminal import ConsoleReport
+
+    with stop_on_signals() as stop:
+        progress = open_progress(is_quiet=session.output.is_quiet)
+        report = ConsoleReport(session.output, progress)
+        try:
+            summary = follow(daemon, request, report, stop, output=session.output)
+        finally:
+            progress.close()
+        return report.finish(summary)
+
+
+def follow(
+    daemon: Daemon,
+    request: Request,
+    report: ConsoleReport,
+    stop: Stop,
+    *,
+    output: Output,
+    find_delay: Callable[[], CatalogError | None] = lambda: None,
+) -> Summary:
+    """
+    Ask for the job and pass on what is told, until its summary.
+
+    Args:
+        daemon: has greeted.
+        request: what is asked for.
+        report: takes what is told.
+        stop: set by the user.
+        output: of the command; it is told what the job waits for.
+        find_delay: asked again and again until something is told; gives what is to be raised, the job being taken back,
+            if it has waited too long for its turn.
+    """
+    from integrity.jobs.report import Note, Progress, Summary
+    from integrity.model import Finding
+    from integrity.service.control import wire
+
+    daemon.submit(request, waits=True)
+    has_asked = has_begun = False
+    notice: WaitingNotice | None = None
+    while True:
+        if stop.is_set() and not has_asked:
+            has_asked = True
+            daemon.send(wire.Stop())
+        if not (has_begun or has_asked) and (error := find_delay()) is not None:
+            daemon.send(wire.Stop())
+            raise error
+        if notice is not None and not (has_begun or has_asked):
+            notice.ask()
+        try:
+            answer = daemon.receive(_GLANCE_S)
+        except CatalogError:
+            report.show()  # what the job found before is true all the same
+            raise
+        has_begun |= isinstance(answer, Progress | Finding | Note)
+        if isinstance(answer, Summary):
+            return answer
+        if isinstance(answer, wire.Failure):
+            raise wire.to_error(answer)
+        if isinstance(answer, Progress):
+            report.progress(answer)
+        elif isinstance(answer, Finding):
+            report.finding(answer)
+        elif isinstance(answer, Note):
+            report.note(answer)
+        elif isinstance(answer, wire.Ahead) and notice is not None and not has_begun:
+            notice.show(answer.jobs)
+        elif isinstance(answer, wire.Accepted):
+            notice = WaitingNotice(output, daemon, request.job)
+            place = request.paths[0] if request.paths else b"all roots"
+            report.progress(Progress(request.job, place, "queued", 0, None, 0, None))
+
+
+def queue(session: Session, daemon: Daemon | None, request: Request) -> ExitCode:
+    """
+    Have the daemon do it, and do not wait for it.
+
+    Raises:
+        ConfigError: there is no daemon.
+        AppError: it refuses.
+    """
+    from integrity.service.control.wire import Accepted, Failure, to_error
+
+    if daemon is None:
+        raise ConfigError("--no-wait: no service runs for this catalog that could do it later; leave the option away")
+    daemon.submit(request, waits=False)
+    answer = daemon.receive(_GREETING_S)
+    if isinstance(answer, Failure):
+        raise to_error(answer)
+    if not isinstance(answer, Accepted):
+        raise CatalogError(f"the service (process {daemon.pid}) does not say that it took it; see: integrity status")
+    output, job = session.output, request.job.value
+    places = ", ".join(map(show_path, request.paths)) or "all roots"
+    behind = f"; {describe_ahead(answer.ahead)}" if answer.ahead else ""
+    output.say(f"queued: {job} of {printable(places)}{behind}; see how it goes with: integrity status")
+    paths = [path_fields("path", path) for path in request.paths]
+    output.give("queued", {"job": job, "paths": paths, "ahead": ahead_objects(answer.ahead)})
+    return ExitCode.OK
+
+
+def find_state(session: Session, *, patience_s: float = _GREETING_S) -> DaemonState | None:
+    """
+    Ask the daemon of this catalog what it is doing; None if there is none.
+
+    Raises:
+        CatalogError: there is one, and this user may not ask it, or it does not answer in that time.
+    """
+    daemon = find_daemon(session, (), patience_s=patience_s)
+    if daemon is None:
+        return None
+    with daemon:
+        return daemon.ask_state(patience_s)

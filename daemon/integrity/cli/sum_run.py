@@ -1,0 +1,271 @@
+"""Run what was asked of ``integrity sum``, and print it: digests, a check, a match or an audit."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from integrity.cli.output import Lines, Output
+from integrity.cli.quoting import quote_name
+from integrity.cli.sum_output import Style, make_writer, write_audited, write_checked, write_name, write_object
+from integrity.cli.sumoptions import SumOptions
+from integrity.files.plain import STDIN
+from integrity.hashing.algorithms import CHOICES, MD5, SHA256, XXH3, Algorithm
+from integrity.hashing.file_sums import Hint, ListedPaths, sum_files
+from integrity.hashing.manifests.entries import BadLine
+from integrity.hashing.manifests.hashdeep import write_hashdeep_header
+from integrity.hashing.manifests.json_lines import path_fields
+from integrity.hashing.manifests.reader import Manifest
+from integrity.hashing.sums.lines import Stream
+from integrity.jobs.sum.arguments import find_files
+from integrity.jobs.sum.audit import KnownFiles
+from integrity.jobs.sum.check import Checked, Tally, Verdict, check
+from integrity.jobs.sums.audit import Audited, State, audit
+from integrity.jobs.sums.match import match
+
+
+class SumRun:
+    """
+    One run. To be used as a context manager, which writes what is waiting however it ends.
+
+    Args:
+        output: of the program.
+        options: valid.
+    """
+
+    def __init__(self, output: Output, options: SumOptions) -> None:
+        self._output = output
+        self._options = options
+        self._lines = Lines()
+        self._wanted = tuple(algorithm for algorithm in CHOICES if algorithm.name in options.chosen)
+        self._end = b"\0" if options.is_zero else b"\n"
+        self._is_good = True
+
+    def __enter__(self) -> SumRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.flush()
+
+    def run(self) -> bool:
+        """Do it; False if anything could not be read, or does not match."""
+        if self._options.is_check:
+            for name in self._options.names:
+                self._check(name)
+        elif self._options.known:
+            self._compare()
+        else:
+            self._sum()
+        return self._is_good
+
+    def _complain(self, text: str) -> None:
+        """Say what is wrong, below all that was said before."""
+        self._lines.flush()
+        self._output.complain("sum", text)
+
+    def _fail(self, name: bytes, why: str) -> None:
+        self._is_good = False
+        self._complain(f"{quote_name(name)}: {why}")
+
+    def _fail_to_read(self, path: bytes, error: OSError) -> None:
+        self._fail(path, _explain(error))
+        if self._output.is_json:
+            self._lines.put(write_object("unreadable", {"message": _explain(error)}, path))
+
+    def _find_files(self) -> Iterator[bytes | ListedPaths | Hint]:
+        names = self._options.names
+        return find_files(names, self._fail) if self._options.is_recursive else iter(names)
+
+    # Digests
+
+    def _sum(self) -> None:
+        algorithms = self._find_algorithms()
+        style = self._find_style(algorithms)
+        options = self._options
+        mark = (options.mark or " ").encode("ascii")
+        has_pieces = options.piece_bytes is not None
+        write = make_writer(style, algorithms, has_pieces=has_pieces, end=self._end, mark=mark)
+        if style is Style.HASHDEEP:
+            self._lines.put(_write_header(algorithms))
+        counts: Counter[str] = Counter()
+        for result in sum_files(
+            self._find_files(), algorithms, piece_bytes=options.piece_bytes, jobs=options.jobs, idle=self._lines.flush
+        ):
+            counts["unreadable" if result.error is not None else "files"] += 1
+            counts["bytes_read"] += result.size_bytes
+            if result.error is not None:
+                self._fail_to_read(result.path, result.error)
+            else:
+                self._lines.put(write(result))
+        self._summarise("sum", {name: counts[name] for name in ("files", "unreadable", "bytes_read")})
+
+    def _find_algorithms(self) -> tuple[Algorithm, ...]:
+        return self._wanted or ((MD5, SHA256) if self._options.style == "hashdeep" else (MD5,))
+
+    def _find_style(self, algorithms: tuple[Algorithm, ...]) -> Style:
+        if self._output.is_json:
+            return Style.OBJECTS
+        if self._options.style is not None:
+            return Style(self._options.style)
+        # xxhsum 0.8.1 neither writes nor reads any other form of XXH3, and later ones read this one.
+        is_tagged = len(algorithms) > 1 or (algorithms == (XXH3,) and self._options.mark is None)
+        return Style.BSD if is_tagged else Style.GNU
+
+    def _summarise(self, job: str, counts: dict[str, int]) -> None:
+        if self._output.is_json:
+            self._lines.put(write_object("summary", {"job": job, **counts}))
+
+    # Checks
+
+    def _check(self, name: bytes) -> None:
+        options = self._options
+        told = options.told or ("quiet" if self._output.is_quiet else None)
+        tally = Tally(ignores_missing=options.ignores_missing)
+        label = quote_name(b"standard input" if name == STDIN else name)
+        try:
+            with self._open(name) as stream:
+                manifest = Manifest(stream, name=name, wanted=self._wanted, is_zero=options.is_zero)
+                for event in check(
+                    manifest, name=name, is_stdin=name == STDIN, jobs=options.jobs, idle=self._lines.flush
+                ):
+                    self._tell_checked(event, told, label, is_counted=tally.add(event))
+        except BrokenPipeError:
+            raise  # of our output, not of the manifest
+        except OSError as error:
+            self._is_good = False
+            self._complain(f"{label}: {_explain(error)}")
+            return
+        self._is_good &= tally.is_good(is_strict=options.is_strict)
+        self._tell_tally(tally, told, label)
+
+    def _tell_checked(self, event: Checked | BadLine, told: str | None, label: str, *, is_counted: bool) -> None:
+        if isinstance(event, BadLine):
+            if told == "warn":
+                tag = "/".join(algorithm.tag.decode("ascii") for algorithm in self._wanted or (MD5,))
+                self._complain(f"{label}: {event.line}: improperly formatted {tag} checksum line")
+            return
+        if not is_counted:
+            return
+        if event.error is not None:
+            self._complain(f"{quote_name(event.path)}: {_explain(event.error)}")
+        if self._output.is_json:
+            message = _explain(event.error) if event.error is not None else None
+            is_ok = event.verdict is Verdict.OK
+            fields = {"ok": is_ok, "verdict": event.verdict.value, "message": message}
+            self._lines.put(write_object("check", fields, event.path))
+        elif told != "status" and not (told == "quiet" and event.verdict is Verdict.OK):
+            self._lines.put(write_checked(event.path, event.verdict))
+
+    def _tell_tally(self, tally: Tally, told: str | None, label: str) -> None:
+        """Print the end of a manifest, in the words and the order of md5sum."""
+        if not tally.has_entries:
+            self._complain(f"{label}: no properly formatted checksum lines found")
+        elif told != "status":
+            for count, words in (
+                (tally.bad_lines, ("line is improperly formatted", "lines are improperly formatted")),
+                (tally.unreadable, ("listed file could not be read", "listed files could not be read")),
+                (tally.failed, ("computed checksum did NOT match", "computed checksums did NOT match")),
+            ):
+                if count:
+                    self._complain(f"WARNING: {count} {words[count != 1]}")
+            if tally.ignores_missing and not tally.ok:
+                self._complain(f"{label}: no file was verified")
+        names = ("ok", "failed", "unreadable", "missing", "bad_lines")
+        self._summarise("check", {name: getattr(tally, name) for name in names})
+
+    @contextmanager
+    def _open(self, name: bytes) -> Iterator[Stream]:
+        if name == STDIN:
+            yield sys.stdin.buffer
+        else:
+            with open(name, "rb") as stream:
+                yield stream
+
+    # Match and audit
+
+    def _compare(self) -> None:
+        known = KnownFiles()
+        for name in self._options.known:
+            label = quote_name(b"standard input" if name == STDIN else name)
+            try:
+                with self._open(name) as stream:
+                    manifest = Manifest(stream, name=name, wanted=self._wanted, is_zero=self._options.is_zero)
+                    count = known.add(manifest, name)
+            except OSError as error:
+                self._is_good = False
+                self._complain(f"{label}: {_explain(error)}")
+                continue
+            if not count:
+                self._is_good = False
+                self._complain(f"{label}: no properly formatted checksum lines found")
+        if known.bad_lines:
+            words = "line is" if known.bad_lines == 1 else "lines are"
+            self._complain(f"WARNING: {known.bad_lines} {words} improperly formatted")
+        if not self._is_good:
+            return  # what is not known would be told of files that perhaps are
+        if self._options.audits:
+            self._audit(known)
+        else:
+            self._match(known)
+
+    def _match(self, known: KnownFiles) -> None:
+        wants_known = bool(self._options.matches)
+        count = 0
+        for result in match(
+            known, self._find_files(), wants_known=wants_known, jobs=self._options.jobs, idle=self._lines.flush
+        ):
+            if result.error is not None:
+                self._fail_to_read(result.path, result.error)
+                continue
+            count += 1
+            if self._output.is_json:
+                self._lines.put(write_object("match", {"known": wants_known}, result.path))
+            else:
+                self._lines.put(write_name(result.path, end=self._end))
+        self._summarise("match", {"files": count})
+
+    def _audit(self, known: KnownFiles) -> None:
+        counts: Counter[State] = Counter()
+        for event in audit(known, self._find_files(), jobs=self._options.jobs, idle=self._lines.flush):
+            counts[event.state] += 1
+            self._tell_audited(event)
+        passed = self._is_good and counts.total() == counts[State.MATCHED]
+        self._is_good = passed
+        if not self._output.is_json and not (passed and self._output.is_quiet):
+            self._lines.put(b"integrity sum: Audit %s\n" % (b"passed" if passed else b"failed"))
+            for state, words in _COUNTED:
+                if counts[state] or state is not State.UNREADABLE:
+                    self._lines.put(f"{words:>23}: {counts[state]}\n".encode())
+        self._summarise("audit", {state.value: counts[state] for state in State})
+
+    def _tell_audited(self, event: Audited) -> None:
+        if event.error is not None:
+            self._complain(f"{quote_name(event.path)}: {_explain(event.error)}")
+        if self._output.is_json:
+            origin = path_fields(event.origin, "origin") if event.origin is not None else {}
+            self._lines.put(write_object("audit", {"state": event.state.value, **origin}, event.path))
+        elif event.state is not State.MATCHED or self._output.verbosity:
+            self._lines.put(write_audited(event))
+
+
+_COUNTED = (
+    (State.MATCHED, "Files matched"),
+    (State.MOVED, "Files moved"),
+    (State.NEW, "New files found"),
+    (State.MISSING, "Known files not found"),
+    (State.UNREADABLE, "Files not read"),
+)
+
+
+def _explain(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+def _write_header(algorithms: tuple[Algorithm, ...]) -> bytes:
+    words = [os.fsencode(shlex.quote(word)) for word in sys.argv[1:]]
+    command = b" ".join([b"integrity", *words])
+    return write_hashdeep_header(algorithms, os.getcwdb(), command, is_root=os.geteuid() == 0)

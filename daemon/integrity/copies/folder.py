@@ -1,0 +1,202 @@
+"""
+A copy that is a folder here: on another disk, or mounted from somewhere.
+
+What can be told of a root holds for it, too: an unmounted disk looks like an empty folder (R5), so a folder that is not
+there or has no files is unreachable. Whether it is the same folder as last time is for those who keep ``identity``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from stat import S_ISDIR, S_ISREG
+from types import TracebackType
+from typing import Self
+
+from integrity.copies.filenames import find_fault, require_harmless
+from integrity.copies.protocol import Entry, Kind, Trouble
+from integrity.copies.treefile import TreeFile
+from integrity.errors import CopyUnreachable, RootSuspended, show_path
+from integrity.files.buffers import Buffers
+from integrity.files.capability import find_capability
+from integrity.files.errorbudget import ErrorBudget
+from integrity.files.errorcounters import find_counters
+from integrity.files.excludes import Excludes
+from integrity.files.identity import identify
+from integrity.files.open_beneath import open_noatime, open_root, stat_beneath
+from integrity.files.read import Reader
+from integrity.files.read_errors import describe_failure
+from integrity.files.span import UNLIMITED, Pace, ReadMode
+from integrity.files.stamps import witness_of
+from integrity.files.walk import walk
+from integrity.model import Capability, RootIdentity, SkipReason
+
+_BUFFER_BYTES = 1 << 20  # a block of most catalogs
+_NOTHING = Excludes(builtin=False)
+
+
+class TreeCopy:
+    """
+    A folder of this machine as a copy.
+
+    Args:
+        path: absolute; symbolic links in it are followed.
+        excludes: what of it is not even walked: the root's own, so that snapshots beside the copy cost nothing.
+    """
+
+    has_bytes = True
+    remote_kinds: frozenset[Kind] = frozenset()
+
+    def __init__(self, path: bytes, *, excludes: Excludes = _NOTHING) -> None:
+        self.shown = show_path(path)
+        self._path = path
+        self._excludes = excludes
+        self._budget = ErrorBudget()
+        self._root_fd = -1
+        self._capability: Capability | None = None
+        self._buffers: Buffers | None = None
+
+    def __enter__(self) -> Self:
+        """Open the folder; see ``Copy``."""
+        try:
+            self._root_fd = open_root(self._path)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise CopyUnreachable(
+                f"{self.shown}: can't be opened: {reason}; mount the copy's disk, or correct the path"
+            ) from error
+        try:
+            self._capability = find_capability(self._root_fd, self._path)
+            self._budget = ErrorBudget(counters=find_counters(self._root_fd, self._capability.fs_type))
+            self._refuse_empty()
+        except RootSuspended as error:
+            self._close()
+            raise CopyUnreachable(str(error)) from error
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Close the folder; files that are open stay so."""
+        self._close()
+
+    @property
+    def root_fd(self) -> int:
+        """Give the open folder, for those who read many files at once; it stays the copy's."""
+        return self._root_fd
+
+    @property
+    def capability(self) -> Capability:
+        """Tell what the copy's file system can be trusted with; known after entering."""
+        assert self._capability is not None, "the copy was not entered"
+        return self._capability
+
+    def identity(self) -> RootIdentity:
+        """
+        Find out what this copy is recognised by, to be compared with what was found last time.
+
+        Raises:
+            CopyUnreachable: it can't be told.
+        """
+        try:
+            return identify(self._root_fd, self._path)
+        except RootSuspended as error:
+            raise CopyUnreachable(str(error)) from error
+
+    @property
+    def budget(self) -> ErrorBudget:
+        """Give the budget of errors of the copy's device."""
+        return self._budget
+
+    def reader(self, pace: Pace = UNLIMITED) -> Reader:
+        """Give what opens the copy's files for whole readings past the cache; ``pace`` is asked before each read."""
+        return Reader(self._root_fd, self.capability, mode=ReadMode.DISK, pace=pace, budget=self._budget)
+
+    def list(self, prefix: bytes = b"") -> Iterator[Entry | Trouble]:
+        """List the files, folder by folder; see ``Copy``."""
+        if prefix:
+            found = self._look_at(prefix)
+            if found is not None:
+                yield found
+            if found is not None or not self._is_folder(prefix):
+                return
+        for listing in walk(self._root_fd, prefix, excludes=self._excludes, cross_mounts=True):
+            above = listing.folder + b"/" if listing.folder else b""
+            for seen in listing.files:
+                yield Entry(above + seen.name, seen.size_bytes, seen.mtime_ns)
+            for skip in listing.skips:
+                if skip.reason is SkipReason.MOUNT:
+                    yield Trouble(skip.path, "what is mounted here stands elsewhere in the copy, too; it is seen there")
+            if listing.error is not None:
+                if not listing.error.path:
+                    raise CopyUnreachable(f"{self.shown}: {listing.error.message}")
+                yield Trouble(listing.error.path, listing.error.message)
+
+    def digest(self, paths: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:
+        """Refuse: the bytes are here, so whoever wants digests reads them."""
+        raise ValueError(f"a folder computes no digests by itself: {kind} of {len(paths)} files")
+
+    def open(self, path: bytes) -> TreeFile:
+        """Open one file past the page cache, as far as its file system lets us; see ``Copy``."""
+        require_harmless(path)
+        if self._buffers is None:
+            self._buffers = Buffers(_BUFFER_BYTES, 1)
+        return TreeFile(self.reader(), path, self._buffers)
+
+    def _look_at(self, prefix: bytes) -> Entry | Trouble | None:
+        """Say what one path is, if it is a file or can't be looked at."""
+        fault = find_fault(prefix)
+        if fault is not None:
+            return Trouble(prefix, fault)
+        try:
+            stat = stat_beneath(self._root_fd, prefix)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            return (
+                None if error.errno == errno.ELOOP else Trouble(prefix, str(describe_failure(prefix, "look at", error)))
+            )
+        if not S_ISREG(stat.st_mode):
+            return None
+        seen = witness_of(stat)
+        return Entry(prefix, seen.size_bytes, seen.mtime_ns)
+
+    def _is_folder(self, path: bytes) -> bool:
+        try:
+            return S_ISDIR(stat_beneath(self._root_fd, path).st_mode)
+        except OSError:
+            return False  # _look_at has told what there was to tell
+
+    def _refuse_empty(self) -> None:
+        """Refuse a folder with nothing in it but what systems put there themselves."""
+        builtin = Excludes()
+        try:
+            fd = open_noatime(self._root_fd, b"", os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                with os.scandir(fd) as entries:
+                    names = ((os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries)
+                    is_empty = all(builtin.matches(name, name, is_folder) for name, is_folder in names)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise CopyUnreachable(
+                f"{self.shown}: can't be listed: {error.strerror}; let the user that integrity runs as read it,"
+                " or look at its disk"
+            ) from error
+        if is_empty:
+            raise CopyUnreachable(
+                f"{self.shown}: is empty: its disk is not mounted, or nothing was ever copied there;"
+                " mount it, or make the first backup"
+            )
+
+    def _close(self) -> None:
+        if self._buffers is not None:
+            self._buffers.close()
+            self._buffers = None
+        if self._root_fd >= 0:
+            fd, self._root_fd = self._root_fd, -1
+            os.close(fd)

@@ -1,0 +1,278 @@
+"""
+A copy in any of the stores that the program rclone knows.
+
+What rclone has at hand (digests that the store keeps) is published with the listing; what it would have to compute, on
+a local disk or by a command over SFTP, only when asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from integrity.copies.filenames import find_fault, require_harmless
+from integrity.copies.protocol import DIGEST_BYTES, Entry, Kind, Published, Trouble
+from integrity.copies.rclone.program import NOT_FOUND, Remote, Running
+from integrity.copies.rclonefile import RcloneFile
+from integrity.copies.rclonenames import find_name_fault, from_rclone, to_pattern, to_rclone
+from integrity.errors import ConfigError, Unreadable, Vanished, show_path
+
+_KINDS = {
+    "md5": Kind.MD5,
+    "sha1": Kind.SHA1,
+    "sha256": Kind.SHA256,
+    "sha512": Kind.SHA512,
+    "crc32": Kind.CRC32,
+    "blake3": Kind.BLAKE3,
+    "xxh128": Kind.XXH3_128,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+_AT_ONCE = 1000  # digests asked of one rclone
+_COARSEST_NS = 1_000_000_000_000  # of times that mean anything; stores without any say 100 years
+_COMPUTING_S = 12 * 3600.0  # for one file, of which nothing is heard meanwhile
+
+
+class _Item(NamedTuple):
+    """One object of rclone's listing; ``path`` in its own spelling."""
+
+    path: str
+    size_bytes: int | None
+    mtime_ns: int | None
+    digests: Mapping[str, str]
+
+
+class RcloneCopy:
+    """
+    A folder of an rclone remote as a copy; see ``Copy`` and ``LimitedNames``.
+
+    Args:
+        url: ``rclone:remote:path``.
+        program: rclone's name or path.
+        timeout_s: after which rclone gives up a silent connection.
+        idle_s: after which a silent rclone is given up.
+    """
+
+    has_bytes = True
+
+    def __init__(self, url: str, *, program: str = "rclone", timeout_s: float = 30.0, idle_s: float = 300.0) -> None:
+        spec = url.removeprefix("rclone:")
+        if not spec or "\0" in spec or spec.startswith("-"):
+            raise ConfigError("a copy of rclone is written rclone:REMOTE:PATH; see: rclone listremotes")
+        if ",...:" in spec:
+            raise ConfigError(
+                f"{url}: its options are not kept, for passwords may be among them: name it by its whole URL,"
+                " or make it a remote of rclone's configuration: rclone config"
+            )
+        self._remote = Remote(spec, program=program, timeout_s=timeout_s, idle_s=idle_s)
+        # What is being computed can't be heard.
+        self._computing = Remote(spec, program=program, timeout_s=timeout_s, idle_s=max(idle_s, _COMPUTING_S))
+        self.shown = self._remote.shown
+        self.remote_kinds: frozenset[Kind] = frozenset()
+        self._listing_flags: tuple[str, ...] = ("--recursive", "--files-only", "--no-mimetype")
+
+    def interrupt_when(self, is_asked: Callable[[], bool]) -> None:
+        """Have all waiting end; see ``Interruptible``."""
+        self._remote.is_asked = self._computing.is_asked = is_asked
+
+    def __enter__(self) -> Self:
+        """Ask rclone what the store can do; see ``Copy``."""
+        with self._remote.start("backend features") as running:
+            answer = b"".join(running.lines())
+            if running.wait() != 0:
+                raise self._remote.failed(running.reason())
+        try:
+            told = json.loads(answer)
+            features, hashes, precision = told["Features"], told["Hashes"] or [], told["Precision"]
+            names = [name for name in hashes if name in _KINDS]
+            is_slow, has_times = features["SlowHash"], not features["SlowModTime"] and precision < _COARSEST_NS
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._remote.failed(f"rclone's answer can't be understood ({error})") from error
+        flags = ["--no-modtime"] if not has_times else []
+        if is_slow:
+            self.remote_kinds = frozenset(_KINDS[name] for name in names)
+        elif names:
+            flags += ["--hash", *(f"--hash-type={name}" for name in names)]
+        self._listing_flags = (*self._listing_flags, *flags)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Do nothing: each question to rclone is a program that has ended with its answer."""
+
+    def find_name_fault(self, path: bytes) -> str | None:
+        """Tell why a file of this path can't be there under its name; None if it can."""
+        return find_name_fault(path)
+
+    def list(self, prefix: bytes = b"") -> Iterator[Entry | Trouble]:
+        """List what rclone lists; see ``Copy``."""
+        fault = (find_fault(prefix) or find_name_fault(prefix)) if prefix else None
+        if fault is not None:
+            yield Trouble(prefix, fault)
+            return
+        # Not by a longer path: that would follow a link, and wait for a FIFO.
+        limits = (f"--include=/{to_pattern(prefix)}", f"--include=/{to_pattern(prefix)}/**") if prefix else ()
+        is_empty = True
+        with self._remote.start("lsjson", *self._listing_flags, *limits) as running:
+            for item in self._items(running):
+                is_empty = False
+                yield _translate(item)
+            for trouble in self._end_listing(running):
+                is_empty = False
+                yield trouble
+        if is_empty and not prefix:
+            raise self._remote.failed("is empty, or not there: nothing was ever copied there, or what holds it is gone")
+
+    def digest(self, paths: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:
+        """Have rclone compute digests; see ``Copy``."""
+        if kind not in self.remote_kinds:
+            raise ValueError(f"{self.shown}: no digest of kind {kind} can be computed there")
+        remaining = iter(paths)
+        while batch := list(islice(remaining, _AT_ONCE)):
+            yield from self._digest_batch(batch, kind)
+
+    def open(self, path: bytes) -> RcloneFile:
+        """Look a file up, to be read by ``rclone cat``; see ``Copy``."""
+        require_harmless(path)
+        fault = find_name_fault(path)
+        if fault is not None:
+            raise Unreadable(f"cannot open {show_path(path)}: it {fault}", errno=0)
+        name = to_rclone(path)
+        flags = ("--recursive", "--files-only", "--no-mimetype", "--no-modtime")
+        with self._remote.start("lsjson", *flags, names=[name]) as running:
+            found = {item.path: item for item in self._items(running)}
+            troubles = list(self._end_listing(running))
+        if name in found:
+            return RcloneFile(self._remote, path, found[name].size_bytes)
+        if troubles:
+            raise Unreadable(f"cannot open {show_path(path)}: {troubles[0].message}", errno=0)
+        raise Vanished(f"cannot open {show_path(path)}: no such file in {self.shown}; compare again")
+
+    def _digest_batch(self, batch: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:
+        faults = {path: find_fault(path) or find_name_fault(path) for path in batch}
+        names = [to_rclone(path) for path in batch if faults[path] is None]
+        flags = (
+            "--recursive",
+            "--files-only",
+            "--no-mimetype",
+            "--no-modtime",
+            "--hash",
+            f"--hash-type={_NAMES[kind]}",
+        )
+        digests: dict[str, bytes | None] = {}
+        why: dict[str, str] = {}
+        if names:
+            with self._computing.start("lsjson", *flags, names=names) as running:
+                for item in self._items(running):
+                    found = _find_published(item)
+                    digests[item.path] = found[0].value if found else None
+                for _ in self._end_listing(running):
+                    pass  # told of below, with the files that have no digest
+                why = {complaint.about: self._remote.hide(complaint.message) for complaint in running.complaints()}
+        for path in batch:
+            fault = faults[path]
+            name = "" if fault else to_rclone(path)
+            digest = digests.get(name)
+            if digest is not None:
+                yield path, digest
+            elif name in digests:
+                yield path, Trouble(path, why.get(name, "its digest can't be computed there"))
+            else:
+                yield path, Trouble(path, fault or why.get(name, "there is no such file in the copy"))
+
+    def _items(self, running: Running) -> Iterator[_Item]:
+        """Read what lsjson prints: one object a line, between brackets."""
+        is_whole = False
+        for line in running.lines():
+            text = line.strip().removesuffix(b",")
+            is_whole = text == b"]"
+            if text in (b"", b"[", b"]"):
+                continue
+            item = _read_item(text)
+            if item is None:
+                raise self._remote.failed("a line of rclone's listing can't be understood")
+            yield item
+        if not is_whole and running.wait() == 0:
+            raise self._remote.failed("rclone's listing ends in the middle")
+
+    def _end_listing(self, running: Running) -> Iterator[Trouble]:
+        """
+        Say what a listing has left out.
+
+        Raises:
+            CopyUnreachable: all, or nobody knows what.
+        """
+        code = running.wait()
+        is_told = False
+        for about, message in running.complaints():
+            if message.startswith("Failed to read hash"):
+                continue  # the file itself was listed
+            if about:
+                is_told = True
+                path = from_rclone(about)
+                yield Trouble(about.encode("utf-8", "replace") if path is None else path, self._remote.hide(message))
+            elif message.startswith("error listing"):
+                raise self._remote.failed(message)
+        if code == NOT_FOUND and not is_told:
+            raise self._remote.failed("there is no such folder")
+        if code != 0 and not is_told:
+            raise self._remote.failed(running.reason())
+
+
+def _read_item(text: bytes) -> _Item | None:
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict) or not isinstance(fields.get("Path"), str):
+        return None
+    size, digests = fields.get("Size"), fields.get("Hashes") or {}
+    is_size = isinstance(size, int) and not isinstance(size, bool) and size >= 0
+    if not isinstance(digests, dict) or not all(isinstance(value, str) for value in digests.values()):
+        return None
+    return _Item(fields["Path"], size if is_size else None, _read_time(fields.get("ModTime")), digests)
+
+
+def _read_time(text: object) -> int | None:
+    """Read a time of RFC 3339 to the nanosecond, which datetime does not know."""
+    if not isinstance(text, str) or not text:
+        return None
+    whole, point, rest = text.partition(".")
+    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    zone = rest[len(digits) :]
+    try:
+        seconds = datetime.fromisoformat(whole + zone if point else whole)
+    except ValueError:
+        return None
+    if seconds.tzinfo is None:
+        return None
+    return int(seconds.timestamp()) * 1_000_000_000 + int(digits.ljust(9, "0")[:9] or "0")
+
+
+def _translate(item: _Item) -> Entry | Trouble:
+    path = from_rclone(item.path)
+    if path is None:
+        shown = item.path.encode("utf-8", "replace")
+        return Trouble(shown, "has a name that rclone can't carry, so it can't be told which file it is")
+    fault = find_fault(path)
+    if fault is not None:
+        return Trouble(path, fault)
+    return Entry(path, item.size_bytes, item.mtime_ns, tuple(_find_published(item)))
+
+
+def _find_published(item: _Item) -> Sequence[Published]:
+    """Take the digests that are of a kind we know, and of its length."""
+    found: list[Published] = []
+    for name, digits in item.digests.items():
+        kind = _KINDS.get(name)
+        if kind is None or len(digits) != 2 * DIGEST_BYTES[kind]:
+            continue
+        try:
+            found.append(Published(kind, bytes.fromhex(digits)))
+        except ValueError:
+            continue
+    return found

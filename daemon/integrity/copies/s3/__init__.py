@@ -1,0 +1,1 @@
+"""Copies in S3: what the store states of its objects, compared without downloading them."""

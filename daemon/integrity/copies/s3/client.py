@@ -1,0 +1,317 @@
+"""
+Speak to an S3 store: the three questions that a copy asks, and what their failures mean. The only user of boto3.
+
+What comes back is typed here; what a store says beyond it is dropped. Credentials come from where AWS programs look for
+them, and nothing of them is in a message: botocore's errors are shown by their code and the store's own words only.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Final, NamedTuple, NoReturn, Protocol, cast
+from urllib.parse import unquote_to_bytes
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    ProfileNotFound,
+)
+from botocore.parsers import ResponseParserError
+
+from integrity.copies.s3address import Address
+from integrity.copies.s3published import Stated
+from integrity.copies.threads import AskThread
+from integrity.errors import CopyUnreachable, Unreadable, Unstable, Vanished, show_path
+
+TIMEOUT_S: Final = 30.0
+ATTEMPTS: Final = 4
+PAGE_KEYS: Final = 1000  # the most that S3 gives at once
+
+# ValueError is what botocore lets through of numbers and times that are none.
+_FAILURES = (BotoCoreError, ClientError, ResponseParserError, ValueError)
+_DENIED = frozenset({"403", "AccessDenied", "AllAccessDisabled", "AccountProblem"})
+_BAD_CREDENTIALS = frozenset(
+    {
+        "InvalidAccessKeyId",
+        "SignatureDoesNotMatch",
+        "ExpiredToken",
+        "InvalidToken",
+        "TokenRefreshRequired",
+        "XAdminUserNotFound",  # versitygw
+    }
+)
+_GONE = frozenset({"404", "NoSuchKey"})
+_ADVICE_CREDENTIALS = (
+    "put valid credentials where AWS programs look for them (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,"
+    " ~/.aws/credentials, ?profile=NAME behind the URL)"
+)
+
+
+class Listed(NamedTuple):
+    """One object of a listing; the key as bytes, whatever they are."""
+
+    key: bytes
+    size_bytes: int
+    etag: str
+
+
+class Page(NamedTuple):
+    """A part of a listing; ``token`` asks for the next one, None: it was the last."""
+
+    objects: list[Listed]
+    token: str | None
+
+
+class _Body(Protocol):
+    def read(self, amt: int) -> bytes: ...
+    def close(self) -> None: ...
+
+
+_Answer = Mapping[str, object]
+
+
+class _Client(Protocol):
+    """What is used of boto3's client, which has no types."""
+
+    def list_objects_v2(self, **options: str | int) -> _Answer: ...
+    def head_object(self, **options: str | int) -> _Answer: ...
+    def get_object(self, **options: str | int) -> _Answer: ...
+    def close(self) -> None: ...
+
+
+class Store:
+    """
+    A bucket, connected to with the first question.
+
+    Args:
+        address: of the bucket.
+        timeout_s: how long the store may be silent.
+        attempts: how often a question is asked if the store is overloaded or a connection breaks.
+        is_asked: says whether all waiting is to end; then each question raises ReadInterrupted.
+
+    Attributes:
+        encodes_keys: listings can name all keys. Some stores ignore that they are asked to, and what XML can't hold
+            comes as something else.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        attempts: int = ATTEMPTS,
+        is_asked: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._address = address
+        self._shown = address.shown
+        self.encodes_keys = True
+        # At DEBUG botocore writes headers down, session tokens among them; at INFO where it found credentials.
+        logging.getLogger("botocore").setLevel(logging.WARNING)
+        # At WARNING it writes a traceback down for each answer that ends in its head; the failure itself is raised.
+        logging.getLogger("urllib3").setLevel(logging.ERROR)
+        try:
+            self._client = _make_client(address, timeout_s, attempts)
+        except ProfileNotFound as error:
+            raise CopyUnreachable(f"{self._shown}: the AWS configuration has no such profile; correct it") from error
+        except (BotoCoreError, ValueError) as error:
+            raise CopyUnreachable(f"{self._shown}: {_say(error)}; correct the URL or the AWS configuration") from error
+        self._thread = AskThread("s3", is_asked)
+
+    def close(self) -> None:
+        """Close all connections; may be called twice."""
+        self._thread.close()
+        self._client.close()
+
+    def list_page(self, prefix: bytes, token: str | None = None, *, most: int = PAGE_KEYS) -> Page:
+        """
+        List up to ``most`` objects whose keys begin with a prefix in UTF-8, in the order of their keys.
+
+        Raises:
+            CopyUnreachable: for whatever reason.
+        """
+        options: dict[str, str | int] = {
+            "Bucket": self._address.bucket,
+            "Prefix": prefix.decode(),
+            "MaxKeys": most,
+            # Asked for by hand, for botocore would decode keys to text and replace what is not UTF-8.
+            "EncodingType": "url",
+        }
+        if token is not None:
+            options["ContinuationToken"] = token
+        try:
+            answer = self._thread.ask(lambda: self._client.list_objects_v2(**options))
+        except _FAILURES as error:
+            self._refuse_all(error)
+        self.encodes_keys = answer.get("EncodingType") == "url"
+        listed = [_make_listed(each, is_encoded=self.encodes_keys) for each in _as_list(answer.get("Contents"))]
+        following = answer.get("NextContinuationToken") if answer.get("IsTruncated") else None
+        return Page(listed, None if following is None else str(following))
+
+    def head(self, key: bytes, *, part: int | None = None) -> Stated:
+        """
+        Ask what the store states of one object, or of one part of it.
+
+        Raises:
+            ReadError: Vanished, Unreadable.
+            CopyUnreachable: it is not the object but the store.
+        """
+        options: dict[str, str | int] = {
+            "Bucket": self._address.bucket,
+            "Key": key.decode(),
+            "ChecksumMode": "ENABLED",
+        }
+        if part is not None:
+            options["PartNumber"] = part
+        try:
+            answer = self._thread.ask(lambda: self._client.head_object(**options))
+        except _FAILURES as error:
+            self._refuse_one(key, error)
+        return _make_stated(answer)
+
+    def get(self, key: bytes, etag: str, offset: int, length: int) -> bytes:
+        """
+        Read some bytes of the version that has this ETag.
+
+        Raises:
+            ReadError: Vanished, Unreadable; Unstable if there is another version now.
+            CopyUnreachable: it is not the object but the store.
+        """
+        options: dict[str, str | int] = {
+            "Bucket": self._address.bucket,
+            "Key": key.decode(),
+            "Range": f"bytes={offset}-{offset + length - 1}",
+            "IfMatch": f'"{etag}"',
+        }
+        try:
+            # One byte more would come from a store that does not care for ranges.
+            data = self._thread.ask(lambda: self._read(options, length + 1))
+        except _FAILURES as error:
+            self._refuse_one(key, error)
+        if len(data) != length:
+            raise Unreadable(
+                f"{self._show(key)}: the store gives {len(data)} or more bytes where {length} were asked for;"
+                " its listing and its content contradict each other",
+                errno=errno.EIO,
+            )
+        return data
+
+    def _read(self, options: Mapping[str, str | int], length: int) -> bytes:
+        with closing(cast("_Body", self._client.get_object(**options)["Body"])) as body:
+            return body.read(length)
+
+    def _show(self, key: bytes) -> str:
+        return f"{self._shown}: {show_path(key)}"
+
+    def _refuse_one(self, key: bytes, error: Exception) -> NoReturn:
+        """Say what is the matter with one object, if it is the object's."""
+        code = _find_code(error)
+        if code in _GONE:
+            raise Vanished(f"{self._show(key)}: there is no such object (any more)") from error
+        if code in ("412", "PreconditionFailed"):
+            raise Unstable(f"{self._show(key)}: it was replaced while it was read; compare it again") from error
+        if code in ("416", "InvalidRange"):
+            raise Unstable(f"{self._show(key)}: it is shorter than a moment ago; compare it again") from error
+        if code == "InvalidObjectState":
+            raise Unreadable(
+                f"{self._show(key)}: it is in an archive class; restore it first", errno=errno.EAGAIN
+            ) from error
+        if code in _DENIED:
+            raise Unreadable(
+                f"{self._show(key)}: the store refuses to show it; these credentials need s3:GetObject for it,"
+                " and kms:Decrypt if its key is one of KMS",
+                errno=errno.EACCES,
+            ) from error
+        if code in ("400", "BadRequest", "InvalidRequest"):
+            raise Unreadable(
+                f"{self._show(key)}: the store can't show it: {_say(error)}; an object that was encrypted with a key"
+                " of the uploader's (SSE-C) can't be read here",
+                errno=errno.EINVAL,
+            ) from error
+        self._refuse_all(error)
+
+    def _refuse_all(self, error: Exception) -> NoReturn:
+        """Say why the copy as a whole can't be asked."""
+        code = _find_code(error)
+        if isinstance(error, NoCredentialsError | PartialCredentialsError | CredentialRetrievalError):
+            message = f"there are no credentials for it; {_ADVICE_CREDENTIALS}"
+        elif code in _BAD_CREDENTIALS:
+            message = f"the store does not accept the credentials ({code}); {_ADVICE_CREDENTIALS}"
+        elif code == "RequestTimeTooSkewed":
+            message = "the store's clock and this machine's differ by too much; set the clock"
+        elif code in _DENIED:
+            message = "the store refuses; these credentials need s3:ListBucket for the bucket and s3:GetObject"
+        elif code in ("NoSuchBucket", "404"):
+            message = "there is no such bucket; correct the URL, or its endpoint"
+        else:
+            message = f"{_say(error)}; look after the store and the network, then compare again"
+        raise CopyUnreachable(f"{self._shown}: {message}") from error
+
+
+def _make_client(address: Address, timeout_s: float, attempts: int) -> _Client:
+    session = boto3.session.Session(profile_name=address.profile)
+    config = Config(
+        connect_timeout=timeout_s,
+        read_timeout=timeout_s,
+        retries={"mode": "standard", "total_max_attempts": attempts},
+        # Few stores but Amazon's have a name in the DNS for each bucket.
+        s3={"addressing_style": "path" if address.endpoint else "auto"},
+        response_checksum_validation="when_required",
+    )
+    region = address.region or session.region_name or "us-east-1"
+    client = session.client("s3", endpoint_url=address.endpoint, region_name=region, config=config)
+    return cast("_Client", client)
+
+
+def _find_code(error: Exception) -> str:
+    if not isinstance(error, ClientError):
+        return ""
+    return str(cast("Mapping[str, Mapping[str, object]]", error.response).get("Error", {}).get("Code", ""))
+
+
+def _say(error: Exception) -> str:
+    """Tell an error in one line."""
+    if isinstance(error, ClientError):
+        words = cast("Mapping[str, Mapping[str, object]]", error.response).get("Error", {})
+        return show_path(f"{words.get('Code')}: {words.get('Message')}".encode("utf-8", "surrogateescape"))[:300]
+    if not isinstance(error, BotoCoreError):
+        return "what answers there does not speak S3"
+    return show_path(str(error).encode("utf-8", "surrogateescape"))[:300]
+
+
+def _as_list(value: object) -> list[_Answer]:
+    return cast("list[_Answer]", value or [])
+
+
+def _make_listed(answer: _Answer, *, is_encoded: bool) -> Listed:
+    text = str(answer.get("Key", ""))
+    key = unquote_to_bytes(text.replace("+", " ")) if is_encoded else text.encode("utf-8", "surrogateescape")
+    size = answer.get("Size")
+    return Listed(key, size if isinstance(size, int) else -1, str(answer.get("ETag", "")).strip('"'))
+
+
+def _make_stated(answer: _Answer) -> Stated:
+    size, parts = answer.get("ContentLength"), answer.get("PartsCount")
+    checksums = {
+        name.removeprefix("Checksum"): str(value)
+        for name, value in answer.items()
+        if name.startswith("Checksum") and name != "ChecksumType"
+    }
+    notes = cast("Mapping[str, str]", answer.get("Metadata") or {})
+    return Stated(
+        size_bytes=size if isinstance(size, int) else -1,
+        etag=str(answer.get("ETag", "")).strip('"'),
+        has_own_keys=answer.get("ServerSideEncryption") in ("aws:kms", "aws:kms:dsse")
+        or "SSECustomerAlgorithm" in answer,
+        checksums=checksums,
+        is_composite=answer.get("ChecksumType") == "COMPOSITE",
+        uploader_md5=notes.get("md5chksum", ""),
+        parts=parts if isinstance(parts, int) else 0,
+    )

@@ -1,0 +1,265 @@
+"""
+A copy in an S3 store: ``s3://bucket/prefix``.
+
+Listing it takes one question for a thousand objects and tells their ETags, which is all that most files need. For the
+rest ``look_closer`` asks for one object's headers. Only ``open`` has bytes sent.
+
+Objects whose keys end with a slash and that have no bytes are how programs show empty folders: they are left out.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from integrity.copies.filenames import find_fault
+from integrity.copies.protocol import Entry, Kind, Published, Trouble
+from integrity.copies.s3.client import ATTEMPTS, TIMEOUT_S, Listed, Page, Store
+from integrity.copies.s3address import parse_address
+from integrity.copies.s3published import Stated, read_etag, read_stated
+from integrity.errors import CopyUnreachable, ReadError, Unreadable, Vanished, show_path
+
+_LONGEST_KEY_BYTES = 1024  # says S3
+# XML 1.0 section 2.2; a store that lists keys as they are puts U+FFFD in the place of these.
+_NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffd-\uffff]")
+_EMPTY_PAGES: Final = 300
+"""So many in a row are believed: a store may have come to a page's end without an object, where many were deleted."""
+_AHEAD_BYTES: Final = 8 << 20
+"""Asked for at once when a file is read on and on: each question costs money and the way there and back."""
+
+
+class S3Copy:
+    """
+    Objects below a prefix; see ``protocol.Copy``.
+
+    Args:
+        url: as ``s3address`` describes it.
+        endpoint: in the place of the URL's.
+        timeout_s: how long the store may be silent.
+        attempts: how often a question is asked, if there is a chance.
+    """
+
+    has_bytes = True
+    remote_kinds: frozenset[Kind] = frozenset()
+
+    def __init__(
+        self, url: str, *, endpoint: str | None = None, timeout_s: float = TIMEOUT_S, attempts: int = ATTEMPTS
+    ) -> None:
+        self._address = parse_address(url, endpoint)
+        self._timeout_s = timeout_s
+        self._attempts = attempts
+        self._is_asked: Callable[[], bool] = lambda: False
+        self._entered: Store | None = None
+
+    @property
+    def shown(self) -> str:
+        """Show its URL; there is no secret in it."""
+        return self._address.shown
+
+    def interrupt_when(self, is_asked: Callable[[], bool]) -> None:
+        """Have all waiting end; see ``Interruptible``."""
+        self._is_asked = is_asked
+
+    def __enter__(self) -> Self:
+        """Connect; a prefix under which nothing lies is taken for the wrong one, as an empty folder is (R5)."""
+        store = Store(self._address, timeout_s=self._timeout_s, attempts=self._attempts, is_asked=self._is_asked)
+        try:
+            self._refuse_empty(store)
+        except BaseException:
+            store.close()
+            raise
+        self._entered = store
+        return self
+
+    def _refuse_empty(self, store: Store) -> None:
+        if not store.list_page(self._address.prefix, most=1).objects:
+            raise CopyUnreachable(
+                f"{self.shown}: nothing is stored there; correct the bucket or the prefix, or make the copy first"
+            )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._entered is not None:
+            self._entered.close()
+            self._entered = None
+
+    @property
+    def _store(self) -> Store:
+        assert self._entered is not None, "entered first"
+        return self._entered
+
+    def list(self, prefix: bytes = b"") -> Iterator[Entry | Trouble]:
+        """List all objects, or those below one path; see ``Copy.list``."""
+        fault = find_fault(prefix) if prefix else None
+        if fault is not None:
+            yield Trouble(prefix, f"its name {fault}")
+        elif not prefix:
+            yield from self._list_keys(self._address.prefix)
+        elif self.find_name_fault(prefix) is None:
+            key = self._address.prefix + prefix
+            # The first of all keys that begin with it, if there is an object of this very name.
+            for listed in self._store.list_page(key, most=1).objects:
+                if listed.key == key:
+                    yield from self._make_entries(listed)
+            yield from self._list_keys(key + b"/")
+
+    def find_name_fault(self, path: bytes) -> str | None:
+        """Tell why a file of this name can't be there; see ``LimitedNames``."""
+        if len(self._address.prefix + path) > _LONGEST_KEY_BYTES:
+            return f"is longer than the {_LONGEST_KEY_BYTES} bytes that a key of S3 can have"
+        try:
+            text = path.decode()
+        except UnicodeDecodeError:
+            return "is not UTF-8, as all keys of S3 are"
+        if not self._store.encodes_keys and _NOT_IN_XML.search(text):
+            return "has characters in it that this store can't list"
+        return None
+
+    def _list_keys(self, prefix: bytes) -> Iterator[Entry | Trouble]:
+        for page in self._list_pages(prefix):
+            for listed in page.objects:
+                if listed.key.startswith(prefix):
+                    yield from self._make_entries(listed)
+                else:
+                    yield Trouble(listed.key, "the store lists it, though it does not lie where the copy is")
+
+    def _list_pages(self, prefix: bytes) -> Iterator[Page]:
+        """
+        List page by page, until one names no other.
+
+        A store that is out of order may name another one for ever. No key is listed twice in good order, so a page that
+        begins as an earlier one did is the same page.
+        """
+        first_keys: set[bytes] = set()  # one of a thousand
+        empty_pages = 0
+        page = self._store.list_page(prefix)
+        while True:
+            yield page
+            if page.token is None:
+                return
+            if page.objects:
+                empty_pages = 0
+                first_keys.add(page.objects[0].key)
+            else:
+                empty_pages += 1
+            page = self._store.list_page(prefix, page.token)
+            if empty_pages > _EMPTY_PAGES or (page.objects and page.objects[0].key in first_keys):
+                raise CopyUnreachable(
+                    f"{self.shown}: the store lists the same objects, or none, over and over; it is out of order"
+                )
+
+    def _make_entries(self, listed: Listed) -> Iterator[Entry | Trouble]:
+        """Make one of each object, and none of what only stands for a folder."""
+        path = listed.key[len(self._address.prefix) :]
+        if listed.size_bytes == 0 and (not path or path.endswith(b"/")):
+            return
+        fault = find_fault(path) or self.find_name_fault(path)
+        if fault is not None:
+            yield Trouble(path or b"/", f"its key {fault}")
+        elif listed.size_bytes < 0:
+            yield Trouble(path, "the store lists it with a size that is none")
+        else:
+            tag = read_etag(listed.etag, listed.size_bytes, self._address.bucket)
+            yield Entry(path, listed.size_bytes, None, () if tag is None else (tag,))
+
+    def look_closer(self, path: bytes, *, every_part: bool = False) -> Entry | Trouble:
+        """
+        Ask the store for all that it states of one object, without its bytes: one question, or two.
+
+        What ``list`` says of an object's content is an ETag, which may not be what it looks like: only one that is
+        stated here, too, says by being different that the content is. Checksums and the size of parts are only here.
+
+        Args:
+            path: of a file that ``list`` has named.
+            every_part: ask for the size of each part, a question for each; else all but the last are taken to be of
+                one size.
+
+        Raises:
+            CopyUnreachable: at any time.
+        """
+        try:
+            key = self._find_key(path)
+            stated = self._store.head(key)
+            published = read_stated(stated, self._address.bucket)
+            sized = tuple(self._add_sizes(key, stated, one, every_part=every_part) for one in published)
+        except ReadError as error:
+            return Trouble(path, str(error))
+        return Entry(path, stated.size_bytes, None, sized)
+
+    def _add_sizes(self, key: bytes, stated: Stated, published: Published, *, every_part: bool) -> Published:
+        """Find the sizes of the parts where the digest is one of digests."""
+        if published.kind is not Kind.MD5_OF_PARTS or published.part_sizes:
+            return published
+        first = self._store.head(key, part=1)
+        if first.parts != published.parts or first.size_bytes < 1:
+            return published
+        is_even = -(-stated.size_bytes // first.size_bytes) == published.parts
+        if is_even and not every_part:
+            return published._replace(part_sizes=(first.size_bytes,))
+        return self._ask_each(key, stated, published)
+
+    def _ask_each(self, key: bytes, stated: Stated, published: Published) -> Published:
+        sizes = tuple(self._store.head(key, part=number).size_bytes for number in range(1, published.parts + 1))
+        return published._replace(part_sizes=sizes) if sum(sizes) == stated.size_bytes else published
+
+    def digest(self, paths: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:
+        """Refuse: a store computes nothing anew from the bytes that it holds."""
+        raise ValueError(f"an S3 store computes no digests by itself: {kind} of {len(paths)} files")
+
+    def open(self, path: bytes) -> S3File:
+        """Open one object for reading; see ``Copy.open``."""
+        fault = find_fault(path)
+        if fault is not None:
+            raise Unreadable(f"{self.shown}: {show_path(path)} {fault}", errno=errno.EINVAL)
+        key = self._find_key(path)
+        stated = self._store.head(key)
+        return S3File(self._store, key, stated)
+
+    def _find_key(self, path: bytes) -> bytes:
+        fault = self.find_name_fault(path)
+        if fault is not None:
+            raise Vanished(f"{self.shown}: {show_path(path)}: it can't be there: its name {fault}")
+        return self._address.prefix + path
+
+
+class S3File:
+    """One object, of the version that it had when it was opened; see ``protocol.CopyFile``."""
+
+    __slots__ = ("_ahead", "_ahead_offset", "_key", "_next_offset", "_stated", "_store")
+
+    def __init__(self, store: Store, key: bytes, stated: Stated) -> None:
+        self._store = store
+        self._key = key
+        self._stated = stated
+        self._ahead = b""
+        self._ahead_offset = 0
+        self._next_offset = -1
+
+    @property
+    def size_bytes(self) -> int:
+        """Tell the size as it was when the object was opened."""
+        return self._stated.size_bytes
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Read from anywhere; who reads on where he ended gets it from a larger piece; see ``CopyFile.read``."""
+        length = max(0, min(length, self.size_bytes - offset))
+        if not self._has_ahead(offset, length):
+            if length == 0:
+                return b""
+            wanted = max(length, _AHEAD_BYTES) if offset == self._next_offset else length
+            self._ahead = self._store.get(self._key, self._stated.etag, offset, min(wanted, self.size_bytes - offset))
+            self._ahead_offset = offset
+        self._next_offset = offset + length
+        start = offset - self._ahead_offset
+        return self._ahead[start : start + length]
+
+    def _has_ahead(self, offset: int, length: int) -> bool:
+        return self._ahead_offset <= offset and offset + length <= self._ahead_offset + len(self._ahead)
+
+    def close(self) -> None:
+        """Let go of what was read ahead; may be called twice."""
+        self._ahead = b""

@@ -1,0 +1,1 @@
+"""Copies on another machine: digests computed there by a shell, or bytes over SFTP."""

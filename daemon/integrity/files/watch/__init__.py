@@ -1,0 +1,1 @@
+"""Hear from inotify which folders changed: hints, never proof that nothing did."""

@@ -1,0 +1,343 @@
+"""
+Watch the folders of one tree, from the making of its watches to their end.
+
+A folder is watched first and listed then, so that what is made in it meanwhile is either listed or told. What can't be
+mended here (lost events, another folder at the root's path) is told, and whoever holds this makes another.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from typing import Protocol
+
+from integrity.files.open_beneath import STAY_ON_MOUNT, open_noatime, open_root
+from integrity.files.watch.inotify import EventReader
+from integrity.files.watching.places import Places
+from integrity.files.watching.records import WatchedRoot
+from integrity.files.watching.standing import Standing
+
+# Not there any more, or not part of the root: an event or a look at the mounts tells when that changes.
+_NOT_OURS = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV})
+
+# Each watch that is removed makes an event: so many, well below the 16,384 that the kernel keeps.
+_MOST_REMOVED = 4096
+
+# Folders moved away between two sweeps that are remembered; watches of further ones stay until the watch is renewed.
+_MOST_MOVED = 10_000
+
+_UNPLACED = -1
+
+
+class TreeObserver(Protocol):
+    """Take what a tree tells; from any thread."""
+
+    def touched(self, path: bytes) -> None:
+        """Something happened to a name."""
+
+    def overflowed(self) -> None:
+        """Events were lost."""
+
+    def unmounted(self, point: bytes) -> None:
+        """A file system was unmounted: the root's (empty), or one mounted below it."""
+
+    def lost(self) -> None:
+        """The root's folder was removed or renamed."""
+
+    def unreadable(self, path: bytes, error: OSError) -> None:
+        """A folder can't be opened, watched or listed."""
+
+    def exhausted(self, unwatched: int) -> None:
+        """So many folders, since the start, could not get a watch."""
+
+
+class TreeWatch:
+    """
+    The watches of one root.
+
+    ``start`` makes them; ``stop`` ends it, and nothing is told any more once it has returned.
+
+    Attributes:
+        is_lost: the watches are not those of what stands at the root's path any more.
+        has_overflowed: events were lost since ``start``.
+        unwatched: how many folders were found that could not get a watch.
+
+    Raises:
+        OSError: EMFILE, there is no inotify instance left.
+    """
+
+    def __init__(self, root: WatchedRoot, standing: Standing, observer: TreeObserver) -> None:
+        self._root = root
+        self._standing = standing
+        self._observer = observer
+        self._flags = os.O_RDONLY | os.O_DIRECTORY | (0 if root.cross_mounts else STAY_ON_MOUNT)
+        self._lock = threading.Lock()  # of the places; an event waits until its folder's place is noted
+        self._places = Places()
+        self._moved: set[tuple[int, bytes]] = set()
+        self._has_orphans = False
+        self._is_stopped = False
+        self.is_lost = False
+        self.has_overflowed = False
+        self.unwatched = 0
+        self._reader = EventReader(self)
+
+    def start(self) -> None:
+        """Begin to read events, then watch all folders."""
+        self._reader.name = "watch"
+        self._reader.start()
+        self._watch_below(b"", _UNPLACED, is_sure=True)
+
+    def stop(self) -> None:
+        """Free all watches and wait for the reader's thread."""
+        self._is_stopped = True
+        self._reader.stop()
+        self._reader.join()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether events are still read."""
+        return self._reader.is_alive()
+
+    @property
+    def folder_count(self) -> int:
+        """How many folders are watched."""
+        return len(self._places)
+
+    def note_mounts(self, standing: Standing) -> None:
+        """Note what is mounted below the root by now."""
+        self._standing = standing
+
+    def look_again(self, path: bytes) -> bool:
+        """
+        Watch a folder below the root, and those in it, that could not be watched or were hidden before.
+
+        Returns:
+            Whether it lies in a watched folder and is not excluded.
+        """
+        folder, _, name = path.rpartition(b"/")
+        if self._root.excludes.matches(path, name, True):
+            return False
+        try:
+            above = self._get_watch(folder)
+        except OSError as error:
+            self._tell(path, error)
+            return False
+        if above not in self._places:
+            self._reader.remove(above)  # made just now, in a folder that is excluded
+            return False
+        self._watch_below(path, above, is_sure=True)
+        return True
+
+    def has_room(self) -> bool:
+        """Find out whether there is a watch left, by making one."""
+        fd = os.open(b"/", os.O_PATH | os.O_DIRECTORY)
+        try:
+            self._reader.remove(self._reader.add(fd))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EBADF):
+                raise
+            return False
+        finally:
+            os.close(fd)
+        return True
+
+    def sweep(self) -> None:
+        """Free the watches of folders that were moved away; their number in one sweep is limited."""
+        # One lock over looking and freeing: a folder that is moved back in this moment is placed anew after it.
+        with self._lock:
+            moved, self._moved = self._moved, set()
+            for watch in self._places.find_at(moved) if moved else ():
+                if not self._is_there(watch):
+                    self._forget(watch)
+                    self._has_orphans = True
+            if self._has_orphans:
+                orphans = self._places.find_orphans()
+                for watch in orphans[:_MOST_REMOVED]:
+                    self._forget(watch)
+                self._has_orphans = len(orphans) > _MOST_REMOVED
+
+    # What EventReader tells, in its thread.
+
+    def named(self, watch: int, name: bytes, *, is_folder: bool) -> None:
+        """Tell that a name was created, closed after writing, deleted or moved."""
+        path = self._find_path(watch, name, is_folder)
+        if path is not None:
+            self._observer.touched(path)
+
+    def folder_came(self, watch: int, name: bytes, *, is_moved: bool) -> None:
+        """Watch a folder that was made or moved here, and tell of it only then."""
+        path = self._find_path(watch, name, is_folder=True)
+        if path is not None:
+            # What was moved is always walked through: while its path was another, folders made in it were not found.
+            self._watch_below(path, watch, is_sure=is_moved)
+            self._observer.touched(path)
+
+    def folder_left(self, watch: int, name: bytes) -> None:
+        """Remember to look whether a folder left the root, and tell of it."""
+        path = self._find_path(watch, name, is_folder=True)
+        if path is not None:
+            with self._lock:
+                if len(self._moved) < _MOST_MOVED:
+                    self._moved.add((watch, name))
+            self._observer.touched(path)
+
+    def top_moved(self) -> None:
+        """Tell that the root's folder was renamed."""
+        self.is_lost = True
+        self._observer.lost()
+
+    def unmounted(self, watch: int) -> None:
+        """Tell which file system was unmounted."""
+        with self._lock:
+            path = self._places.find_path(watch)
+        if path is None:
+            return
+        inside = path + b"/"
+        points = [point for _, point in self._standing.beneath if inside.startswith(point + b"/")]
+        point = max(points, key=len, default=b"")
+        self._observer.unmounted(point)
+
+    def ended(self, watch: int) -> None:
+        """Forget a folder that is gone."""
+        with self._lock:
+            is_top = self._places.is_top(watch) and watch in self._places
+            self._places.drop(watch)
+        if is_top:
+            self.is_lost = True
+            self._observer.lost()
+
+    def overflowed(self) -> None:
+        """Tell that events were lost. The watches are left as they are: to remove them would make as many events."""
+        self.has_overflowed = True
+        self._observer.overflowed()
+
+    # Until here.
+
+    def _find_path(self, watch: int, name: bytes, is_folder: bool) -> bytes | None:
+        """Find the path of a name in a watched folder, unless it is not to be told."""
+        with self._lock:
+            folder = self._places.find_path(watch)
+        if folder is None:
+            return None
+        path = folder + b"/" + name if folder else name
+        return None if self._root.excludes.matches(path, name, is_folder) else path
+
+    def _watch_below(self, start: bytes, above: int, *, is_sure: bool) -> None:
+        """
+        Watch a folder and all below it.
+
+        Args:
+            start: its path.
+            above: the watch of the folder it lies in.
+            is_sure: whether to go through folders even if they are already watched at their places.
+        """
+        unwatched = self.unwatched
+        try:
+            root_fd = self._open_root()
+        except OSError as error:
+            self._tell(b"", error)
+            self.is_lost = self.is_lost or error.errno in _NOT_OURS
+            return
+        try:
+            entered: set[int] = set()
+            pending = [(start, above)]
+            while pending and not self._is_stopped:
+                path, above = pending.pop()
+                pending += self._enter(root_fd, path, above, entered, is_sure=is_sure)
+        finally:
+            os.close(root_fd)
+        if self.unwatched > unwatched:
+            self._observer.exhausted(self.unwatched)
+
+    def _enter(
+        self, root_fd: int, path: bytes, above: int, entered: set[int], *, is_sure: bool
+    ) -> list[tuple[bytes, int]]:
+        """Watch and list one folder; return the folders in it that are to be watched, with its own watch."""
+        folders: list[tuple[bytes, int]] = []
+        try:
+            fd = open_noatime(root_fd, path, self._flags)
+        except OSError as error:
+            self._tell(path, error)
+            return folders
+        try:
+            watch = self._place(fd, path, above, entered, is_sure=is_sure)
+            if watch is not None:
+                for folder in self._find_folders(fd, path):
+                    folders.append((folder, watch))  # noqa: PERF401 - what was listed before an error is kept
+        except OSError as error:
+            self._tell(path, error)
+        finally:
+            os.close(fd)
+        return folders
+
+    def _place(self, fd: int, path: bytes, above: int, entered: set[int], *, is_sure: bool) -> int | None:
+        """Watch one open folder and note where it lies; return None if there is nothing to do below it."""
+        if above == _UNPLACED and path:
+            self.unwatched += 1
+            return _UNPLACED
+        try:
+            with self._lock:
+                watch = self._reader.add(fd, is_top=not path)
+                if watch in entered:
+                    return None  # seen through another mount already
+                entered.add(watch)
+                if path:
+                    is_news = self._places.put(watch, above, path.rpartition(b"/")[2])
+                else:
+                    is_news = self._places.put_top(watch)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            self.unwatched += 1
+            return _UNPLACED  # gone through all the same, to know how many watches are missing
+        return watch if is_news or is_sure else None
+
+    def _find_folders(self, fd: int, path: bytes) -> Iterator[bytes]:
+        prefix = path + b"/" if path else b""
+        is_excluded = self._root.excludes.matches
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    name = os.fsencode(entry.name)
+                    if not is_excluded(prefix + name, name, True):
+                        yield prefix + name
+
+    def _open_root(self) -> int:
+        """Open the root, if it is still the folder that is watched."""
+        fd = open_root(self._root.path)
+        if not self._standing.is_at(fd):
+            os.close(fd)
+            raise FileNotFoundError(errno.ENOENT, "another folder stands there", self._root.path)
+        return fd
+
+    def _get_watch(self, path: bytes) -> int:
+        """Get the watch of the folder at a path; it has one by then."""
+        root_fd = self._open_root()
+        try:
+            fd = open_noatime(root_fd, path, self._flags)
+            try:
+                return self._reader.add(fd, is_top=not path)
+            finally:
+                os.close(fd)
+        finally:
+            os.close(root_fd)
+
+    def _is_there(self, watch: int) -> bool:
+        """Tell whether a watched folder is where it was; in doubt it is."""
+        path = self._places.find_path(watch)
+        if path is None:
+            return False
+        try:
+            return self._get_watch(path) == watch
+        except OSError as error:
+            return error.errno not in _NOT_OURS
+
+    def _forget(self, watch: int) -> None:
+        self._places.drop(watch)
+        self._reader.remove(watch)
+
+    def _tell(self, path: bytes, error: OSError) -> None:
+        if error.errno not in _NOT_OURS and not self._is_stopped:
+            self._observer.unreadable(path, error)

@@ -1,0 +1,1 @@
+"""Carry out what a person decides about files, copies, and roots."""

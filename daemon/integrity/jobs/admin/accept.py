@@ -1,0 +1,364 @@
+"""
+Take what is there now as right, because a person says so (R6).
+
+Two forms. Files by name: each is read anew, from the disk, and that becomes its baseline; a file that is gone is taken
+out. Folders: the changes or removals that scans found and that wait for a decision are taken over as they were found;
+of files with damage only what was seen before it, and its findings stay open, for nobody looks at each of five hundred.
+The former baselines stay in history.
+
+I1  Nothing is taken over from a root that is not itself: an unmounted disk would make everything "gone" (R5).
+I2  Old and new baseline, its findings and its candidate change in one transaction.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from integrity.catalog import candidates, files, findings
+from integrity.catalog.baselines import replace_baseline
+from integrity.catalog.boots import ensure_mounts
+from integrity.catalog.candidates import CandidateKind, CandidateState
+from integrity.catalog.paging import write_in_pages
+from integrity.catalog.removal import remove_files
+from integrity.catalog.roots import RootRecord
+from integrity.catalog.rows import FileRecord
+from integrity.errors import ConfigError, ReadError, Vanished, show_path
+from integrity.files.buffers import Buffers
+from integrity.files.capability import find_capability
+from integrity.files.read import Reader
+from integrity.files.span import ReadMode
+from integrity.hashing.digests import FileHasher, is_very_sparse, want_to_record, without_chain
+from integrity.jobs.guard import open_guarded
+from integrity.jobs.judge.inodes import leads_to
+from integrity.jobs.presence import may_be_there
+from integrity.jobs.targets import Target, find_target
+from integrity.model import BaselineReason, FileId, FindingId, FindingKind, Reading, RootId, Witness
+from integrity.paths import absolute
+
+if TYPE_CHECKING:
+    from integrity.catalog.candidates import CandidateRecord
+    from integrity.catalog.connection import Catalog, Connection
+    from integrity.config import Config
+    from integrity.jobs.context import Context
+
+_DAMAGE = frozenset(
+    {
+        FindingKind.ROT,
+        FindingKind.SILENT_REWRITE,
+        FindingKind.TRANSIENT,
+        FindingKind.UNREADABLE,
+        FindingKind.CATALOG_DAMAGED,
+    }
+)
+
+_STAYS = _DAMAGE - {FindingKind.CATALOG_DAMAGED}
+"""What is not over when newer content is taken over as it was seen: the bytes may be damaged since."""
+
+
+class Change(StrEnum):
+    """What a folder's candidates are."""
+
+    CHANGES = "changes"
+    DELETIONS = "deletions"
+
+
+class AcceptedAs(StrEnum):
+    """What became of one file."""
+
+    CONTENT = "content"  # what is there now is its baseline
+    REMOVAL = "removal"  # it is gone, and so is its record
+    FAILED = "failed"  # it could not be read, so its baseline stays
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What became of one file. ``message`` says why it failed."""
+
+    path: bytes  # absolute
+    outcome: AcceptedAs
+    message: str = ""
+    findings_resolved: int = 0
+    other_names: tuple[bytes, ...] = ()  # of the same file, absolute: accepted with it
+
+
+@dataclass(frozen=True, slots=True)
+class FolderPlan:
+    """
+    What accepting a folder's changes or deletions would take over.
+
+    Args:
+        target: the folder.
+        changes: files whose newer content would become the baseline.
+        deletions: files that would be taken out.
+        left_out: files with damage among them, which are accepted by name only.
+        examples: paths of some, for a person to look at.
+    """
+
+    target: Target
+    changes: tuple[FileId, ...]
+    deletions: tuple[FileId, ...]
+    left_out: int
+    examples: tuple[bytes, ...]
+
+
+def find_file_targets(catalog: Catalog, paths: Sequence[bytes]) -> list[Target]:
+    """
+    Find the files that are to be accepted by name.
+
+    Raises:
+        ConfigError: one is a folder or not recorded; nothing was done for any.
+    """
+    targets: list[Target] = []
+    with catalog.read() as connection:
+        for path in paths:
+            target = find_target(connection, path)
+            record = files.find_file(connection, catalog.sealer, target.root.id, target.prefix)
+            if record is None and (not target.prefix or os.path.isdir(path)):
+                raise ConfigError(
+                    f"{show_path(path)}: is a folder; say what to accept of it: --changes, --deletions or both"
+                )
+            if record is None:
+                raise ConfigError(
+                    f"{show_path(path)}: is not recorded, so there is nothing to accept; record it with: integrity scan"
+                )
+            targets.append(target)
+    return targets
+
+
+def accept_file(context: Context, target: Target, reason: str) -> Accepted:
+    """
+    Read a file from the disk and take its content, or its absence, as its baseline.
+
+    Content is that of all names of the file in the root; that a name is gone says nothing of the others.
+
+    Raises:
+        RootSuspended: its root is not itself (I1).
+    """
+    path = target.root.path.rstrip(b"/") + b"/" + target.prefix
+    reading: Reading | None = None
+    other_ids: list[FileId] = []
+    with _open_root(target.root) as root_fd:
+        try:
+            reading = _read(context.config, target, root_fd)
+            other_ids = _find_other_names(context.catalog, target, root_fd, reading.witness)
+        except Vanished:
+            pass  # its absence is accepted
+        except ReadError as error:
+            return Accepted(path, AcceptedAs.FAILED, str(error))
+    catalog = context.catalog
+    with catalog.transaction() as connection:
+        record = files.find_file(connection, catalog.sealer, target.root.id, target.prefix)
+        if record is None:
+            return Accepted(path, AcceptedAs.FAILED, "is not recorded any more: a scan was faster")
+        if reading is None:
+            resolved = _take_out(context, connection, target.root, [record.id], reason)
+            return Accepted(path, AcceptedAs.REMOVAL, findings_resolved=len(resolved))
+        others = files.find_files(connection, catalog.sealer, other_ids)
+        taken = [_take_reading(context, connection, target.root, one, reading, reason) for one in (record, *others)]
+        names = tuple(absolute(target.root.path, one.path) for one in others)
+        return Accepted(path, AcceptedAs.CONTENT, findings_resolved=len(set().union(*taken)), other_names=names)
+
+
+def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[Change]) -> FolderPlan:
+    """
+    Find what accepting a folder's changes or deletions would take over.
+
+    Raises:
+        ConfigError: the path lies in no root.
+    """
+    with catalog.read() as connection:
+        target = find_target(connection, path)
+        open_findings = findings.find_findings(connection, root_id=target.root.id, prefix=target.prefix)
+        damaged = {one.path for one in open_findings if one.kind in _DAMAGE}
+        changes: dict[FileId, bytes] = {}
+        deletions: dict[FileId, bytes] = {}
+        for candidate in _find_candidates(connection, target):
+            if candidate.state is CandidateState.HELD and candidate.kind is CandidateKind.CHANGE:
+                damaged.discard(candidate.path)  # it was seen before, and is what was found damaged
+            found = deletions if candidate.kind is CandidateKind.REMOVAL else changes
+            found[candidate.file_id] = candidate.path
+        for one in open_findings:  # in archives a missing file is a finding and no candidate
+            if one.kind is FindingKind.MISSING and one.path is not None:
+                record = files.find_file(connection, catalog.sealer, target.root.id, one.path)
+                if record is not None:
+                    deletions[record.id] = record.path
+    chosen = (changes if Change.CHANGES in wanted else {}) | (deletions if Change.DELETIONS in wanted else {})
+    taken = {file_id: path for file_id, path in chosen.items() if path not in damaged}
+    return FolderPlan(
+        target=target,
+        changes=tuple(file_id for file_id in taken if file_id in changes),
+        deletions=tuple(file_id for file_id in taken if file_id in deletions),
+        left_out=len(chosen) - len(taken),
+        examples=tuple(sorted(taken.values())[:10]),
+    )
+
+
+def accept_folder(context: Context, plan: FolderPlan, reason: str) -> tuple[int, int]:
+    """
+    Take over what was planned, as far as it is still so.
+
+    A file that came back since is not taken out.
+
+    Returns:
+        How many changes and how many deletions were taken over.
+
+    Raises:
+        RootSuspended: the root is not itself (I1).
+    """
+    changed = removed = 0
+    with _open_root(plan.target.root) as root_fd:
+
+        def take_changes(connection: Connection, page: Sequence[FileId]) -> None:
+            nonlocal changed
+            changed += sum(_take_candidate(context, connection, plan.target.root, one, reason) for one in page)
+
+        def take_deletions(connection: Connection, page: Sequence[FileId]) -> None:
+            nonlocal removed
+            records = files.find_files(connection, context.catalog.sealer, page)
+            gone = [record.id for record in records if not may_be_there(root_fd, record.path)]
+            _take_out(context, connection, plan.target.root, gone, reason)
+            removed += len(gone)
+
+        write_in_pages(context.catalog.transaction, plan.changes, take_changes, monotonic=context.monotonic)
+        write_in_pages(context.catalog.transaction, plan.deletions, take_deletions, monotonic=context.monotonic)
+    with context.catalog.transaction() as connection:
+        _end_mass_change(connection, plan.target.root.id, reason, context.now())
+    return changed, removed
+
+
+@contextmanager
+def _open_root(root: RootRecord) -> Iterator[int]:
+    root_fd = open_guarded(root).fd
+    try:
+        yield root_fd
+    finally:
+        os.close(root_fd)
+
+
+def _read(config: Config, target: Target, root_fd: int) -> Reading:
+    """Read one file past the cache: what is accepted is what the disk holds."""
+    settings = config.settings_for(target.root.path)
+    reader = Reader(root_fd, find_capability(root_fd, target.root.path), mode=ReadMode.DISK)
+    with Buffers() as buffers, reader.open(target.prefix) as file:
+        want = want_to_record(blake3="blake3" in settings.digests)
+        if is_very_sparse(file.size_bytes, file.size_bytes - file.stat.st_blocks * 512):
+            want = without_chain(want)
+        hasher = FileHasher(want, file.size_bytes, settings.block_size_bytes)
+        for segment in file.segments(buffers):
+            if want.needs_chain:
+                hasher.chain(segment)
+            hasher.cut_blocks(segment)
+        witness = file.finish()
+        digests = hasher.digests()
+        _, blocks = hasher.take_blocks()
+        return Reading(witness, digests, blocks, file.how, file.bytes_read)
+
+
+def _find_other_names(catalog: Catalog, target: Target, root_fd: int, seen: Witness) -> list[FileId]:
+    """Find the recorded names that lead to the file that was read; where inodes mean nothing, none."""
+    if not find_capability(root_fd, target.root.path).has_stable_inodes:
+        return []
+    with catalog.read() as connection:
+        found = files.find_by_inode(connection, catalog.sealer, target.root.id, seen.inode)
+    return [one.id for one in found if one.path != target.prefix and leads_to(root_fd, one.path, seen)]
+
+
+def _take_reading(
+    context: Context, connection: Connection, root: RootRecord, record: FileRecord, reading: Reading, reason: str
+) -> set[FindingId]:
+    now = context.now()
+    replace_baseline(
+        connection,
+        context.catalog.sealer,
+        root,
+        record.id,
+        reading,
+        because=BaselineReason.ACCEPTED,
+        now=now,
+        boot_id=ensure_mounts(connection, context.boot_uuid, (), now),
+        note=reason,
+    )
+    return _resolve(connection, root.id, record.path, reason, now)
+
+
+def _take_out(
+    context: Context, connection: Connection, root: RootRecord, ids: Sequence[FileId], reason: str
+) -> set[FindingId]:
+    now = context.now()
+    resolved: set[FindingId] = set()
+    for record in files.find_files(connection, context.catalog.sealer, ids):
+        resolved |= _resolve(connection, root.id, record.path, reason, now)
+    remove_files(connection, context.catalog.sealer, root, ids, because=BaselineReason.ACCEPTED, now=now)
+    return resolved
+
+
+def _take_candidate(context: Context, connection: Connection, root: RootRecord, file_id: FileId, reason: str) -> bool:
+    """
+    Promote a candidate; say False if it is gone, decided by somebody else meanwhile, or damaged itself.
+
+    Damage that was found after it was held back is damage of it, and stays open: nobody has looked at each file.
+    """
+    candidate = candidates.get_candidate(connection, file_id)
+    if candidate is None:
+        return False
+    now = context.now()
+    is_promoted = candidates.promote(
+        connection,
+        context.catalog.sealer,
+        root,
+        file_id,
+        because=BaselineReason.ACCEPTED,
+        now=now,
+        boot_id=ensure_mounts(connection, context.boot_uuid, (), now),
+        note=reason,
+    )
+    if is_promoted:
+        stays = _STAYS if candidate.state is CandidateState.HELD else frozenset[FindingKind]()
+        _resolve(connection, root.id, candidate.path, reason, now, without=stays)
+    return is_promoted
+
+
+def _resolve(
+    connection: Connection,
+    root_id: RootId,
+    path: bytes,
+    reason: str,
+    now: int,
+    without: frozenset[FindingKind] = frozenset(),
+) -> set[FindingId]:
+    """
+    Resolve all findings on one path, but for some kinds; what copies have of it was not looked at.
+
+    Returns:
+        The incidents that they belong to.
+    """
+    here = findings.find_findings_at(connection, root_id, path, copy="")
+    ids: list[FindingId] = [one.id for one in here if one.kind not in without]
+    findings.set_step(connection, [one.id for one in here if one.kind in without], None, None)
+    ended = findings.resolve_ids(connection, ids, resolution=f"accepted: {reason}", now=now)
+    return {one.incident_id for one in ended}
+
+
+def _end_mass_change(connection: Connection, root_id: RootId, reason: str, now: int) -> None:
+    """Resolve the mass change once nothing of it waits any more."""
+    if candidates.find_candidates(connection, root_id, state="held", limit=1):
+        return
+    kinds = {FindingKind.MASS_CHANGE}
+    findings.resolve_findings(connection, root_id=root_id, kinds=kinds, resolution=f"accepted: {reason}", now=now)
+
+
+def _find_candidates(connection: Connection, target: Target) -> Iterator[CandidateRecord]:
+    """Go through the candidates that wait for a person, in or below the target."""
+    below = target.prefix + b"/"
+    for state in ("held", "frozen"):
+        after = FileId(0)
+        while page := candidates.find_candidates(connection, target.root.id, state=state, after=after, limit=1000):
+            for one in page:
+                if not target.prefix or one.path == target.prefix or one.path.startswith(below):
+                    yield one
+            after = page[-1].file_id

@@ -1,0 +1,274 @@
+"""What a person decides about a root as a whole: lift its suspension, move it, pause it (R5)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from integrity.catalog import candidates, files, findings
+from integrity.catalog.baselines import mark_suspects
+from integrity.catalog.candidates import CandidateState
+from integrity.catalog.findings import NewFinding
+from integrity.catalog.paging import write_in_pages
+from integrity.catalog.roots import (
+    RootRecord,
+    find_configured,
+    find_roots,
+    rebind_root,
+    remove_unseen,
+    set_configured,
+    set_root_state,
+)
+from integrity.errors import ConfigError, show_path
+from integrity.files.identity import identify
+from integrity.files.open_beneath import open_root
+from integrity.jobs.guard import RELEASED
+from integrity.jobs.judge import messages
+from integrity.jobs.judge.repair_advice import advise_repair
+from integrity.jobs.presence import may_be_there
+from integrity.jobs.targets import find_target
+from integrity.model import FileId, FindingKind, RootIdentity, RootState
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Catalog, Connection
+    from integrity.catalog.rows import FileRecord
+
+TAKEN_OUT = "taken out of the configuration"
+"""Why a root is paused that the configuration does not name any more."""
+
+_PAGE = 5000
+
+
+def find_root(connection: Connection, path: bytes) -> RootRecord:
+    """
+    Find the root that stands at a real path itself, not around it.
+
+    Raises:
+        ConfigError: none does.
+    """
+    target = find_target(connection, path)
+    if target.prefix:
+        raise ConfigError(f"{show_path(path)}: is a part of the root {show_path(target.root.path)}; name the root")
+    return target.root
+
+
+def release(catalog: Catalog, path: bytes, *, now: int) -> RootRecord:
+    """
+    Lift a suspension: for its next run the root is believed to be itself, and is what it is then from there on.
+
+    No baseline is touched.
+
+    Raises:
+        ConfigError: it is not suspended.
+    """
+    with catalog.transaction() as connection:
+        root = find_root(connection, path)
+        if root.state is not RootState.SUSPENDED:
+            raise ConfigError(f"{show_path(path)}: is not suspended, there is nothing to release")
+        set_root_state(connection, root.id, RootState.ACTIVE, RELEASED)
+        suspended = {FindingKind.ROOT_SUSPENDED}
+        findings.resolve_findings(connection, root_id=root.id, kinds=suspended, resolution="released", now=now)
+    return root
+
+
+def follow_config(catalog: Catalog, configured: Collection[bytes]) -> None:
+    """
+    Pause the roots that were taken out of the configuration, and resume those that are back: none is forgotten.
+
+    Roots that commands made were never in it, and stay as they are. Of one that was never there nothing is left.
+    """
+    with catalog.read() as connection:
+        known, roots = find_configured(connection), find_roots(connection)
+    if any(not root.was_seen and root.path not in configured for root in roots):
+        with catalog.transaction() as connection:
+            remove_unseen(connection, configured)
+            known, roots = find_configured(connection), find_roots(connection)
+    changed = [root for root in roots if (root.path in configured) is not (root.id in known)]
+    if not changed:
+        return
+    with catalog.transaction() as connection:
+        for root in changed:
+            is_configured = root.path in configured
+            set_configured(connection, root.id, is_configured=is_configured)
+            if not is_configured and root.state is RootState.ACTIVE:
+                set_root_state(connection, root.id, RootState.PAUSED, TAKEN_OUT)
+            elif is_configured and root.state_reason == TAKEN_OUT:
+                set_root_state(connection, root.id, RootState.ACTIVE, None)
+
+
+def set_paused(catalog: Catalog, path: bytes, *, is_paused: bool) -> RootRecord:
+    """
+    Pause a root, so that runs leave it out, or resume it.
+
+    Raises:
+        ConfigError: it is paused (or not paused) already, or suspended.
+    """
+    with catalog.transaction() as connection:
+        root = find_root(connection, path)
+        if root.state is RootState.SUSPENDED:
+            raise ConfigError(f"{show_path(path)}: is suspended; look at it first, then: integrity root release")
+        if is_paused is (root.state is RootState.PAUSED):
+            raise ConfigError(f"{show_path(path)}: is {'paused already' if is_paused else 'not paused'}")
+        if is_paused:
+            set_root_state(connection, root.id, RootState.PAUSED, "paused by hand")
+        else:
+            set_root_state(connection, root.id, RootState.ACTIVE, None)
+    return root
+
+
+@dataclass(frozen=True, slots=True)
+class Rebound:
+    """
+    A root that was moved.
+
+    Args:
+        root: as it was before.
+        missing: paths of the recorded files, relative to the root, that are not at the new place.
+    """
+
+    root: RootRecord
+    missing: tuple[bytes, ...]
+
+
+def rebind(catalog: Catalog, old: bytes, new: bytes, *, now: int) -> Rebound:
+    """
+    Let a root be at another path or on another disk from now on; its baselines stay and judge what is there.
+
+    All of its files become suspects: a scrub reads them first. Those that are not there are findings, which stay until
+    the files are there or a person agrees that they are gone: no scan takes them for deletions.
+
+    Args:
+        catalog: open for writing.
+        old: the root's path so far.
+        new: real path of the folder that holds its files now; may be the same path with another disk.
+        now: the time.
+
+    Raises:
+        ConfigError: ``new`` is no folder, lies in or around another root, or holds none of the recorded files.
+    """
+    root_fd = _open_folder(new)
+    try:
+        identity = identify(root_fd, new)
+        with catalog.read() as connection:
+            root = find_root(connection, old)
+            _refuse_overlap(connection, root, new)
+        missing = _find_missing(catalog, root, root_fd, new)
+    finally:
+        os.close(root_fd)
+    _move(catalog, root, new, identity, missing, now)
+    return Rebound(root, tuple(missing.values()))
+
+
+def _open_folder(path: bytes) -> int:
+    if not os.path.isdir(path):
+        raise ConfigError(f"{show_path(path)}: there is no such folder; mount the new disk first")
+    try:
+        return open_root(path)
+    except OSError as error:
+        raise ConfigError(f"{show_path(path)}: can't be opened: {error.strerror}") from error
+
+
+def _refuse_overlap(connection: Connection, root: RootRecord, new: bytes) -> None:
+    """No file may belong to two roots."""
+    inner = new.rstrip(b"/") + b"/"
+    for other in find_roots(connection):
+        outer = other.path.rstrip(b"/") + b"/"
+        if other.id != root.id and (inner.startswith(outer) or outer.startswith(inner)):
+            raise ConfigError(f"{show_path(new)}: overlaps with the root {show_path(other.path)}")
+
+
+def _pages(catalog: Catalog, root: RootRecord) -> Iterator[list[tuple[FileId, bytes, int]]]:
+    after = 0
+    while True:
+        with catalog.read() as connection:
+            page = files.page_files(connection, root.id, after=after, limit=_PAGE)
+        if not page:
+            return
+        yield page
+        after = page[-1][0]
+
+
+def _find_missing(catalog: Catalog, root: RootRecord, root_fd: int, new: bytes) -> dict[FileId, bytes]:
+    """
+    Find the recorded files that are not below an open folder.
+
+    Raises:
+        ConfigError: none is: it is another folder, and a slip of the pen would declare everything missing.
+    """
+    missing, is_any_there = dict[FileId, bytes](), False
+    for page in _pages(catalog, root):
+        gone = {file_id: path for file_id, path, _ in page if not may_be_there(root_fd, path)}
+        missing |= gone
+        is_any_there |= len(gone) < len(page)
+    if missing and not is_any_there:
+        raise ConfigError(
+            f"{show_path(new)}: holds none of the {len(missing):,} files recorded of {show_path(root.path)}: this is"
+            " another folder; check the path, or copy the files first"
+        )
+    return missing
+
+
+def _move(
+    catalog: Catalog, root: RootRecord, new: bytes, identity: RootIdentity, missing: dict[FileId, bytes], now: int
+) -> None:
+    """
+    Move a root, once all is written that must be there then.
+
+    Until then it is at its former place: after a kill this can be run again, or a scan finds the files back there.
+    """
+    for page in _pages(catalog, root):
+        ids = [file_id for file_id, _, _ in page]
+        write_in_pages(catalog.transaction, ids, lambda c, some: mark_suspects(c, dict.fromkeys(some)))
+
+    def tell_missing(connection: Connection, ids: Sequence[FileId]) -> None:
+        for record in files.find_files(connection, catalog.sealer, ids):
+            _tell_missing(connection, root, new, record, now)
+
+    while True:
+        untold, held = _find_untold(catalog, root, missing), _find_held(catalog, root)
+        if not (untold or held) and _is_moved(catalog, root, new, identity, missing, now):
+            return
+        write_in_pages(catalog.transaction, untold, tell_missing)
+        # What was held back was seen at the old place; the next scan says what is so at the new one.
+        write_in_pages(catalog.transaction, held, candidates.discard_all)
+
+
+def _tell_missing(connection: Connection, root: RootRecord, new: bytes, record: FileRecord, now: int) -> None:
+    advice = advise_repair(connection, new, record.path, record.id, FindingKind.MISSING)
+    step, command = advice or (None, None)
+    text = messages.missing_here()
+    lost = NewFinding(FindingKind.MISSING, root.id, record.id, record.path, text, step=step, command=command)
+    findings.open_finding(connection, lost, now=now, run_id=None)
+
+
+def _find_untold(catalog: Catalog, root: RootRecord, missing: Iterable[FileId]) -> list[FileId]:
+    """Find those of missing files that are recorded, and of which no finding says so."""
+    with catalog.read() as connection:
+        told = findings.find_files_with(connection, root.id, FindingKind.MISSING)
+        return [one.id for one in files.find_files(connection, catalog.sealer, set(missing) - told)]
+
+
+def _find_held(catalog: Catalog, root: RootRecord) -> list[FileId]:
+    with catalog.read() as connection:
+        return [one.file_id for one in candidates.find_candidates(connection, root.id, state=CandidateState.HELD)]
+
+
+def _is_moved(
+    catalog: Catalog, root: RootRecord, new: bytes, identity: RootIdentity, missing: Iterable[FileId], now: int
+) -> bool:
+    """Move a root, unless a scan of its former place undid what was written: at the new one that would be a loss."""
+    with catalog.transaction() as connection:
+        if _find_untold(catalog, root, missing) or _find_held(catalog, root):
+            return False
+        rebind_root(connection, root.id, new, identity)
+        set_root_state(connection, root.id, RootState.ACTIVE, None)
+        kinds = {
+            FindingKind.ROOT_SUSPENDED,
+            FindingKind.MASS_CHANGE,
+            FindingKind.DEVICE_FAILING,
+            FindingKind.DEVICE_STALLED,
+        }
+        findings.resolve_findings(connection, root_id=root.id, kinds=kinds, resolution="rebound", now=now)
+    return True

@@ -1,0 +1,442 @@
+"""
+Files of which catalog, file and copy do not all say the same: who is right, and what is told of it.
+
+The file gets its vote first: it is re-read from its disk, unless a finding about it is open already. Then the table in
+``verdict`` decides.
+
+I1  A finding about the copy is opened or kept up to date for one file and one copy; what it said before of the same two
+    is resolved.
+I2  Past ``FINDINGS_AT_MOST`` of a kind in one run one finding about the whole copy counts the others: a copy that
+    lacks half a million files is one incident.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.catalog import candidates, copies, files, findings, history
+from integrity.catalog.copies import CopyState
+from integrity.catalog.copy_listing import mark_renamed
+from integrity.catalog.rows import FileContent, FileRecord
+from integrity.copies.protocol import Kind
+from integrity.hashing.digests import is_blank
+from integrity.jobs.batching import IdSet
+from integrity.jobs.compare import messages
+from integrity.jobs.compare.copy_answer import Voice, is_older
+from integrity.jobs.compare.local_digests import Asked, FileMatch, LocalPass
+from integrity.jobs.comparing.filecheck import FileCheck
+from integrity.jobs.comparing.standing import Standing, look_up
+from integrity.jobs.judge.content_diff import block_ranges
+from integrity.jobs.report import Compared, NoteKind
+from integrity.model import CONTENT_FINDINGS, CopyId, Digests, FileId, FindingKind, Tally
+from integrity.paths import absolute, shell_path
+from integrity.verdict import (
+    COMPARE,
+    REPAIR_FROM_COPY,
+    Arbitration,
+    CopyVote,
+    Judgement,
+    Outcome,
+    Stand,
+    Verdict,
+    arbitrate,
+    find_stand,
+)
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
+    from integrity.jobs.context import RootRun
+
+FINDINGS_AT_MOST = 1000
+
+_AT_ONCE = 500  # doubts that are decided in one transaction: a commit for each would take longer than reading the file
+
+COPY_KINDS = frozenset(
+    {
+        FindingKind.COPY_MISSING,
+        FindingKind.COPY_DIFFERS,
+        FindingKind.COPY_STALE,
+        FindingKind.COPY_UNREADABLE,
+        FindingKind.TRANSIENT,
+    }
+)
+"""What can be open about one file of a copy."""
+
+VOTES = {
+    CopyVote.MISSING: FindingKind.COPY_MISSING,
+    CopyVote.DIFFERS: FindingKind.COPY_DIFFERS,
+    CopyVote.OLDER: FindingKind.COPY_STALE,
+    CopyVote.UNREADABLE: FindingKind.COPY_UNREADABLE,
+    CopyVote.NOT_COMPARABLE: FindingKind.COPY_NOT_COMPARABLE,
+}
+"""What a copy must have said of some file for a finding about many files to hold."""
+
+_REPAIRABLE = frozenset({Outcome.REPAIRABLE, Outcome.BOTH_DAMAGED})
+_DIFFERING = frozenset({Outcome.BOTH_DAMAGED, Outcome.COPY_DIFFERS, Outcome.COPIED_DAMAGE, Outcome.ALL_DIFFER})
+
+_TALLIES = {
+    Outcome.IN_ORDER: Tally.VERIFIED,
+    Outcome.RENAMED: Tally.VERIFIED,
+    Outcome.RESTORABLE: Tally.DAMAGED,
+    Outcome.REPAIRABLE: Tally.DAMAGED,
+    Outcome.BOTH_DAMAGED: Tally.DAMAGED,
+    Outcome.COPY_DIFFERS: Tally.DAMAGED,
+    Outcome.COPIED_DAMAGE: Tally.DAMAGED,
+    Outcome.ALL_DIFFER: Tally.DAMAGED,
+    Outcome.COPY_STALE: Tally.CHANGED,
+    Outcome.MISSED_CHANGE: Tally.CHANGED,
+    Outcome.COPY_MISSING: Tally.MISSING,
+    Outcome.COPY_UNREADABLE: Tally.UNREADABLE,
+    Outcome.NOT_COMPARABLE: Tally.SKIPPED,
+}
+_OTHER_CONTENT = frozenset({CopyVote.DIFFERS, CopyVote.OLDER})
+_HAS_OTHER_CONTENT = frozenset({Stand.WRITTEN, Stand.DAMAGED, Stand.CONTESTED})
+_GOOD_COPIES = frozenset({Outcome.IN_ORDER, Outcome.RENAMED, Outcome.REPAIRABLE, Outcome.RESTORABLE})
+_BEHIND = frozenset({Outcome.COPY_MISSING, Outcome.COPY_STALE})
+_REASONS_AT_MOST = 1000
+
+
+class Doubt(NamedTuple):
+    """A file and what its copy says, which is not all in order; ``state``, if any, is kept once that is decided."""
+
+    record: FileRecord
+    voice: Voice
+    state: CopyState | None
+
+
+class Arbiter:
+    """
+    Decide over doubts, and tell them.
+
+    Args:
+        run: the run.
+        copy_id: of the copy.
+        compared: counts.
+        has_bytes: whether a file can be repaired from the copy.
+        behind_s: how far the backup may be behind the files.
+    """
+
+    def __init__(
+        self, run: RootRun, copy_id: CopyId, compared: Compared, *, has_bytes: bool, behind_s: int = 0
+    ) -> None:
+        self._run = run
+        self._behind_at = run.started_at - behind_s if behind_s else None
+        self._has_bytes = has_bytes
+        self._copy_id = copy_id
+        self._compared = compared
+        self._check = FileCheck(run)
+        self._opened: Counter[FindingKind] = Counter()
+        self.reasons: Counter[str] = Counter()  # why files were not comparable
+        self._wants_read = False  # some of them for want of a digest
+        with run.catalog.read() as connection:
+            about_files = findings.find_findings(connection, root_id=run.root.id, copy="")
+            about_copy = findings.find_findings(connection, root_id=run.root.id, copy=compared.copy)
+            held = candidates.find_held_paths(connection, run.root.id)
+        kinds = CONTENT_FINDINGS | {FindingKind.MISSING}
+        self.doubted = {one.path for one in about_files if one.path is not None and one.kind in kinds} | set(held)
+        self._open_about_copy = {one.path for one in about_copy if one.path is not None}
+
+    def is_open(self, path: bytes) -> bool:
+        """Say whether a finding about the copy of a file is open."""
+        return path in self._open_about_copy
+
+    def end(self, connection: Connection, record: FileRecord) -> None:
+        """End what was said of a file's copy: it is as it should be."""
+        self._open_about_copy.discard(record.path)
+        self._run.note_over(
+            findings.resolve_findings(
+                connection,
+                file_id=record.id,
+                kinds=COPY_KINDS,
+                copy=self._compared.copy,
+                resolution="the copy is what was recorded",
+                now=self._run.now(),
+            )
+        )
+
+    def settle(self, doubts: Sequence[Doubt]) -> None:
+        """Have the files re-read where that can tell more, decide, and write it down."""
+        asked = [one for one in doubts if one.voice.doubts_file or one.voice.vote in _OTHER_CONTENT]
+        unread = [one.record for one in asked if one.record.path not in self.doubted]
+        if unread:
+            self._check.check(unread)
+        others = self._find_others(doubts)
+        for start in range(0, len(doubts), _AT_ONCE):
+            some = doubts[start : start + _AT_ONCE]
+            equal = self._find_equal(some)
+            if self._run.context.stop.is_set():
+                return
+            with self._run.writing() as connection:
+                standings = look_up(self._run, connection, [one.record.id for one in some], self._compared.copy)
+                settled = [
+                    known
+                    for one in some
+                    if (known := self._settle(connection, one, standings[one.record.id], equal, others)) is not None
+                ]
+                copies.save_states(connection, self._copy_id, [one.state for one in settled if one.state is not None])
+
+    def _settle(
+        self,
+        connection: Connection,
+        doubt: Doubt,
+        standing: Standing,
+        equal: IdSet,
+        others: Mapping[FileId, bytes],
+    ) -> Doubt | None:
+        """Decide over one file, unless it is another one by now; return the doubt as it turned out to be."""
+        run, record = self._run, doubt.record
+        if record.id in self._check.moved or not standing.is_still(record):
+            run.counts.add(Tally.UNSTABLE)
+            run.note(NoteKind.UNSTABLE, record.path, messages.moved())
+            return None
+        judgement = standing.judge()
+        if judgement is None:
+            voice = Voice(CopyVote.NOT_COMPARABLE, reason=messages.record_contradicts())
+            doubt = doubt._replace(voice=voice)
+        judgement = judgement or Judgement(Verdict.INTACT)
+        if record.id in others and find_stand(judgement) is Stand.GOOD:
+            doubt = _as_before_rename(doubt, others[record.id])
+        arbitration = arbitrate(
+            judgement,
+            doubt.voice.vote,
+            are_equal=record.id in equal,
+            has_good_blocks=_has_good_blocks(standing, doubt),
+        )
+        if arbitration.outcome in _BEHIND and self._may_be_behind(connection, doubt, standing, judgement):
+            self._pass_over(connection, standing)
+            return None
+        run.counts.add(_TALLIES[arbitration.outcome])
+        if arbitration.outcome is Outcome.REPAIRABLE and not self._has_bytes:
+            arbitration = replace(arbitration, words="", command=None)  # it knows what is right, and can't give it
+        self._count(arbitration.outcome)
+        self._tell(connection, doubt, standing, find_stand(judgement), arbitration)
+        return doubt
+
+    def _may_be_behind(self, connection: Connection, doubt: Doubt, standing: Standing, judgement: Judgement) -> bool:
+        """
+        Say whether the copy has what a backup that ran as it should has: the file as it was so long ago, or nothing.
+
+        What is missing must have come since: recorded since, and created or written, as a first scan records all files.
+        """
+        since, record = self._behind_at, doubt.record
+        if since is None or find_stand(judgement) not in (Stand.GOOD, Stand.WRITTEN):
+            return False
+        former = history.history_of(connection, self._run.root.id, record.id)
+        if doubt.voice.vote is CopyVote.MISSING:
+            first_at = min((one.recorded_at for one in former), default=record.recorded_at)
+            return min(first_at, max(record.witness.mtime_ns, record.witness.ctime_ns) // 10**9) >= since
+        if doubt.voice.vote is CopyVote.SAME:  # the copy has what is recorded, and the file was written since
+            return standing.candidate is not None and standing.candidate.seen_at >= since
+        recent = [one for one in former if one.replaced_at >= since]
+        return is_older(recent, doubt.voice.size_bytes, doubt.voice.stated)
+
+    def _pass_over(self, connection: Connection, standing: Standing) -> None:
+        """Count a file that is newer than the backup has to be, and end what was said of its copy."""
+        self._run.counts.add(Tally.NOT_DUE)
+        self._compared.behind += 1
+        over = [one.id for one in standing.about_copy if one.kind in COPY_KINDS]
+        resolution = messages.behind()
+        self._run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=self._run.now()))
+
+    def _find_equal(self, doubts: Sequence[Doubt]) -> IdSet:
+        """Find the files whose content is their copy's, among those of which neither is what was recorded."""
+        others = [one for one in doubts if one.voice.stated and one.voice.vote in _OTHER_CONTENT]
+        with self._run.catalog.read() as connection:
+            standings = look_up(self._run, connection, [one.record.id for one in others], self._compared.copy)
+        asked = [one for one in others if _has_other_content(standings[one.record.id])]
+        equal = IdSet()
+        matching = LocalPass(self._run, is_unnamed=not self._has_bytes)
+        for doubt, found in matching.match(Asked(one, one.record, one.voice.stated) for one in asked):
+            # A file that can't be read is equal to nothing; its finding says so.
+            if isinstance(found, FileMatch) and found.is_match:
+                equal.add(doubt.record.id)
+        return equal
+
+    def _find_others(self, doubts: Sequence[Doubt]) -> dict[FileId, bytes]:
+        """
+        Find of which other file of the root a copy has the content under a name, as it is recorded now.
+
+        Names that were swapped since the backup are no damage of the copy: no flipped bit makes the content of another
+        file. What a disk gives for data that it lost is nobody's.
+        """
+        asked = [(one.record, content) for one in doubts if (content := _find_content(one.voice)) is not None]
+        if not asked:
+            return {}
+        with self._run.catalog.read() as connection:
+            found = files.find_by_content(
+                connection, self._run.catalog.sealer, self._run.root.id, [content for _, content in asked]
+            )
+        # By the record: what a copy states may lack the digest that blank content is known by.
+        return {
+            record.id: others[0].path
+            for (record, content), others in zip(asked, found, strict=True)
+            if others and not is_blank(content.size_bytes, others[0].digests, None)
+        }
+
+    def _count(self, outcome: Outcome) -> None:
+        self._compared.differing += outcome in _DIFFERING
+        self._compared.stale += outcome is Outcome.COPY_STALE
+        self._compared.renamed += outcome is Outcome.RENAMED
+        self._compared.repairable += outcome is Outcome.REPAIRABLE and self._has_bytes
+        self._compared.not_comparable += outcome is Outcome.NOT_COMPARABLE
+
+    def _tell(
+        self, connection: Connection, doubt: Doubt, standing: Standing, stand: Stand, arbitration: Arbitration
+    ) -> None:
+        """Open, keep or end findings, and leave the next step where it is looked for."""
+        run, record, copy = self._run, doubt.record, self._compared.copy
+        kind, command = arbitration.finding, self._command(record.path, arbitration)
+        if arbitration.outcome not in _REPAIRABLE:
+            self._take_back_advice(connection, record.path, standing)
+        if kind is FindingKind.COPY_NOT_COMPARABLE:
+            self._count_reason(doubt.voice)
+            run.is_incomplete = True
+            run.note(NoteKind.NOT_COMPARABLE, record.path, doubt.voice.reason)
+            return
+        if doubt.voice.found_as is not None:
+            mark_renamed(connection, record.witness.size_bytes, doubt.voice.found_as)
+            run.note(NoteKind.MOVED, record.path, messages.renamed(absolute(run.root.path, doubt.voice.found_as), copy))
+        if kind is not None:
+            text = messages.describe(arbitration.outcome, stand, doubt.voice, copy)
+            assert standing.record is not None  # it is still what it was, so it is there
+            self._open(connection, kind, doubt._replace(record=standing.record), text, arbitration.words, command)
+            resolution = "it is something else now"
+        else:
+            self._open_about_copy.discard(record.path)
+            resolution = "the copy is what was recorded" if arbitration.outcome in _GOOD_COPIES else "it is the file's"
+        if arbitration.words and (kind is None or arbitration.outcome in _REPAIRABLE):
+            self._advise(connection, record, standing, arbitration, command)
+        elif kind is None:
+            for finding in standing.own:
+                run.meet(finding)
+        over = [one.id for one in standing.about_copy if one.kind in COPY_KINDS and one.kind is not kind]
+        run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=run.now()))
+
+    def _count_reason(self, voice: Voice) -> None:
+        is_known = voice.reason in self.reasons or len(self.reasons) < _REASONS_AT_MOST
+        self.reasons[voice.reason if is_known else messages.other_reasons()] += 1
+        self._wants_read |= voice.wants_read
+
+    def _take_back_advice(self, connection: Connection, path: bytes, standing: Standing) -> None:
+        """Do not send anybody any longer to a copy that had good bytes once."""
+        former = self._make_command(path, REPAIR_FROM_COPY)
+        ids = [one.id for one in standing.own if one.command == former]
+        findings.set_step(connection, ids, None, None)
+
+    def _open(
+        self, connection: Connection, kind: FindingKind, doubt: Doubt, text: str, step: str, command: str | None
+    ) -> None:
+        run, record, voice = self._run, doubt.record, doubt.voice
+        self._opened[kind] += 1
+        if self._opened[kind] > FINDINGS_AT_MOST and not self.is_open(record.path):
+            run.kinds_met.add(kind)
+            return
+        self._open_about_copy.add(record.path)
+        has_place = bool(voice.bad_blocks) and voice.size_bytes == record.witness.size_bytes
+        run.open_finding(
+            connection,
+            kind,
+            text,
+            record=record,
+            blocks=voice.bad_blocks,
+            block_size_bytes=record.block_size_bytes,
+            ranges=block_ranges(record, voice.bad_blocks) if has_place else (),
+            copy=self._compared.copy,
+            step=step,
+            command=command,
+        )
+
+    def _advise(
+        self,
+        connection: Connection,
+        record: FileRecord,
+        standing: Standing,
+        arbitration: Arbitration,
+        command: str | None,
+    ) -> None:
+        """Write the next step to what is open about the file itself, and tell that again."""
+        run, ids = self._run, [one.id for one in standing.own]
+        findings.set_step(connection, ids, arbitration.words, command)
+        for finding in findings.get_findings(connection, ids):
+            run.meet(finding)
+        if not ids:
+            run.note(NoteKind.CHANGED, record.path, arbitration.words)
+
+    def _command(self, path: bytes, arbitration: Arbitration) -> str | None:
+        return None if arbitration.command is None else self._make_command(path, arbitration.command)
+
+    def _make_command(self, path: bytes, command: str) -> str:
+        root = self._run.root.path
+        return command.format(
+            path=shell_path(absolute(root, path)), root=shell_path(root), copy=shlex.quote(self._compared.copy)
+        )
+
+    def finish(self, over: frozenset[FindingKind]) -> None:
+        """
+        Tell what has no finding for each file: what was too much, and what could not be compared.
+
+        Args:
+            over: kinds of which nothing is open about the copy as a whole but what this run tells. What is open of
+                others stands as it was told: this run has seen a part.
+        """
+        run, copy = self._run, self._compared.copy
+        whole = {kind: count - FINDINGS_AT_MOST for kind, count in self._opened.items() if count > FINDINGS_AT_MOST}
+        texts = {kind: messages.many_more(kind, count, copy) for kind, count in whole.items()}
+        if self.reasons:
+            texts[FindingKind.COPY_NOT_COMPARABLE] = messages.not_comparable(self.reasons, copy)
+        with run.writing() as connection:
+            about = findings.find_findings(connection, root_id=run.root.id, copy=copy)
+            standing = {one.kind: one for one in about if one.path is None}
+            for kind, text in texts.items():
+                if kind in standing and kind not in over:
+                    run.meet(standing[kind])
+                    continue
+                step, command = self._find_step(kind)
+                run.open_finding(
+                    connection, kind, text, copy=copy, step=step, command=self._make_command(run.prefix, command)
+                )
+            ids = [one.id for one in standing.values() if one.kind in over - texts.keys()]
+            run.note_over(findings.resolve_ids(connection, ids, resolution="is not so any more", now=run.now()))
+
+    def _find_step(self, kind: FindingKind) -> tuple[str, str]:
+        """Say what to do about a finding on many files, and with which command."""
+        if kind is not FindingKind.COPY_NOT_COMPARABLE:
+            return "run the backup again, then compare", COMPARE
+        if self._wants_read:
+            return "have the bytes read of what states no digest", COMPARE + " --read"
+        return "once the reason is gone, compare again", COMPARE
+
+
+def _find_content(voice: Voice) -> FileContent | None:
+    """Return what a copy was found to have instead, as files are looked up by; None if that can't be told."""
+    if voice.vote is not CopyVote.DIFFERS or not voice.size_bytes:
+        return None
+    stated = {one.kind: one.value for one in voice.stated}
+    content = FileContent(voice.size_bytes, Digests(stated.get(Kind.MD5), stated.get(Kind.XXH3_128)), None)
+    return content if content.whole_digests else None
+
+
+def _as_before_rename(doubt: Doubt, other: bytes) -> Doubt:
+    """Take a copy for an older one, which has under a name what the root has under another one by now."""
+    voice = doubt.voice._replace(vote=CopyVote.OLDER, bad_blocks=(), content_of=other)
+    return doubt._replace(voice=voice, state=doubt.state and doubt.state._replace(vote=CopyVote.OLDER))
+
+
+def _has_good_blocks(standing: Standing, doubt: Doubt) -> bool:
+    """Say whether all places that are damaged in the file were found to be good in the copy."""
+    record, voice = doubt.record, doubt.voice
+    here = [place for finding in standing.own for place in finding.ranges]
+    if not here or not voice.bad_blocks or voice.size_bytes != record.witness.size_bytes:
+        return False
+    there = block_ranges(record, voice.bad_blocks)
+    return not any(a < d + m and d < a + n for a, n in here for d, m in there)
+
+
+def _has_other_content(standing: Standing) -> bool:
+    """Say whether there is content in the file, and not what was recorded."""
+    judgement = standing.judge()
+    return judgement is not None and find_stand(judgement) in _HAS_OTHER_CONTENT

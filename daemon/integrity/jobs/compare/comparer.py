@@ -1,0 +1,434 @@
+"""
+Compare one root, or a part of it, with one copy.
+
+First the copy is listed as a whole; then each recorded file is looked at, those first whose bytes there were not read
+for longest, so that a comparison that was cut short goes on where it stopped (R7). What is in order is written down;
+the rest is for the arbiter.
+
+I1  Each recorded name is counted exactly once (R8); what could not be compared is never counted as verified.
+I2  The cheapest evidence that covers the content is used: what the copy states; digests computed over there; its bytes.
+    Sizes and times alone are no evidence.
+I3  A copy that can't be reached leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from integrity.catalog import baselines, copies, copy_listing, findings
+from integrity.catalog.baselines import Verified
+from integrity.catalog.copies import CopyRecord, CopyState
+from integrity.catalog.copy_listing import CompareRow, digest_stated
+from integrity.catalog.rows import FileRecord, is_current
+from integrity.copies.folder import TreeCopy
+from integrity.copies.protocol import Copy
+from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
+from integrity.files.identity import recognise, recognise_folder, spell_folder
+from integrity.files.open_beneath import stat_beneath
+from integrity.jobs.commits import Commits
+from integrity.jobs.compare import messages
+from integrity.jobs.compare.arbiter import COPY_KINDS, VOTES, Arbiter, Doubt
+from integrity.jobs.compare.copy_answer import Level, Voice
+from integrity.jobs.compare.evidence import Hearing
+from integrity.jobs.compare.listing import CopyListing
+from integrity.jobs.compare.local_digests import LocalPass
+from integrity.jobs.compare.read_folder import TreeReading
+from integrity.jobs.compare.source import Source, is_same_place
+from integrity.jobs.comparing.below import Below
+from integrity.jobs.judge.messages import catalog_damaged
+from integrity.jobs.limit import Limit
+from integrity.jobs.options import CompareOptions
+from integrity.jobs.recorded import iterate_files
+from integrity.jobs.report import Compared, NoteKind
+from integrity.model import FileId, FindingId, FindingKind, Reading, Tally
+from integrity.paths import shell_path
+from integrity.verdict import CopyVote
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
+    from integrity.jobs.context import RootRun
+
+_PAGE = 1000
+_DOUBTS_AT_ONCE = 1000
+
+
+def compare_root(run: RootRun, source: Source, options: CompareOptions, compared: Compared, *, began_at: float) -> None:
+    """
+    Compare a run's part of its root with a copy; what is known of the copy is kept.
+
+    Args:
+        run: what it works on.
+        source: the copy.
+        options: how and how far.
+        compared: counts.
+        began_at: when the command began, on the monotonic clock: limits count from there.
+
+    Raises:
+        CopyUnreachable: and nobody has said that this should be a copy. Else it is a finding.
+        ConfigError: what was asked for can't be done with this copy.
+    """
+    until = None if options.time_limit_s is None else began_at + options.time_limit_s
+    limit = Limit(run, until=until, until_bytes=options.byte_limit)
+    try:
+        base = _find_base(run, source)
+        excludes = Below(run.excludes, base) if base else run.excludes
+        # Also to make room: somebody else may wait for the root.
+        with source.open(excludes, lambda: run.context.stop.is_set() or run.context.rest.is_set()) as copy:
+            _refuse(run, copy, base, options)
+            is_other = _is_other(run, source, copy, base)
+            listing = CopyListing(run, copy, base, is_other=is_other)
+            listing.read()  # it has to look like a copy before it counts as one
+            if is_other:
+                run.note(NoteKind.WARNING, None, f"{copy.shown}: {messages.another_place()}")
+            known = _remember(run, source, copy, base, is_other=is_other)
+            if not run.context.stop.is_set():
+                _tell_reached(run, known)
+            Comparer(run, known, copy, listing, options, compared, limit, behind_s=source.behind_s).run()
+    except ReadInterrupted:
+        run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
+    except CopyUnreachable as error:
+        with run.catalog.read() as connection:
+            compared_once = copies.find_copies(connection, run.root.id)
+        is_known = (source.name, _find_base(run, source)) in ((one.name, one.prefix) for one in compared_once)
+        if not is_known and source.verify_every_s is None:
+            raise
+        run.is_incomplete = compared.is_unreachable = True
+        run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
+        with run.writing() as connection:
+            text = messages.unreachable(str(error), compared.published + compared.read)
+            command = f"integrity compare {shell_path(source.base)} --with {shlex.quote(source.name)}"
+            step = "mount its disk, start its server or correct its address, then compare"
+            run.open_finding(
+                connection, FindingKind.COPY_UNREADABLE, text, copy=source.name, step=step, command=command
+            )
+
+
+def _find_base(run: RootRun, source: Source) -> bytes:
+    """Name the folder in the root that the copy is one of; empty for the root itself."""
+    return source.base[len(run.root.path.rstrip(b"/")) + 1 :]
+
+
+def _refuse(run: RootRun, copy: Copy, base: bytes, options: CompareOptions) -> None:
+    """Refuse what can't be done with this copy."""
+    wants_bytes = options.read or options.read_percent is not None
+    if wants_bytes and not (copy.has_bytes or copy.remote_kinds):
+        raise ConfigError(f"{copy.shown}: has digests only, there are no bytes to be read; leave --read out")
+    if not isinstance(copy, TreeCopy):
+        return
+    identity = copy.identity()
+    if _is_same_folder(run, copy, base):
+        raise ConfigError(f"{copy.shown}: is the folder itself, under another name; a copy is somewhere else")
+    if recognise(run.root.identity.fs_id, identity.names) is not None:
+        text = f"the copy {copy.shown} lies on the same file system: what takes one, takes both"
+        run.note(NoteKind.WARNING, None, text)
+
+
+def _is_same_folder(run: RootRun, copy: TreeCopy, base: bytes) -> bool:
+    try:
+        own = stat_beneath(run.root_fd, base) if base else os.fstat(run.root_fd)
+    except OSError:
+        return False  # the folder is gone: its copy is what is left
+    return os.path.samestat(own, os.fstat(copy.root_fd))
+
+
+def _identify(copy: Copy, recorded: str | None) -> str | None:
+    """Return what a mounted copy is recognised by: as it was recorded, if it is still that, under its surest name."""
+    if not isinstance(copy, TreeCopy):
+        return None
+    found = copy.identity()
+    recognised = recorded and recognise_folder(recorded, found.names, found.folder_inode)
+    return recognised or spell_folder(found.names, found.folder_inode)
+
+
+def _get_url(source: Source, copy: Copy) -> str:
+    return copy.shown if source.url.startswith("rclone:") else source.url  # only these may have secrets in them
+
+
+def _find_known(run: RootRun, source: Source, copy: Copy, base: bytes) -> CopyRecord | None:
+    """Find what is recorded of a copy: under its name, or of its place under another one."""
+    with run.catalog.read() as connection:
+        known = [one for one in copies.find_copies(connection, run.root.id) if one.prefix == base]
+    named = [one for one in known if one.name == source.name]
+    return next(iter(named or [one for one in known if is_same_place(one.url, _get_url(source, copy))]), None)
+
+
+def _is_other(run: RootRun, source: Source, copy: Copy, base: bytes) -> bool:
+    """Say whether another disk or folder is at a copy's place than when it was compared last (R5)."""
+    known = _find_known(run, source, copy, base)
+    if known is None or known.identity is None:  # it is configured, and was not there yet
+        return False
+    if not isinstance(copy, TreeCopy):
+        return True
+    found = copy.identity()
+    return recognise_folder(known.identity, found.names, found.folder_inode) is None
+
+
+def _remember(run: RootRun, source: Source, copy: Copy, base: bytes, *, is_other: bool) -> CopyRecord:
+    """
+    Write the copy down; what was said by another disk at the same place counts no more.
+
+    What was compared by its path, and has a name now, goes on under that.
+    """
+    known = _find_known(run, source, copy, base)
+    url = _get_url(source, copy)
+    with run.catalog.read() as connection:
+        recorded = [one for one in copies.find_copies(connection, run.root.id) if one.prefix == base]
+    for one in recorded:
+        if one.name != source.name and is_same_place(one.url, url):
+            _rename(run, one, source.name, is_taken=any(other.name == source.name for other in recorded))
+    if known is not None and (is_other or known.url != url):
+        _drop_states(run, known)
+    with run.writing() as connection:
+        return copies.ensure_copy(
+            connection,
+            run.root.id,
+            base,
+            source.name,
+            url,
+            _identify(copy, None if known is None else known.identity),
+            now=run.now(),
+            has_bytes=copy.has_bytes,
+            is_other=is_other,
+        )
+
+
+def _rename(run: RootRun, record: CopyRecord, name: str, *, is_taken: bool) -> None:
+    """Let a copy go on under another name: its own row comes last, so that a run after a kill ends it."""
+    with run.catalog.read() as connection:
+        about = findings.find_unresolved(connection, run.root.id, copy=record.name)
+
+    def rename(connection: Connection, ids: Sequence[FindingId]) -> None:
+        findings.rename_copy(connection, ids, name, run.now())
+
+    run.write_in_pages(about, rename)
+    if is_taken:
+        _drop_states(run, record)
+    with run.writing() as connection:
+        copies.rename_copy(connection, record, name)
+
+
+def _drop_states(run: RootRun, record: CopyRecord, *, are_gone: bool = False) -> None:
+    """Remove a copy's states of files; ``are_gone``: only of those that left the catalog."""
+    with run.catalog.read() as connection:
+        compared = copies.find_compared(connection, record.id, are_gone=are_gone)
+
+    def drop(connection: Connection, ids: Sequence[FileId]) -> None:
+        copies.drop_states(connection, record.id, ids)
+
+    run.write_in_pages(compared, drop)
+
+
+def _tell_reached(run: RootRun, known: CopyRecord) -> None:
+    """End the finding that the copy can't be reached."""
+    with run.writing() as connection:
+        about = findings.find_findings(connection, root_id=run.root.id, copy=known.name)
+        ids = [one.id for one in about if one.path is None and one.kind is FindingKind.COPY_UNREADABLE]
+        run.note_over(findings.resolve_ids(connection, ids, resolution="the copy can be reached", now=run.now()))
+
+
+class Comparer:
+    """
+    Hold what is recorded against a copy that was entered.
+
+    Args:
+        run: what it works on.
+        known: the copy, as it is written down.
+        copy: entered.
+        listing: what it has, read.
+        options: how and how far.
+        compared: counts.
+        limit: when to stop.
+        behind_s: how far the backup may be behind.
+    """
+
+    def __init__(
+        self,
+        run: RootRun,
+        known: CopyRecord,
+        copy: Copy,
+        listing: CopyListing,
+        options: CompareOptions,
+        compared: Compared,
+        limit: Limit,
+        *,
+        behind_s: int,
+    ) -> None:
+        self._run = run
+        self._known = known
+        self._copy = copy
+        self._options = options
+        self._compared = compared
+        self._limit = limit
+        self._listing = listing
+        self._arbiter = Arbiter(run, known.id, compared, has_bytes=copy.has_bytes, behind_s=behind_s)
+        self._states: list[CopyState] = []
+        self._doubts: list[Doubt] = []
+        self._settled: list[FileRecord] = []
+        self._damaged: list[FileRecord] = []
+        self._verified: list[Verified] = []
+        self._commits = Commits(run.context.monotonic, waiting=self._count_waiting, write=self._write)
+        self._files = self._bytes = self._done = 0
+
+    def run(self) -> None:
+        """Look at each file, decide, sum up."""
+        run = self._run
+        with run.catalog.snapshot() as connection:
+            where, after = (self._known.id, run.root.id, run.prefix), self._options.after
+            self._files, self._bytes = copy_listing.order_files(connection, *where, after)
+            left_out = 0 if after is None else copy_listing.count_compared(connection, *where, after)
+        if not run.context.stop.is_set():
+            try:
+                self._hear_all()
+            except CopyUnreachable:
+                self._keep()  # what it said until then stands
+                raise
+            except ReadInterrupted:
+                pass  # asked to stop while it was waited for
+            self._keep()
+        run.counts.add(Tally.NOT_DUE, self._files - run.counts.known + left_out)
+        self._end()
+
+    def _keep(self) -> None:
+        self._settle_doubts()
+        self._commits.write()
+
+    def _hear_all(self) -> None:
+        """Have every file's copy heard: a mounted one's bytes by many threads, others one after the other."""
+        hearing = Hearing(
+            self._run,
+            self._copy,
+            self._listing,
+            self._options,
+            self._compared,
+            self._bytes,
+            limit=self._limit,
+            take=self._take,
+            verify=self._verify,
+        )
+        if isinstance(self._copy, TreeCopy):
+            self._read_tree(self._copy, hearing)
+            return
+        local = LocalPass(self._run, is_unnamed=not self._copy.has_bytes)
+        for stated, match in local.match(hearing.hear_all(self._rows()), tick=self._look):
+            hearing.take_match(stated, match)
+
+    def _look(self) -> None:
+        """Write what waits and tell how far it is, also while a large file is being read."""
+        self._commits.write_if_due()
+        self._tell(self._run.counts.bytes_read)
+
+    def _read_tree(self, copy: TreeCopy, hearing: Hearing) -> None:
+        reading = TreeReading(self._run, self._known, copy, self._listing, hearing, self._limit, take=self._take)
+        reading.read(self._rows(), self._commits, tell=self._tell)
+
+    def _rows(self) -> Iterator[CompareRow]:
+        """Go through the recorded files in their order, until a limit."""
+        after = 0
+        while not self._limit.is_set():
+            with self._run.catalog.read() as connection:
+                page = copy_listing.page_files(connection, self._run.catalog.sealer, self._known.id, after, _PAGE)
+            if not page:
+                return
+            after = page[-1].seq
+            for row in page:
+                if self._limit.is_set():
+                    return
+                if row.listed is None and self._run.excludes.covers(row.record.path):
+                    self._run.counts.add(Tally.SKIPPED)  # recorded before it was excluded, and not looked for there
+                    self._done += 1
+                else:
+                    yield row
+            if len(self._doubts) >= _DOUBTS_AT_ONCE:
+                self._settle_doubts()
+
+    def _take(self, row: CompareRow, voice: Voice | None) -> None:
+        """Take what the copy says of a file; None: it was not asked."""
+        run, record = self._run, row.record
+        self._done += 1
+        if not isinstance(self._copy, TreeCopy):
+            self._commits.write_if_due()
+            self._tell(run.counts.bytes_read)
+        if voice is None:
+            run.counts.add(Tally.NOT_DUE)
+            return
+        if not record.is_sealed:
+            run.counts.add(Tally.SKIPPED)
+            self._damaged.append(record)
+            return
+        self._compared.published += voice.level is Level.PUBLISHED
+        self._compared.read += voice.level is Level.READ
+        state = self._make_state(row, voice)
+        if voice.vote is not CopyVote.SAME or record.path in self._arbiter.doubted:
+            self._doubts.append(Doubt(record, voice, state))
+            return
+        if state is not None:
+            self._states.append(state)
+        run.counts.add(Tally.VERIFIED)
+        if self._arbiter.is_open(record.path):
+            self._settled.append(record)
+
+    def _make_state(self, row: CompareRow, voice: Voice) -> CopyState | None:
+        """Make what is kept of an answer; None where what the bytes told last is more than it."""
+        record, now = row.record, self._run.now()
+        if voice.wants_read and row.read_at is not None:
+            return None
+        read_at = None
+        if voice.level is Level.READ:
+            read_at = now
+        elif voice.vote is CopyVote.SAME or (row.was_found_bad and voice.vote is CopyVote.UNREADABLE):
+            read_at = row.read_at
+        stated = digest_stated(row.listed) if voice.is_proven and row.listed is not None else None
+        return CopyState(record.id, record.version, voice.vote, now, read_at, stated)
+
+    def _verify(self, record: FileRecord, reading: Reading) -> None:
+        """Take a file that was read here for its copy's sake, and is what was recorded: that verifies it as well."""
+        if record.path not in self._arbiter.doubted:
+            witness = reading.witness if reading.witness != record.witness else None
+            self._verified.append(Verified(record, witness, reading.how))
+
+    def _settle_doubts(self) -> None:
+        doubts, self._doubts = self._doubts, []
+        self._arbiter.settle(doubts)
+
+    def _count_waiting(self) -> int:
+        return len(self._states) + len(self._verified) + len(self._damaged)
+
+    def _write(self) -> None:
+        run = self._run
+        with run.writing() as connection:
+            copies.save_states(connection, self._known.id, self._states)
+            for record in self._settled:
+                self._arbiter.end(connection, record)
+            if self._verified:
+                sealer, boot_id = run.catalog.sealer, run.boot_id
+                baselines.mark_verified(connection, sealer, run.root, self._verified, now=run.now(), boot_id=boot_id)
+            for record in self._damaged:
+                if is_current(connection, record):
+                    run.open_finding(connection, FindingKind.CATALOG_DAMAGED, catalog_damaged(), record=record)
+        self._states, self._settled, self._verified, self._damaged = [], [], [], []
+
+    def _tell(self, bytes_done: int) -> None:
+        self._run.progress("compare", self._done, bytes_done, files=self._files, size=self._bytes)
+
+    def _end(self) -> None:
+        """Write down what holds of the copy as a whole."""
+        run = self._run
+        self._compared.extra += self._listing.tell_extra()
+        is_whole = len(run.prefix) <= len(self._known.prefix) and not run.context.stop.is_set()
+        self._arbiter.finish(self._find_over() if is_whole and not self._limit.is_set() else frozenset())
+        if is_whole:
+            _drop_states(run, self._known, are_gone=True)
+            with run.writing() as connection:
+                copies.set_listed(connection, self._known.id, run.now())
+
+    def _find_over(self) -> frozenset[FindingKind]:
+        """Name the kinds of which nothing but what this run found is open about the copy as a whole."""
+        kinds = COPY_KINDS | {FindingKind.COPY_NOT_COMPARABLE}
+        if self._options.after is None and self._options.read_percent is None:
+            return kinds
+        with self._run.catalog.read() as connection:  # of what this run did not ask, the last answer holds
+            votes = copies.find_votes(connection, self._known.id)
+        return kinds - {VOTES[vote] for vote in votes if vote in VOTES}

@@ -1,0 +1,196 @@
+"""
+List a copy as a whole, beside what is recorded, before anything is concluded from it.
+
+I1  A name that could not be looked at, or lies where not all could, is never taken for missing.
+I2  A listing that breaks off, or of which no name is recorded, proves nothing. That a part is not there is concluded
+    only if something else is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from integrity.catalog.copy_listing import (
+    ListedFile,
+    Listing,
+    count_below,
+    count_listed,
+    is_any_recorded,
+    iterate_extra,
+)
+from integrity.copies.protocol import Copy, Entry, Kind, LimitedNames, Published, Trouble
+from integrity.errors import CopyUnreachable, show_path
+from integrity.files.open_beneath import stat_beneath
+from integrity.jobs.compare import messages
+from integrity.jobs.report import NoteKind
+
+if TYPE_CHECKING:
+    from integrity.jobs.context import RootRun
+
+_AT_ONCE = 1000
+_NAMES_BYTES_AT_ONCE = 4 << 20
+_TROUBLES_BYTES_KEPT = 16 << 20  # of more than that it is not known where they were
+_TROUBLES_TOLD = 1000
+_OBJECTS_BYTES = 200  # of a name and a message, beside their own length
+
+
+class CopyListing:
+    """
+    What a copy has.
+
+    Args:
+        run: the part of the root that is compared.
+        copy: entered.
+        base: the folder in the root that the copy's top stands for.
+        is_other: it is another folder, or on another disk, than what was compared last under its name.
+
+    Attributes:
+        files: how many it listed.
+    """
+
+    def __init__(self, run: RootRun, copy: Copy, base: bytes, *, is_other: bool = False) -> None:
+        self._run = run
+        self._copy = copy
+        self._base = base + b"/" if base else b""
+        self._is_other = is_other
+        self._troubles: dict[bytes, str] = {}
+        self._trouble_count = self._trouble_bytes = 0
+        self.files = 0
+
+    def read(self) -> None:
+        """
+        List the part of the copy that belongs to the run.
+
+        Raises:
+            CopyUnreachable: it broke off, or has nothing of what is recorded.
+        """
+        run = self._run
+        with run.catalog.snapshot() as connection:
+            kept = Listing(connection, run.root.id)
+        found = self._entries(self.part)
+        for entries in _into_portions(found):
+            if run.context.stop.is_set():
+                return
+            with run.catalog.snapshot() as connection:
+                kept.add(connection, entries)
+            self.files += len(entries)
+            run.progress("list the copy", self.files, 0, files=None, size=None)
+        if self._trouble_count > _TROUBLES_TOLD:
+            run.note(NoteKind.WARNING, None, messages.more_troubles(self._trouble_count - _TROUBLES_TOLD))
+        self._refuse_strange()
+
+    def _refuse_strange(self) -> None:
+        """Conclude nothing from what can't be the copy (R5)."""
+        run = self._run
+        with run.catalog.read() as connection:
+            listed = count_listed(connection)
+            files = count_below(connection, run.root.id, run.prefix if self.part else self._base[:-1])
+        if self._is_other and listed * 2 < files:
+            raise CopyUnreachable(f"{self._copy.shown}: {messages.strange_and_short(listed, files)}")
+        if files and not listed:
+            self._refuse_unknown()
+        if self.files and not files and not self.part:
+            run.is_incomplete = True
+            run.note(NoteKind.WARNING, None, messages.nothing_recorded())
+
+    def _refuse_unknown(self) -> None:
+        """Refuse a copy in which nothing has the name of a recorded file; of a part, the whole copy is asked."""
+        run, files = self._run, self.files
+        if self.part:
+            files = 0
+            paths = (self._base + found.path for found in self._copy.list() if not isinstance(found, Trouble))
+            while some := list(islice(paths, _AT_ONCE)):
+                files += len(some)
+                with run.catalog.read() as connection:
+                    if is_any_recorded(connection, run.root.id, some):
+                        return
+        raise CopyUnreachable(f"{self._copy.shown}: {messages.strange(files)}")
+
+    @property
+    def part(self) -> bytes:
+        """Name the part of the copy that is compared, by its path there; empty for all of it."""
+        return self.place(self._run.prefix)
+
+    def place(self, path: bytes) -> bytes:
+        """Make the path in the copy of a path in the root; empty for the copy's top."""
+        return path[len(self._base) :]
+
+    def find_trouble(self, place: bytes) -> str | None:
+        """Say why a path of the copy, or a folder above it, could not be looked at."""
+        if not self._troubles:
+            return None
+        while place not in self._troubles:
+            if not place:
+                return None
+            place = place.rpartition(b"/")[0]
+        return self._troubles[place]
+
+    def find_name_fault(self, place: bytes) -> str | None:
+        """Say why a file can't be in the copy under its name."""
+        return self._copy.find_name_fault(place) if isinstance(self._copy, LimitedNames) else None
+
+    def _entries(self, prefix: bytes) -> Iterator[tuple[bytes, ListedFile]]:
+        for found in self._copy.list(prefix):
+            if isinstance(found, Trouble):
+                self._take_trouble(found)
+            else:
+                yield self._base + found.path, pack_entry(found)
+
+    def _take_trouble(self, trouble: Trouble) -> None:
+        self._run.is_incomplete = True
+        self._trouble_count += 1
+        self._trouble_bytes += len(trouble.path) + len(trouble.message) + _OBJECTS_BYTES
+        if self._trouble_bytes > _TROUBLES_BYTES_KEPT:
+            self._troubles[b""] = messages.too_many_troubles()
+        else:
+            self._troubles.setdefault(trouble.path, trouble.message)
+        if self._trouble_count > _TROUBLES_TOLD:
+            return
+        place = f"{show_path(trouble.path)}: " if trouble.path else ""
+        self._run.note(NoteKind.WARNING, None, f"in the copy: {place}{trouble.message}")
+
+    def tell_extra(self) -> int:
+        """List what only the copy has, under whatever name, when all was compared; return how many files that are."""
+        count = 0
+        with self._run.catalog.read() as connection:
+            for path in iterate_extra(connection):
+                if not self._run.excludes.covers(path, is_folder=False):
+                    count += 1
+                    self._run.note(NoteKind.EXTRA, path, messages.extra(is_here=self._is_here(path)))
+        return count
+
+    def _is_here(self, path: bytes) -> bool:
+        try:
+            stat_beneath(self._run.root_fd, path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            pass  # whatever it is that can't be looked at
+        return True
+
+
+def _into_portions(found: Iterator[tuple[bytes, ListedFile]]) -> Iterator[list[tuple[bytes, ListedFile]]]:
+    """Take many entries at a time, fewer where names are made up to fill memory."""
+    portion: list[tuple[bytes, ListedFile]] = []
+    size = 0
+    for one in found:
+        portion.append(one)
+        size += len(one[0])
+        if len(portion) >= _AT_ONCE or size >= _NAMES_BYTES_AT_ONCE:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
+
+
+def unpack_published(listed: ListedFile) -> tuple[Published, ...]:
+    """Take the digests that a copy states out of what was kept of its listing."""
+    return tuple(Published(Kind(kind), value, sizes, parts) for kind, value, sizes, parts in listed.published)
+
+
+def pack_entry(entry: Entry) -> ListedFile:
+    """Keep of an entry what is kept with the listing."""
+    published = tuple((one.kind.value, one.value, one.part_sizes, one.parts) for one in entry.published)
+    return ListedFile(entry.size_bytes, published)

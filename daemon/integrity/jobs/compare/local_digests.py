@@ -1,0 +1,226 @@
+"""
+Does a file's content have a digest that a copy states? For digests that are not kept: the file is read once for all.
+
+The same pass tells whether the file is what was recorded, so it verifies the file as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from integrity.catalog.rows import FileRecord
+from integrity.copies.protocol import Kind, Published
+from integrity.copies.s3.checksums import PartsHasher, guess_part_bytes, list_parts, split_evenly
+from integrity.errors import ReadError
+from integrity.files.span import ReadMode
+from integrity.hashing.algorithms import (
+    BLAKE3,
+    CRC32,
+    CRC32C,
+    CRC64NVME,
+    MD5,
+    SHA1,
+    SHA256,
+    SHA512,
+    XXH64,
+    XXH128,
+    Algorithm,
+    Hasher,
+)
+from integrity.hashing.digests import Want
+from integrity.hashing.tasks import Done, Failed, Partial, Task
+from integrity.jobs.compare.copy_answer import UNNAMED, pick_checksums
+from integrity.jobs.judge.content_diff import Difference, compare_blocks, compare_content
+from integrity.model import Reading
+
+if TYPE_CHECKING:
+    from integrity.jobs.context import RootRun
+
+T = TypeVar("T")
+_Make = Callable[[], Hasher]
+
+_ALGORITHMS: dict[Kind, Algorithm] = {
+    Kind.MD5: MD5,
+    Kind.SHA1: SHA1,
+    Kind.SHA256: SHA256,
+    Kind.SHA512: SHA512,
+    Kind.XXH64: XXH64,
+    Kind.XXH3_128: XXH128,
+    Kind.BLAKE3: BLAKE3,
+    Kind.CRC32: CRC32,
+    Kind.CRC32C: CRC32C,
+    Kind.CRC64NVME: CRC64NVME,
+}
+
+
+class FileMatch(NamedTuple):
+    """
+    What a file's content has to do with what is recorded and with what a copy states.
+
+    Attributes:
+        is_recorded: it is what is recorded.
+        matches: for each stated digest whether it has it; None where that can't be told, or others outweigh it.
+        reading: the file, as it was read.
+    """
+
+    is_recorded: bool
+    matches: tuple[bool | None, ...]
+    reading: Reading
+
+    @property
+    def is_match(self) -> bool | None:
+        """Say whether the content is the copy's; None where none of the digests can tell."""
+        known = [match for match in self.matches if match is not None]
+        return all(known) if known else None
+
+
+class Asked(NamedTuple, Generic[T]):
+    """A file that is to be read for what is stated of its copy; ``tag`` comes back with the answer."""
+
+    tag: T
+    record: FileRecord
+    published: tuple[Published, ...]
+
+
+class _Order(NamedTuple):
+    """What is to be computed for one file: some digests for each that is stated, one of which it should have."""
+
+    tag: object
+    record: FileRecord
+    published: tuple[Published, ...]
+    makes: tuple[tuple[_Make, ...], ...]
+
+
+class LocalPass:
+    """
+    Read files of a run's root from their disk, several at a time, and hold each against what is stated of its copy.
+
+    Args:
+        run: of the root.
+        is_unnamed: the copy does not name its algorithms, so that a digest may be of another one that is as long.
+        jobs: threads; None for those of the run.
+    """
+
+    def __init__(self, run: RootRun, *, is_unnamed: bool = False, jobs: int | None = None) -> None:
+        self._run = run
+        self._is_unnamed = is_unnamed
+        self._engine = run.engine(ReadMode.DISK, jobs=jobs)
+        self._bad: dict[bytes, list[int] | None] = {}  # of large files under way; None: their record is damaged
+
+    def match(
+        self, asked: Iterable[Asked[T]], *, tick: Callable[[], None] = lambda: None
+    ) -> Iterator[tuple[T, FileMatch | ReadError]]:
+        """
+        Have files read, and give the answer for each, in any order.
+
+        Args:
+            asked: taken as there is room for them, in the caller's thread.
+            tick: called there now and then, also while a large file is being read.
+
+        Returns:
+            A ReadInterrupted where the run was stopped.
+        """
+        for result in self._engine.run(map(self._make_task, asked), tick=tick):
+            order = result.task.tag
+            assert isinstance(order, _Order)
+            tag: T = order.tag  # type: ignore[assignment]  # as it was given
+            if isinstance(result, Partial):
+                self._take_part(order.record, result)
+            elif isinstance(result, Failed):
+                self._bad.pop(result.task.path, None)
+                yield tag, result.error
+            else:
+                yield tag, self._conclude(order, result)
+
+    def _make_task(self, asked: Asked[T]) -> Task:
+        record = asked.record
+        size = record.witness.size_bytes
+        makes = tuple(tuple(_find_makers(one, size, is_unnamed=self._is_unnamed)) for one in asked.published)
+        others = tuple(make for some in makes for make in some)
+        want = Want(xxh3_128=True, block_xxh3_128=True, others=others)
+        block_bytes = record.block_size_bytes or self._run.settings.block_size_bytes
+        return Task(record.path, size, want, block_bytes, _Order(asked.tag, record, asked.published, makes))
+
+    def _take_part(self, record: FileRecord, part: Partial) -> None:
+        with self._run.catalog.read() as connection:
+            bad = compare_blocks(connection, self._run.catalog.sealer, record, part.blocks, part.first_block)
+        known = self._bad.setdefault(record.path, [])
+        self._bad[record.path] = None if bad is None or known is None else known + bad
+
+    def _conclude(self, order: _Order, done: Done) -> FileMatch:
+        run, record, published = self._run, order.record, order.published
+        run.counts.bytes_read += done.reading.bytes_read
+        with run.catalog.read() as connection:
+            found = compare_content(connection, run.catalog.sealer, record, done.reading, done.first_block)
+        before = self._bad.pop(record.path, [])
+        if before is None:
+            found = Difference(is_same=False, is_catalog_damaged=True)
+        values = iter(done.reading.others)
+        has_size = done.reading.witness.size_bytes == record.witness.size_bytes
+        matches = [
+            _is_match(one, [next(values) for _ in makes], has_size=has_size, size_bytes=record.witness.size_bytes)
+            for one, makes in zip(published, order.makes, strict=True)
+        ]
+        return FileMatch(found.is_same and not before, _weigh(published, matches), done.reading)
+
+
+def _find_makers(published: Published, size_bytes: int, *, is_unnamed: bool) -> Iterator[_Make]:
+    """Find what computes a digest; several where its algorithm, or how a store's parts were cut, is not known."""
+    if published.kind is Kind.MD5_OF_PARTS:
+        parts = list_parts(size_bytes, published)
+        if parts is not None:
+            yield partial(PartsHasher, parts)
+        else:
+            guesses = guess_part_bytes(size_bytes, published.parts)
+            yield from (partial(PartsHasher, split_evenly(size_bytes, guess)) for guess in guesses)
+        return
+    kinds: list[Kind] = [published.kind]
+    if is_unnamed and published.kind in UNNAMED:
+        kinds.append(UNNAMED[published.kind])
+    yield from filter(None, map(_find_constructor, kinds))
+
+
+@cache
+def _find_constructor(kind: Kind) -> _Make | None:
+    """Find what computes a digest of this kind; None if the extra for it is not installed."""
+    make = _ALGORITHMS[kind].find_constructor()
+    try:
+        make()
+    except ModuleNotFoundError:
+        return None
+    return make
+
+
+def _is_match(published: Published, values: Sequence[bytes], *, has_size: bool, size_bytes: int) -> bool | None:
+    is_of_parts = published.kind is Kind.MD5_OF_PARTS
+    if is_of_parts and not has_size:
+        return None  # where its parts begin and end is not known
+    if published.value in values:
+        return True
+    is_guess = is_of_parts and list_parts(size_bytes, published) is None
+    return None if is_guess or not values else False
+
+
+def _weigh(published: Sequence[Published], matches: Sequence[bool | None]) -> tuple[bool | None, ...]:
+    """Have ETags say nothing where a checksum says something."""
+    checksums = pick_checksums(published)
+    has_checksum = any(match is not None for one, match in zip(published, matches, strict=True) if one in checksums)
+    if not has_checksum:
+        return tuple(matches)
+    return tuple(match if one in checksums else None for one, match in zip(published, matches, strict=True))
+
+
+def match_file(run: RootRun, record: FileRecord, published: Sequence[Published]) -> FileMatch:
+    """
+    Read one file.
+
+    Raises:
+        ReadError: of the kind that fits.
+    """
+    asked = Asked(None, record, tuple(published))
+    ((_, found),) = LocalPass(run, jobs=1).match([asked])
+    if isinstance(found, ReadError):
+        raise found
+    return found

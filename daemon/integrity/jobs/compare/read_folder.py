@@ -1,0 +1,181 @@
+"""Read the files of a mounted copy past the page cache, many at a time, as a scrub reads the root."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from integrity.catalog import copyreadings
+from integrity.catalog.copies import CopyRecord
+from integrity.catalog.copy_listing import CompareRow
+from integrity.catalog.copyreadings import CopyReading
+from integrity.catalog.rows import FileRecord
+from integrity.copies.folder import TreeCopy
+from integrity.errors import CopyUnreachable, DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unreadable
+from integrity.files.devices import find_device
+from integrity.files.open_beneath import stat_beneath
+from integrity.hashing.tasks import Done, Partial, Result, Resume, Task
+from integrity.jobs.batching import IdSet
+from integrity.jobs.checkpoints import LARGE_BYTES
+from integrity.jobs.commits import Commits
+from integrity.jobs.compare import messages
+from integrity.jobs.compare.copy_answer import Level, Take, Voice
+from integrity.jobs.compare.evidence import Hearing
+from integrity.jobs.compare.listing import CopyListing
+from integrity.jobs.comparing.readings import READING
+from integrity.jobs.judge.content_diff import Difference, compare_blocks, compare_content
+from integrity.jobs.limit import Limit
+from integrity.model import FileId, Reading
+from integrity.verdict import CopyVote
+
+if TYPE_CHECKING:
+    from integrity.jobs.context import RootRun
+
+
+class TreeReading:
+    """
+    Have the files of a mounted copy read.
+
+    Args:
+        run: the run.
+        known: the copy, as it is written down.
+        copy: entered.
+        listing: what it has.
+        hearing: hears what needs no reading, and takes what was read.
+        limit: when to stop.
+        take: takes what could not be read.
+    """
+
+    def __init__(
+        self,
+        run: RootRun,
+        known: CopyRecord,
+        copy: TreeCopy,
+        listing: CopyListing,
+        hearing: Hearing,
+        limit: Limit,
+        *,
+        take: Take,
+    ) -> None:
+        self._run = run
+        self._copy_id = known.id
+        self._root_fd = copy.root_fd
+        self._shown = copy.shown
+        self._listing = listing
+        self._hearing = hearing
+        self._take = take
+        self._bad: dict[bytes, list[int]] = {}  # of large files under way
+        self._parts_read: dict[FileId, int] = {}  # bytes of large files under way, counted already
+        self._unsound = IdSet()  # files of which what is recorded of a part is damaged
+        device = find_device(copy.root_fd)
+        self._engine = run.engine_of(copy.reader(run.pace), device, copy.budget, stop=limit)
+
+    def read(self, rows: Iterable[CompareRow], commits: Commits, *, tell: Callable[[int], None]) -> None:
+        """Read what has to be read of these files."""
+        commits.read(
+            self._engine, self._tasks(rows), take=self._take_result, tell=lambda: tell(self._engine.bytes_done)
+        )
+
+    def _tasks(self, rows: Iterable[CompareRow]) -> Iterator[Task]:
+        default = self._run.settings.block_size_bytes
+        for row in rows:
+            if self._hearing.hear(row):
+                record = row.record
+                size = record.witness.size_bytes
+                place = self._listing.place(record.path)
+                task = Task(place, size, READING, record.block_size_bytes or default, row)
+                yield task if size < LARGE_BYTES else self._resume(task, record)
+
+    def _resume(self, task: Task, record: FileRecord) -> Task:
+        """Let a large file go on where the last comparison stopped in it."""
+        with self._run.catalog.read() as connection:
+            found = copyreadings.load_reading(connection, self._copy_id, record.id, record.version)
+        if found is None:
+            return task
+        self._bad[task.path] = list(found.bad_blocks)
+        return task._replace(resume=Resume(found.offset_bytes, None, found.witness))
+
+    def _take_result(self, result: Result) -> None:
+        row = result.task.tag
+        assert isinstance(row, CompareRow)
+        if isinstance(result, Partial):
+            self._take_part(row, result)
+        elif isinstance(result, Done):
+            self._take_whole(row, result)
+        elif not isinstance(result.error, ReadInterrupted):
+            self._failed(row, result.error)
+
+    def _take_part(self, row: CompareRow, part: Partial) -> None:
+        """Compare the next part of a large file, and remember at once how far it was read."""
+        run, record, path = self._run, row.record, part.task.path
+        size = part.offset - part.first_block * part.task.block_size_bytes
+        run.counts.bytes_read += size
+        self._parts_read[record.id] = self._parts_read.get(record.id, 0) + size
+        if part.first_block == 0:  # from the beginning: what was kept before is void
+            self._bad[path] = []
+        with run.catalog.read() as connection:
+            sealer = run.catalog.sealer
+            bad = compare_blocks(connection, sealer, record, part.blocks, part.first_block)
+        if bad is None or record.id in self._unsound:  # nor may a later comparison go on behind this part
+            self._unsound.add(record.id)
+            return
+        known = self._bad.setdefault(path, [])
+        known += bad
+        with run.writing() as connection:
+            reading = CopyReading(record.id, record.version, part.witness, part.offset, tuple(known))
+            copyreadings.save_reading(connection, self._copy_id, reading)
+
+    def _take_whole(self, row: CompareRow, done: Done) -> None:
+        record = row.record
+        counted_bytes = self._parts_read.pop(record.id, 0)
+        self._run.counts.bytes_read -= counted_bytes  # whoever takes the whole counts all of it
+        bad_before = tuple(self._bad.pop(done.task.path, ())) if done.first_block else ()
+        with self._run.catalog.read() as connection:
+            found = compare_content(connection, self._run.catalog.sealer, record, done.reading, done.first_block)
+        if record.id in self._unsound:
+            found = Difference(is_same=False, is_catalog_damaged=True)
+        elif bad_before:
+            found = Difference(is_same=False, bad_blocks=bad_before + found.bad_blocks)
+        if self._is_itself(row, done.reading):
+            self._run.counts.bytes_read += done.reading.bytes_read
+            self._take(row, Voice(CopyVote.NOT_COMPARABLE, reason=messages.is_itself()))
+            return
+        if done.task.resume is not None or counted_bytes:
+            with self._run.writing() as connection:
+                copyreadings.drop_reading(connection, self._copy_id, record.id)
+        self._hearing.read_back.take_reading(row, done.reading, found)
+
+    def _is_itself(self, row: CompareRow, reading: Reading) -> bool:
+        """Say whether what was read is no copy, but the recorded file."""
+        if reading.witness.inode != row.record.witness.inode:
+            return False
+        try:
+            there = stat_beneath(self._root_fd, self._listing.place(row.record.path))
+            return os.path.samestat(there, stat_beneath(self._run.root_fd, row.record.path))
+        except OSError:
+            return False  # one of them is gone
+
+    def _refuse_silent(self, error: ReadError) -> None:
+        """
+        Say that the copy is gone where it is not the file that could not be read.
+
+        Raises:
+            CopyUnreachable: it is.
+        """
+        reason = ""
+        if isinstance(error, DeviceFailing | DeviceStalled):
+            reason = str(error)
+        elif isinstance(error, Unreadable):
+            try:
+                with os.scandir(self._root_fd) as names:
+                    next(names, None)
+            except OSError as failure:
+                reason = os.strerror(failure.errno or 0)
+        if reason:
+            raise CopyUnreachable(f"{self._shown}: {messages.gone_silent(reason)}") from error
+
+    def _failed(self, row: CompareRow, error: ReadError) -> None:
+        self._refuse_silent(error)
+        self._bad.pop(self._listing.place(row.record.path), None)
+        self._take(row, Voice(CopyVote.UNREADABLE, Level.READ, str(error)))

@@ -1,0 +1,88 @@
+"""
+Find files that a copy lacks under their names among those that only the copy has: renamed since the backup.
+
+A file is taken for one of these by its content alone: what the copy states of it, or its bytes where they are read
+anyway. Each file of the copy is read once at most, and only if a recorded file of its size is missing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from integrity.catalog.copy_listing import ListedFile, find_extra
+from integrity.catalog.rows import FileRecord
+from integrity.copies.protocol import Copy
+from integrity.errors import ReadError
+from integrity.jobs.compare.copy_answer import Level, Voice, vote_by_digests
+from integrity.jobs.compare.listing import CopyListing, unpack_published
+from integrity.jobs.comparing.readings import read_from_copy
+from integrity.model import Digests
+from integrity.verdict import CopyVote
+
+if TYPE_CHECKING:
+    from integrity.jobs.context import RootRun
+
+_OF_ONE_SIZE = 64
+"""So many files of one size are looked at: thousands of thumbnails of one size are not read for each other."""
+
+_KEPT = 100_000
+"""Digests of files of the copy that are remembered; beyond, no more are read."""
+
+
+class RenamedFiles:
+    """
+    Look for the content of recorded files under other names.
+
+    Args:
+        run: the run.
+        copy: entered.
+        listing: what the copy has, read.
+        reads: its bytes may be read.
+    """
+
+    def __init__(self, run: RootRun, copy: Copy, listing: CopyListing, *, reads: bool) -> None:
+        self._run = run
+        self._copy = copy
+        self._listing = listing
+        self._reads = reads and copy.has_bytes
+        self._digests: dict[bytes, Digests | None] = {}
+
+    def find(self, record: FileRecord) -> Voice | None:
+        """Return that the copy has a file's content under another name, and which; None if it is not found."""
+        size = record.witness.size_bytes
+        if not size or not record.is_sealed:
+            return None
+        with self._run.catalog.read() as connection:
+            found = find_extra(connection, size, _OF_ONE_SIZE)
+        for path, listed in found:
+            level = self._compare(record, path, listed)
+            if level is not None:
+                return Voice(CopyVote.RENAMED, level, size_bytes=size, found_as=path)
+        return None
+
+    def _compare(self, record: FileRecord, path: bytes, listed: ListedFile) -> Level | None:
+        """Compare one file of the copy with a record; return how its content was found to be the same, or None."""
+        with self._run.catalog.read() as connection:
+            vote = vote_by_digests(connection, self._run.catalog.sealer, record, unpack_published(listed))
+        if vote is not None:
+            return Level.PUBLISHED if vote is CopyVote.SAME and not listed.is_contradictory else None
+        digests = self._read(path) if self._reads else None
+        if digests is None or digests.xxh3_128 is None or digests.xxh3_128 != record.digests.xxh3_128:
+            return None
+        return Level.READ
+
+    def _read(self, path: bytes) -> Digests | None:
+        """Return the digests of a file of the copy; None if it can't be read, or too many were."""
+        if path not in self._digests:
+            if len(self._digests) >= _KEPT:
+                return None
+            block_bytes, stop = self._run.settings.block_size_bytes, self._run.context.stop
+            try:
+                place = self._listing.place(path)
+                reading = read_from_copy(self._copy, place, block_bytes, pace=self._run.pace, stop=stop)
+            except ReadError:
+                self._digests[path] = None  # then it is no proof that the copy has it: the file counts as missing
+            else:
+                self._run.counts.bytes_read += reading.bytes_read
+                self._digests[path] = reading.digests
+        return self._digests[path]

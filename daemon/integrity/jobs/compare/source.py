@@ -1,0 +1,249 @@
+"""
+Which copy is meant: from what stands behind ``--with`` or ``--from`` to where it is and what it is a copy of.
+
+A name of the configuration says both, and so does the place of a configured copy, however it is spelled: one place
+is one copy. A path or URL that was compared before is a copy of what it was then. Any other is a copy of the folder
+that is named with it, as in ``diff -r FOLDER COPY``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from integrity.catalog.copies import CopyRecord, find_copies
+from integrity.catalog.files import page_files
+from integrity.catalog.roots import RootRecord, find_roots
+from integrity.config.copyurls import has_backend_options
+from integrity.copies.opening import open_copy
+from integrity.copies.protocol import Interruptible
+from integrity.errors import ConfigError, show_path
+from integrity.jobs.targets import is_inside
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Catalog
+    from integrity.config import Config, ConfiguredCopy
+    from integrity.copies.protocol import Copy
+    from integrity.files.excludes import Excludes
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """
+    Where a copy is.
+
+    Args:
+        name: in the configuration, or its URL without secrets.
+        url: path or URL, as ``open_copy`` takes it.
+        base: absolute path of the folder that it is a copy of.
+        verify_every_s: how often it is to be compared; None where nobody said.
+        behind_s: how far the backup may be behind: it has not run since.
+    """
+
+    name: str
+    url: str
+    base: bytes
+    verify_every_s: int | None = None
+    behind_s: int = 0
+
+    @property
+    def path(self) -> bytes | None:
+        """Name the folder or file on this machine that it is; None for other kinds."""
+        return os.fsencode(self.url) if self.url.startswith("/") else None
+
+    def open(self, excludes: Excludes | None = None, is_asked: Callable[[], bool] | None = None) -> Copy:
+        """
+        Make the copy; entering it connects.
+
+        Args:
+            excludes: of the root, to be left out of a mounted copy as well.
+            is_asked: says whether all waiting for it is to end with ReadInterrupted.
+
+        Raises:
+            ConfigError: an extra is missing, or the URL can't be used.
+        """
+        copy = open_copy(self.url, root=self.base, excludes=excludes)
+        if is_asked is not None and isinstance(copy, Interruptible):
+            copy.interrupt_when(is_asked)
+        return copy
+
+
+def find_source(
+    catalog: Catalog, config: Config, text: str, paths: Sequence[bytes], endpoint: str | None = None
+) -> Source:
+    """
+    Find out which copy is meant.
+
+    Args:
+        catalog: open.
+        config: the whole of it.
+        text: a name from the configuration, a path, or a URL.
+        paths: real ones; what it is to be held against. The first is what an unknown copy is one of.
+        endpoint: the address of an S3 server that is not Amazon's.
+
+    Raises:
+        ConfigError: it can't be told, or can't be a copy of that.
+    """
+    for configured in config.copies:
+        if configured.name == text:
+            return _make_source(configured, _with_endpoint(configured.url, endpoint))
+    with catalog.read() as connection:
+        roots = find_roots(connection)
+        known = find_copies(connection)
+    # As findings and their commands name it.
+    written = next((one.url for one in known if one.name == text and _is_address_believed(catalog, one)), text)
+    url = _with_endpoint(_complete(written, [configured.name for configured in config.copies]), endpoint)
+    for configured in config.copies:
+        is_meant = all(is_inside(path, configured.of.rstrip(b"/")) for path in paths)
+        if is_meant and is_same_place(url, configured.url):
+            return _make_source(configured, url)
+    shown = open_copy(url).shown
+    base = _find_base(known, roots, shown, paths)
+    if base is None:
+        base = _choose_base(catalog, roots, [root.path for root in config.roots], text, paths)
+    source = Source(shown, url, base)
+    _refuse_overlap(source)
+    return source
+
+
+def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[Source]:
+    """List the copies that a path should be in: those of the configuration, then those that were compared before."""
+    found = [_make_source(one, one.url) for one in config.copies if is_inside(path, one.of.rstrip(b"/"))]
+    configured = list(found)
+    with catalog.read() as connection:
+        roots = {root.id: root for root in find_roots(connection)}
+        known = find_copies(connection)
+    for record in known:
+        base = record.find_base(roots[record.root_id].path)
+        is_found = any(record.name == one.name or is_same_place(record.url, one.url) for one in configured)
+        if not is_found and is_inside(path, base.rstrip(b"/")) and _is_address_believed(catalog, record):
+            found.append(Source(record.name, record.url, base))
+    return found
+
+
+def _is_address_believed(catalog: Catalog, record: CopyRecord) -> bool:
+    """
+    Say whether the address in a row may be gone to without a person having named it.
+
+    Whoever may write to a catalog can make its rows. With root's rights, keys and passwords only what root's own
+    catalog says is gone to; and what rclone would run as a command, or take a password from, for nobody.
+    """
+    is_own = os.geteuid() != 0 or os.stat(catalog.path).st_uid == 0
+    return is_own and not has_backend_options(record.url)
+
+
+def _make_source(configured: ConfiguredCopy, url: str) -> Source:
+    return Source(configured.name, url, configured.of, configured.verify_every_s, configured.behind_s)
+
+
+def is_same_place(one: str, other: str) -> bool:
+    """Say whether two paths, or two URLs, name one place: links are followed, and a slash at the end says nothing."""
+    return _spell(one) == _spell(other)
+
+
+def _spell(url: str) -> str:
+    is_path = url.startswith("/")
+    return os.path.realpath(url) if is_path else url.rstrip("/")
+
+
+def place_in_copy(source: Source, path: bytes) -> bytes:
+    """Make the path in the copy of an absolute path below its base; empty for the base itself."""
+    return path[len(source.base.rstrip(b"/")) + 1 :]
+
+
+def narrow(source: Source, paths: Sequence[bytes]) -> list[bytes]:
+    """
+    Keep of each absolute path what the copy is one of; without any: all of it.
+
+    Raises:
+        ConfigError: the copy has nothing of one of them.
+    """
+    base = source.base.rstrip(b"/") or b"/"
+    kept = []
+    for path in paths or [base]:
+        if is_inside(path, base.rstrip(b"/")):
+            kept.append(path)
+        elif is_inside(base, path.rstrip(b"/")):
+            kept.append(base)
+        else:
+            raise ConfigError(f"{show_path(path)}: {source.name} is a copy of {show_path(base)}, which this is not in")
+    return kept
+
+
+def _with_endpoint(url: str, endpoint: str | None) -> str:
+    """Write an endpoint into the URL, where it stays with the copy."""
+    if endpoint is None:
+        return url
+    open_copy(url, endpoint=endpoint)  # refuses what has no endpoint
+    return f"{url}{'&' if '?' in url else '?'}endpoint={quote(endpoint, safe=':/')}"
+
+
+def _complete(text: str, names: Sequence[str]) -> str:
+    """Make a path absolute; leave URLs as they are."""
+    if "://" in text or text.startswith("rclone:"):
+        return text
+    if "/" not in text and not os.path.lexists(text):
+        have = f"there are {', '.join(names)}" if names else "none is configured"
+        raise ConfigError(
+            f"{text}: no copy of this name is configured ({have}), and there is no such folder or file here;"
+            " name a copy, or give a path, ssh://, s3://, rclone:REMOTE:PATH or a manifest"
+        )
+    return os.path.realpath(text)
+
+
+def _find_base(
+    known: Sequence[CopyRecord], roots: Sequence[RootRecord], shown: str, paths: Sequence[bytes]
+) -> bytes | None:
+    """Find what a copy was compared with before, if the paths lie in that."""
+    by_id = {root.id: root for root in roots}
+    for record in known:
+        base = record.find_base(by_id[record.root_id].path)
+        if record.name == shown and all(is_inside(path, base.rstrip(b"/")) for path in paths):
+            return base
+    return None
+
+
+def _choose_base(
+    catalog: Catalog, roots: Sequence[RootRecord], configured: Sequence[bytes], text: str, paths: Sequence[bytes]
+) -> bytes:
+    if len(paths) == 1:
+        return _folder_of(catalog, roots, paths[0])
+    all_roots = list(dict.fromkeys([*(root.path for root in roots), *configured]))
+    if not paths and len(all_roots) == 1:
+        return all_roots[0]
+    if not all_roots:
+        raise ConfigError("no folder is recorded yet; name one: integrity compare FOLDER --with COPY")
+    raise ConfigError(f"{text}: name the one folder that it is a copy of: integrity compare FOLDER --with {text}")
+
+
+def _folder_of(catalog: Catalog, roots: Sequence[RootRecord], path: bytes) -> bytes:
+    """Take a folder as it is, also one that is gone; a file stands for the root that it lies in."""
+    if os.path.isdir(path):
+        return path
+    for root in roots:
+        if is_inside(path, root.path.rstrip(b"/")):
+            is_folder = not os.path.lexists(path) and _is_recorded_folder(catalog, root, path)
+            return path if is_folder else root.path
+    return path  # finding the targets will say what is wrong with it
+
+
+def _is_recorded_folder(catalog: Catalog, root: RootRecord, path: bytes) -> bool:
+    prefix = path[len(root.path.rstrip(b"/")) + 1 :]
+    with catalog.read() as connection:
+        found = page_files(connection, root.id, prefix=prefix, limit=1)
+    return any(below != prefix for _, below, _ in found)
+
+
+def _refuse_overlap(source: Source) -> None:
+    if source.path is None:
+        return
+    copy, base = os.path.realpath(source.path).rstrip(b"/"), source.base.rstrip(b"/")
+    if not os.path.isdir(copy):
+        return  # a manifest may lie anywhere
+    if is_inside(copy, base) or is_inside(base, copy):
+        raise ConfigError(
+            f"{show_path(copy)}: lies in {show_path(base)}, or the other way round; a copy has to be somewhere else"
+        )

@@ -1,0 +1,1 @@
+"""Decide whether a backup may be made now."""

@@ -1,0 +1,106 @@
+"""Read a little of some of the files that changed: a few MiB, however many they are."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from integrity.errors import RootSuspended
+from integrity.files.open_beneath import open_noatime
+from integrity.jobs.gate.changes import Changes
+from integrity.jobs.gate.file_types import HEAD_BYTES, MIDDLE_BYTES, Look, Sample, look_at
+from integrity.jobs.gate.signs import Arrival, find_arrivals, find_returned
+from integrity.jobs.guard import open_guarded
+from integrity.jobs.targets import Target
+
+MOST_SAMPLES = 32
+"""Of each group of files: a share of half is told from one of a fifth for certain, and a slow disk has them at once."""
+
+MOST_TRIED = 1024
+"""Files that are opened for that: some are too short to be judged, or of a type that may hold anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """
+    What samples show.
+
+    Args:
+        changed: of files that were something before, each sort by itself.
+        arrivals: of new ones, if they may be what most of the others were made into.
+    """
+
+    changed: list[list[Look]]
+    arrivals: list[Arrival]
+
+    @property
+    def count(self) -> int:
+        """Count the samples that show anything."""
+        return sum(map(len, self.changed)) + sum(len(one.looks) for one in self.arrivals)
+
+
+def look_into(target: Target, changes: Changes, doubtful: Collection[bytes]) -> Looks:
+    """
+    Look into samples of the rewritten, the touched and the renamed files, and of new ones if most others are gone.
+
+    Args:
+        target: what is asked about.
+        changes: since the gate was last passed.
+        doubtful: paths of files with other content under their old times: samples of these as well.
+
+    Touched and doubtful files may have been renamed: with its times put back, such a file looks like a moved one. What
+    can't be read is left out: the scan has said so, or will. So is everything in a root that is not itself.
+    """
+    returned = find_returned(changes)
+    renamed = returned, changes.touched, doubtful
+    arrivals = find_arrivals(changes)
+    if not any((changes.rewritten, *renamed, *arrivals)):
+        return Looks([], [])
+    try:
+        root_fd = open_guarded(target.root).fd
+    except RootSuspended:
+        return Looks([], [])
+    try:
+        changed = [_look(root_fd, changes.rewritten)]
+        changed += (_look(root_fd, paths, is_renamed=True) for paths in renamed)
+        return Looks(changed, [Arrival(len(paths), _look(root_fd, paths)) for paths in arrivals])
+    finally:
+        os.close(root_fd)
+
+
+def _look(root_fd: int, paths: Collection[bytes], *, is_renamed: bool = False) -> list[Look]:
+    samples = (_read(root_fd, path, is_renamed=is_renamed) for path in spread(paths))
+    looks = (look for sample in samples if sample is not None and (look := look_at(sample)) is not None)
+    return list(islice(looks, MOST_SAMPLES))
+
+
+def spread(paths: Collection[bytes], most: int = MOST_TRIED) -> Iterator[bytes]:
+    """Choose some of many paths, each round of them with equal steps, so that all folders have their share of any."""
+    ordered = sorted(paths)
+    count = min(most, len(ordered))
+    rounds = -(-count // MOST_SAMPLES)
+    for first in range(rounds):
+        for number in range(first, count, rounds):
+            yield ordered[number * len(ordered) // count]
+
+
+def _read(root_fd: int, path: bytes, *, is_renamed: bool) -> Sample | None:
+    try:
+        fd = open_noatime(root_fd, path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        seen = os.fstat(fd)
+        if not stat.S_ISREG(seen.st_mode):
+            return None
+        head = os.pread(fd, HEAD_BYTES, 0)
+        is_long = seen.st_size >= 2 * MIDDLE_BYTES
+        middle = os.pread(fd, MIDDLE_BYTES, seen.st_size // 2) if is_long else b""
+        return Sample(path, head, middle, is_renamed)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)

@@ -1,0 +1,454 @@
+"""
+From a reading of a recorded file to what follows: intact, changed, damaged, or first to be confirmed.
+
+The verdict is the table's (``verdict.py``), on the evidence that ``evidence.py`` finds; here it gets its consequences.
+Nothing replaces a baseline here: changes are staged, and settled when the whole run is known (R5), or kept as
+candidates while a finding is open (R6).
+
+I1  Rot and silent rewrites are reported only after the confirming re-reads (R3).
+I2  Nothing is concluded of a file whose record was replaced or forgotten since it was judged, for a person's word
+    takes no lock: the file is judged anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import repeat
+from typing import TYPE_CHECKING, cast
+
+from integrity.catalog import baselines, candidates, files, findings
+from integrity.catalog.blocks import CANDIDATE_VERSION
+from integrity.catalog.candidates import CandidateRecord, CandidateState
+from integrity.catalog.rows import FileRecord, require_current
+from integrity.catalog.seal import Sealer
+from integrity.errors import ReadError, RecordSuperseded
+from integrity.files.span import can_vouch
+from integrity.hashing.tasks import Done, DoneBatch
+from integrity.jobs.batching import IdSet
+from integrity.jobs.judge import messages
+from integrity.jobs.judge.account import Account
+from integrity.jobs.judge.content_diff import Difference, as_record, compare_content, is_candidate, is_complete
+from integrity.jobs.judge.copied_damage import DamageCopies
+from integrity.jobs.judge.evidence import Evidence
+from integrity.jobs.judge.failures import Failures
+from integrity.jobs.judge.inodes import as_last_seen, is_same_inode
+from integrity.jobs.judge.mismatches import Mismatches
+from integrity.jobs.judge.replaced_inodes import Replaced
+from integrity.jobs.mirrored import find_doubtful_blocks
+from integrity.jobs.report import NoteKind
+from integrity.model import BaselineReason, FileId, FindingKind, Policy, ReadHow, Reading, Tally, Witness
+from integrity.paths import shell_path
+from integrity.verdict import DAMAGE, Judgement, finding_of
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Sequence
+
+    from integrity.catalog.connection import Connection
+    from integrity.jobs.context import RootRun
+
+_ENDED_BY_GOOD_CONTENT = frozenset(
+    {
+        FindingKind.ROT,
+        FindingKind.SILENT_REWRITE,
+        FindingKind.TRANSIENT,
+        FindingKind.CATALOG_DAMAGED,
+        FindingKind.CHANGED,
+        FindingKind.ROLLED_BACK,
+        FindingKind.SHRUNK,
+        FindingKind.UNREADABLE,
+        FindingKind.UNSTABLE,
+        FindingKind.MISSING,
+    }
+)
+
+
+class Assessor:
+    """
+    Take readings of recorded files and draw the consequences.
+
+    Args:
+        run: the run they belong to.
+        from_disk: the readings are from the disk: they verify (scrub), and can end findings. Else they only compare.
+        replaced: the names under which a walk met another file than was recorded, when records had followed the files
+            that were renamed. None: no walk came before, and a name may show the file of another record, of which
+            nothing is concluded before one came.
+
+    Attributes:
+        account: what is concluded.
+        failures: takes the files about which there is no verdict.
+    """
+
+    def __init__(self, run: RootRun, *, from_disk: bool, replaced: Replaced | None) -> None:
+        self._run = run
+        self._follows_names = replaced is not None
+        self.account = Account(run, from_disk=from_disk)
+        self._evidence = Evidence(run, replaced or Replaced())
+        self.failures = Failures(run, self.account, self._evidence)
+        self._copies = DamageCopies(run, self.account)
+        self._mismatches = Mismatches(run, self.account, self.failures, self._evidence, self._copies)
+        self._displaced: list[tuple[FileRecord, ReadError | None]] = []  # and why it could not be read
+        self._told = IdSet()  # as still open
+        self._waited = IdSet()  # for the file that a finding about them is about
+
+    def take(self, record: FileRecord, done: Done, bad_before: tuple[int, ...] = ()) -> None:
+        """
+        Take a reading of a recorded file, and judge it against its baseline and its candidate (R6).
+
+        The same as its baseline is intact, the same as its candidate is nothing new.
+
+        Args:
+            record: as it was when the reading was ordered.
+            done: the reading.
+            bad_before: blocks before ``done.first_block`` that were found to differ.
+        """
+        with self._run.catalog.read() as connection:
+            difference = self._compare(connection, record, done, bad_before)
+        try:
+            if difference.is_catalog_damaged:
+                self.failures.catalog_damaged(record)
+            elif difference.is_same:
+                self._intact(record, done.reading)
+            else:
+                self._take_other(record, done, difference)
+        except RecordSuperseded:
+            self.account.read_again(record)
+
+    def take_intact(self, done: DoneBatch, apart: Container[FileId]) -> list[int]:
+        """
+        Take those readings of recorded files about which there is nothing to say: all is as it was recorded.
+
+        Args:
+            done: the readings; the tags of their tasks are the records.
+            apart: files that are not to be taken.
+
+        Returns:
+            The indexes of all others.
+        """
+        records, readings = cast("Sequence[FileRecord]", done.tasks.tags), done.readings
+        computed = {place: column for place, column in enumerate(readings.digests) if any(column)}
+        if not computed or any(None in column for column in computed.values()) or self._mismatches.has_confirmed:
+            return list(range(len(records)))
+        known = zip(*([record.digests[place] for record in records] for place in computed), strict=True)
+        seen = zip(*readings.witnesses[:4], repeat(False), strict=False)
+        rows = zip(records, known, zip(*computed.values(), strict=True), seen, strict=False)
+        open_paths = self.account.open_paths
+        intact: list[FileRecord] = []
+        others: list[int] = []
+        for index, (record, recorded, digests, witness) in enumerate(rows):
+            is_intact = recorded == digests and record.witness == witness
+            if is_intact and record.path not in open_paths and record.id not in apart:
+                intact.append(record)
+            else:
+                others.append(index)
+        self.account.verify_all(intact, readings.how)
+        return others
+
+    def failed(self, record: FileRecord, error: ReadError) -> None:
+        """Take that a recorded file could not be read; before a walk, what is another's file waits for that."""
+        if not self._follows_names and self.failures.find_renamed(record, error) is not None:
+            self._displaced.append((record, error))
+        else:
+            self.failures.failed(record, error)
+
+    def _take_other(self, record: FileRecord, done: Done, difference: Difference) -> None:
+        """Take a reading that is not the baseline's content."""
+        with self._run.catalog.read() as connection:
+            known = self._find_candidate(connection, record)
+            if done.first_block and (known is not None or self._run.settings.policy is Policy.GROWING):
+                self.account.read_again(record)  # what was compared before tells nothing of the other content
+                return
+            is_known = known is not None and is_candidate(
+                connection, self._sealer, known, done.reading, done.first_block
+            )
+            is_judged = is_known or self._follows_names or self._mismatches.is_confirmed(record)
+            if not is_judged and self._may_be_elsewhere(connection, record, known, done):
+                self._displaced.append((record, None))
+                return
+            new_name = self._evidence.find_new_name(connection, record, known, done.reading.witness)
+            if new_name is not None and self._waited.add(record.id):
+                self.account.read_again(record)  # once: what stands under the other name is to be judged first
+                return
+            is_over = new_name is not None and self._has_moved_on(connection, record, new_name)
+            judged = None if is_known or is_over else self._judge(connection, record, known, done, difference)
+        if is_over:
+            self._resolve(record, "the file that it was about stands under another name now")
+            self.account.read_again(record)  # to be judged anew, as the record is free now
+        elif judged is not None:
+            self._differs(judged[0], done, *judged[1:])
+        elif known is not None:
+            self._is_candidate(record, known, done.reading)
+
+    def _may_be_elsewhere(
+        self, connection: Connection, record: FileRecord, known: CandidateRecord | None, done: Done
+    ) -> bool:
+        """Say of a name that the file of another record stands here, or that its damaged one may stand elsewhere."""
+        seen = done.reading.witness
+        others = (find(connection, record, seen) for find in (self._evidence.find_another, self._evidence.find_damaged))
+        if any(other is not None for other in others):
+            return True
+        witnesses = (record.witness, None if known is None else known.witness)
+        inodes = {one.inode for one in witnesses if one is not None}
+        return record.is_frozen and self._run.capability.has_stable_inodes and seen.inode not in inodes
+
+    def _has_moved_on(self, connection: Connection, record: FileRecord, new_name: bytes) -> bool:
+        """
+        Say whether the damaged file that a finding is about, now under another recorded name, took the finding along.
+
+        It was renamed over another recorded one, which has the finding by now, or takes over the content that this had
+        before it was damaged: somebody put it back. What was only replaced by newer content keeps its finding (R6).
+        """
+        there = files.find_file(connection, self._sealer, self._run.root.id, new_name)
+        if there is None or there.is_frozen:
+            return there is not None
+        taken_over = candidates.get_candidate(connection, there.id)
+        return taken_over is not None and record.digests.md5 in {taken_over.digests.md5} - {None}
+
+    def _judge(
+        self,
+        connection: Connection,
+        record: FileRecord,
+        known: CandidateRecord | None,
+        done: Done,
+        difference: Difference,
+    ) -> tuple[FileRecord, Judgement, Difference]:
+        """
+        Judge other content against the candidate, which was last there, and against the baseline, which may be back.
+
+        Damage of either is damage; else it is a change of the baseline, which is what it may come to replace. Where the
+        candidate is damage that is known, it is judged by what moved since, and differs from the baseline as a whole.
+
+        Returns:
+            What it was judged against (a candidate as if it were the record), the judgement and the difference.
+        """
+        against = [(record, difference)]
+        latest = record if known is None else as_record(record, known)
+        if known is not None and known.is_damage:
+            return record, self._evidence.judge(connection, latest, done), difference
+        if latest is not record:
+            newer = self._compare(connection, latest, done, ())
+            if not newer.is_catalog_damaged:  # else it judges nobody, and this reading takes its place
+                against.insert(0, (latest, newer))
+        judged = [(one, self._evidence.judge(connection, one, done), found) for one, found in against]
+        return next((one for one in judged if one[1].verdict in DAMAGE), judged[-1])
+
+    def _is_candidate(self, record: FileRecord, known: CandidateRecord, reading: Reading) -> None:
+        """Count a file with the content of its candidate, whose witness is kept up to date like a baseline's."""
+        if known.witness is not None and _is_news(known.witness, reading.witness):
+            with self._run.writing(is_synced=False) as connection:
+                candidates.set_witness(connection, known, reading.witness)
+        self._still_open(record, Tally.DAMAGED if known.is_damage else Tally.CHANGED)
+
+    @property
+    def _sealer(self) -> Sealer:
+        return self._run.catalog.sealer
+
+    def _compare(
+        self, connection: Connection, record: FileRecord, done: Done, bad_before: tuple[int, ...]
+    ) -> Difference:
+        difference = compare_content(connection, self._sealer, record, done.reading, done.first_block)
+        if not bad_before:
+            return difference
+        return replace(difference, is_same=False, bad_blocks=bad_before + difference.bad_blocks)
+
+    def _find_candidate(self, connection: Connection, record: FileRecord) -> CandidateRecord | None:
+        """Find the newer content of a file, unless the finding that it waited for ended in another way."""
+        known = candidates.get_candidate(connection, record.id)
+        is_left = known is not None and known.state is CandidateState.FROZEN and not record.is_frozen
+        return None if is_left else known
+
+    def _intact(self, record: FileRecord, reading: Reading) -> None:
+        moved = _is_news(record.witness, reading.witness)
+        if not moved or self._is_other_inode_before_walk(record, reading.witness):
+            self.account.verify(record, reading, None)
+        else:
+            self.account.verify(record, reading, reading.witness)
+        if moved and reading.witness.is_racy:
+            self.account.read_again_later(record)
+        self._mismatches.forget(record)
+        if record.path not in self.account.open_paths:
+            self.account.count(record.id, Tally.VERIFIED)
+            return
+        is_sure = reading.how is not ReadHow.CACHE_POSSIBLE or moved or not can_vouch(self._run.capability)
+        if not (self.account.from_disk and is_sure):
+            self._still_open(record, Tally.VERIFIED)
+            return
+        if self._run.mirror is not None and find_doubtful_blocks(self._run, record, reading.witness):
+            self._run.note(NoteKind.WARNING, record.path, messages.one_good_copy(self._run.mirror))
+            self._still_open(record, Tally.VERIFIED)
+            return
+        self._resolve(record, "its content is what was recorded, read from the disk")
+        self.account.count(record.id, Tally.VERIFIED)
+
+    def _is_other_inode_before_walk(self, record: FileRecord, seen: Witness) -> bool:
+        """Say of an intact file that the inode seen last may be met under another name yet, and must be known there."""
+        is_other = self._run.capability.has_stable_inodes and record.last_inode != seen.inode
+        return is_other and not self._follows_names
+
+    def _resolve(self, record: FileRecord, resolution: str) -> None:
+        with self._run.writing() as connection:
+            require_current(connection, record)
+            ended = findings.resolve_findings(
+                connection,
+                file_id=record.id,
+                kinds=_ENDED_BY_GOOD_CONTENT,
+                copy="",
+                resolution=resolution,
+                now=self._run.now(),
+            )
+            candidates.discard(connection, record.id)
+        self.account.open_paths.discard(record.path)
+        self._run.note_over(ended)
+
+    def _still_open(self, record: FileRecord, otherwise: Tally) -> None:
+        """
+        Count a file with an open finding that nothing new is known of; a scrub answers for it, a scan does not.
+
+        Args:
+            record: of the file.
+            otherwise: how it counts if the finding is not about its content.
+        """
+        self.account.count(record.id, Tally.DAMAGED if record.is_frozen else otherwise)
+        if self.account.from_disk and self._told.add(record.id):
+            if record.is_frozen and otherwise is Tally.CHANGED and self._run.settings.policy is Policy.MUTABLE:
+                self._run.note(NoteKind.CHANGED, record.path, messages.newer_waits())
+            with self._run.catalog.read() as connection:
+                self._run.meet_open_findings(connection, record.path)
+
+    def _differs(self, record: FileRecord, done: Done, judgement: Judgement, difference: Difference) -> None:
+        reading = done.reading
+        if judgement.verdict in DAMAGE:
+            self._mismatches.add(record, done, judgement, difference)
+            if self._mismatches.are_many:
+                self.confirm()
+            return
+        with self._run.catalog.read() as connection:
+            another = self._evidence.find_another(connection, record, reading.witness)
+        if not is_complete(done):
+            self.account.read_again(record)
+            return
+        if another is not None and self._take_damaged_elsewhere(record, another, done, judgement):
+            return
+        if reading.witness.is_racy:
+            self.account.read_again_later(record)
+        kind = finding_of(judgement.verdict, self._run.settings.policy)
+        if kind is None and self._is_known_damage(record, done, judgement):
+            return
+        with self._run.writing(is_synced=kind is not None) as connection:  # what is staged alone, the run's end syncs
+            is_in_question = kind is not None or record.is_frozen
+            state = CandidateState.FROZEN if is_in_question else CandidateState.STAGED
+            candidates.stage_change(
+                connection, record, reading, judgement.verdict.value, self._run.run_id, state, judgement.because
+            )
+            if kind is not None:
+                self._run.open_finding(connection, kind, messages.describe(judgement, kind), record=record)
+                self.account.open_paths.add(record.path)
+        if kind is not None:
+            self.account.count(record.id, Tally.DAMAGED)
+        elif record.is_frozen:
+            self._still_open(record, Tally.CHANGED)
+        else:
+            self._changed(record, judgement)
+
+    def _is_known_damage(self, record: FileRecord, done: Done, judgement: Judgement) -> bool:
+        """
+        Say whether a change of a name is that a file stands there with whose content something is wrong.
+
+        Either a damaged file was renamed over it, and written to, but not put right; or it has a copy of the damage.
+        Then what should be there is its baseline by now.
+        """
+        reading = done.reading
+        with self._run.catalog.read() as connection:
+            moved = self._evidence.find_damaged(connection, record, reading.witness)
+            is_right = moved is not None and self._compare(connection, moved, done, ()).is_same
+        if moved is not None and not is_right and self._copies.take_copy(record, moved, reading, judgement):
+            return True
+        return self._copies.take_known(record, reading)
+
+    def _take_damaged_elsewhere(
+        self, record: FileRecord, another: FileRecord, done: Done, judgement: Judgement
+    ) -> bool:
+        """
+        Hold a file that was renamed over a recorded one against its own record, under which it may be damaged.
+
+        Then what it should have becomes the candidate of the name, and waits to be confirmed as damaged.
+
+        Args:
+            record: of the name.
+            another: of the file that stands there now.
+            done: its reading, complete.
+            judgement: of the name's content, which is another file's now.
+
+        Returns:
+            Whether it is damaged. If not, it is a change of the name like any other.
+        """
+        run = self._run
+        with run.catalog.read() as connection:
+            last = as_last_seen(connection, another)
+        if not is_same_inode(run.root_fd, record.path, last) or record.version == CANDIDATE_VERSION:
+            return False
+        with run.catalog.read() as connection:
+            difference = self._compare(connection, another, done, ())
+            if not another.is_sealed or difference.is_same or difference.is_catalog_damaged:
+                return False
+            moved = self._evidence.judge(connection, another, done)
+            right = baselines.load_content(connection, self._sealer, another, another.witness)
+        if moved.verdict not in DAMAGE or right is None:
+            return False
+        is_in_question = record.is_frozen or finding_of(judgement.verdict, run.settings.policy) is not None
+        state = CandidateState.FROZEN if is_in_question else CandidateState.STAGED
+        because = judgement.because if is_in_question else BaselineReason.MOVED
+        with run.writing(is_synced=False) as connection:
+            candidates.stage_change(connection, record, right, judgement.verdict.value, run.run_id, state, because)
+            known = candidates.get_candidate(connection, record.id)
+        assert known is not None
+        latest = as_record(record, known)._replace(boot_id=another.boot_id)
+        self._mismatches.add(latest, done, moved, difference)
+        return True
+
+    def _changed(self, record: FileRecord, judgement: Judgement) -> None:
+        self.account.count(record.id, Tally.CHANGED)
+        if judgement.because is BaselineReason.ROLLED_BACK:
+            self._run.note(NoteKind.ROLLED_BACK, record.path, "an older version was put here")
+        elif judgement.because is BaselineReason.MOVED:
+            self._run.note(NoteKind.MOVED, record.path, "another recorded file was moved or copied here")
+
+    def confirm(self) -> None:
+        """Report what the mismatches that wait are, after they were read again (R3)."""
+        while self._mismatches.are_waiting:
+            for suspicion, judgement in self._mismatches.confirm():
+                try:
+                    self._differs(suspicion.record, suspicion.done, judgement, Difference(False, suspicion.bad_blocks))
+                except RecordSuperseded:
+                    self.account.read_again(suspicion.record)
+        self._copies.find_copies()
+
+    def take_displaced(self) -> list[tuple[FileRecord, ReadError | None]]:
+        """
+        Hand over the records of names under which the files of others stand: a walk has theirs follow them there.
+
+        With each goes the error of a file that could not be read.
+        """
+        displaced, self._displaced = self._displaced, []
+        return displaced
+
+    def follow(self, replaced: Replaced) -> None:
+        """Go on after a walk came, which met other files than were recorded under these names."""
+        self._follows_names, self._evidence.replaced = True, replaced
+
+    def leave_displaced(self, displaced: Iterable[tuple[FileRecord, ReadError | None]]) -> None:
+        """Count such files when no walk comes: it is not known where they are."""
+        run = self._run
+        command = f"integrity scan {shell_path(run.root.path)}"
+        for record, error in displaced:
+            self._still_open(record, Tally.MISSING)
+            run.is_incomplete = True
+            run.note(NoteKind.MISSING, record.path, messages.displaced(command, error))
+
+
+def _is_news(recorded: Witness, seen: Witness) -> bool:
+    """
+    Say whether a witness of unchanged content is to replace the recorded one.
+
+    One that was not racy stays so while the stamps stand still: who has the file open by now has not written to it.
+    """
+    return seen.stamps != recorded.stamps or (bool(recorded.is_racy) and not seen.is_racy)

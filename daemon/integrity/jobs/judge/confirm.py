@@ -1,0 +1,253 @@
+"""
+Rot is confirmed before it is said (R3).
+
+A mismatch is read twice more, from the disk, holes included, some seconds apart, with MD5 beside XXH3; in files of
+several blocks only the blocks that did not match. On a mirror each of its copies is read by itself, too, where the
+devices may be read. What the readings together mean is the verdict's to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from integrity.catalog.core import snapshot
+from integrity.catalog.rows import FileRecord, require_current
+from integrity.errors import ReadError, RecordSuperseded, Unstable, show_path
+from integrity.files.buffers import Buffers
+from integrity.files.read import OpenFile, Reader, Segment
+from integrity.files.span import ReadMode
+from integrity.hashing.digests import FileHasher, Want, want_to_confirm
+from integrity.hashing.tasks import Done
+from integrity.jobs.hardlinks import HardLinks
+from integrity.jobs.mirrored import digest_copies, load_baseline
+from integrity.model import Reading
+from integrity.verdict import Confirmation, Judgement, Pair, confirm, is_match
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
+    from integrity.jobs.context import RootRun
+
+BETWEEN_S = 2.0
+"""Long enough for a drive to have turned some hundred times and for a controller's buffer to have seen other data."""
+
+REREADS = 2
+
+_GRAVEST_FIRST = (
+    Confirmation.CATALOG_DAMAGED,
+    Confirmation.UNSTABLE,  # of one block: then the others may be under way, too
+    Confirmation.PERSISTENT,
+    Confirmation.ONE_COPY,
+    Confirmation.UNSTEADY,
+)
+
+_NOTHING_READ = Pair(None, None)
+
+Rereading = dict[int, Pair]
+"""The digests of some blocks of a file by index, or of a file of one block as block 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A mismatch that looks like rot, waiting to be confirmed."""
+
+    record: FileRecord
+    done: Done
+    judgement: Judgement
+    bad_blocks: tuple[int, ...]
+    seen_at: float  # monotonic
+
+    @property
+    def reading(self) -> Reading:
+        """The reading that did not match."""
+        return self.done.reading
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """
+    What re-reading showed.
+
+    Args:
+        bad_blocks: those that stayed wrong.
+        bad_devices: of a mirror, those that hold wrong bytes; empty where its copies could not be read one by one.
+    """
+
+    confirmation: Confirmation
+    bad_blocks: tuple[int, ...]
+    rereads: int
+    bad_devices: tuple[str, ...] = ()
+
+
+class Rereader:
+    """Read what did not match once more."""
+
+    def __init__(self, run: RootRun) -> None:
+        self._run = run
+        self._reader: Reader = run.reader(ReadMode.DISK, use_holes=False)
+        self._want = want_to_confirm(blake3="blake3" in run.settings.digests)
+
+    def confirm_all(
+        self, suspicions: Sequence[Suspicion]
+    ) -> list[tuple[Suspicion, Outcome | ReadError | RecordSuperseded]] | None:
+        """
+        Confirm mismatches in two rounds: all of them share the waiting, and names of one file the reading.
+
+        Returns:
+            An outcome for each, or why it could not be had; None when the job was asked to stop.
+        """
+        files: dict[Hashable, list[Suspicion]] = {}
+        for one in suspicions:
+            files.setdefault(self.identify(one), []).append(one)
+        rounds: list[dict[Hashable, Rereading | ReadError]] = []
+        with Buffers() as buffers:
+            for _ in range(REREADS):
+                if self._run.context.pause(BETWEEN_S):
+                    return None
+                rounds.append({identity: self._reread(names[0], buffers) for identity, names in files.items()})
+        return [
+            answer
+            for identity, names in files.items()
+            for answer in self._conclude_all(names, [readings[identity] for readings in rounds])
+        ]
+
+    def identify(self, suspicion: Suspicion) -> Hashable:
+        """Return what is the same of mismatches for which the same bytes are to be read: of several names of a file."""
+        if not self._run.capability.has_stable_inodes:
+            return suspicion.record.id
+        return suspicion.reading.witness.stamps, suspicion.record.block_size_bytes, suspicion.bad_blocks
+
+    def _reread(self, suspicion: Suspicion, buffers: Buffers) -> Rereading | ReadError:
+        """Digest the blocks in question; a file of one block counts as block 0."""
+        record = suspicion.record
+        pairs: dict[int, Pair] = {}
+        try:
+            if record.block_size_bytes is None:
+                with self._open(suspicion) as file:
+                    pairs[0] = read_whole(file, buffers, self._want)
+                return pairs
+            if not suspicion.bad_blocks:  # all blocks are right and the size is not, which needs no reading
+                with self._open(suspicion):
+                    pairs[0] = _NOTHING_READ
+                return pairs
+            for first, count in _neighbours(suspicion.bad_blocks):
+                with self._open(suspicion) as file:
+                    pairs |= _read_blocks(file, buffers, record, first, count)
+        except ReadError as error:
+            return error
+        return pairs
+
+    @contextmanager
+    def _open(self, suspicion: Suspicion) -> Iterator[OpenFile]:
+        """Open a file; at the end, make sure that it held still since the reading that did not match (R1)."""
+        path = suspicion.record.path
+        with self._reader.open(path) as file:
+            yield file
+            self._run.counts.bytes_read += file.bytes_read
+            if file.finish().stamps != suspicion.reading.witness.stamps:
+                raise Unstable(f"{show_path(path)} changed before it could be read once more")
+
+    def _conclude_all(
+        self, names: Sequence[Suspicion], readings: Sequence[Rereading | ReadError]
+    ) -> Iterator[tuple[Suspicion, Outcome | ReadError | RecordSuperseded]]:
+        """Conclude from rereadings of one file what is the matter under each of its names."""
+        first, *others = names
+        error = next((one for one in readings if isinstance(one, ReadError)), None)
+        if error is not None:
+            yield from ((one, error) for one in names)
+            return
+        rereads = [one for one in readings if not isinstance(one, ReadError)]
+        each_copy = {index: digest_copies(self._run, first.record, index) for index in rereads[0]}
+        yield first, self._conclude(first, rereads, each_copy)
+        links = HardLinks(self._run)
+        for one in others:
+            if links.is_still(one.record, one.reading.witness):
+                yield one, self._conclude(one, rereads, each_copy)
+            else:
+                yield one, Unstable(f"{show_path(one.record.path)} changed before it could be read once more")
+
+    def _conclude(
+        self, suspicion: Suspicion, rereads: Sequence[Rereading], each_copy: dict[int, list[tuple[str, Pair]]]
+    ) -> Outcome | RecordSuperseded:
+        record, mirror = suspicion.record, self._run.mirror
+        verdicts: dict[int, Confirmation] = {}
+        bad_devices: dict[str, None] = {}
+        with self._run.catalog.read() as connection, snapshot(connection):
+            try:
+                require_current(connection, record)  # its digests go when another baseline is taken
+            except RecordSuperseded as error:
+                return error
+            for index, copies in each_copy.items():
+                baseline, first = self._pairs(connection, suspicion, index)
+                bad_devices |= {device: None for device, pair in copies if not is_match(baseline, pair)}
+                verdicts[index] = confirm(
+                    baseline,
+                    first,
+                    [reading[index] for reading in rereads],
+                    copies=1 if mirror is None else mirror.copies,
+                    each_copy=[pair for _, pair in copies],
+                    shows_writes=self._run.capability.shows_mapped_writes,
+                )
+        for confirmation in _GRAVEST_FIRST:
+            blocks = tuple(index for index, value in verdicts.items() if value is confirmation)
+            if blocks:
+                return Outcome(confirmation, blocks if suspicion.bad_blocks else (), len(rereads), tuple(bad_devices))
+        return Outcome(Confirmation.TRANSIENT, suspicion.bad_blocks, len(rereads))
+
+    def _pairs(self, connection: Connection, suspicion: Suspicion, index: int) -> tuple[Pair, Pair]:
+        """Give the recorded digests and those of the first reading, of one block or of the whole file."""
+        record, reading = suspicion.record, suspicion.reading
+        if not suspicion.bad_blocks and record.block_size_bytes is not None:
+            return _NOTHING_READ, _NOTHING_READ
+        baseline = load_baseline(connection, self._run, record, index)
+        if record.block_size_bytes is None:
+            return baseline, Pair(reading.digests.xxh3_128, reading.digests.md5)
+        assert baseline.xxh3_128 is not None  # as long as the record is current
+        return baseline, Pair(None, None)
+
+
+def read_whole(file: OpenFile, buffers: Buffers, want: Want) -> Pair:
+    """Read and digest an open file as one piece."""
+    hasher = FileHasher(want, file.size_bytes, max(file.size_bytes, 1))
+    for segment in file.segments(buffers):
+        hasher.chain(segment)
+    digests = hasher.digests()
+    return Pair(digests.xxh3_128, digests.md5)
+
+
+def _read_blocks(file: OpenFile, buffers: Buffers, record: FileRecord, first: int, count: int) -> dict[int, Pair]:
+    """Read and digest neighbouring blocks; one that lies behind the end of the file has the digests of no bytes."""
+    size = record.block_size_bytes
+    assert size is not None
+    begin, end = first * size, (first + count) * size
+    hasher = FileHasher(Want(block_md5=True, block_xxh3_128=True), record.witness.size_bytes, size, start=begin)
+    for segment in file.segments(buffers, begin):
+        if segment.offset >= end:
+            break
+        hasher.cut_blocks(_trim(segment, end))
+    hasher.digests()
+    _, blocks = hasher.take_blocks()
+    assert blocks is not None
+    pairs = {}
+    for index in range(count):
+        at = slice(index * 16, index * 16 + 16)
+        pairs[first + index] = Pair(blocks.xxh3_128[at], blocks.md5[at])
+    return pairs
+
+
+def _trim(segment: Segment, end: int) -> Segment:
+    length = min(segment.length, end - segment.offset)
+    return Segment(segment.offset, length, None if segment.data is None else segment.data[:length])
+
+
+def _neighbours(blocks: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Group ascending block indexes into (first, count) of neighbours."""
+    first, count = blocks[0], 0
+    for index in blocks:
+        if index != first + count:
+            yield first, count
+            first, count = index, 0
+        count += 1
+    yield first, count

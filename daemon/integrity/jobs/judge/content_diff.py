@@ -1,0 +1,228 @@
+"""
+Is what was read the content that was recorded?
+
+Files that fit one block are held against their whole-file digests, larger ones block by block, so that the damage has a
+place. A seal that does not match makes the catalog the suspect, never the file (R9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from integrity.catalog import blocks as block_store
+from integrity.catalog.blocks import BLOCKS_PER_RUN
+from integrity.catalog.candidates import CandidateRecord
+from integrity.catalog.history import HistoryRecord
+from integrity.catalog.rows import FileRecord
+from integrity.catalog.seal import Sealer
+from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests, Reading
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
+    from integrity.hashing.tasks import Done
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """
+    How a reading differs from the baseline.
+
+    ``bad_blocks`` name the blocks that differ, in files of several. ``is_catalog_damaged``: the record itself can't be
+    relied on, or contradicts itself, and nothing is known of the file.
+    """
+
+    is_same: bool
+    bad_blocks: tuple[int, ...] = ()
+    is_catalog_damaged: bool = False
+
+
+_SAME = Difference(is_same=True)
+
+
+def compare_content(
+    connection: Connection, sealer: Sealer, record: FileRecord, reading: Reading, first_block: int = 0
+) -> Difference:
+    """Compare a reading whose blocks begin with block ``first_block``; those before it were compared already."""
+    if not record.is_sealed:
+        return Difference(is_same=False, is_catalog_damaged=True)
+    if record.block_size_bytes is None:
+        return _compare_whole(record, reading)
+    if reading.blocks is None:  # it shrank below one block
+        return Difference(is_same=False)
+    bad = compare_blocks(connection, sealer, record, reading.blocks, first_block)
+    if bad is None:
+        return Difference(is_same=False, is_catalog_damaged=True)
+    is_same = not bad and reading.witness.size_bytes == record.witness.size_bytes
+    if is_same and _contradicts(record.digests, reading.digests):
+        return Difference(is_same=False, is_catalog_damaged=True)
+    return Difference(is_same, tuple(bad))
+
+
+def compare_blocks(
+    connection: Connection, sealer: Sealer, record: FileRecord, blocks: Blocks, first_block: int
+) -> list[int] | None:
+    """
+    Compare some blocks of a file by XXH3, and by MD5 where both sides have it.
+
+    Returns:
+        The indexes of those that differ; None when the catalog's rows are lost or damaged.
+    """
+    expected = -(-record.witness.size_bytes // (record.block_size_bytes or 1))
+    bad: list[int] = []
+    for run, begin, end in _runs(first_block, min(first_block + len(blocks), expected)):
+        known = block_store.load_run(connection, sealer, record.id, record.version, run)
+        if known is None or not known.is_sealed:
+            return None
+        offset = run * BLOCKS_PER_RUN
+        bad += [i for i in range(begin, end) if not _is_equal(known, i - offset, blocks, i - first_block)]
+    return bad
+
+
+def is_candidate(
+    connection: Connection, sealer: Sealer, candidate: CandidateRecord, reading: Reading, first_block: int
+) -> bool:
+    """Say whether a reading has the content of a file's candidate: by whole-file digests, or by all blocks."""
+    if candidate.holds(reading):
+        return True
+    if candidate.witness is None or candidate.witness.size_bytes != reading.witness.size_bytes:
+        return False
+    if reading.blocks is None or first_block or candidate.block_size_bytes != reading.blocks.block_size_bytes:
+        return False
+    size, version = candidate.block_size_bytes, candidate.version
+    known = block_store.load_blocks(connection, sealer, candidate.file_id, version, size)
+    return known is not None and known.xxh3_128 == reading.blocks.xxh3_128
+
+
+def is_complete(done: Done) -> bool:
+    """Say whether a reading has all that a baseline needs."""
+    reading = done.reading
+    if reading.blocks is not None:
+        return done.first_block == 0 and len(reading.blocks.md5) == len(reading.blocks.xxh3_128)
+    return reading.digests.md5 is not None and reading.digests.xxh3_128 is not None
+
+
+def as_record(record: FileRecord, candidate: CandidateRecord) -> FileRecord:
+    """Write a file's candidate as if it were its record, to hold later readings against it."""
+    if candidate.witness is None:
+        return record
+    return record._replace(
+        witness=candidate.witness,
+        digests=candidate.digests,
+        block_size_bytes=candidate.block_size_bytes,
+        version=candidate.version,
+        boot_id=candidate.boot_id,
+        is_sealed=candidate.is_sealed,
+    )
+
+
+def as_former(record: FileRecord, former: HistoryRecord, content: Reading) -> FileRecord:
+    """
+    Write a former baseline as if it were a record, to hold later readings against it.
+
+    Args:
+        record: of the name under which its file may stand now.
+        former: the baseline.
+        content: of it.
+    """
+    return record._replace(
+        id=record.id if former.file_id is None else former.file_id,
+        path=former.path,
+        witness=content.witness,
+        digests=content.digests,
+        block_size_bytes=None if content.blocks is None else content.blocks.block_size_bytes,
+        version=former.version,
+        recorded_at=former.recorded_at,
+        reason=former.reason,
+        verified_at=None,
+        read_how=None,
+        boot_id=None,
+        is_suspect=False,
+        is_frozen=False,
+    )
+
+
+def block_ranges(record: FileRecord, bad_blocks: tuple[int, ...]) -> tuple[ByteRange, ...]:
+    """Turn block indexes into byte ranges, neighbours joined; a file of one block is one range."""
+    size = record.witness.size_bytes
+    if record.block_size_bytes is None:
+        return ((0, size),)
+    ranges: list[ByteRange] = []
+    for index in bad_blocks:
+        offset = index * record.block_size_bytes
+        length = min(record.block_size_bytes, size - offset)
+        if ranges and ranges[-1][0] + ranges[-1][1] == offset:
+            ranges[-1] = (ranges[-1][0], ranges[-1][1] + length)
+        else:
+            ranges.append((offset, length))
+    return tuple(ranges)
+
+
+def prefix_probe(record: FileRecord) -> ByteRange:
+    """Name the range whose digest, beside those of the whole blocks before it, proves that the old content is there."""
+    size, block = record.witness.size_bytes, record.block_size_bytes
+    begin = 0 if block is None else size // block * block
+    return begin, size - begin
+
+
+def keeps_prefix(
+    connection: Connection, sealer: Sealer, record: FileRecord, reading: Reading, probe: bytes | None
+) -> bool:
+    """Say whether a file that grew still begins with its recorded content. ``probe`` is of ``prefix_probe``."""
+    size, block = record.witness.size_bytes, record.block_size_bytes
+    if reading.witness.size_bytes < size:
+        return False
+    if block is None:
+        return probe is not None and probe == record.digests.xxh3_128
+    whole = size // block
+    if reading.blocks is None or len(reading.blocks) < whole:
+        return False
+    first = Blocks(block, reading.blocks.xxh3_128[: whole * XXH3_128_BYTES], reading.blocks.md5[: whole * 16])
+    if compare_blocks(connection, sealer, record, first, 0) != []:
+        return False
+    return size % block == 0 or probe == _block_digest(connection, sealer, record, whole)
+
+
+def _block_digest(connection: Connection, sealer: Sealer, record: FileRecord, index: int) -> bytes | None:
+    known = block_store.load_run(connection, sealer, record.id, record.version, index // BLOCKS_PER_RUN)
+    if known is None or not known.is_sealed:
+        return None
+    begin = index % BLOCKS_PER_RUN * XXH3_128_BYTES
+    return known.xxh3_128[begin : begin + XXH3_128_BYTES]
+
+
+def _runs(begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Cut block indexes into (run, first, end) at the borders of runs."""
+    while begin < end:
+        run = begin // BLOCKS_PER_RUN
+        stop = min(end, (run + 1) * BLOCKS_PER_RUN)
+        yield run, begin, stop
+        begin = stop
+
+
+def _is_equal(known: block_store.BlockRun, at: int, blocks: Blocks, index: int) -> bool:
+    old, new = slice(at * 16, at * 16 + 16), slice(index * 16, index * 16 + 16)
+    if known.xxh3_128[old] != blocks.xxh3_128[new]:
+        return False
+    return not known.md5 or not blocks.md5 or known.md5[old] == blocks.md5[new]
+
+
+def _compare_whole(record: FileRecord, reading: Reading) -> Difference:
+    pairs = _common(record.digests, reading.digests)
+    if not pairs:  # resumed or very sparse files have blocks; a file of one block always has digests
+        return Difference(is_same=False, is_catalog_damaged=True)
+    matches = [old == new for old, new in pairs]
+    if all(matches):
+        return _SAME
+    return Difference(is_same=False, is_catalog_damaged=any(matches))
+
+
+def _contradicts(old: Digests, new: Digests) -> bool:
+    """Say whether whole-file digests differ although all blocks match."""
+    return any(a != b for a, b in _common(old, new))
+
+
+def _common(old: Digests, new: Digests) -> list[tuple[bytes, bytes]]:
+    both = ((old.xxh3_128, new.xxh3_128), (old.md5, new.md5), (old.blake3, new.blake3))
+    return [(a, b) for a, b in both if a is not None and b is not None]

@@ -1,0 +1,193 @@
+"""
+Find out whether the content that was found in a file is recorded of another one: then it was moved or copied here.
+
+A flipped bit never yields content that is recorded under another name. A disk that confuses two places does, so where
+inodes tell nothing, more has to fit. Only the rename of a folder leaves the times of a file alone, so unless its ctime
+moved, or tells nothing either, the other file is called the same. Its name is looked at, too: after a rename it has
+other content that is recorded, or is gone; after a misdirected write it has what it had, or nothing that anybody knows.
+A copy of the damage has it, too, and was recorded later.
+
+What follows from it is the verdict's to decide. Looking changes nothing, neither in the catalog nor in the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.catalog import files, history
+from integrity.catalog.blocks import CANDIDATE_VERSION
+from integrity.catalog.rows import FileContent, FileRecord
+from integrity.errors import ReadError
+from integrity.files.buffers import Buffers
+from integrity.files.open_beneath import stat_beneath
+from integrity.files.span import ReadMode
+from integrity.files.stamps import witness_of
+from integrity.hashing.digests import is_blank, want_to_verify
+from integrity.jobs.judge.confirm import Suspicion, read_whole
+from integrity.jobs.presence import is_gone
+from integrity.model import Digests
+from integrity.verdict import Elsewhere, compare_witness
+
+if TYPE_CHECKING:
+    from integrity.jobs.context import RootRun
+
+_NAMES_LOOKED_AT = 16
+"""Of so many names with the same content one has lost it, if one was moved; more would be read for nothing."""
+
+
+class _Found(NamedTuple):
+    """Where the content of one suspicion is recorded, besides its own record."""
+
+    now: list[FileRecord]
+    before: list[history.FormerFile]
+
+
+def find_elsewhere(run: RootRun, suspicions: Sequence[Suspicion]) -> list[Elsewhere | None]:
+    """
+    Look for the content of mismatches among what is and was recorded of the root's files.
+
+    Returns:
+        One answer for each; None where the reading lacks digests of the whole file that may tell.
+    """
+    contents = [
+        FileContent(one.reading.witness.size_bytes, one.reading.digests, one.reading.blocks) for one in suspicions
+    ]
+    found = [
+        _leave_out_impossible(run, suspicion, others)
+        for suspicion, others in zip(
+            suspicions,
+            _look_up(run, [(one.record, content) for one, content in zip(suspicions, contents, strict=True)]),
+            strict=True,
+        )
+    ]
+    answers = [_answer(*each) for each in zip(suspicions, contents, found, strict=True)]
+    for number, suspicion in enumerate(suspicions):
+        is_known = answers[number] in (Elsewhere.RECORDED, Elsewhere.LEFT)
+        if is_known and _was_copied(run, suspicion, found[number]):
+            answers[number] = Elsewhere.COPIED
+    if not run.capability.has_stable_inodes:
+        undecided = {number: found[number] for number, answer in enumerate(answers) if answer is Elsewhere.RECORDED}
+        for number in _find_left(run, suspicions, undecided):
+            answers[number] = Elsewhere.LEFT
+    return answers
+
+
+def _answer(suspicion: Suspicion, content: FileContent, found: _Found) -> Elsewhere | None:
+    """Answer from the catalog alone."""
+    if content.blocks is None and not content.whole_digests:
+        return None  # it shrank below the blocks that were asked for
+    if suspicion.done.first_block > 0 or is_blank(*content) or not (found.now or found.before):
+        return Elsewhere.NOWHERE
+    if found.now:
+        return Elsewhere.RECORDED
+    if content.whole_digests:
+        return Elsewhere.LEFT
+    # Only its size fits. Very sparse files never have digests of the whole file.
+    return Elsewhere.NOWHERE if content.blocks and content.blocks.md5 else None
+
+
+def _look_up(run: RootRun, wanted: Sequence[tuple[FileRecord, FileContent]]) -> list[_Found]:
+    """Look contents up, each beside the record of the file that has it, which does not count."""
+    contents = [content for _, content in wanted]
+    if not contents:
+        return []
+    with run.catalog.read() as connection:
+        now = files.find_by_content(connection, run.catalog.sealer, run.root.id, contents)
+        former = history.find_by_former_content(connection, run.root.id, contents)
+    return [
+        _Found([one for one in current if one.id != own.id], [one for one in past if one.file_id != own.id])
+        for (own, _), current, past in zip(wanted, now, former, strict=True)
+    ]
+
+
+def _leave_out_impossible(run: RootRun, suspicion: Suspicion, found: _Found) -> _Found:
+    """Leave out the files that no rename can have brought here: they would have left a trace, or are copies."""
+    if run.capability.has_stable_inodes:
+        return found
+    before = [one for one in found.before if not _is_copy(suspicion, one.recorded_at)]
+    shift = compare_witness(run.capability, suspicion.record.witness, suspicion.reading.witness)
+    if not (run.capability.has_ctime and shift.is_ctime_equal):
+        return _Found(found.now, before)
+    name = suspicion.record.path.rpartition(b"/")[2]
+    return _Found(
+        [one for one in found.now if one.path.rpartition(b"/")[2] == name],
+        [one for one in before if one.path.rpartition(b"/")[2] == name],
+    )
+
+
+def _is_copy(suspicion: Suspicion, recorded_at: int) -> bool:
+    """
+    Say whether a file with the content in question was recorded after this was not there yet: a copy of the damage.
+
+    Not under times of whole seconds: there it may as well be a new version with the size and the time of the old one.
+    """
+    record = suspicion.record
+    is_later = recorded_at > (record.verified_at or record.recorded_at)
+    return is_later and record.witness.mtime_ns % 1_000_000_000 != 0
+
+
+def _find_left(run: RootRun, suspicions: Sequence[Suspicion], undecided: dict[int, _Found]) -> set[int]:
+    """Say of which suspicions a name with their content was another's, or is gone, or has other recorded content."""
+    left = {number for number, found in undecided.items() if found.before}
+    changed: list[tuple[int, FileRecord, FileContent]] = []
+    with Buffers() as buffers:
+        for number in undecided.keys() - left:
+            for record in islice(undecided[number].now, _NAMES_LOOKED_AT):
+                try:
+                    content = _read_name(run, record, buffers)
+                except (OSError, ReadError):
+                    continue  # what can't be looked at speaks for nothing; whoever reads that file says why
+                if content is None and not _is_copy(suspicions[number], record.recorded_at):
+                    left.add(number)
+                elif content is not None and not set(content.whole_digests) & set(_of_record(record).whole_digests):
+                    changed.append((number, record, content))
+    found = _look_up(run, [(record, content) for _, record, content in changed])
+    return left | {number for (number, _, _), others in zip(changed, found, strict=True) if others.now or others.before}
+
+
+def _was_copied(run: RootRun, suspicion: Suspicion, found: _Found) -> bool:
+    """
+    Say whether the content that was written over a file is another's, since before this one was last right.
+
+    So it was copied from there with its time, which was this file's time, too. The other still has it on the disk, or
+    has plainly been replaced or removed since. What was recorded later is a copy of the damage.
+    """
+    record, reading = suspicion.record, suspicion.reading
+    shift = compare_witness(run.capability, record.witness, reading.witness)
+    is_rewritten = run.capability.has_ctime and not shift.is_ctime_equal and shift.is_inode_equal
+    if not is_rewritten or record.version == CANDIDATE_VERSION:  # when newer content was right, nobody wrote down
+        return False
+    right_at = record.verified_at or record.recorded_at
+    if any(one.recorded_at <= right_at and not one.was_damage for one in found.before):
+        return True
+    wanted = set(FileContent(reading.witness.size_bytes, reading.digests, None).whole_digests)
+    others = (one for one in found.now if one.recorded_at <= right_at)
+    with Buffers() as buffers:
+        for other in islice(others, _NAMES_LOOKED_AT):
+            try:
+                content = _read_name(run, other, buffers)
+            except (OSError, ReadError):
+                continue  # what can't be looked at speaks for nothing; whoever reads that file says why
+            if content is None or wanted & set(content.whole_digests):
+                return True
+    return False
+
+
+def _of_record(record: FileRecord) -> FileContent:
+    return FileContent(record.witness.size_bytes, record.digests, None)
+
+
+def _read_name(run: RootRun, record: FileRecord, buffers: Buffers) -> FileContent | None:
+    """Read what stands under the name of a record, from the disk; None if that is plainly another file, or none."""
+    if is_gone(run.root_fd, record.path, stay_on_mount=not run.settings.cross_mounts):
+        return None
+    seen = witness_of(stat_beneath(run.root_fd, record.path))
+    if compare_witness(run.capability, record.witness, seen).touches_content:
+        return None
+    with run.reader(ReadMode.DISK, use_holes=False).open(record.path) as file:
+        pair = read_whole(file, buffers, want_to_verify(is_one_block=True, deep=True, blake3=False))
+        run.counts.bytes_read += file.bytes_read
+        file.finish()
+    return FileContent(seen.size_bytes, Digests(pair.md5, pair.xxh3_128), None)

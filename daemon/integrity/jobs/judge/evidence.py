@@ -1,0 +1,150 @@
+"""
+What speaks for and against a file whose content differs from what was recorded: the evidence for the verdict.
+
+Decides what is looked up and how far it reaches (R2): how the witness moved, whether machine or disk went down hard
+since, whether a growing file keeps its old content, or was rotated. The verdict is the table's (``verdict.py``), what
+follows from it the assessor's.
+
+I1  Looking changes nothing, neither in the catalog nor in the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from integrity.catalog import baselines, candidates, files, history
+from integrity.catalog.boots import Interruption, find_interruption
+from integrity.catalog.rows import FileRecord
+from integrity.hashing.tasks import Done
+from integrity.jobs.judge.content_diff import as_former, keeps_prefix
+from integrity.jobs.judge.inodes import as_last_seen, was_born_before
+from integrity.jobs.judge.replaced_inodes import Replaced
+from integrity.model import BaselineReason, Policy, ReadHow, Witness
+from integrity.verdict import Circumstances, Content, Elsewhere, Judgement, compare_witness, judge
+
+if TYPE_CHECKING:
+    from integrity.catalog.candidates import CandidateRecord
+    from integrity.catalog.connection import Connection
+    from integrity.jobs.context import RootRun
+
+
+class Evidence:
+    """
+    Judge files by what is known of them and around them.
+
+    Args:
+        run: the run that read them.
+        replaced: the names under which the run met another file than was recorded.
+    """
+
+    def __init__(self, run: RootRun, replaced: Replaced) -> None:
+        self._run = run
+        self.replaced = replaced
+        self._interruptions: dict[tuple[int | None, str], Interruption | None] = {}
+
+    def judge(
+        self, connection: Connection, record: FileRecord, done: Done, elsewhere: Elsewhere = Elsewhere.NOWHERE
+    ) -> Judgement:
+        """Judge a reading whose content is not the recorded one; ``elsewhere``: whether it is recorded of another."""
+        run, reading = self._run, done.reading
+        shift = compare_witness(run.capability, record.witness, reading.witness)
+        circumstances = Circumstances(
+            policy=run.settings.policy,
+            is_baseline_racy=bool(record.witness.is_racy),
+            rewrites_in_place=run.rewrites.covers(record.path),
+            was_unclean=self.find_interruption(connection, record) is not None,
+            is_unverified=record.verified_at is None or record.read_how is ReadHow.CACHE_POSSIBLE,
+            elsewhere=elsewhere,
+        )
+        if run.settings.policy is Policy.GROWING:
+            kept = keeps_prefix(connection, run.catalog.sealer, record, reading, done.probe)
+            rotated = not kept and not shift.is_inode_equal and self._was_rotated(connection, record, reading.witness)
+            circumstances = replace(circumstances, keeps_prefix=kept, was_rotated=rotated)
+        return judge(run.capability, Content.DIFFERS, shift, circumstances)
+
+    def find_interruption(self, connection: Connection, record: FileRecord) -> Interruption | None:
+        """Find what may have been a crash since a file was last found intact."""
+        key = record.boot_id, self._run.get_file_system(record.path)
+        if key not in self._interruptions:
+            self._interruptions[key] = find_interruption(connection, *key)
+        return self._interruptions[key]
+
+    def _was_rotated(self, connection: Connection, record: FileRecord, seen: Witness) -> bool:
+        """
+        Say whether the file that stood here before has another name now, or the one that stands here had another.
+
+        The latter says that names were passed on (log.1 to log.2), which pushed out the oldest.
+        """
+        if self.replaced.find(record.path, record.witness) is not None:
+            return True
+        run = self._run
+        others = files.find_by_inode(connection, run.catalog.sealer, run.root.id, record.witness.inode)
+        if any(other.id != record.id and other.digests.md5 == record.digests.md5 for other in others):
+            return True
+        return self.find_another(connection, record, seen) is not None
+
+    def find_new_name(
+        self, connection: Connection, record: FileRecord, known: CandidateRecord | None, seen: Witness
+    ) -> bytes | None:
+        """
+        Find the recorded name under which a file with an open finding stands now, renamed over another one.
+
+        A walk met it there, or it was renamed after that, and the name has its baseline by now.
+        """
+        last = as_last_seen(connection, record)
+        has_stable_inodes = self._run.capability.has_stable_inodes
+        if not record.is_frozen or (has_stable_inodes and seen.inode == last.witness.inode):
+            return None
+        witnesses = (record.witness, None if known is None else known.witness)
+        names = (self.replaced.find(record.path, one) for one in witnesses if one is not None)
+        found = next((name for name in names if name is not None), None)
+        if found is not None or not has_stable_inodes:
+            return found
+        found = self.replaced.find_written(self._run.root_fd, last)
+        if found is not None:
+            return found
+        links = files.find_by_inode(connection, self._run.catalog.sealer, self._run.root.id, last.witness.inode)
+        return next(
+            (one.path for one in links if one.id != record.id and one.is_frozen and one.reason is BaselineReason.MOVED),
+            None,
+        )
+
+    def find_damaged(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
+        """Find the record with an open finding whose file was written to since and stands under this name by now."""
+        run, sealer = self._run, self._run.catalog.sealer
+        if not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
+            return None
+        for one in files.find_by_inode(connection, sealer, run.root.id, seen.inode):
+            if one.id != record.id and one.is_frozen and one.is_sealed:
+                last, known = as_last_seen(connection, one), candidates.get_candidate(connection, one.id)
+                is_newer = known is not None and not known.is_damage  # as it was when it was last seen
+                if (last.witness.size_and_mtime != seen.size_and_mtime or is_newer) and was_born_before(
+                    run.root_fd, record.path, last
+                ):
+                    return one
+        return None
+
+    def find_renamed(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
+        """Find the record whose file stands under another record's name by now, by inode, size and mtime."""
+        run = self._run
+        if not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
+            return None
+        here = files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode)
+        return next(
+            (one for one in here if one.id != record.id and one.witness.size_and_mtime == seen.size_and_mtime), None
+        )
+
+    def find_another(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
+        """
+        Find such a record among the former ones, too.
+
+        A name that was given away while a run worked got another baseline before its own file was met elsewhere.
+        """
+        run, sealer = self._run, self._run.catalog.sealer
+        present = self.find_renamed(connection, record, seen)
+        if present is not None or not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
+            return present
+        former = history.find_former_of_inode(connection, run.root.id, seen)
+        content = None if former is None else baselines.load_content(connection, sealer, former, former.witness)
+        return None if former is None or content is None else as_former(record, former, content)

@@ -1,0 +1,167 @@
+"""Recorded files without a verdict: their record is damaged, or they are missing, unreadable or unstable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from integrity.catalog import baselines, files
+from integrity.catalog.ahead import when_looked_at
+from integrity.catalog.rows import is_current, require_current
+from integrity.errors import (
+    DeviceFailing,
+    DeviceStalled,
+    ReadError,
+    ReadInterrupted,
+    RecordSuperseded,
+    Unreadable,
+    Unstable,
+)
+from integrity.jobs.judge import messages
+from integrity.jobs.judge.inodes import leads_to
+from integrity.jobs.presence import describe_instead
+from integrity.jobs.report import NoteKind
+from integrity.model import BaselineReason, FindingKind, Policy, Tally
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
+    from integrity.catalog.rows import FileRecord
+    from integrity.jobs.context import RootRun
+    from integrity.jobs.judge.account import Account
+    from integrity.jobs.judge.evidence import Evidence
+
+
+class Failures:
+    """
+    Count such files, and open the findings about them.
+
+    Args:
+        run: the run.
+        account: counts.
+        evidence: tells whose file it is.
+    """
+
+    def __init__(self, run: RootRun, account: Account, evidence: Evidence) -> None:
+        self._run = run
+        self._account = account
+        self._evidence = evidence
+
+    def catalog_damaged(self, record: FileRecord) -> None:
+        """Report a record that can't be relied on; nothing is said about its file."""
+        try:
+            with self._run.writing() as connection:
+                text = messages.catalog_damaged()
+                self._run.open_finding(connection, FindingKind.CATALOG_DAMAGED, text, record=record)
+        except RecordSuperseded:
+            self._account.read_again(record)
+        else:
+            self._account.count(record.id, Tally.SKIPPED)
+
+    def missing(self, connection: Connection, record: FileRecord) -> bool:
+        """
+        Count a recorded file that is gone. If it may not go without a person's word, open or repeat its finding.
+
+        Returns:
+            Whether there is a finding. If not, a scan may take the file out of the catalog.
+        """
+        run = self._run
+        self._account.count(record.id, Tally.MISSING)
+        if run.settings.policy is Policy.ARCHIVE:
+            text = messages.missing(describe_instead(run.root_fd, record.path))
+            run.open_finding(connection, FindingKind.MISSING, text, record=record)
+            return True
+        if record.path in self._account.missing_paths:
+            run.meet_open_findings(connection, record.path)
+            return True
+        return False
+
+    def failed(self, record: FileRecord, error: ReadError) -> None:
+        """Count a recorded file that could not be read, and report it; its baseline stays."""
+        if isinstance(error, ReadInterrupted):
+            self._account.count(record.id, Tally.NOT_DUE)
+        elif isinstance(error, DeviceFailing | DeviceStalled):
+            self.device(error)
+            self._account.count(record.id, Tally.SKIPPED)
+        elif self._was_moved_on(record, error):
+            self._account.read_again(record)
+        else:
+            try:
+                self.unreadable(record.path, error, self._take_over_renamed(record, error))
+            except RecordSuperseded:
+                self._account.read_again(record)
+            else:
+                self._account.count(record.id, Tally.UNREADABLE)
+
+    def _was_moved_on(self, record: FileRecord, error: ReadError) -> bool:
+        """Say whether what could not be read is not the recorded file, nor what stands under its name by now."""
+        seen = error.witness if isinstance(error, Unreadable) else None
+        if seen is None:
+            return False
+        if self._run.capability.has_stable_inodes:
+            is_recorded = seen.inode in (record.witness.inode, record.last_inode)
+        else:
+            is_recorded = seen.size_and_mtime == record.witness.size_and_mtime
+        return not is_recorded and not leads_to(self._run.root_fd, record.path, seen)
+
+    def find_renamed(self, record: FileRecord, error: ReadError) -> FileRecord | None:
+        """Find the record of what could not be read under a name, if that was another recorded file."""
+        if not isinstance(error, Unreadable) or error.witness is None:
+            return None
+        with self._run.catalog.read() as connection:
+            return self._evidence.find_another(connection, record, error.witness)
+
+    def _take_over_renamed(self, record: FileRecord, error: ReadError) -> FileRecord:
+        """
+        Give a name the baseline of the recorded file that was renamed over it, which is what can't be read.
+
+        Returns:
+            What the name should have.
+
+        Raises:
+            RecordSuperseded: it is not recorded like that any more.
+        """
+        run, sealer, renamed = self._run, self._run.catalog.sealer, self.find_renamed(record, error)
+        is_held = record.is_frozen or run.settings.policy is Policy.ARCHIVE  # what it had is not given up (R6)
+        if renamed is None or not renamed.is_sealed or is_held:
+            return record
+        with run.writing() as connection:
+            require_current(connection, record)
+            right = baselines.load_content(connection, sealer, renamed, renamed.witness)
+            if right is None:
+                return record
+            baselines.replace_baseline(
+                *(connection, sealer, run.root, record.id, right),
+                because=BaselineReason.MOVED,
+                now=run.now(),
+                boot_id=renamed.boot_id,
+            )
+            return files.get_file(connection, sealer, record.id)
+
+    def unreadable(self, path: bytes, error: ReadError, record: FileRecord | None) -> None:
+        """
+        Open the finding about a file that can't be read; ``record``: None if it has none.
+
+        Raises:
+            RecordSuperseded: it is not recorded like that any more.
+        """
+        ranges = error.ranges if isinstance(error, Unreadable) else ()
+        text = messages.unreadable(str(error), ranges)
+        with self._run.writing() as connection:
+            self._run.open_finding(connection, FindingKind.UNREADABLE, text, path=path, record=record, ranges=ranges)
+        self._account.open_paths.add(path)
+
+    def device(self, error: ReadError) -> None:
+        """Open the finding about a device that is left alone or hangs."""
+        kind = FindingKind.DEVICE_STALLED if isinstance(error, DeviceStalled) else FindingKind.DEVICE_FAILING
+        with self._run.writing() as connection:
+            self._run.note_device(connection, kind)
+
+    def unstable(self, record: FileRecord, error: Unstable | None = None) -> None:
+        """Count a file that never held still: neither good nor bad (R1); a finding once the promise is broken."""
+        run, text = self._run, messages.unstable(error)
+        run.is_incomplete = True
+        run.note(NoteKind.UNSTABLE, record.path, text)
+        self._account.count(record.id, Tally.UNSTABLE)
+        if run.now() - when_looked_at(record.verified_at, record.recorded_at, run.now()) > run.settings.verify_every_s:
+            with run.writing() as connection:
+                if is_current(connection, record):
+                    run.open_finding(connection, FindingKind.UNSTABLE, text, record=record)

@@ -1,0 +1,229 @@
+"""
+Mismatches that look like damage, until it is known what they are (R3).
+
+Each waits for others, so that all share the seconds between two readings. Then those whose content is recorded of
+another file are taken out, the rest is read again (``confirm.py``), and what stays wrong becomes a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from integrity.catalog import candidates, files
+from integrity.catalog.blocks import CANDIDATE_VERSION
+from integrity.catalog.candidates import CandidateState
+from integrity.catalog.rows import require_current
+from integrity.errors import ReadError, RecordSuperseded, Unstable, Vanished
+from integrity.jobs.judge import messages
+from integrity.jobs.judge.confirm import Outcome, Rereader, Suspicion
+from integrity.jobs.judge.content_diff import Difference, block_ranges, is_complete
+from integrity.jobs.judge.elsewhere import find_elsewhere
+from integrity.model import BaselineReason, Certainty, FileId, FindingKind, Tally
+from integrity.verdict import DAMAGE, Confirmation, Elsewhere, Judgement, finding_of
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
+    from integrity.catalog.rows import FileRecord
+    from integrity.hashing.tasks import Done
+    from integrity.jobs.context import RootRun
+    from integrity.jobs.judge.account import Account
+    from integrity.jobs.judge.copied_damage import DamageCopies
+    from integrity.jobs.judge.evidence import Evidence
+    from integrity.jobs.judge.failures import Failures
+
+MOST_AT_ONCE = 500
+"""So many files share one round of waiting; more would keep the first ones waiting for long."""
+
+
+class Mismatches:
+    """
+    Collect such mismatches of one run, and confirm them.
+
+    Args:
+        run: the run.
+        account: counts.
+        failures: takes what can't be read again.
+        evidence: judges.
+        copies: keeps what is confirmed.
+    """
+
+    def __init__(
+        self, run: RootRun, account: Account, failures: Failures, evidence: Evidence, copies: DamageCopies
+    ) -> None:
+        self._run = run
+        self._account = account
+        self._failures = failures
+        self._evidence = evidence
+        self._copies = copies
+        self._rereader = Rereader(run)
+        self._waiting: list[Suspicion] = []
+        self._files_waiting: set[Hashable] = set()  # a file may wait under many names
+        self._confirmed_blocks: dict[
+            tuple[FileId, int], tuple[int, ...]
+        ] = {}  # of versions of files of which only a part was read
+
+    def add(self, record: FileRecord, done: Done, judgement: Judgement, difference: Difference) -> None:
+        """Take a mismatch; one that was confirmed from a part of the file is complete with this reading."""
+        if is_complete(done) and self._confirmed_blocks.pop((record.id, record.version), None) == difference.bad_blocks:
+            self._copies.keep(record, done.reading, judgement.verdict)
+        else:
+            now = self._run.context.monotonic()
+            suspicion = Suspicion(record, done, judgement, difference.bad_blocks, now)
+            self._waiting.append(suspicion)
+            self._files_waiting.add(self._rereader.identify(suspicion))
+
+    def forget(self, record: FileRecord) -> None:
+        """Forget what was confirmed of a file that is intact."""
+        self._confirmed_blocks.pop((record.id, record.version), None)
+
+    def is_confirmed(self, record: FileRecord) -> bool:
+        """Say whether damage of a file was confirmed from a part of it: the next reading is what it has as a whole."""
+        return (record.id, record.version) in self._confirmed_blocks
+
+    @property
+    def has_confirmed(self) -> bool:
+        """Say whether ``forget`` may have anything to forget."""
+        return bool(self._confirmed_blocks)
+
+    @property
+    def are_waiting(self) -> bool:
+        """Say whether any wait to be confirmed."""
+        return bool(self._waiting)
+
+    @property
+    def are_many(self) -> bool:
+        """Say whether so many wait that they should be confirmed now."""
+        return len(self._files_waiting) >= MOST_AT_ONCE
+
+    def confirm(self) -> list[tuple[Suspicion, Judgement]]:
+        """
+        Read all mismatches that wait again, and report what they are. A stop request leaves them unreported.
+
+        Returns:
+            Those that are no damage, as their content is recorded of another file, and what they are instead.
+        """
+        waiting, self._waiting = self._waiting, []
+        self._files_waiting.clear()
+        suspicions, moved = self._sort_out_moved(waiting)
+        answers = self._rereader.confirm_all(suspicions) if suspicions else []
+        if answers is None:
+            for suspicion in suspicions:
+                self._account.count(suspicion.record.id, Tally.NOT_DUE)
+            return moved
+        for number, (suspicion, answer) in enumerate(answers, 1):
+            if isinstance(answer, Unstable | Vanished | RecordSuperseded):
+                self._account.read_again(suspicion.record)  # it is another file by now: to be judged anew
+            elif isinstance(answer, ReadError):
+                self._failures.failed(suspicion.record, answer)
+            else:
+                # One sync for all that was confirmed together: a file may be damaged under thousands of names.
+                self._take_outcome(suspicion, answer, is_synced=number == len(answers))
+        return moved
+
+    def _sort_out_moved(self, suspicions: list[Suspicion]) -> tuple[list[Suspicion], list[tuple[Suspicion, Judgement]]]:
+        """Separate the mismatches whose content another file is recorded with, if the table says that it matters."""
+        possible: list[Suspicion] = []
+        left: list[Suspicion] = []
+        moved: list[tuple[Suspicion, Judgement]] = []
+        with self._run.catalog.read() as connection:
+            for one in suspicions:
+                excused = (
+                    self._evidence.judge(connection, one.record, one.done, elsewhere).verdict not in DAMAGE
+                    for elsewhere in (Elsewhere.LEFT, Elsewhere.COPIED)
+                )
+                (possible if any(excused) else left).append(one)
+        for one, elsewhere in zip(possible, find_elsewhere(self._run, possible), strict=True):
+            if elsewhere is None:
+                self._account.read_again(one.record)
+                continue
+            with self._run.catalog.read() as connection:
+                judgement = self._evidence.judge(connection, one.record, one.done, elsewhere)
+            if judgement.verdict in DAMAGE:
+                left.append(one)
+            else:
+                moved.append((one, judgement))
+        return left, moved
+
+    def _take_outcome(self, suspicion: Suspicion, outcome: Outcome, *, is_synced: bool) -> None:
+        record, judgement = suspicion.record, suspicion.judgement
+        if outcome.confirmation is Confirmation.CATALOG_DAMAGED:
+            self._failures.catalog_damaged(record)
+            return
+        if outcome.confirmation is Confirmation.UNSTABLE:
+            self._failures.unstable(record)
+            return
+        kind = finding_of(judgement.verdict, self._run.settings.policy)
+        assert kind is not None
+        with self._run.catalog.read() as connection:
+            interruption = self._evidence.find_interruption(connection, record)
+        text, certainty = messages.describe(judgement, kind, interruption), judgement.certainty
+        if record.reason is BaselineReason.RESTORED and record.verified_at is None:
+            text = messages.restored(record.recorded_at)
+        is_one_copy = outcome.confirmation is Confirmation.ONE_COPY
+        if self._run.mirror is not None and (is_one_copy or outcome.confirmation is Confirmation.PERSISTENT):
+            text += messages.on_mirror(self._run.mirror, outcome.bad_devices, is_one_copy=is_one_copy)
+        elif outcome.confirmation is not Confirmation.PERSISTENT:
+            kind, certainty = FindingKind.TRANSIENT, None
+            text = messages.transient(is_unsteady=outcome.confirmation is Confirmation.UNSTEADY)
+        try:
+            record = self._open(record, kind, text, certainty, outcome, is_synced=is_synced)
+        except RecordSuperseded:
+            self._account.read_again(record)
+            return
+        self._account.count(record.id, Tally.DAMAGED)
+        if outcome.confirmation is not Confirmation.PERSISTENT:
+            return
+        if not is_complete(suspicion.done):
+            self._confirmed_blocks[record.id, record.version] = outcome.bad_blocks
+            self._account.read_again(record)
+        elif outcome.bad_blocks == suspicion.bad_blocks:
+            self._copies.keep(record, suspicion.reading, judgement.verdict)
+
+    def _open(
+        self,
+        record: FileRecord,
+        kind: FindingKind,
+        text: str,
+        certainty: Certainty | None,
+        outcome: Outcome,
+        *,
+        is_synced: bool,
+    ) -> FileRecord:
+        """Open the finding about a mismatch, and return the record that it is about."""
+        is_whole = record.block_size_bytes is None
+        with self._run.writing(is_synced=is_synced) as connection:
+            require_current(connection, record)
+            record = self._take_over_moved(connection, record)
+            is_newer = record.version == CANDIDATE_VERSION
+            if not is_newer:  # the baseline is back: a candidate is not what was last there any more
+                candidates.discard(connection, record.id)
+            self._run.open_finding(
+                connection,
+                kind,
+                messages.of_newer_content(text) if is_newer else text,
+                record=record,
+                certainty=certainty,
+                blocks=(0,) if is_whole else outcome.bad_blocks,
+                block_size_bytes=record.block_size_bytes or self._run.settings.block_size_bytes,
+                ranges=block_ranges(record, outcome.bad_blocks),
+                confirmed_reads=outcome.rereads,
+                step=messages.mend_newer_content() if is_newer else None,
+            )
+        self._account.open_paths.add(record.path)
+        return record
+
+    def _take_over_moved(self, connection: Connection, record: FileRecord) -> FileRecord:
+        """
+        Give a name the baseline of the damaged file that was renamed over it; other newer content waits for a decision.
+
+        So the damage is what the name has, and is followed from there like any other.
+        """
+        known = candidates.get_candidate(connection, record.id) if record.version == CANDIDATE_VERSION else None
+        if known is None or known.state is not CandidateState.STAGED or known.because is not BaselineReason.MOVED:
+            return record
+        run, sealer = self._run, self._run.catalog.sealer
+        is_taken_over = candidates.promote(
+            connection, sealer, run.root, record.id, BaselineReason.MOVED, run.now(), record.boot_id
+        )
+        return files.get_file(connection, sealer, record.id) if is_taken_over else record

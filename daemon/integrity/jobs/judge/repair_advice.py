@@ -1,0 +1,87 @@
+"""What to do about a damaged file when a copy is known to have it as it was recorded."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.catalog import findings
+from integrity.catalog.copies import find_good_copy
+from integrity.model import FileId, FindingKind
+from integrity.paths import absolute, shell_path
+from integrity.verdict import CopyVote, Judgement, Verdict, arbitrate
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
+
+VERDICTS = {
+    FindingKind.ROT: Verdict.ROT,
+    FindingKind.SILENT_REWRITE: Verdict.SILENT_REWRITE,
+    FindingKind.UNREADABLE: Verdict.UNREADABLE,
+    FindingKind.SHRUNK: Verdict.SHRUNK,
+    FindingKind.CHANGED: Verdict.CHANGED,
+    FindingKind.ROLLED_BACK: Verdict.ROLLED_BACK,
+    FindingKind.MISSING: Verdict.MISSING,
+}
+"""What a file with an open finding was judged to be."""
+
+
+class Advice(NamedTuple):
+    """What to do, in words and as a command."""
+
+    step: str
+    command: str | None
+
+
+def advise_repair(
+    connection: Connection, root: bytes, path: bytes, file_id: FileId, kind: FindingKind
+) -> Advice | None:
+    """
+    Say how to mend a file from the copy that had it last; None if there is none, or nothing to mend.
+
+    Args:
+        connection: to the catalog.
+        root: absolute path of its root.
+        path: relative to the root.
+        file_id: the file.
+        kind: what is found of it.
+    """
+    verdict = VERDICTS.get(kind)
+    name = None if verdict is None else find_good_copy(connection, file_id)
+    if verdict is None or name is None:
+        return None
+    found = arbitrate(Judgement(verdict), CopyVote.SAME)
+    if found.command is None:
+        return None
+    places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shlex.quote(name)}
+    return Advice(found.words, found.command.format(**places))
+
+
+_VOTES = {
+    FindingKind.COPY_DIFFERS: CopyVote.DIFFERS,
+    FindingKind.COPY_STALE: CopyVote.OLDER,
+    FindingKind.COPY_MISSING: CopyVote.MISSING,
+    FindingKind.COPY_UNREADABLE: CopyVote.UNREADABLE,
+}
+"""What a copy of a file must have said for a finding about it to stand."""
+
+
+def renew_copy_advice(connection: Connection, root: bytes, path: bytes, file_id: FileId) -> None:
+    """
+    Give what is open about the copies of a file the advice for a good file: it was repaired.
+
+    What was said while the file was damaged ("do not back it up", "put its blocks back first") would mislead from now
+    on.
+
+    Args:
+        connection: in a transaction.
+        root: absolute path of the root.
+        path: relative to the root.
+        file_id: the file.
+    """
+    for one in findings.find_open_of_files(connection, [file_id]).get(file_id, ()):
+        if one.copy and one.kind in _VOTES:
+            found = arbitrate(Judgement(Verdict.INTACT), _VOTES[one.kind])
+            places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shlex.quote(one.copy)}
+            command = None if found.command is None else found.command.format(**places)
+            findings.set_step(connection, [one.id], found.words, command)

@@ -1,0 +1,121 @@
+"""
+Names under which another inode stands than was recorded.
+
+Most were saved by a program that writes a new file and renames it. But ``mv a b`` and a new ``a`` look the same until
+``b`` is met: then the record of ``a`` belongs to ``b``, and ``a`` is a new file. So these names wait until all others
+have been met; only then is it known whose content changed.
+
+Names that change places with each other stay recorded, each with another's inode. Their records follow the files, if
+each inode is provably the recorded one: nothing has to be read, and history and findings go along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.catalog import files
+from integrity.catalog.rows import Sighting
+from integrity.jobs.judge.inodes import as_last_seen, is_same_inode, was_born_before
+from integrity.jobs.scan.new_files import Move, Place
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
+    from integrity.catalog.rows import FileRecord
+    from integrity.files.listing import Seen
+    from integrity.jobs.context import RootRun
+    from integrity.model import FileId, Witness
+
+_KEPT = 200_000
+"""So many wait; a whole tree on a new disk has more, and there nothing was moved."""
+
+
+class ReplacedName(NamedTuple):
+    """A name, and what stands under it now."""
+
+    place: Place
+    seen: Seen
+
+
+class Replaced:
+    """Keep such names, and what stands under them now."""
+
+    def __init__(self) -> None:
+        self._names: list[ReplacedName] = []
+        self._found: dict[int, ReplacedName] = {}
+
+    def add(self, place: Place, seen: Seen) -> bool:
+        """Let a name wait; say False if it can't, because too many do."""
+        if len(self._names) >= _KEPT:
+            return False
+        name = ReplacedName(place, seen)
+        self._names.append(name)
+        self._found[seen.inode] = name
+        return True
+
+    def take(self) -> list[ReplacedName]:
+        """Hand over the names that wait."""
+        names, self._names = self._names, []
+        return names
+
+    def find(self, path: bytes, witness: Witness) -> bytes | None:
+        """Find another of these names than ``path`` under which the file with this witness stands now."""
+        found = self._found.get(witness.inode)
+        is_it = found is not None and found.place.path != path and is_unwritten(witness, found.seen)
+        return found.place.path if found is not None and is_it else None
+
+    def find_written(self, root_fd: int, last: FileRecord) -> bytes | None:
+        """Find another of these names under which a file stands that was written to since it was seen like this."""
+        found = self._found.get(last.witness.inode)
+        if found is None or found.place.path == last.path:
+            return None
+        return found.place.path if was_born_before(root_fd, found.place.path, last) else None
+
+
+def is_unwritten(witness: Witness, seen: Seen) -> bool:
+    """Say whether what stands under a name has the size and the mtime that were recorded."""
+    return witness.size_and_mtime == (seen.size_bytes, seen.mtime_ns)
+
+
+def find_cycles(run: RootRun, names: Sequence[ReplacedName]) -> list[list[Move]]:
+    """Find the files that changed places among these names; each list gives every name in it exactly one record."""
+    with run.catalog.read() as connection:
+        moves = {move.place.path: move for move in _match_inodes(connection, run, names)}
+    vacated = {move.record.path: path for path, move in moves.items()}
+    blocked = [path for path in moves if path not in vacated]
+    while blocked:  # what is recorded under these names does not leave, so nothing can move there
+        move = moves.pop(blocked.pop())
+        del vacated[move.record.path]
+        if move.record.path in moves:
+            blocked.append(move.record.path)
+    cycles: list[list[Move]] = []
+    while moves:
+        path, first = moves.popitem()
+        cycle = [first]
+        while cycle[-1].record.path != path:
+            cycle.append(moves.pop(cycle[-1].record.path))
+        cycles.append(cycle)
+    return cycles
+
+
+def _match_inodes(connection: Connection, run: RootRun, names: Sequence[ReplacedName]) -> Iterable[Move]:
+    """
+    Match names with the records of the inodes that stand under them now, where these are under such names, too.
+
+    A file that was written to since is still the inode that it was, if a time of birth shows that.
+    """
+    paths = {name.place.path for name in names}
+    matched: set[FileId] = set()
+    for place, seen in names:
+        fitting: list[tuple[FileRecord, FileRecord]] = []
+        for record in files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode):
+            if record.path in paths and record.id not in matched and record.is_sealed:
+                last = as_last_seen(connection, record)
+                if is_unwritten(last.witness, seen) or was_born_before(run.root_fd, place.path, last):
+                    fitting.append((record, last))
+        # Of several names of one inode that which was called the same: folders are swapped more often than files.
+        fitting.sort(key=lambda one: one[0].path.rpartition(b"/")[2] != place.name)
+        if fitting and is_same_inode(run.root_fd, place.path, fitting[0][1]):
+            record = fitting[0][0]
+            matched.add(record.id)
+            yield Move(record, place, Sighting(seen.inode, seen.ctime_ns))

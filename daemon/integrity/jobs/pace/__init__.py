@@ -1,0 +1,1 @@
+"""Decide how fast a device may be read while others use it."""

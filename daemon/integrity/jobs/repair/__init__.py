@@ -1,0 +1,1 @@
+"""Put good blocks back into damaged files, atomically, and keep what was there."""

@@ -1,0 +1,318 @@
+"""
+Carry out the plan for one file: make the good file beside it, put it in its place, write that down.
+
+I1  The damaged file is exchanged only if nothing about it moved since it was looked at, which is after it was judged.
+I2  At each moment the file's name leads to the damaged file or to the good one (``placing``, ``recovery``).
+I3  The damaged file is removed only if that was asked for, and after the good one was verified in its place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from integrity.catalog.repair_journal import Repair, drop_repair, save_repair
+from integrity.catalog.rows import is_current
+from integrity.errors import AppError, ReadError, ReadInterrupted, RepairFailed, show_path
+from integrity.files.cloning import is_open_for_writing, noticing_writers
+from integrity.files.open_beneath import open_noatime, stat_beneath
+from integrity.files.renaming import is_there
+from integrity.files.stamps import witness_of
+from integrity.jobs.repair.build import Made, Maker, explaining, require_same
+from integrity.jobs.repair.exchange import Folders, Placer, explaining_swap
+from integrity.jobs.repair.inspect import describe_move, require_unmoved
+from integrity.jobs.repair.targets import make_id, make_place
+from integrity.jobs.repairing.parents import making_folders
+from integrity.jobs.repairing.recording import MEDDLED, after_renaming, record_repaired
+from integrity.paths import absolute
+from integrity.verdict import compare_witness
+
+if TYPE_CHECKING:
+    from integrity.catalog.repair_journal import Place
+    from integrity.files.buffers import Buffers
+    from integrity.jobs.context import RootRun
+    from integrity.jobs.repair.good_blocks import BlockSource
+    from integrity.jobs.repairing.plan import FilePlan
+    from integrity.model import ReadHow, Witness
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """
+    What became of one file.
+
+    Args:
+        plan: for it.
+        is_repaired: it is what was recorded now.
+        kept: absolute path of the damaged file; None if there is none (any more).
+        message: why it failed; or what else is to be known.
+    """
+
+    plan: FilePlan
+    is_repaired: bool = False
+    kept: bytes | None = None
+    message: str = ""
+
+
+class Application:
+    """
+    Carry out one plan.
+
+    Args:
+        run: what it works on.
+        buffers: to read with.
+        plan: one that is repairable.
+        lenders: the copies of the file.
+        tick: takes bytes that were done, and says whether to go on.
+        discards: remove the damaged file in the end.
+    """
+
+    def __init__(
+        self,
+        run: RootRun,
+        buffers: Buffers,
+        plan: FilePlan,
+        lenders: BlockSource,
+        tick: Callable[[int], bool],
+        *,
+        discards: bool,
+    ) -> None:
+        self._run = run
+        self._discards = discards
+        self._plan = plan
+        self._lenders = lenders
+        self._maker = Maker(run, buffers, tick)
+        self._id = make_id()
+
+    def run(self) -> Done:
+        """
+        Do it.
+
+        Raises:
+            RepairFailed: it could not be done; the file is as it was, unless the message says otherwise.
+            ReadError: as before; ReadInterrupted if it was stopped.
+        """
+        with ExitStack() as staying_open:
+            with ExitStack() as undoing:
+                with explaining(self._plan.path, "begun"):
+                    undoing.enter_context(making_folders(self._run.root_fd, self._plan.folders))
+                    repair = self._describe()
+                    folders = staying_open.enter_context(Folders(self._run.root_fd, repair.places))
+                    folders.require_unlocked()
+                made, verified = self._make(repair, folders)
+            return self._end(repair, folders, verified, made.reading.how)
+
+    def _end(self, repair: Repair, folders: Folders, verified: Witness, how: ReadHow) -> Done:
+        try:
+            return self._finish(repair, folders, verified, how)
+        except OSError as error:
+            raise RepairFailed(
+                f"{show_path(self._plan.path)}: the good file is in its place, but the repair could not be ended:"
+                f" {error.strerror}; the next run on this root ends it"
+            ) from error
+
+    def _make(self, repair: Repair, folders: Folders) -> tuple[Made, Witness]:
+        """Make the new file and put it in its place; return it, and the witness that its verified bytes have there."""
+        with self._run.writing() as connection:
+            save_repair(connection, self._run.root, repair)
+        try:
+            made = self._maker.make(self._plan, repair.places[0], folders[repair.places[0]], self._lenders)
+            self._require_current()
+            return made, self._place(repair.places, made, folders)
+        except AppError:
+            # What is left then is for the next run. On a disk that became read-only nothing can be taken away.
+            with suppress(OSError):
+                self._take_away(folders, repair.places)
+            with suppress(OSError):
+                self._forget(repair, folders)
+            raise
+
+    def _require_current(self) -> None:
+        """Refuse to put a baseline back in whose place a person took another one meanwhile."""
+        with self._run.catalog.read() as connection:
+            if not all(is_current(connection, one) for one in self._plan.records):
+                raise RepairFailed(
+                    f"{show_path(self._plan.path)}: was accepted or forgotten while the repair was prepared;"
+                    " nothing was changed"
+                )
+
+    def _describe(self) -> Repair:
+        plan = self._plan
+        places = tuple(make_place(self._run.root_fd, path, self._id) for path in plan.names)
+        judged = None
+        if plan.look is not None:
+            witness = plan.look.witness
+            judged = (witness.size_bytes, witness.mtime_ns, witness.inode)
+        resolution = _describe_resolution(plan)
+        if plan.look is not None and not self._discards:
+            resolution += f"; the damaged file was kept as {show_path(places[0].kept)}"
+        return Repair(self._id, places, resolution, judged)
+
+    def _place(self, places: Sequence[Place], made: Made, folders: Folders) -> Witness:
+        """Put the new file in its place, if nothing moved meanwhile."""
+        with explaining_swap(self._plan.path), self._guarding(places[0], made) as was_written:
+            self._rename(folders, Placer(folders, self._run.capability), places)
+            return self._see_renamed(places[0], made, was_written())
+
+    @contextmanager
+    def _guarding(self, place: Place, made: Made) -> Iterator[Callable[[], bool]]:
+        """Open the new file, see that it is as it was verified, and notice writers from now on."""
+        fd = open_noatime(self._run.root_fd, place.beside(place.made), os.O_RDONLY)
+        try:
+            with noticing_writers(fd) as was_written:
+                if not compare_witness(self._run.capability, made.reading.witness, witness_of(os.fstat(fd))).is_nothing:
+                    raise RepairFailed(
+                        f"{show_path(place.path)}: the new file was meddled with; nothing was changed, try again"
+                    )
+                yield was_written
+        finally:
+            os.close(fd)
+
+    def _rename(self, folders: Folders, placer: Placer, places: Sequence[Place]) -> None:
+        if self._plan.look is None:
+            folders.require_same()
+            placer.take_free_name(places[0])
+            return
+        placer.link_others(places)
+        folders.require_same()
+        self._require_still(places)
+        placer.swap(places)
+
+    def _see_renamed(self, place: Place, made: Made, was_written: bool) -> Witness:
+        """Return the witness that the verified bytes have now; if the name is gone again, the one that they had."""
+        try:
+            return after_renaming(self._run, place, made.reading.witness, was_written=was_written)
+        except OSError:
+            return made.reading.witness
+
+    def _require_still(self, places: Sequence[Place]) -> None:
+        """
+        See for the last time that the damaged file is the one that was judged, under all of its names (I1).
+
+        Raises:
+            RepairFailed: something moved, or a program has it open for writing.
+        """
+        plan, root_fd = self._plan, self._run.root_fd
+        assert plan.look is not None
+        try:
+            for place in places:
+                require_unmoved(root_fd, place.path, plan.look)
+        except ReadError as error:
+            raise RepairFailed(f"{error}; it was left as it is. Have it judged again: integrity scrub FILE") from error
+        there = stat_beneath(root_fd, plan.path)
+        require_same(plan, witness_of(there))
+        if there.st_nlink != len(places):
+            raise RepairFailed(f"{show_path(plan.path)}: got another name meanwhile; it was left as it is, try again")
+        if self._is_being_written(plan.path):
+            raise RepairFailed(
+                f"{show_path(plan.path)}: a program has it open for writing: it was left as it is. Find it with:"
+                " fuser -v FILE; end it, then try again"
+            )
+
+    def _verify_in_place(self) -> str:
+        """Verify the new file once more; say why the damaged one is kept, if it is."""
+        try:
+            self._maker.verify(self._plan.path, self._plan)
+        except ReadInterrupted:
+            return "the damaged file is kept, for this was interrupted before the new one was verified again"
+        except RepairFailed as error:
+            return f"the damaged file is kept, for the new one could not be verified in its place: {error}"
+        return ""
+
+    def _say_written(self, kept: bytes) -> str:
+        """
+        Say that the damaged file was written to until it was out of the way; empty if it is what was judged.
+
+        No name leads to it any more, so nobody new opens it: first those that have it open, then what they left.
+        """
+        look = self._plan.look
+        assert look is not None
+        is_open = self._is_being_written(kept)
+        seen, judged = witness_of(stat_beneath(self._run.root_fd, kept)), look.witness
+        renamed = judged._replace(ctime_ns=seen.ctime_ns)
+        if seen.stamps == renamed.stamps and not is_open:
+            return ""
+        what = "a program has it open for writing" if is_open else f"{describe_move(renamed, seen)} since it was judged"
+        return f"the damaged file must not be removed unseen: {what}, so look at what was written to it"
+
+    def _is_being_written(self, path: bytes) -> bool:
+        try:
+            fd = open_noatime(self._run.root_fd, path, os.O_RDONLY)
+        except OSError:
+            return False  # the disk does not even let it be opened
+        try:
+            return is_open_for_writing(fd) is True
+        finally:
+            os.close(fd)
+
+    def _take_away(self, folders: Folders, places: Sequence[Place]) -> None:
+        """
+        Remove the new file, which is in nobody's place; but no name that may lead to the damaged one alone.
+
+        Wherever the folders are by now: the paths may lead to others.
+        """
+        plan, placer = self._plan, Placer(folders, self._run.capability)
+        placer.take_away(places, "made")
+        if plan.look is None:
+            return
+        for place in places:
+            try:
+                inode = witness_of(stat_beneath(folders[place], place.name)).inode
+            except OSError:
+                continue
+            if inode == plan.look.witness.inode:
+                placer.take_away((place,), "kept")
+
+    def _forget(self, repair: Repair, folders: Folders) -> None:
+        """
+        Forget a repair that was undone; one that was not is ended by the next run.
+
+        Raises:
+            OSError: that can't be told.
+        """
+        if any(is_there(folders[place], name) for place in repair.places for name in (place.made, place.kept)):
+            return
+        with self._run.writing() as connection:
+            drop_repair(connection, self._run.root.id, repair.id)
+
+    def _finish(self, repair: Repair, folders: Folders, verified: Witness, how: ReadHow) -> Done:
+        """Verify if the damaged file is to go, and write down what was done; it does not stop here any more."""
+        run, plan, first = self._run, self._plan, repair.places[0]
+        kept = None if plan.look is None else absolute(run.root.path, first.beside(first.kept))
+        message = ""
+        placer = Placer(folders, run.capability)
+        if len(repair.places) > 1:
+            placer.take_away(repair.places[1:], "kept")  # one name is enough to keep it
+        if kept is not None:
+            doubt = self._verify_in_place() if self._discards else ""
+            message = doubt or self._say_written(first.beside(first.kept))
+            if self._discards and not message:
+                placer.take_away((first,), "kept")
+                kept = None
+        recorded = record_repaired(run, repair, verified, how, plan.records)
+        run.note_over(recorded.ended)
+        if recorded.moved:
+            message += f"{'; ' if message else ''}{recorded.moved} {MEDDLED}"
+        return Done(plan, is_repaired=True, kept=kept, message=message)
+
+
+def _describe_resolution(plan: FilePlan) -> str:
+    """Say what was done to a file, for its findings and its history."""
+    if plan.look is None:
+        what = "the file was gone and was made anew"
+    elif plan.expected is not None and len(plan.damaged) == plan.expected.count:
+        what = "all of it was put back"
+    else:
+        what = ""
+    parts = []
+    for mend in plan.mends:
+        shown = ", ".join(map(str, mend.blocks[:20])) + (", ..." if len(mend.blocks) > 20 else "")
+        noun = "block" if len(mend.blocks) == 1 else "blocks"
+        parts.append(mend.copy if what else f"{mend.copy} ({noun} {shown})")
+    source = " and ".join(parts)
+    if not source:
+        return "repaired: it was cut to its recorded size, all blocks were good"
+    return f"repaired: {what} from {source}" if what else f"repaired from {source}"

@@ -1,0 +1,284 @@
+"""
+Make the good file beside the damaged one, under a name of its own, and see that it is good before anything else.
+
+What is good of the damaged file is shared with it where the file system can (reflink), else copied; each block that is
+copied is verified again on the way. The rest comes from the copies, verified before it is written. Then all of the new
+file is read back from the disk, and held against every digest of the baseline.
+
+Whatever goes wrong here, the damaged file was not touched, and the new one is taken away again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from integrity.errors import ReadError, ReadInterrupted, RepairFailed, Vanished, show_path
+from integrity.files.cloning import clone
+from integrity.files.open_beneath import open_beneath, open_noatime
+from integrity.files.read import Reader
+from integrity.files.replace_file import Attributes, is_locked, read_attributes, set_storage, write_attributes
+from integrity.files.span import ReadMode
+from integrity.files.stamps import witness_of
+from integrity.hashing.digests import FileHasher, is_very_sparse, want_to_record, without_chain
+from integrity.jobs.repair.inspect import describe_move, read_blocks
+from integrity.model import Reading, Witness
+from integrity.verdict import Shift, compare_witness
+
+if TYPE_CHECKING:
+    from integrity.catalog.repair_journal import Place
+    from integrity.files.buffers import Buffers
+    from integrity.jobs.context import RootRun
+    from integrity.jobs.repair.good_blocks import BlockSource
+    from integrity.jobs.repair.inspect import Tick
+    from integrity.jobs.repairing.expected import Expected
+    from integrity.jobs.repairing.plan import FilePlan
+
+_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NOT_FOR_OTHERS = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A new file that is whole. ``reading`` is of it."""
+
+    reading: Reading
+    is_clone: bool
+
+
+class Maker:
+    """
+    Make new files in one root.
+
+    Args:
+        run: of the root.
+        buffers: for reading.
+        tick: is told of bytes that were dealt with.
+    """
+
+    def __init__(self, run: RootRun, buffers: Buffers, tick: Tick) -> None:
+        self._run = run
+        self._buffers = buffers
+        self._tick = tick
+        self._reader: Reader = run.reader(ReadMode.DISK)
+
+    def make(self, plan: FilePlan, place: Place, folder_fd: int, lenders: BlockSource) -> Made:
+        """
+        Make the new file under ``place.made``, in the open folder of the place.
+
+        Raises:
+            RepairFailed: it could not be made, or is not good; nothing is left of it.
+            ReadInterrupted: asked to stop; nothing is left of it.
+        """
+        with self._created(folder_fd, place) as fd:
+            is_clone = self._fill(fd, plan, lenders)
+            with explaining(place.path, "written"):
+                self._dress(fd, folder_fd, plan)
+                os.fsync(fd)
+                os.fsync(folder_fd)
+            reading = self.verify(place.beside(place.made), plan)
+            if witness_of(os.fstat(fd)).stamps != reading.witness.stamps:
+                raise RepairFailed(f"{show_path(place.path)}: the new file was meddled with; nothing was changed")
+            return Made(reading, is_clone)
+
+    def verify(self, path: bytes, plan: FilePlan) -> Reading:
+        """
+        Read a file from the disk and see that it is what was recorded.
+
+        Raises:
+            RepairFailed: it is not, or can't be read.
+        """
+        expected = plan.expected
+        assert expected is not None
+        try:
+            reading = self._read(path, expected)
+        except ReadInterrupted:
+            raise
+        except ReadError as error:
+            raise RepairFailed(f"{show_path(path)}: can't be verified: {error}") from error
+        if not expected.holds(reading):
+            raise RepairFailed(
+                f"{show_path(path)}: was read back from the disk and is not what was written to it; test the memory and"
+                " the disk, then try again"
+            )
+        return reading
+
+    @contextmanager
+    def _created(self, folder_fd: int, place: Place) -> Iterator[int]:
+        """Create the new file, and take it away again if it does not become one."""
+        with explaining(place.path, "begun"):
+            fd = os.open(place.made, _NEW_FILE, _NOT_FOR_OTHERS, dir_fd=folder_fd)
+        try:
+            yield fd
+        except BaseException:
+            with suppress(OSError):  # the next run takes it away
+                os.unlink(place.made, dir_fd=folder_fd)
+            raise
+        finally:
+            os.close(fd)
+
+    def _fill(self, fd: int, plan: FilePlan, lenders: BlockSource) -> bool:
+        expected = plan.expected
+        assert expected is not None
+        is_clone = False
+        with explaining(plan.path, "written"):
+            if plan.look is not None:
+                is_clone = self._begin(fd, plan)
+            lacking = set(plan.damaged)
+            if is_clone and expected.count - 1 in lacking:
+                # Its last page is a part of one, so to write or cut it is to read it first, which it may not let us.
+                os.ftruncate(fd, (expected.count - 1) * expected.block_size_bytes)
+            os.ftruncate(fd, expected.size_bytes)
+        if plan.look is not None and not is_clone:
+            lacking = self._copy_good(fd, plan, expected)
+        for index in sorted(lacking):
+            data = plan.held.get(index)
+            if data is None:
+                lent = lenders.fetch(index, expected)
+                if lent is None:
+                    raise RepairFailed(
+                        f"{show_path(plan.path)}: block {index} was good in a copy and is not any more; nothing was"
+                        " changed. Compare the copies, then try again"
+                    )
+                data = lent[1]
+            with explaining(plan.path, "written"):
+                # In a new file that is all zeros already; in a clone stands what is damaged.
+                if is_clone or data.count(0) != len(data):
+                    _write(fd, data, index * expected.block_size_bytes)
+            if not self._tick(len(data)):
+                raise ReadInterrupted("interrupted")
+        return is_clone
+
+    def _begin(self, fd: int, plan: FilePlan) -> bool:
+        """Open the damaged file for sharing its blocks; say whether they are shared."""
+        with self._old(plan) as old_fd:
+            if is_locked(old_fd):
+                raise RepairFailed(
+                    f"{show_path(plan.path)}: is immutable or append-only; lift that first: chattr -i -a FILE"
+                )
+            set_storage(fd, read_attributes(old_fd))
+            return clone(fd, old_fd)
+
+    @contextmanager
+    def _old(self, plan: FilePlan) -> Iterator[int]:
+        """Open the damaged file, for reading if the disk lets us, and see that it is the one that was looked at."""
+        assert plan.look is not None
+        try:
+            fd = open_noatime(self._run.root_fd, plan.path, os.O_RDONLY)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            fd = open_beneath(self._run.root_fd, plan.path, os.O_PATH)
+        try:
+            require_same(plan, witness_of(os.fstat(fd)))
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _copy_good(self, fd: int, plan: FilePlan, expected: Expected) -> set[int]:
+        """Copy what is good of the damaged file, and say which blocks are still lacking."""
+        lacking = set(range(expected.count))
+        try:
+            with self._reader.open(plan.path) as old:
+                require_same(plan, witness_of(old.stat))
+                for block in read_blocks(old, self._buffers, expected, self._tick):
+                    if not expected.matches_block(block.number, block.data):
+                        continue
+                    lacking.discard(block.number)
+                    if block.data is not None:
+                        with explaining(plan.path, "written"):
+                            _write(fd, block.data, block.number * expected.block_size_bytes)
+        except (ReadInterrupted, Vanished):
+            raise
+        except ReadError:
+            pass  # what could not be read is lacking, and comes from the copies as far as they have it
+        return lacking
+
+    def _dress(self, fd: int, folder_fd: int, plan: FilePlan) -> None:
+        """Give the new file all that the old one has besides its bytes; a file that was gone, what is known of it."""
+        assert plan.record is not None
+        recorded = plan.record.witness
+        if plan.look is None:
+            folder = os.fstat(folder_fd)
+            mode = folder.st_mode & 0o666 if plan.mode is None else plan.mode
+            owner = (folder.st_uid, folder.st_gid) if plan.owner is None else plan.owner
+            os.fchmod(fd, mode)
+            if owner != (os.fstat(fd).st_uid, os.fstat(fd).st_gid):
+                os.fchown(fd, *owner)
+            os.utime(fd, ns=(recorded.mtime_ns, recorded.mtime_ns))
+            return
+        with self._old(plan) as old_fd:
+            attributes = read_attributes(old_fd)
+        write_attributes(fd, self._with_recorded_time(attributes, plan.look.witness, recorded))
+
+    def _with_recorded_time(self, attributes: Attributes, seen: Witness, recorded: Witness) -> Attributes:
+        """Give the recorded bytes their own time of modification back, if somebody wrote others since."""
+        if compare_witness(self._run.capability, recorded, seen).mtime is Shift.EQUAL:
+            return attributes
+        return replace(attributes, mtime_ns=recorded.mtime_ns)
+
+    def _read(self, path: bytes, expected: Expected) -> Reading:
+        with self._reader.open(path) as file:
+            want = want_to_record(blake3=expected.digests.blake3 is not None)
+            if is_very_sparse(file.size_bytes, file.size_bytes - file.stat.st_blocks * 512):
+                want = without_chain(want)
+            hasher = FileHasher(want, file.size_bytes, expected.block_size_bytes)
+            for segment in file.segments(self._buffers):
+                hasher.feed(segment)
+                if not self._tick(segment.length):
+                    raise ReadInterrupted("interrupted")
+            witness = file.finish()
+            digests = hasher.digests()
+            _, blocks = hasher.take_blocks()
+            return Reading(witness, digests, blocks, file.how, file.bytes_read)
+
+
+def require_same(plan: FilePlan, witness: Witness) -> None:
+    """
+    See that a file is the one that the plan is about.
+
+    Raises:
+        RepairFailed: something of it moved.
+    """
+    assert plan.look is not None
+    if witness != plan.look.witness:
+        raise RepairFailed(
+            f"{show_path(plan.path)}: {describe_move(plan.look.witness, witness)} while it was being repaired: it was"
+            " left as it is. See that nobody writes to it, have it judged again: integrity scrub FILE"
+        )
+
+
+def _write(fd: int, data: bytes, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        count = os.pwrite(fd, view, offset)
+        view, offset = view[count:], offset + count
+
+
+_REMEDIES = {
+    errno.ENOSPC: "the disk is full: free as much as the file is large, then try again",
+    errno.EDQUOT: "the quota is used up: free as much as the file is large, then try again",
+    errno.EROFS: "the file system is read-only: mount it for writing (its disk may have failed: dmesg), then try again",
+    errno.EACCES: "run as a user that may write there",
+    errno.EPERM: "run as the file's owner or as root, and see whether it is immutable (lsattr)",
+    errno.EIO: "the disk can't be written: look at its health (dmesg, smartctl), then try again",
+}
+
+
+@contextmanager
+def explaining(path: bytes, what: str) -> Iterator[None]:
+    """Put what the system says into words for people."""
+    try:
+        yield
+    except OSError as error:
+        code = error.errno or errno.EIO
+        part = f" ({error.filename})" if isinstance(error.filename, str) else ""
+        reason = error.strerror or os.strerror(code)
+        remedy = _REMEDIES.get(code, "see what the system says, then try again")
+        raise RepairFailed(
+            f"{show_path(path)}: the new file can't be {what}{part}: {reason}; nothing was changed: {remedy}"
+        ) from error

@@ -1,0 +1,206 @@
+"""
+Fetch good blocks from copies: each from the first that has it, none that was not verified.
+
+A copy that can't be reached is told once and left out; one that is bad in one place may be good in another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from integrity.copies.folder import TreeCopy
+from integrity.copies.treefile import TreeFile
+from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted, Vanished
+from integrity.files.open_beneath import stat_beneath
+from integrity.jobs.compare.source import Source, place_in_copy
+from integrity.jobs.targets import is_inside
+
+if TYPE_CHECKING:
+    from integrity.copies.protocol import Copy, CopyFile
+    from integrity.jobs.repairing.expected import Expected
+
+
+class Lender:
+    """
+    One copy, entered when it is first asked.
+
+    Attributes:
+        name: of the copy.
+        trouble: why it can't be reached (any more); None while it can.
+    """
+
+    def __init__(
+        self, source: Source, stack: ExitStack, warn: Callable[[str], None], is_asked: Callable[[], bool]
+    ) -> None:
+        self.source = source
+        self.name = source.name
+        self.trouble: str | None = None
+        self._stack = stack
+        self._warn = warn
+        self._is_asked = is_asked
+        self._copy: Copy | None = None
+
+    def covers(self, path: bytes) -> bool:
+        """Say whether a file of this absolute path is to be looked for in the copy."""
+        return is_inside(path, self.source.base.rstrip(b"/"))
+
+    def open(self, path: bytes) -> CopyFile:
+        """
+        Open the copy of a file.
+
+        Args:
+            path: absolute, of the file.
+
+        Raises:
+            ReadError: it can't be had; ReadInterrupted.
+            CopyUnreachable: the copy can't be reached; it was told.
+        """
+        copy = self._enter()
+        if not copy.has_bytes:
+            raise Vanished("it has digests only, no bytes")
+        return copy.open(place_in_copy(self.source, path))
+
+    def find_mode(self, path: bytes) -> int | None:
+        """Tell the permission bits of the copy of a file or folder; None where copies of this kind do not tell."""
+        if not isinstance(self._copy, TreeCopy):
+            return None
+        try:
+            return stat_beneath(self._copy.root_fd, place_in_copy(self.source, path)).st_mode & 0o777
+        except OSError:
+            return None
+
+    def lost(self, error: CopyUnreachable | ConfigError) -> None:
+        """Take note that the copy can't be reached."""
+        if self.trouble is None:
+            self.trouble = str(error)
+            self._warn(f"the copy {self.name} can't be reached: {error}")
+
+    def _enter(self) -> Copy:
+        if self.trouble is not None:
+            raise CopyUnreachable(self.trouble)
+        if self._copy is None:
+            try:
+                self._copy = self._stack.enter_context(self.source.open(is_asked=self._is_asked))
+            except (CopyUnreachable, ConfigError) as error:
+                self.lost(error)
+                raise CopyUnreachable(str(error)) from error
+        return self._copy
+
+
+class Lenders:
+    """
+    The copies that may lend blocks; a context manager.
+
+    Args:
+        sources: in the order in which they are asked.
+        warn: is told of each that can't be reached.
+        is_asked: says whether all waiting is to end with ReadInterrupted.
+    """
+
+    def __init__(self, sources: Sequence[Source], warn: Callable[[str], None], is_asked: Callable[[], bool]) -> None:
+        self._stack = ExitStack()
+        self._all = {source: Lender(source, self._stack, warn, is_asked) for source in sources}
+
+    def for_file(self, path: bytes, sources: Sequence[Source]) -> BlockSource:
+        """Give what lends the blocks of one file, of this absolute path; its caller closes it."""
+        return BlockSource([self._all[source] for source in sources if self._all[source].covers(path)], path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+
+class BlockSource:
+    """
+    The copies of one file; a context manager.
+
+    Attributes:
+        troubles: by name of a copy, why it could not lend what it was asked for; empty: other bytes than were recorded.
+    """
+
+    def __init__(self, lenders: Sequence[Lender], path: bytes) -> None:
+        self._lenders = list(lenders)
+        self._path = path
+        self._files: dict[str, CopyFile] = {}
+        self._closed: set[str] = set()  # could not be opened, and is not tried for each block again
+        self.troubles: dict[str, str] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name the copies."""
+        return tuple(lender.name for lender in self._lenders)
+
+    @property
+    def has_unreachable(self) -> bool:
+        """Say whether one of the copies could not be asked."""
+        return any(lender.trouble is not None for lender in self._lenders)
+
+    def fetch(self, index: int, expected: Expected) -> tuple[str, bytes] | None:
+        """Fetch one block, verified, with the name of the copy it is from; None if none has it good."""
+        for lender in self._lenders:
+            data = self._read(lender, index, expected)
+            if data is not None and expected.matches(index, data):
+                return lender.name, data
+        return None
+
+    def find_stats(self, names: Iterable[str]) -> list[os.stat_result]:
+        """List what stat said of the copies that were read, in the order of their names; other kinds do not tell."""
+        files = (self._files.get(name) for name in names)
+        return [file.stat for file in files if isinstance(file, TreeFile)]
+
+    def find_mode(self, name: str, path: bytes) -> int | None:
+        """Tell the permission bits that an absolute path has in one of the copies, if it tells."""
+        return next((lender.find_mode(path) for lender in self._lenders if lender.name == name), None)
+
+    def close(self) -> None:
+        """Close the files; the copies stay."""
+        files, self._files = self._files, {}
+        for file in files.values():
+            file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read(self, lender: Lender, index: int, expected: Expected) -> bytes | None:
+        if lender.trouble is not None:
+            self.troubles[lender.name] = lender.trouble
+            return None
+        file = self._open(lender)
+        if file is None:
+            return None
+        try:
+            return file.read(index * expected.block_size_bytes, expected.length(index))
+        except ReadInterrupted:
+            raise
+        except ReadError as error:
+            self.troubles[lender.name] = str(error)
+        except CopyUnreachable as error:
+            lender.lost(error)
+            self.troubles[lender.name] = str(error)
+        return None
+
+    def _open(self, lender: Lender) -> CopyFile | None:
+        file = self._files.get(lender.name)
+        if file is not None or lender.name in self._closed:
+            return file
+        try:
+            file = self._files[lender.name] = lender.open(self._path)
+        except ReadInterrupted:
+            raise
+        except (ReadError, CopyUnreachable) as error:
+            if isinstance(error, CopyUnreachable):
+                lender.lost(error)  # some kinds find out only when they are asked for a file
+            self._closed.add(lender.name)
+            self.troubles[lender.name] = str(error)
+        return file

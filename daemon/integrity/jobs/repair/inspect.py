@@ -1,0 +1,189 @@
+"""
+Look at a file as it is on the disk now: which of its blocks are what was recorded, and which are not or can't be read.
+
+Nothing is taken from what a finding said: between then and now more may have rotted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.errors import ReadInterrupted, Unreadable, Unstable, show_path
+from integrity.files.open_beneath import stat_beneath
+from integrity.files.read_errors import BAD_MEDIUM
+from integrity.files.stamps import witness_of
+from integrity.model import ByteRange, ReadHow, Witness
+
+if TYPE_CHECKING:
+    from integrity.files.buffers import Buffers
+    from integrity.files.read import OpenFile, Reader, Segment
+    from integrity.jobs.repairing.expected import Expected
+
+Tick = Callable[[int], bool]
+"""Is told how many bytes were dealt with; says whether to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """
+    What a file is now.
+
+    Args:
+        stat: as it was read.
+        bad: the blocks that are not what was recorded, in order.
+        unreadable: what of it could not be read.
+        how: how sure it is that the disk was read.
+    """
+
+    stat: os.stat_result
+    bad: tuple[int, ...]
+    unreadable: tuple[ByteRange, ...]
+    how: ReadHow
+
+    @property
+    def witness(self) -> Witness:
+        """Take the witness."""
+        return witness_of(self.stat)
+
+    def is_whole(self, expected: Expected) -> bool:
+        """Say whether the file is what was recorded."""
+        return not self.bad and self.stat.st_size == expected.size_bytes
+
+
+class BlockRead(NamedTuple):
+    """One whole block as it was read. ``data`` is None where the file system says that it is a hole: zeros."""
+
+    number: int
+    data: bytes | None
+
+
+def look_at(reader: Reader, path: bytes, root_fd: int, expected: Expected, buffers: Buffers, tick: Tick) -> Look:
+    """
+    Read a file past the cache and hold its blocks against its baseline.
+
+    Raises:
+        Vanished: it is gone, or no regular file.
+        Unstable: it changed meanwhile.
+        Unreadable: a permission keeps it from being looked at; what the disk can't give is in the result.
+        ReadInterrupted: ``tick`` said so.
+    """
+    try:
+        with reader.open(path) as file:
+            return _look(file, expected, buffers, tick)
+    except Unreadable as error:
+        if not _is_of_disk(error):
+            raise
+        try:
+            stat = stat_beneath(root_fd, path)
+        except OSError:
+            raise error from None
+        every = tuple(range(expected.count))
+        return Look(stat, every, ((0, stat.st_size),) if stat.st_size else (), ReadHow.CACHE_POSSIBLE)
+
+
+def _look(file: OpenFile, expected: Expected, buffers: Buffers, tick: Tick) -> Look:
+    good = bytearray(expected.count)
+    for block in read_blocks(file, buffers, expected, tick):
+        good[block.number] = expected.matches_block(block.number, block.data)
+    try:
+        file.finish()
+    except Unreadable as error:
+        if not _is_of_disk(error):
+            raise
+    bad = tuple(number for number, is_good in enumerate(good) if not is_good)
+    return Look(file.stat, bad, tuple(file.bad_ranges), file.how)
+
+
+def _is_of_disk(error: Unreadable) -> bool:
+    """Say whether the disk refused, not a permission."""
+    return bool(error.ranges) or error.errno in BAD_MEDIUM
+
+
+def read_blocks(file: OpenFile, buffers: Buffers, expected: Expected, tick: Tick) -> Iterator[BlockRead]:
+    """
+    Cut what can be read of a file into its blocks, in order; those that lie behind its end are not among them.
+
+    Raises:
+        Unreadable: a permission, say; a disk that gives up only ends the blocks early.
+        Unstable: the file is shorter than it said.
+        ReadInterrupted: ``tick`` said so.
+    """
+    cutter = _Cutter(expected)
+    try:
+        for segment in file.segments(buffers):
+            yield from cutter.take(segment)
+            if not tick(segment.length):
+                raise ReadInterrupted("interrupted")
+    except Unreadable as error:
+        if not _is_of_disk(error):
+            raise
+
+
+class _Cutter:
+    """Put segments, which may end anywhere and leave gaps, together to blocks."""
+
+    def __init__(self, expected: Expected) -> None:
+        self._expected = expected
+        self._index = -1
+        self._parts: list[bytes] = []
+        self._have = 0
+
+    def take(self, segment: Segment) -> Iterator[BlockRead]:
+        """Take the next segment and give the blocks that are complete with it."""
+        size = self._expected.block_size_bytes
+        offset, end = segment.offset, min(segment.offset + segment.length, self._expected.size_bytes)
+        while offset < end:
+            index = offset // size
+            block_end = index * size + self._expected.length(index)
+            stop = min(end, block_end)
+            if segment.data is None and offset == index * size and stop == block_end:
+                yield BlockRead(index, None)
+            else:
+                at = offset - segment.offset
+                part = bytes(stop - offset) if segment.data is None else bytes(segment.data[at : at + stop - offset])
+                yield from self._add(index, offset - index * size, part)
+            offset = stop
+
+    def _add(self, index: int, at: int, part: bytes) -> Iterator[BlockRead]:
+        if index != self._index:
+            self._index, self._parts, self._have = index, [], 0
+        if at != self._have:  # a gap: the block never becomes complete
+            return
+        self._parts.append(part)
+        self._have += len(part)
+        if self._have == self._expected.length(index):
+            data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+            yield BlockRead(index, data)
+
+
+def require_unmoved(root_fd: int, path: bytes, look: Look) -> None:
+    """
+    See that a name still leads to the file that was looked at, and that nothing of it moved.
+
+    Raises:
+        Unstable: it does not.
+    """
+    try:
+        witness = witness_of(stat_beneath(root_fd, path))
+    except OSError as error:
+        raise Unstable(f"{show_path(path)}: {os.strerror(error.errno or 0)}: it is not there as it was") from error
+    if witness != look.witness:
+        raise Unstable(f"{show_path(path)}: {describe_move(look.witness, witness)} since it was looked at")
+
+
+def describe_move(before: Witness, after: Witness) -> str:
+    """Say what of a witness moved."""
+    moved = [
+        name
+        for name, one, other in (
+            ("its size", before.size_bytes, after.size_bytes),
+            ("its time of modification", before.mtime_ns, after.mtime_ns),
+            ("its ctime", before.ctime_ns, after.ctime_ns),
+            ("its inode", before.inode, after.inode),
+        )
+        if one != other
+    ]
+    return f"{' and '.join(moved) or 'nothing'} moved"

@@ -1,0 +1,184 @@
+"""
+End the repairs that were cut short.
+
+After a kill at any moment a file's name leads to the good file or to the damaged one, whole, and what is left over is
+taken away or named.
+
+Called at the beginning of each run on a root, under its lock: a scan must not meet a root in which the damaged file is
+out of the way and the good one not yet in its place. Doing it twice does no more than doing it once.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from integrity.catalog import files
+from integrity.catalog.repair_journal import Place, Repair, drop_repair
+from integrity.errors import ReadError, RepairFailed, show_path
+from integrity.files.buffers import Buffers
+from integrity.files.open_beneath import stat_beneath
+from integrity.files.renaming import is_there, may_exchange, rename_to_free
+from integrity.files.span import ReadMode
+from integrity.files.stamps import witness_of
+from integrity.jobs.repair.exchange import Folders, Placer
+from integrity.jobs.repair.inspect import look_at
+from integrity.jobs.repairing.expected import load_expected
+from integrity.jobs.repairing.recording import MEDDLED, after_renaming, record_repaired
+from integrity.jobs.report import NoteKind
+from integrity.model import ReadHow
+from integrity.paths import absolute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from integrity.jobs.context import RootRun
+    from integrity.model import Witness
+
+
+def end_repairs(run: RootRun, repairs: Iterable[Repair]) -> None:
+    """
+    End what is under way in a root, and report it.
+
+    Args:
+        run: on the root.
+        repairs: what is under way.
+
+    Raises:
+        RepairFailed: a file is out of its place and can't be brought back: no run may take it for deleted.
+    """
+    with Buffers() as buffers:
+        for repair in repairs:
+            _Recovery(run, repair, buffers).run()
+
+
+class _Recovery:
+    """End one repair."""
+
+    def __init__(self, run: RootRun, repair: Repair, buffers: Buffers) -> None:
+        self._run = run
+        self._repair = repair
+        self._buffers = buffers
+        self._reader = run.reader(ReadMode.DISK)
+        self._how: ReadHow = ReadHow.CACHE_POSSIBLE
+        self._verified: Witness | None = None
+
+    def run(self) -> None:
+        try:
+            with Folders(self._run.root_fd, self._repair.places) as folders:
+                self._end(folders)
+        except FileNotFoundError:
+            self._forget("its folder is gone")
+        except OSError as error:
+            self._could_not(error)
+
+    def _end(self, folders: Folders) -> None:
+        places = self._repair.places
+        placer = Placer(folders, self._run.capability)
+        for place in places:
+            self._bring_back(folders[place], place)
+        good = [place for place in places if self._is_whole(place.path)]
+        others = [place for place in places if place not in good]
+        end = self._go_forward if good else self._go_back
+        are_ended = [end(folders[place], placer, place) for place in others]
+        placer.take_away(places, "made")
+        if not all(are_ended):
+            kept = ", ".join(show_path(absolute(self._run.root.path, place.beside(place.kept))) for place in others)
+            self._forget(f"something was written to it since; what the repair made or kept is left as {kept}")
+        elif not good:
+            self._forget("it is as it was before, and nothing is left of the attempt; repair it again")
+        else:
+            self._complete(folders, placer)
+
+    def _bring_back(self, fd: int, place: Place) -> None:
+        """Let a name that leads nowhere lead to a file again: the good one if it is whole, else the damaged one."""
+        if is_there(fd, place.name) or not is_there(fd, place.kept):
+            return
+        is_good = is_there(fd, place.made) and self._is_whole(place.beside(place.made))
+        has_flags = may_exchange(self._run.capability)
+        rename_to_free(fd, place.made if is_good else place.kept, place.name, has_flags=has_flags)
+
+    def _go_forward(self, fd: int, placer: Placer, place: Place) -> bool:
+        """Let one more name lead to the good file, as others do; say False if what stands there has changed."""
+        if is_there(fd, place.made) and not is_there(fd, place.kept):
+            rename_to_free(fd, place.made, place.kept, has_flags=may_exchange(self._run.capability))
+        if not (is_there(fd, place.kept) and self._is_judged(place) and self._is_whole(place.beside(place.kept))):
+            return False
+        placer.exchange(place)
+        return True
+
+    def _go_back(self, fd: int, placer: Placer, place: Place) -> bool:
+        """Take the good file away that is not in its place; say False if what stands there is something else."""
+        if not is_there(fd, place.kept):
+            return True
+        if not self._is_whole(place.beside(place.kept)):
+            return False
+        placer.take_away((place,), "kept")
+        return True
+
+    def _complete(self, folders: Folders, placer: Placer) -> None:
+        """Write down that the file is repaired; the damaged one is kept under one name only."""
+        places = self._repair.places
+        first = places[0]
+        is_kept = is_there(folders[first], first.kept)
+        if is_kept:
+            placer.take_away(places[1:], "kept")
+        folders.sync()
+        assert self._verified is not None
+        # One name is not renamed any more once it is verified: a ctime that moved since was moved by somebody else.
+        verified = self._verified if len(places) == 1 else after_renaming(self._run, first, self._verified)
+        recorded = record_repaired(self._run, self._repair, verified, self._how)
+        text = f"a repair that had been interrupted is complete: {self._repair.resolution}"
+        if is_kept:
+            text += f"; {show_path(absolute(self._run.root.path, first.beside(first.kept)))} is the damaged file"
+        if recorded.moved:
+            text += f"; {recorded.moved} {MEDDLED}"
+        self._run.note(NoteKind.RESOLVED, first.path, text)
+
+    def _is_judged(self, place: Place) -> bool:
+        """Say whether the damaged file stands there as it was; renaming may have moved its ctime."""
+        try:
+            witness = witness_of(stat_beneath(self._run.root_fd, place.path))
+        except OSError:
+            return False
+        return (witness.size_bytes, witness.mtime_ns, witness.inode) == self._repair.judged
+
+    def _is_whole(self, path: bytes) -> bool:
+        """Say whether a file is what is recorded of the one that is repaired."""
+        run = self._run
+        with run.catalog.read() as connection:
+            record = files.find_file(connection, run.catalog.sealer, run.root.id, self._repair.places[0].path)
+            expected = None if record is None else load_expected(connection, run.catalog.sealer, record)
+        if expected is None:
+            return False
+        try:
+            look = look_at(self._reader, path, run.root_fd, expected, self._buffers, lambda _: True)
+        except ReadError:
+            return False
+        if not look.is_whole(expected):
+            return False
+        self._how, self._verified = look.how, look.witness
+        return True
+
+    def _forget(self, text: str) -> None:
+        with self._run.writing() as connection:
+            drop_repair(connection, self._run.root.id, self._repair.id)
+        self._run.note(NoteKind.WARNING, self._repair.places[0].path, f"a repair of it was interrupted: {text}")
+
+    def _could_not(self, error: OSError) -> None:
+        """Tell that the end has to wait; no run may go on while a file is out of its place."""
+        for place in self._repair.places:
+            path = show_path(absolute(self._run.root.path, place.path))
+            said = error.strerror or os.strerror(error.errno or 0)
+            reason = f"a repair of {path} was interrupted and can't be ended: {said}"
+            try:
+                stat_beneath(self._run.root_fd, place.path)
+            except FileNotFoundError:
+                kept = show_path(absolute(self._run.root.path, place.beside(place.kept)))
+                raise RepairFailed(
+                    f"{reason}; the file is out of its place: let it be written there and start again, or rename"
+                    f" {kept} to {path}"
+                ) from error
+            except OSError:
+                pass  # it will be met by the run itself
+            self._run.note(NoteKind.WARNING, place.path, f"{reason}; it is tried again by the next run")

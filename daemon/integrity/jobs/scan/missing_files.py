@@ -1,0 +1,234 @@
+"""
+Recorded files that a walk did not meet: moved, gone, or only out of sight (R5, R8).
+
+A file is gone only if its folder was listed to its end, nothing excludes it, no mount covers it, and lstat does not
+find it, or finds a link, a folder or a pipe under its name by now. Everything else is counted for what it is, and its
+record stays.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from integrity.catalog import candidates, files, findings, roots
+from integrity.catalog.rows import FileRecord, is_current
+from integrity.jobs.overmounts import find_overmounts
+from integrity.jobs.presence import is_gone, may_be_there
+from integrity.jobs.recorded import iterate_files
+from integrity.jobs.targets import find_enclosing, is_inside
+from integrity.model import FileId, FindingId, FindingKind, SkipReason, Tally
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
+    from integrity.files.listing import Skip
+    from integrity.jobs.context import RootRun
+    from integrity.jobs.judge.assess import Assessor
+    from integrity.jobs.judge.replaced_inodes import Replaced
+    from integrity.jobs.scan.met_files import MetFiles
+    from integrity.jobs.scan.new_files import Arrivals
+
+_BATCH = 500
+_SUCCESSORS_AT_ONCE = 5000
+"""Looked up together, for that costs a pass over all files; about as many as SQLite takes in one statement."""
+
+
+class Departures:
+    """
+    Account for what a walk did not meet.
+
+    Args:
+        run: the run they belong to.
+        assessor: counts.
+        arrivals: knows what is new.
+        seen: ids of the recorded files that were met.
+        replaced: knows what was renamed over recorded files.
+    """
+
+    def __init__(
+        self, run: RootRun, assessor: Assessor, arrivals: Arrivals, seen: MetFiles, replaced: Replaced
+    ) -> None:
+        self._run = run
+        self._assessor = assessor
+        self._arrivals = arrivals
+        self._seen = seen
+        self._replaced = replaced
+        self._damaged: list[FileRecord] = []
+        self._successors: list[tuple[FileRecord, FileId]] = []
+        self._unlisted: set[bytes] = set()
+        self._covered: set[bytes] = set()
+
+    def could_not_list(self, path: bytes) -> None:
+        """Remember a folder (or name) that could not be looked at: absence proves nothing there."""
+        self._unlisted.add(path)
+
+    def was_skipped(self, skip: Skip) -> None:
+        """Remember what was left out on purpose, as recorded files may lie there from before."""
+        if skip.reason in (SkipReason.MOUNT, SkipReason.CATALOG):
+            self._covered.add(skip.path)
+
+    def account(self) -> int:
+        """Account for every recorded file of the run's part of the root that was not met; say how many there are."""
+        unmet = self._account_unmet()
+        self._run.looked_at = len(self._seen) - self._arrivals.new_count + unmet
+        self._end_what_is_over()
+        return unmet
+
+    def leave_rest(self) -> None:
+        """Count the recorded files that a run which was stopped did not come to: they are not due (R8)."""
+        run = self._run
+        known = sum(1 for _ in iterate_files(run)) if not run.is_whole else self._count_rows()
+        run.counts.add(Tally.NOT_DUE, known - (run.counts.known - run.unrecorded))
+
+    def _account_unmet(self) -> int:
+        if self._run.is_whole and len(self._seen) == self._count_rows():
+            return 0
+        # A walk that began below a mount did not meet it, and finds nothing there, or another tree.
+        self._covered.update(find_overmounts(self._run))
+        unmet = 0
+        gone: array[int] = array("q")
+        for file_id, path in iterate_files(self._run):
+            if file_id in self._seen:
+                continue
+            unmet += 1
+            tally = self._out_of_sight(path)
+            if tally is None:
+                gone.append(file_id)
+                continue
+            self._assessor.account.count(file_id, tally)
+            if tally is Tally.SKIPPED and self._was_skipped_itself(path):
+                self._run.is_recorded(Tally.SKIPPED)
+        for start in range(0, len(gone), _BATCH):
+            self._depart([FileId(one) for one in gone[start : start + _BATCH]])
+            if len(self._successors) >= _SUCCESSORS_AT_ONCE:
+                self._hold_successors()
+        self._hold_successors()
+        return unmet
+
+    def _hold_successors(self) -> None:
+        pairs, self._successors = self._successors, []
+        claims = Counter(new for _, new in pairs)
+        clear = [(record, new) for record, new in pairs if claims[new] == 1]
+        if clear:
+            self._arrivals.hold_successors(clear)
+
+    def _count_rows(self) -> int:
+        with self._run.catalog.read() as connection:
+            return roots.count_files(connection, self._run.root.id)
+
+    def _end_what_is_over(self) -> None:
+        """
+        End what earlier runs said and this one, having looked everywhere, did not.
+
+        That a folder or an unrecorded file can't be read; that a file is gone, and waits for a person, while it stands.
+        """
+        run = self._run
+        with run.catalog.read() as connection:
+            unsaid = [
+                one
+                for part in run.parts
+                for one in findings.find_unsaid(connection, run.root.id, part, FindingKind.UNREADABLE, run.run_id)
+            ]
+            held = candidates.find_held_removals(connection, run.root.id)
+        over = [one for one in unsaid if find_enclosing(one.path or b"", self._unlisted) is None]
+        back = [file_id for file_id in held if file_id in self._seen]
+
+        def resolve(connection: Connection, ids: Sequence[FindingId]) -> None:
+            resolution = "it could be looked at again, or is gone"
+            run.note_over(findings.resolve_ids(connection, ids, resolution=resolution, now=run.now()))
+
+        run.write_in_pages([one.id for one in over], resolve)
+        run.write_in_pages(back, candidates.discard_all)
+
+    def _out_of_sight(self, path: bytes) -> Tally | None:
+        """Tell why a file may not have been met although it is there; None if it is gone."""
+        if find_enclosing(path, self._unlisted) is not None:
+            return Tally.UNREADABLE
+        if find_enclosing(path, self._covered) is not None or self._run.excludes.covers(path):
+            return Tally.SKIPPED
+        try:
+            if is_gone(self._run.root_fd, path, stay_on_mount=not self._run.settings.cross_mounts):
+                return None
+        except OSError:
+            return Tally.UNREADABLE
+        return Tally.SKIPPED  # there again, or hidden: the next run looks at it
+
+    def _was_skipped_itself(self, path: bytes) -> bool:
+        """Say whether the walk has met a recorded file that its user leaves out by now, and counted it as skipped."""
+        folder, _, name = path.rpartition(b"/")
+        run = self._run
+        return (
+            run.excludes.matches(path, name, False)
+            and any(is_inside(folder, part) for part in run.parts)
+            and not (folder and run.excludes.covers(folder, is_folder=True))
+            and find_enclosing(path, self._covered) is None
+            and may_be_there(run.root_fd, path)
+        )
+
+    def _depart(self, ids: list[FileId]) -> None:
+        run = self._run
+        with run.catalog.read() as connection:
+            records = files.find_files(connection, run.catalog.sealer, ids)
+        # A file that was renamed over another one is not gone: what has its content, or its name, is a copy.
+        gone = [one for one in records if one.is_sealed and self._replaced.find(one.path, one.witness) is None]
+        twins = self._match_twins(gone)
+        self._successors += self._match_successors([one for one in gone if one.id not in twins], twins)
+
+        def write(connection: Connection, page: Sequence[FileRecord]) -> None:
+            for record in page:
+                self._depart_one(connection, record, twins.get(record.id))
+
+        run.write_in_pages([record for record in records if record.is_sealed], write)
+        for record in records:
+            if not record.is_sealed:
+                self._assessor.failures.catalog_damaged(record)
+
+    def _depart_one(self, connection: Connection, record: FileRecord, twin_id: FileId | None) -> None:
+        if not is_current(connection, record):
+            self._superseded(connection, record)
+        elif (twin := self._find_twin(connection, record, twin_id)) is not None:
+            self._arrivals.merge(connection, record, twin)
+            candidates.discard(connection, record.id)  # that it is gone, if an earlier run said so
+        elif not self._assessor.failures.missing(connection, record):
+            if record.is_frozen:
+                self._damaged.append(record)
+            else:
+                candidates.stage_removal(connection, record, self._run.run_id)
+
+    def remove_damaged(self) -> None:
+        """
+        Stage the removal of files with an open finding, when the run has read all that it reads.
+
+        Until then what is known of their damage is needed: it may turn up in a file that they were copied over.
+        """
+        damaged, self._damaged = self._damaged, []
+        for record in damaged:
+            with self._run.writing() as connection:
+                if is_current(connection, record):
+                    candidates.stage_removal(connection, record, self._run.run_id)
+
+    def _find_twin(self, connection: Connection, record: FileRecord, twin: FileId | None) -> FileRecord | None:
+        """Find the new file with the content of one that is gone, if it still is that."""
+        if twin is None:
+            return None
+        found = files.find_files(connection, self._run.catalog.sealer, [twin])
+        return next((one for one in found if one.is_sealed and one.digests.md5 == record.digests.md5), None)
+
+    def _superseded(self, connection: Connection, record: FileRecord) -> None:
+        """Leave a file to the next run that a person decided over meanwhile: accepted as it is by now, or forgotten."""
+        if files.find_files(connection, self._run.catalog.sealer, [record.id]):
+            self._assessor.account.count(record.id, Tally.SKIPPED)
+
+    def _match_successors(self, gone: list[FileRecord], twins: dict[FileId, FileId]) -> list[tuple[FileRecord, FileId]]:
+        """Match files that are gone, with all of their content, with new ones of the same name, size and mtime."""
+        taken = set(twins.values())
+        found = [(record, self._arrivals.find_successor(record)) for record in gone]
+        return [(record, new) for record, new in found if new is not None and new not in taken]
+
+    def _match_twins(self, gone: list[FileRecord]) -> dict[FileId, FileId]:
+        """Match files that are gone with new ones of the same content, where it is clear which is which."""
+        found = {record.id: self._arrivals.find_twin(record) for record in gone}
+        claims = Counter(found.values())
+        return {file_id: twin for file_id, twin in found.items() if twin is not None and claims[twin] == 1}

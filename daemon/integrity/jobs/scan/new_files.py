@@ -1,0 +1,621 @@
+"""
+Names that the catalog does not know: new files, other names of known ones, and files that moved here.
+
+A moved file keeps its record and its history. It is recognised by inode, size and mtime inside its root at once, if the
+inode is as old as the record; by content (digest and size) when the walk is over and a recorded file is gone, and only
+if there is no doubt which (R5).
+Hard links are hashed once and recorded under each name.
+
+I1  No name gets a baseline of its own before it was held against what is known: of its inode, of damage that has its
+    content, and of a deleted file that had its name, size and time of modification (see ``inheritance.py``).
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import compress
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+
+from integrity.catalog import baselines, candidates, files, findings, folders, history, removal, roots
+from integrity.catalog.baselines import NewFile
+from integrity.catalog.paging import make_timer, write_page
+from integrity.catalog.roots import RootRecord
+from integrity.catalog.rows import FileContent, FileRecord, Sighting, find_current
+from integrity.errors import show_path
+from integrity.files.listing import FolderFiles, Seen
+from integrity.files.open_beneath import stat_beneath
+from integrity.files.stamps import witness_of
+from integrity.hashing.digests import want_to_record
+from integrity.hashing.tasks import DoneBatch, Task, TaskBatch, Work
+from integrity.hashing.work_queue import small_bytes
+from integrity.jobs.batching import IdSet
+from integrity.jobs.judge.inodes import as_last_seen, is_same_inode, was_born_before
+from integrity.jobs.knowndamage import InQuestion, KnownDamage
+from integrity.jobs.presence import may_be_there
+from integrity.jobs.report import NoteKind
+from integrity.jobs.restored import find_formers, find_rename_key
+from integrity.jobs.scan import inherited
+from integrity.jobs.scan.met_files import MetFiles
+from integrity.model import FileId, Reading, Readings, Tally, Witness
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
+    from integrity.jobs.context import RootRun
+
+_LINKS_KEPT = 10_000
+"""Hashed files with several names that are remembered for the names to come."""
+
+_NAMES_LOOKED_AT = 8
+"""Of a file with more links not all recorded names are looked at for each new one."""
+
+_ROWS_AT_ONCE = 100
+_NEW_AT_ONCE = 2000
+"""New files that are recorded between two looks at the clock: what they are held against is looked up together."""
+
+_BATCHES_AT_ONCE = 8
+"""The same of whole batches."""
+
+_NEW_KEPT = 200_000
+"""New files remembered by content, to recognise moves; beyond it a move is recorded as new and deleted."""
+
+
+class Place(NamedTuple):
+    """Where a file stands: its folder's path and its name."""
+
+    folder: bytes
+    name: bytes
+
+    @property
+    def path(self) -> bytes:
+        """Join both."""
+        return self.folder + b"/" + self.name if self.folder else self.name
+
+    @classmethod
+    def of(cls, path: bytes) -> Place:
+        """Split a path."""
+        folder, _, name = path.rpartition(b"/")
+        return cls(folder, name)
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A new file with hard links that is being read, with all names of it that were met meanwhile."""
+
+    paths: list[bytes]
+    witness: Witness
+
+
+@dataclass(slots=True)
+class Move:
+    """
+    A recorded file that stands under another name now, or under one more.
+
+    Args:
+        record: of the file.
+        place: where it stands now.
+        seen: how it was seen there.
+        former: its path before the run, if its record had to make room for another one since.
+    """
+
+    record: FileRecord
+    place: Place
+    seen: Sighting
+    former: bytes | None = None
+
+
+class Arrivals:
+    """
+    Take unknown names; record them in batches.
+
+    Args:
+        run: the run they belong to.
+        seen: ids of the recorded files that were met; moved ones are added.
+        is_prelude: a scrub follows and counts them.
+    """
+
+    def __init__(self, run: RootRun, seen: MetFiles, *, is_prelude: bool) -> None:
+        self._run = run
+        self._is_prelude = is_prelude
+        self._seen = seen
+        self._staying = IdSet()
+        self._displaced = IdSet()
+        self._want = want_to_record(blake3="blake3" in run.settings.digests)
+        self._links: OrderedDict[Witness, Arrival | Reading] = OrderedDict()
+        self._ready: deque[NewFile] = deque()
+        self._small: deque[DoneBatch] = deque()
+        self._small_count = 0  # of files in them
+        self._moves: deque[list[Move]] = deque()  # each list is written together, or a cycle in parts
+        self._moving: set[FileId] = set()  # of which a move waits to be written
+        self._new_links: deque[Move] = deque()
+        self._damage = KnownDamage(run)
+        with run.catalog.read() as connection:
+            self._has_history = history.has_history(connection, run.root.id)
+            is_alone = not any(one.id != run.root.id for one in self._find_neighbours(connection))
+        self._fs_id = None if is_alone else run.root.identity.fs_id
+        self._can_move = run.root.file_count > 0
+        self._has_stable_inodes = run.capability.has_stable_inodes
+        self._knows_inodes = self._has_stable_inodes and (self._can_move or not is_alone)
+        self._new_by_content: dict[tuple[int, bytes], FileId | None] = {}
+        self._new_by_key: dict[tuple[int, int, bytes], FileId | None] = {}
+        self.racy: list[bytes] = []
+        self.new_count = 0  # of the names in ``seen``: recorded by this run
+        self._superseded: list[Move] = []
+        self._occupied: set[bytes] = set()  # names that their records keep
+        self._vacated: list[Place] = []
+        self.doubtful: list[bytes] = []
+        self.misjudged: list[FileId] = []  # by what another file has, which stands under their former names
+
+    def _find_neighbours(self, connection: Connection) -> list[RootRecord]:
+        """Find the roots with files in which an inode number means the same as in this one."""
+        fs_id = self._run.root.identity.fs_id
+        if not fs_id.startswith("uuid:"):  # "tmpfs:tmpfs" may be another one
+            return []
+        return [one for one in roots.find_roots(connection) if one.identity.fs_id == fs_id and one.file_count]
+
+    def meet(self, connection: Connection, unknown: Iterable[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
+        """Take unknown names, each folder's together; give what has to be read, for it is not known already."""
+        want, block_size = self._want, self._run.settings.block_size_bytes
+        most = small_bytes(block_size)
+        tasks: list[Work] = []
+        paths: list[bytes] = []
+        sizes: list[int] = []
+        for folder, names in unknown:
+            prefix = folder + b"/" if folder else b""
+            if self._are_plain(names) and max(names.sizes_bytes, default=0) <= most:
+                paths += names.find_paths(prefix)
+                sizes += names.sizes_bytes
+                continue
+            for path, size, arrival in self._meet_singly(connection, folder, names):
+                if arrival is not None or size > most:
+                    tasks.append(Task(path, size, want, block_size, arrival))
+                else:
+                    paths.append(path)
+                    sizes.append(size)
+        if paths:
+            count = len(paths)
+            none = [None] * count
+            tasks.append(TaskBatch(paths, sizes, [want] * count, none, none, [()] * count, block_size))
+        return tasks
+
+    def _are_plain(self, names: Sequence[Seen]) -> TypeGuard[FolderFiles]:
+        """Say whether each of the names is a file by itself that nothing is known of."""
+        return (
+            isinstance(names, FolderFiles)
+            and not self._knows_inodes
+            and not (self._has_stable_inodes and names.has_links)
+        )
+
+    def _meet_singly(
+        self, connection: Connection, folder: bytes, names: Iterable[Seen]
+    ) -> Iterator[tuple[bytes, int, Arrival | None]]:
+        """Leave out what is known; of a file with several names give only the first."""
+        prefix = folder + b"/" if folder else b""
+        for name, size, mtime_ns, ctime_ns, inode, links in names:
+            witness = Witness(size, mtime_ns, ctime_ns, inode)
+            if self._knows_inodes and self._recognise_inode(connection, Place(folder, name), witness, links):
+                continue
+            arrival = None
+            if links > 1 and self._has_stable_inodes:
+                arrival = self._meet_link(prefix + name, witness)
+                if arrival is None:
+                    continue
+            yield prefix + name, size, arrival
+
+    def _meet_link(self, path: bytes, witness: Witness) -> Arrival | None:
+        """Take one of several names of a file; give what is to be read, unless it was or will be under another name."""
+        known = self._links.get(witness)
+        if isinstance(known, Arrival):
+            known.paths.append(path)
+            return None
+        if known is not None:
+            self._ready.append(NewFile(path, known._replace(bytes_read=0)))
+            return None
+        arrival = self._links[witness] = Arrival([path], witness)
+        return arrival
+
+    def _recognise_inode(self, connection: Connection, place: Place, witness: Witness, links: int) -> bool:
+        """
+        Recognise a recorded file under a new name: same inode, size and mtime.
+
+        If it is gone from its old name it was moved here; else this is one more name of it. What may be another file
+        that got the inode of a deleted one is read, and its content decides. A record with an open finding goes along
+        with its inode also if that was written to since: the finding is about this file, not about its old name (R6).
+        """
+        if links > _NAMES_LOOKED_AT:
+            some = self._find_telling_names(connection, witness.inode)
+            if self._match_names(connection, place, witness, some):
+                return True
+        return self._match_names(connection, place, witness, self._find_by_inode(connection, witness.inode))
+
+    def _find_telling_names(self, connection: Connection, inode: int) -> list[FileRecord]:
+        """
+        Of very many names of an inode find the one with the oldest baseline, and those that may have moved.
+
+        Trees of hard links get a name more each night, and each would look at all before it. But the names that the
+        walk has met with this inode stand, so where the newest tree comes last in its order, one is left.
+        """
+        ids = files.find_ids_of_inode(connection, self._run.root.id, inode)
+        telling = ids[:1] + [one for one in ids[1:] if one not in self._seen or one in self._displaced]
+        return files.find_files(connection, self._run.catalog.sealer, telling)
+
+    def _match_names(self, connection: Connection, place: Place, witness: Witness, names: Iterable[FileRecord]) -> bool:
+        """Find among records of one inode number the one that a new name of the inode belongs to."""
+        links: list[FileRecord] = []
+        gone: list[FileRecord] = []
+        for record in names:
+            last = as_last_seen(connection, record)
+            is_unwritten = last.witness.size_and_mtime == witness.size_and_mtime
+            if not record.is_sealed or not (is_unwritten or record.is_frozen):
+                continue
+            is_moving = record.id in self._moving
+            stands = record.root_id == self._run.root.id and not is_moving and self._stands(last)
+            is_here = stands or is_moving or record.id in self._staying or record.root_id != self._run.root.id
+            if is_unwritten and is_same_inode(self._run.root_fd, place.path, last, stands=stands):
+                (links if is_here else gone).append(record)
+            elif not (is_unwritten or is_here) and was_born_before(self._run.root_fd, place.path, last):
+                gone.append(record)
+        seen = Sighting(witness.inode, witness.ctime_ns)
+        if gone:
+            record = min(gone, key=lambda one: (not one.path.endswith(b"/" + place.name), one.id))
+            self._move([Move(record, place, seen)])
+            self._seen.add(record.id)
+        elif links:  # the oldest baseline: a younger one may have been taken when damage was there already
+            self._new_links.append(Move(min(links, key=lambda one: one.recorded_at), place, seen))
+        return bool(gone or links)
+
+    def _find_by_inode(self, connection: Connection, inode: int) -> list[FileRecord]:
+        sealer = self._run.catalog.sealer
+        if self._fs_id is None:
+            return files.find_by_inode(connection, sealer, self._run.root.id, inode)
+        return files.find_by_inode_of_file_system(connection, sealer, self._fs_id, inode)
+
+    def swap(self, cycle: Iterable[Move]) -> None:
+        """Take recorded files that changed places with each other, each before the one that left its name to it."""
+        self._move(list(cycle))
+
+    def _move(self, moves: list[Move]) -> None:
+        """Let moves wait, behind all that wait already: those may have to leave names to them."""
+        if self._moves and len(self._moves[-1]) + len(moves) <= _ROWS_AT_ONCE:
+            self._moves[-1] += moves
+        else:
+            self._moves.append(moves)
+        self._moving.update(move.record.id for move in moves)
+        for move in moves:
+            self._note_vacated(move.record)
+
+    def _note_vacated(self, record: FileRecord) -> None:
+        if record.id in self._displaced:
+            self._vacated.append(Place.of(record.path))
+
+    def take_vacated(self) -> list[Place]:
+        """Hand over the names that records left, or will with the next page, and under which other inodes stand."""
+        vacated, self._vacated = self._vacated, []
+        return vacated
+
+    def is_moving(self, file_id: FileId) -> bool:
+        """Say whether a record will leave its name with the next page."""
+        return file_id in self._moving
+
+    def stays(self, file_id: FileId) -> None:
+        """Let a record stay where it is: its name is being judged, so it can't be somewhere else."""
+        self._staying.add(file_id)
+
+    def displaces(self, file_id: FileId) -> None:
+        """Note that another inode stands under the name of a record, whose file may be met elsewhere."""
+        self._displaced.add(file_id)
+
+    def _stands(self, record: FileRecord) -> bool:
+        """Say whether a recorded file is still found under its name."""
+        try:
+            return witness_of(stat_beneath(self._run.root_fd, record.path)).inode == record.witness.inode
+        except OSError as error:
+            return error.errno not in (errno.ENOENT, errno.ENOTDIR)
+
+    def done(self, task: Task, reading: Reading) -> None:
+        """Take the reading of a new file, for all names of it."""
+        self._ready.append(NewFile(task.path, reading))
+        arrival = task.tag
+        if not isinstance(arrival, Arrival):
+            return
+        if arrival.witness in self._links:
+            self._links[arrival.witness] = reading
+            self._links.move_to_end(arrival.witness)
+            while len(self._links) > _LINKS_KEPT and not isinstance(next(iter(self._links.values())), Arrival):
+                self._links.popitem(last=False)
+        self._ready += [NewFile(path, reading._replace(bytes_read=0)) for path in arrival.paths[1:]]
+
+    def done_batch(self, done: DoneBatch) -> None:
+        """Take the readings of new files that have one name each."""
+        if self._can_move or self._has_history:
+            self._ready += [NewFile(one.task.path, one.reading) for one in done.each()]
+        else:
+            self._small.append(done)
+            self._small_count += len(done.tasks)
+
+    def dropped(self, task: Task) -> list[bytes]:
+        """Forget a new file that could not be read; tell the names that it was met under."""
+        if not isinstance(task.tag, Arrival):
+            return [task.path]
+        self._links.pop(task.tag.witness, None)
+        return task.tag.paths
+
+    @property
+    def waiting(self) -> int:
+        """Count the rows that wait for ``flush``."""
+        return len(self._ready) + len(self._moving) + len(self._new_links) + self._small_count
+
+    def flush(self, connection: Connection) -> bool:
+        """
+        Write a page of what arrived: moves first, as a new file may stand where a moved one stood.
+
+        After each page the catalog is as if the run had met no more than that.
+
+        Returns:
+            Whether nothing is left.
+        """
+        is_over = make_timer(self._run.context.monotonic)
+        return (
+            write_page(self._moves, 1, partial(self._write_moves, connection), is_over)
+            and write_page(self._new_links, _ROWS_AT_ONCE, partial(self._write_links, connection), is_over)
+            and write_page(self._ready, _NEW_AT_ONCE, partial(self._write_new, connection), is_over)
+            and write_page(self._small, _BATCHES_AT_ONCE, partial(self._write_small, connection), is_over)
+        )
+
+    def _write_small(self, connection: Connection, batches: list[DoneBatch]) -> None:
+        """Record the first files of a root: only with content that is in question elsewhere they have to be held."""
+        self._small_count -= sum(len(done.tasks) for done in batches)
+        if self._damage.has_any(connection):
+            rows = [NewFile(one.task.path, one.reading) for done in batches for one in done.each()]
+            self._write_new(connection, rows)
+            return
+        run, readings = self._run, Readings.join([done.readings for done in batches])
+        paths = [path for done in batches for path in done.tasks.paths]
+        ids = baselines.record_small_files(
+            *(connection, run.catalog.sealer, run.root, paths, readings), now=run.now(), boot_id=run.boot_id
+        )
+        self._count(Tally.NEW, len(ids))
+        self.new_count += len(ids)
+        self._seen.update(ids)
+        self.racy += compress(paths, readings.are_racy)
+
+    def _write_new(self, connection: Connection, ready: list[NewFile]) -> None:
+        free = [row for row in ready if self._is_free(row.path)]
+        rows = [row for row in free if not self._take_damage(connection, *row)]
+        if self._has_history:
+            rows = self._take_restored(connection, rows)
+        if rows:
+            run = self._run
+            ids = baselines.record_files(
+                connection, run.catalog.sealer, run.root, rows, now=run.now(), boot_id=run.boot_id
+            )
+            self._note_new(rows, ids)
+            self._adopt_histories(connection, rows, ids)
+
+    def _take_restored(self, connection: Connection, rows: list[NewFile]) -> list[NewFile]:
+        """Record the files that history knows with other content, to be held against that; return the others."""
+        run, formers = self._run, find_formers(self._run, connection, rows)
+        left: list[NewFile] = []
+        for row in rows:
+            former, file_id = formers.get(row.path), None
+            if former is not None:
+                file_id = inherited.record_former(
+                    run, connection, row.path, row.reading, former.record, has_inode=former.has_inode
+                )
+            if file_id is None:
+                left.append(row)
+                continue
+            self._seen.update((file_id,))
+            self.new_count += 1
+            self.doubtful.append(row.path)
+        return left
+
+    def _take_damage(self, connection: Connection, path: bytes, reading: Reading) -> bool:
+        """Record a new file if its content is the known damage of another: that was moved here, or copied."""
+        run, found = self._run, self._damage.find(connection, reading)
+        if found is None:
+            return False
+        damage, original = found
+        if original.root_id == run.root.id and self._is_original_gone(found, reading):
+            inherited.move_to_copy(run, connection, path, reading, damage)
+            self._seen.add(original.id)
+            self._tell_moved(connection, original, path)
+            self._count(Tally.DAMAGED, 1)
+            return True
+        if not damage.is_damage:  # newer content of a damaged file, which may be meant
+            return False
+        return self._take_inherited(inherited.record_copy(run, connection, path, reading, damage), is_damaged=True)
+
+    def _is_original_gone(self, found: InQuestion, reading: Reading) -> bool:
+        """Say whether the name of a damaged file is gone, or shows another inode while this reading is of its own."""
+        if found.original.id not in self._seen:
+            return not may_be_there(self._run.root_fd, found.original.path)
+        witness = found.content.witness
+        is_it = witness is not None and witness.inode == reading.witness.inode
+        return is_it and self._run.capability.has_stable_inodes and not self._stands(found.original)
+
+    def _note_new(self, rows: list[NewFile], ids: list[FileId]) -> None:
+        self._count(Tally.NEW, len(rows))
+        self.new_count += len(rows)
+        self._seen.update(ids)
+        self.racy += [path for path, reading in rows if reading.witness.is_racy]
+        for (path, reading), file_id in zip(rows, ids, strict=True) if self._can_move else ():
+            if reading.digests.md5 is not None and len(self._new_by_content) < _NEW_KEPT:
+                content = (reading.witness.size_bytes, reading.digests.md5)
+                self._new_by_content[content] = None if content in self._new_by_content else file_id
+                key = find_rename_key(self._run.capability, path, reading.witness)
+                if key is not None:
+                    self._new_by_key[key] = None if key in self._new_by_key else file_id
+
+    def _adopt_histories(self, connection: Connection, rows: list[NewFile], ids: list[FileId]) -> None:
+        """Let new files that an earlier run saw deleted elsewhere go on with that history: moved or restored since."""
+        if not self._has_history:
+            return
+        for (path, reading), file_id in zip(rows, ids, strict=True):
+            size, md5 = reading.witness.size_bytes, reading.digests.md5
+            gone = history.find_deleted(connection, self._run.root.id, size, md5) if size and md5 else []
+            if len({one.file_id for one in gone}) == 1 and gone[0].file_id is not None:
+                history.adopt_history(connection, gone[0].file_id, file_id)
+                self._run.note(
+                    NoteKind.MOVED, path, f"was deleted as {show_path(gone[0].path)}; its history goes on here"
+                )
+
+    def _write_moves(self, connection: Connection, units: list[list[Move]]) -> None:
+        for moves in units:
+            if len(moves) <= _ROWS_AT_ONCE:
+                self._write_together(connection, moves)
+            else:
+                self._write_part(connection, moves)
+
+    def _write_part(self, connection: Connection, cycle: list[Move]) -> None:
+        """
+        Write the first moves of a cycle, and let the others wait, as a shorter cycle.
+
+        The record that is in the way of the first one goes to the name that the last one left. So after a kill in
+        between, each record stands under a name of the cycle, and the next run finds the rest of the cycle.
+        """
+        part, left, last = cycle[:_ROWS_AT_ONCE], cycle[_ROWS_AT_ONCE:-1], cycle[-1]
+        between = Move(last.record, Place.of(part[-1].record.path), last.seen)
+        self._write_together(connection, [*part, between], between)
+        now = files.find_files(connection, self._run.catalog.sealer, [last.record.id])
+        record = now[0] if now else last.record
+        self._moves.append([*left, Move(record, last.place, last.seen, last.former or last.record.path)])
+        self._moving.add(record.id)
+
+    def _write_together(self, connection: Connection, waiting: list[Move], between: Move | None = None) -> None:
+        """Write moves; that of a record which only makes room is not counted."""
+        run = self._run
+        self._moving.difference_update(move.record.id for move in waiting)
+        moves = self._find_current(connection, waiting)
+        ids = [move.record.id for move in moves]
+        folder_ids = folders.ensure_folders(connection, run.root.id, dict.fromkeys(move.place.folder for move in moves))
+        moved = [removal.MovedFile(move.record.id, folder_ids[move.place.folder], move.place.path) for move in moves]
+        removal.move_files(connection, run.catalog.sealer, run.root, moved, now=run.now())
+        baselines.mark_suspects(connection, {move.record.id: move.seen for move in moves})
+        # What this run read under the old name before the file was met here was another file's.
+        self.misjudged += candidates.discard_staged_of(connection, ids)
+        with_findings = set(findings.find_with_findings(connection, ids))
+        for move in moves:
+            if move is between:
+                continue
+            if move.record.id in with_findings:
+                self._run.resolve_missing(connection, move.record.id, move.place.path)
+            self._note_moved(move.former or move.record.path, move.place.path)
+            self._count(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE, 1)
+
+    def _tell_moved(self, connection: Connection, record: FileRecord, path: bytes) -> None:
+        self._run.resolve_missing(connection, record.id, path)
+        self._note_moved(record.path, path)
+        self._note_vacated(record)
+
+    def _note_moved(self, former: bytes, path: bytes) -> None:
+        self._run.counts.moved += 1
+        self._run.note(NoteKind.MOVED, path, f"moved here from {show_path(former)}")
+
+    def _write_links(self, connection: Connection, links: list[Move]) -> None:
+        """Record new names of recorded inodes, unless their records changed meanwhile: then the names are read."""
+        links = [link for link in links if self._is_free(link.place.path)]
+        sealer, ids = self._run.catalog.sealer, {link.record.id for link in links}
+        now = {one.id: one for one in files.find_files(connection, sealer, ids) if one.is_sealed}
+        found = [(link.place.path, now.get(link.record.id), link.record.version) for link in links]
+        names = [(path, record) for path, record, version in found if record is not None and record.version == version]
+        self.racy += [path for path, record, version in found if record is None or record.version != version]
+        file_ids = inherited.record_links(self._run, connection, names)
+        for (path, record), file_id in zip(names, file_ids, strict=True):
+            if not self._take_inherited(file_id, is_damaged=record.is_frozen) or record.witness.is_racy:
+                self.racy.append(path)
+
+    def _take_inherited(self, file_id: FileId | None, *, is_damaged: bool) -> bool:
+        if file_id is None:
+            return False
+        self._seen.update((file_id,))
+        self.new_count += 1
+        self._count(Tally.DAMAGED if is_damaged else Tally.NEW, 1)
+        return True
+
+    def _find_current(self, connection: Connection, waiting: list[Move]) -> list[Move]:
+        """
+        Find the moves of files that are still recorded as they were; the others are put aside.
+
+        So are those to a name that is not made free for that.
+        """
+        current = find_current(connection, [move.record for move in waiting])
+        by_target = {move.place.path: move for move in waiting}
+        left = [move for move in waiting if move.record.id not in current or move.place.path in self._occupied]
+        dropped: set[FileId] = set()
+        while left:
+            move = left.pop()
+            if move.record.id in dropped:
+                continue
+            dropped.add(move.record.id)
+            self._superseded.append(move)
+            self._occupied.add(move.record.path)
+            if move.record.path in by_target:
+                left.append(by_target[move.record.path])
+        return [move for move in waiting if move.record.id not in dropped]
+
+    def _is_free(self, path: bytes) -> bool:
+        """Say whether a record may be put under a name; else it is to be read, and held against what is there."""
+        if path in self._occupied:
+            self.racy.append(path)
+        return path not in self._occupied
+
+    def _count(self, tally: Tally, count: int) -> None:
+        if not self._is_prelude:
+            self._run.counts.add(tally, count)
+
+    def take_superseded(self) -> list[bytes]:
+        """Hand over the names to which a file moved whose record was replaced or forgotten before that was written."""
+        moves, self._superseded = self._superseded, []
+        self._occupied.clear()
+        for move in moves:
+            self._seen.discard(move.record.id)
+        return list(dict.fromkeys(move.place.path for move in moves))  # one that makes room has its target's
+
+    def find_twin(self, record: FileRecord) -> FileId | None:
+        """Find the one new file of this run with the content of a file that is gone; None if none or several."""
+        if not record.digests.md5 or not record.witness.size_bytes:
+            return None
+        return self._new_by_content.get((record.witness.size_bytes, record.digests.md5))
+
+    def find_successor(self, record: FileRecord) -> FileId | None:
+        """Find the one new file of this run with the size, the exact mtime and the name of a file that is gone."""
+        key = find_rename_key(self._run.capability, record.path, record.witness)
+        return None if key is None else self._new_by_key.get(key)
+
+    def hold_successors(self, pairs: Sequence[tuple[FileRecord, FileId]]) -> None:
+        """
+        Hold new files against those that are gone and whose names, sizes and mtimes they have, but not their content.
+
+        They were copied, and got damaged on the way or before. Content that is recorded elsewhere is no damage. To look
+        for that costs a pass over all files, so many pairs are to come at once.
+        """
+        run, sealer = self._run, self._run.catalog.sealer
+        with run.catalog.read() as connection:
+            copies = files.find_files(connection, sealer, [file_id for _, file_id in pairs])
+            contents = [FileContent(one.witness.size_bytes, one.digests, None) for one in copies]
+            found = files.find_by_content(connection, sealer, run.root.id, contents)
+        unknown = [
+            copy
+            for copy, same in zip(copies, found, strict=True)
+            if copy.digests.md5 and all(one.id == copy.id for one in same)
+        ]
+        gone = {file_id: record for record, file_id in pairs}
+
+        def write(connection: Connection, page: Sequence[FileRecord]) -> None:
+            current = find_current(connection, page)
+            for copy in page:
+                if copy.id in current and inherited.replace_successor(run, connection, copy, gone[copy.id]):
+                    self._count(Tally.NEW, -1)
+                    self.doubtful.append(copy.path)
+
+        run.write_in_pages(unknown, write)
+
+    def merge(self, connection: Connection, record: FileRecord, twin: FileRecord) -> None:
+        """Let a file that is gone go on as the new file with its content."""
+        run = self._run
+        removal.merge_moved(connection, run.catalog.sealer, run.root, record, twin, run.now())
+        self._tell_moved(connection, record, twin.path)

@@ -1,0 +1,310 @@
+"""
+Walk a root and bring the catalog up to date: new, changed, moved and missing files.
+
+Decides in which order things are done, reads what the comparison asks for, tries again what did not hold still, and
+writes the results. What has to be read is the comparison's to say, what a reading means the assessor's.
+
+I1  Each name is counted exactly once (R8).
+I2  The catalog is written by this thread alone, about once a second at most, results together with what they cover
+    (R7).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from integrity.catalog import baselines, files
+from integrity.catalog.rows import FileRecord
+from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unstable, Vanished
+from integrity.files.span import ReadMode
+from integrity.hashing.tasks import Done, DoneBatch, Partial, Result, Task, Work
+from integrity.jobs.batching import IdSet
+from integrity.jobs.checkpoints import Checkpoints
+from integrity.jobs.commits import Commits
+from integrity.jobs.judge import messages
+from integrity.jobs.judge.assess import Assessor
+from integrity.jobs.judge.replaced_inodes import Replaced, ReplacedName, find_cycles, is_unwritten
+from integrity.jobs.options import ScanOptions
+from integrity.jobs.report import NoteKind
+from integrity.jobs.scan.apply_changes import forget_unsettled, settle
+from integrity.jobs.scan.met_files import MetFiles
+from integrity.jobs.scan.missing_files import Departures
+from integrity.jobs.scan.new_files import Arrivals, Place
+from integrity.jobs.scan.tree_diff import Comparison
+from integrity.model import FileId, Tally
+
+if TYPE_CHECKING:
+    from integrity.jobs.context import RootRun
+
+TRIES = 3
+BETWEEN_TRIES_S = 3.0
+"""Between two tries of a file that changed while it was read: three tries, less than ten seconds (R1)."""
+
+
+class Scanner:
+    """
+    Scan one root, or a part of it.
+
+    Args:
+        run: what it works on.
+        options: how.
+        is_prelude: a scrub follows: known files are left for it to read and to count.
+    """
+
+    def __init__(self, run: RootRun, options: ScanOptions, *, is_prelude: bool = False) -> None:
+        self._run = run
+        self._is_prelude = is_prelude
+        self._seen = MetFiles(run.catalog)
+        self.replaced = Replaced()
+        self.assessor = Assessor(run, from_disk=False, replaced=self.replaced)
+        self._arrivals = Arrivals(run, self._seen, is_prelude=is_prelude)
+        self._departures = Departures(run, self.assessor, self._arrivals, self._seen, self.replaced)
+        self._checkpoints = Checkpoints(run)
+        self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
+        self._comparison = Comparison(
+            run,
+            is_full=options.full,
+            touched_bytes=options.touched_bytes,
+            is_prelude=is_prelude,
+            assessor=self.assessor,
+            arrivals=self._arrivals,
+            departures=self._departures,
+            checkpoints=self._checkpoints,
+            replaced=self.replaced,
+            seen=self._seen,
+            write_if_due=self._commits.write_if_due,
+        )
+        self._unstable: dict[bytes, Unstable] = {}
+
+    def run(self) -> None:
+        """Scan, and settle what was found."""
+        forget_unsettled(self._run)
+        self.prepare()
+        if self._is_stopped():
+            self._departures.leave_rest()
+        else:
+            self.remove_damaged()
+            settle(self._run, self._run.looked_at)
+
+    def prepare(self) -> None:
+        """Scan without settling: for a scrub, which settles what both found together."""
+        self._comparison.check_rows()
+        self._read(self._comparison.walk())
+        superseded = self._arrivals.take_superseded()
+        self._read_what_was_replaced()
+        superseded += self._arrivals.take_superseded()
+        if superseded:
+            self._read(self._comparison.tasks_for(superseded))
+        self._read_again_what_moved()
+        self._read_again_what_is_racy()
+        self._confirm()
+        self._commits.write()
+        if not self._is_stopped():
+            self._departures.account()
+            self._commits.write()
+        if not self._is_prelude:
+            self._judge_what_came_back()
+
+    def remove_damaged(self) -> None:
+        """Stage the removal of damaged files that are gone: before the run settles, and when it has read everything."""
+        self._departures.remove_damaged()
+
+    def _judge_what_came_back(self) -> None:
+        """Read the names again that got a baseline of before, and judge what is in them; else the scrub does."""
+        paths, self._arrivals.doubtful = self._arrivals.doubtful, []
+        if not paths or self._is_stopped():
+            return
+        self._read(self._comparison.tasks_for(paths))
+        self._read_again_what_moved()
+        self._confirm()
+        self._commits.write()
+
+    @property
+    def misjudged(self) -> list[FileId]:
+        """Name the moved files that the run had judged by what stands under their former names."""
+        return self._arrivals.misjudged
+
+    @property
+    def changed(self) -> IdSet:
+        """Name the recorded files whose witness tells of a write; in a prelude they are left to the scrub."""
+        return self._comparison.changed
+
+    def _is_stopped(self) -> bool:
+        return self._run.context.stop.is_set()
+
+    def _read_what_was_replaced(self) -> None:
+        """
+        Decide over the names under which another file stands now.
+
+        First those whose record moved on with its file: they may tell of the next ones (log.1 to log.2, log to log.1).
+        Then those whose files changed places with each other; what is left has other content, or the scrub will see.
+        """
+        names = {name.place: name for name in self.replaced.take()}
+        waiting = dict(names)
+        while not self._is_stopped():
+            freed = self._take_waiting(waiting, self._comparison.find_unrecorded(waiting))
+            if not freed:
+                break
+            while freed and not self._is_stopped():
+                self._read(self._recheck_freed(freed, waiting))
+                freed = self._take_waiting(waiting, self._arrivals.take_vacated())  # by what was read
+            superseded = map(Place.of, self._arrivals.take_superseded())
+            waiting |= {place: names[place] for place in superseded if place in names}
+        if waiting and not self._is_stopped():
+            done = self._swap_records(list(waiting.values()))
+            self._read(self._comparison.recheck(place for place in waiting if place not in done))
+
+    def _recheck_freed(self, freed: list[Place], waiting: dict[Place, ReplacedName]) -> Iterator[Work]:
+        """Look at names that are not recorded any more, and at those that become free by what turns out to be there."""
+        queue = deque(freed)
+        while queue and not self._is_stopped():
+            yield from self._comparison.recheck((queue.popleft(),))
+            queue += self._take_waiting(waiting, self._arrivals.take_vacated())
+            self._commits.write_if_due()
+
+    @staticmethod
+    def _take_waiting(waiting: dict[Place, ReplacedName], places: Iterable[Place]) -> list[Place]:
+        """Take those of the names out that wait."""
+        return [place for place in places if waiting.pop(place, None) is not None]
+
+    def _swap_records(self, waiting: list[ReplacedName]) -> set[Place]:
+        """Let the records of files that changed places with each other follow them; name the places that are done."""
+        cycles, seen = find_cycles(self._run, waiting), dict(waiting)
+        for cycle in cycles:
+            self._arrivals.swap(cycle)
+            self._commits.write_if_due()
+        self._commits.write()
+        return {move.place for cycle in cycles for move in cycle if is_unwritten(move.record.witness, seen[move.place])}
+
+    def _read(self, tasks: Iterable[Work]) -> None:
+        engine = self._run.engine(ReadMode.RECORD)
+        self._commits.read(
+            engine,
+            tasks,
+            take=self._take,
+            take_batch=self._take_batch,
+            tell=lambda: self._run.progress("record", len(self._seen), engine.bytes_done, files=None, size=None),
+        )
+
+    def _take(self, result: Result) -> None:
+        if isinstance(result, Done):
+            self._done(self._checkpoints.complete(result))
+        elif isinstance(result, Partial):
+            self._checkpoints.keep(result)
+        else:
+            self._failed(result.task, result.error)
+
+    def _take_batch(self, done: DoneBatch) -> None:
+        if any(done.tasks.tags) or self._checkpoints.has_parts:
+            for one in done.each():
+                self._take(one)
+        else:
+            self._run.counts.bytes_read += sum(done.readings.sizes_bytes)
+            self._arrivals.done_batch(done)
+
+    def _done(self, done: Done) -> None:
+        task, reading = done.task, done.reading
+        self._run.counts.bytes_read += reading.bytes_read
+        if isinstance(task.tag, FileRecord):
+            self.assessor.take(task.tag, done)
+        else:
+            self._arrivals.done(task, reading)
+
+    def _failed(self, task: Task, error: ReadError) -> None:
+        """Account for what could not be read: later again, gone, or a finding."""
+        record = task.tag if isinstance(task.tag, FileRecord) else None
+        paths = self._arrivals.dropped(task) if record is None else [task.path]
+        if isinstance(error, Unstable):
+            self._unstable |= dict.fromkeys(paths, error)
+        elif isinstance(error, Vanished):
+            if record is not None:
+                self._seen.discard(record.id)
+        elif record is not None:
+            self.assessor.failures.failed(record, error)
+        elif not isinstance(error, ReadInterrupted):
+            self._arrival_failed(paths, error)
+
+    def _arrival_failed(self, paths: Iterable[bytes], error: ReadError) -> None:
+        is_device = isinstance(error, DeviceFailing | DeviceStalled)
+        if is_device:
+            self.assessor.failures.device(error)
+        for path in paths:
+            if not is_device:
+                self.assessor.failures.unreadable(path, error, None)
+            self._run.count_unrecorded(Tally.SKIPPED if is_device else Tally.UNREADABLE)
+
+    def _read_again_what_moved(self) -> None:
+        """Try files again that changed while they were read (R1); then say that they never held still."""
+        for _ in range(TRIES - 1):
+            if not self._unstable or self._run.context.pause(BETWEEN_TRIES_S):
+                break
+            paths, self._unstable = self._unstable, {}
+            self._read(self._comparison.tasks_for(paths))
+        for path, error in self._unstable.items():
+            with self._run.catalog.read() as connection:
+                record = files.find_file(connection, self._run.catalog.sealer, self._run.root.id, path)
+            if record is not None:
+                self.assessor.failures.unstable(record, error)
+            else:
+                self._run.is_incomplete = True
+                self._run.count_unrecorded(Tally.UNSTABLE)
+                self._run.note(NoteKind.UNSTABLE, path, messages.unstable(error))
+
+    def _read_again_what_is_racy(self) -> None:
+        """
+        Hash files again whose witness was racy, now that the clock granule is over (R1).
+
+        Until then their records are no grounds for rot.
+        """
+        paths = self._run.leave_out_written(self._arrivals.racy) + [
+            record.path for record in self.assessor.account.take_racy()
+        ]
+        self._arrivals.racy = []
+        if not paths or self._run.let_clock_tick():
+            return
+        counted: list[FileId] = []
+        self._read(self._racy_tasks(paths, counted))
+        if self._is_prelude:
+            for file_id in counted:
+                self.assessor.account.answered.discard(file_id)
+
+    def _racy_tasks(self, paths: Iterable[bytes], counted: list[FileId]) -> Iterator[Work]:
+        """Make tasks for files that were counted as new, or that the scrub will count, and so are not to be here."""
+        for task in self._comparison.tasks_for(paths):
+            if (
+                isinstance(task, Task)
+                and isinstance(task.tag, FileRecord)
+                and self.assessor.account.was_counted(task.tag.id)
+            ):
+                counted.append(task.tag.id)
+            yield task
+
+    def _confirm(self) -> None:
+        """Confirm mismatches; what changed meanwhile is read again, as whatever it is now."""
+        self.assessor.confirm()
+        for _ in range(TRIES - 1):
+            moved = self.assessor.account.take_incomplete()
+            if not moved:
+                return
+            self._read(self._comparison.tasks_for(record.path for record in moved))
+            self._read_again_what_moved()
+            self.assessor.confirm()
+        for record in self.assessor.account.take_incomplete():
+            self.assessor.failures.unstable(record)
+
+    def _waiting(self) -> int:
+        return self._arrivals.waiting + self.assessor.account.waiting + len(self._comparison.suspects)
+
+    def _write(self) -> None:
+        """Write what waits, in as many transactions as it takes: thousands of moves may come at once."""
+        is_all = False
+        while not is_all:
+            with self._run.writing() as connection:
+                is_all = self._arrivals.flush(connection)
+                if is_all:
+                    self.assessor.account.flush(connection)
+                    baselines.mark_suspects(connection, self._comparison.suspects)
+                    self._checkpoints.flush(connection)
+        self._comparison.suspects.clear()

@@ -1,0 +1,420 @@
+"""
+Hold what a walk meets in a root against what is recorded of it, and say what has to be read.
+
+Unchanged files cost an lstat and a comparison. Where only ctime or inode moved the file becomes a suspect that scrubs
+read early (R2); unknown names go to the arrivals, what a walk could not meet to the departures. Nothing is read here
+but folders and stats, and nothing is written but findings about folders and about the catalog.
+
+I1  Each name that is met is counted here, or given to exactly one of those who count it (R8).
+I2  Nothing is concluded from an unknown name while rows are known to be lost (R9).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from stat import S_ISDIR, S_ISREG
+from typing import TYPE_CHECKING
+
+from integrity.catalog import candidates, files, folders, roots
+from integrity.catalog.filenames import SQLITE_SUFFIXES
+from integrity.catalog.files import KnownFile
+from integrity.catalog.fingerprints import set_fingerprints
+from integrity.catalog.rows import Sighting
+from integrity.files.listing import Listing, Seen, Skip
+from integrity.files.open_beneath import stat_beneath
+from integrity.files.stamps import witness_of
+from integrity.files.walk import walk as walk_tree
+from integrity.hashing.digests import want_to_record
+from integrity.hashing.tasks import Task, Work
+from integrity.jobs.batching import IdSet
+from integrity.jobs.checkpoints import Checkpoints
+from integrity.jobs.judge import messages
+from integrity.jobs.judge.assess import Assessor
+from integrity.jobs.judge.content_diff import prefix_probe
+from integrity.jobs.judge.replaced_inodes import Replaced
+from integrity.jobs.report import NoteKind
+from integrity.jobs.scan.met_files import MetFiles
+from integrity.jobs.scan.missing_files import Departures
+from integrity.jobs.scan.new_files import Arrivals, Place
+from integrity.jobs.unchanged import Folders, Split, gather, split_by_fingerprint, split_unchanged
+from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally, Witness
+from integrity.verdict import compare_witness
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
+    from integrity.jobs.context import RootRun
+
+_SEEK_BYTES = 1 << 19
+"""What a disk reads in the time of going to another place: 5 ms at 100 MB a second."""
+
+
+class Comparison:
+    """
+    Compare one root, or a part of it, with its records.
+
+    Args:
+        run: what it works on.
+        is_full: have files read whose witness is unchanged, too.
+        touched_bytes: so much of the files that would only become suspects is to be read at once.
+        is_prelude: a scrub follows: known files are left for it to read and to count.
+        assessor: counts what needs no reading.
+        arrivals: takes unknown names.
+        departures: is told what could not be looked at, or is left out on purpose.
+        checkpoints: lets large files go on where they were left.
+        replaced: takes names under which another inode stands.
+        seen: ids of the recorded files that were met.
+        write_if_due: writes what waits, now and then: a walk that has nothing read comes by no other occasion.
+    """
+
+    def __init__(
+        self,
+        run: RootRun,
+        *,
+        is_full: bool,
+        touched_bytes: int,
+        is_prelude: bool,
+        assessor: Assessor,
+        arrivals: Arrivals,
+        departures: Departures,
+        checkpoints: Checkpoints,
+        replaced: Replaced,
+        seen: MetFiles,
+        write_if_due: Callable[[], None],
+    ) -> None:
+        self._run = run
+        self._is_full = is_full
+        self._touched_bytes = touched_bytes
+        self._is_prelude = is_prelude
+        self._assessor = assessor
+        self._arrivals = arrivals
+        self._departures = departures
+        self._checkpoints = checkpoints
+        self._replaced = replaced
+        self._seen = seen
+        self._write_if_due = write_if_due
+        self._want = want_to_record(blake3="blake3" in run.settings.digests)
+        self._rows_are_lost = False
+        missing_paths = assessor.account.missing_paths
+        self._missed_in = {path.rpartition(b"/")[0] for path in missing_paths}  # that a file is back is to be noticed
+        self.suspects: dict[FileId, Sighting | None] = {}
+        self.changed = IdSet()
+
+    def check_rows(self) -> None:
+        """Notice rows that were lost or added behind the catalog's back (R9)."""
+        run = self._run
+        with run.catalog.read() as connection:
+            actual = roots.count_files(connection, run.root.id)
+            expected = roots.get_root(connection, run.root.id).file_count
+        if actual != expected:
+            self._rows_are_lost = True
+            with run.writing() as connection:
+                text = messages.rows_lost(expected, actual)
+                run.open_finding(connection, FindingKind.CATALOG_DAMAGED, text)
+
+    def walk(self) -> Iterator[Work]:
+        """Compare what is there with what is recorded; give what has to be read."""
+        for group in gather(self._listings()):
+            if self._run.context.stop.is_set():
+                return
+            for listing in group:
+                self._take_skips(listing)
+            split = self._leave_unchanged(group)
+            with self._run.catalog.read() as connection:
+                tasks = self._compare_all(connection, split)
+            yield from tasks
+            self._write_if_due()
+            self._run.progress("scan", len(self._seen), self._run.counts.bytes_read, files=None, size=None)
+
+    def _listings(self) -> Iterator[Listing]:
+        for part in self._run.parts:
+            if part:
+                yield from self._list_part(part)
+            else:
+                yield from self._walk(b"")
+
+    def _list_part(self, part: bytes) -> Iterator[Listing]:
+        """List a folder with what lies below it, or one file, unless it is gone or left out."""
+        run = self._run
+        try:
+            stat = stat_beneath(run.root_fd, part, stay_on_mount=not run.settings.cross_mounts)
+        except OSError as error:
+            if error.errno == errno.EXDEV and not run.hints:
+                self._leave_to_mount(part)
+            return  # gone, or it can't be looked at: the departures find out which
+        is_folder = S_ISDIR(stat.st_mode)
+        if run.hints and run.excludes.covers(part, is_folder=is_folder):
+            return  # what a person names is looked at, what an event names only if a walk would come there
+        if S_ISREG(stat.st_mode):
+            folder, _, name = part.rpartition(b"/")
+            if (stat.st_dev, stat.st_ino) not in _catalog_files(run.catalog.path):
+                yield Listing(folder, [_as_seen(name, stat)], False, True, [], None)
+        elif is_folder:
+            yield from self._walk(part)
+
+    def _leave_to_mount(self, part: bytes) -> None:
+        """Tell a person who named it that a part lies on another file system, which is not covered."""
+        run = self._run
+        self._departures.was_skipped(Skip(part, SkipReason.MOUNT, True))
+        if not self._is_known(part):
+            run.count_unrecorded(Tally.SKIPPED)
+        run.is_incomplete = True
+        run.note(NoteKind.WARNING, part, messages.other_mount())
+
+    def _walk(self, start: bytes) -> Iterator[Listing]:
+        run = self._run
+        yield from walk_tree(
+            run.root_fd,
+            start,
+            excludes=run.excludes,
+            cross_mounts=run.settings.cross_mounts,
+            leave_out=_catalog_files(run.catalog.path),
+        )
+
+    def _take_skips(self, listing: Listing) -> None:
+        for skip in listing.skips:
+            self._departures.was_skipped(skip)
+            self._run.skip(skip)
+        if listing.error is not None:
+            error = listing.error
+            self._departures.could_not_list(error.path)
+            self._run.is_incomplete = True
+            if error.path != listing.folder and not self._is_known(error.path):
+                self._run.count_unrecorded(Tally.UNREADABLE)
+            with self._run.writing() as connection:
+                self._run.open_finding(connection, FindingKind.UNREADABLE, f"{error.message}", path=error.path)
+
+    def _leave_unchanged(self, listings: list[Listing]) -> Split:
+        """Count the files of folders in which nothing changed; give what is left to be looked at."""
+        if self._is_full:
+            return Split([], listings, [], [])
+        apart = [listing for listing in listings if listing.folder in self._missed_in]
+        if apart:
+            listings = [listing for listing in listings if listing.folder not in self._missed_in]
+        with self._run.catalog.read() as connection:
+            folders = split_by_fingerprint(connection, self._run.root.id, listings)
+            if not folders.without:
+                split = split_unchanged(connection, self._run.root.id, folders.other)
+        if folders.without:
+            split = self._take_fingerprints(folders)
+        for folder_id, count in folders.unchanged:
+            self._seen.add_folder(folder_id, count)
+        self._seen.update(split.unchanged)
+        if not self._is_prelude:
+            self._run.counts.not_due += len(split.unchanged) + sum(count for _, count in folders.unchanged)
+        return split._replace(other=[*apart, *split.other])
+
+    def _take_fingerprints(self, folders: Folders) -> Split:
+        """Compare with the rows, and keep fingerprints of folders that are as recorded; no row can change between."""
+        with self._run.writing(is_synced=False) as connection:
+            split = split_unchanged(connection, self._run.root.id, folders.other)
+            taken = [
+                (listing.fingerprint, folders.without[listing.folder])
+                for listing in split.same
+                if listing.fingerprint is not None and listing.folder in folders.without
+            ]
+            set_fingerprints(connection, taken)
+        return split
+
+    def _compare_all(self, connection: Connection, split: Split) -> list[Work]:
+        """Compare the other folders file by file."""
+        tasks: list[Work] = []
+        for listing in split.other:
+            tasks += self._compare(connection, listing, self._find_known(connection, listing))
+        return tasks + self._unknown(connection, [(listing.folder, listing.files) for listing in split.unknown])
+
+    def _compare(self, connection: Connection, listing: Listing, known: dict[bytes, KnownFile]) -> list[Work]:
+        """Sort the files of one folder into unchanged, suspect, to be read, and unknown."""
+        prefix = listing.folder + b"/" if listing.folder else b""
+        missing_paths = self._assessor.account.missing_paths
+        inodes_are_stable = self._run.capability.has_stable_inodes
+        tasks: list[Work] = []
+        unknown: list[Seen] = []
+        met: list[FileId] = []
+        unchanged = 0
+        for seen in listing.files:
+            old = known.get(seen.name)
+            if old is None:
+                unknown.append(seen)
+                continue
+            met.append(old.id)
+            if missing_paths and prefix + seen.name in missing_paths:
+                self._is_back(prefix + seen.name, old)
+            if old.stamps == seen.stamps and not self._is_full and not old.is_racy and not old.is_frozen:
+                unchanged += 1
+                continue
+            if old.last_inode != seen.inode and inodes_are_stable:
+                if self._replaced.add(Place(listing.folder, seen.name), seen):
+                    self._arrivals.displaces(old.id)
+                    continue
+                self._arrivals.stays(old.id)
+            task = self._known(connection, seen, old)
+            if task is not None:
+                tasks.append(task)
+        self._seen.update(met)
+        if not self._is_prelude:
+            self._run.counts.not_due += unchanged
+        return tasks + self._unknown(connection, [(listing.folder, unknown)])
+
+    def _find_known(self, connection: Connection, listing: Listing) -> dict[bytes, KnownFile]:
+        if listing.is_whole:
+            return files.find_known(connection, self._run.root.id, listing.folder)
+        return self._find_names(connection, listing.folder, [seen.name for seen in listing.files])
+
+    def _unknown(self, connection: Connection, unknown: Sequence[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
+        """Have unknown names read, each folder's together."""
+        if self._rows_are_lost:
+            for _ in (name for _, names in unknown for name in names):
+                self._run.count_unrecorded(Tally.SKIPPED)
+            return []
+        resume, met = self._checkpoints.resume, self._arrivals.meet(connection, unknown)
+        return [resume(one) if isinstance(one, Task) else one for one in met]
+
+    def _unknown_one(self, connection: Connection, place: Place, seen: Seen) -> Work | None:
+        tasks = self._unknown(connection, [(place.folder, [seen])])
+        return tasks[0] if tasks else None
+
+    def _known(self, connection: Connection, seen: Seen, old: KnownFile) -> Task | None:
+        """Decide over a recorded file whose witness moved, is racy, or that has an open finding."""
+        shift = compare_witness(self._run.capability, Witness(*old.stamps), Witness(*seen.stamps))
+        is_touched = shift.touches_content or old.is_racy
+        is_afforded = not (is_touched or old.is_frozen) and self._afford(seen)
+        sighting = Sighting(seen.inode, seen.ctime_ns) if self._run.capability.has_stable_inodes else None
+        is_noted = old.is_suspect and (old.seen_inode, old.seen_ctime_ns) == (sighting or (None, None))
+        if not (is_touched or is_afforded or shift.is_nothing or is_noted):
+            self.suspects[old.id] = sighting
+        if self._is_prelude:
+            if is_touched:
+                self.changed.add(old.id)
+            return None
+        if old.is_frozen and not (is_touched and self._is_news(connection, old, seen)):
+            self._assessor.account.count(old.id, Tally.DAMAGED)
+            return None
+        if not (is_touched or is_afforded or self._is_full):
+            self._assessor.account.count(old.id, Tally.NOT_DUE)
+            return None
+        return self._task(connection, old.id)
+
+    def _afford(self, seen: Seen) -> bool:
+        """Take a file's size from what may be read besides; the smallest costs as much as a seek does."""
+        cost = max(seen.size_bytes, _SEEK_BYTES)
+        if cost > self._touched_bytes:
+            return False
+        self._touched_bytes -= cost
+        return True
+
+    def _is_news(self, connection: Connection, old: KnownFile, seen: Seen) -> bool:
+        """Say whether a frozen file's content is neither its baseline's nor its candidate's, going by the witness."""
+        if old.stamps == seen.stamps:
+            return False
+        candidate = candidates.get_candidate(connection, old.id)
+        return candidate is None or candidate.witness is None or candidate.witness.stamps != seen.stamps
+
+    def _is_back(self, path: bytes, old: KnownFile) -> None:
+        """A file that was missing was met again; what is in it now is judged like that of any other."""
+        with self._run.writing() as connection:
+            self._run.resolve_missing(connection, old.id, path)
+        self._assessor.account.missing_paths.discard(path)
+
+    def _is_known(self, path: bytes) -> bool:
+        """Say whether the departures will count a name that could not be looked at: it, or what lies below it."""
+        folder, _, name = path.rpartition(b"/")
+        with self._run.catalog.read() as connection:
+            is_folder = folders.get_folder_id(connection, self._run.root.id, path) is not None
+        return is_folder or not self.find_unrecorded([Place(folder, name)])
+
+    def find_unrecorded(self, places: Iterable[Place]) -> list[Place]:
+        """Find the names that are not recorded now."""
+        by_folder: dict[bytes, list[Place]] = {}
+        for place in places:
+            by_folder.setdefault(place.folder, []).append(place)
+        with self._run.catalog.read() as connection:
+            return [
+                place
+                for folder, some in by_folder.items()
+                for known in [self._find_names(connection, folder, [place.name for place in some])]
+                for place in some
+                if place.name not in known
+            ]
+
+    def _find_one(self, connection: Connection, place: Place) -> KnownFile | None:
+        """Find what is recorded under a name, and stays there."""
+        old = self._find_names(connection, place.folder, [place.name]).get(place.name)
+        return None if old is None or self._arrivals.is_moving(old.id) else old
+
+    def _find_names(self, connection: Connection, folder: bytes, names: list[bytes]) -> dict[bytes, KnownFile]:
+        folder_id = folders.get_folder_id(connection, self._run.root.id, folder)
+        return {} if folder_id is None else files.find_known_names(connection, folder_id, names)
+
+    def recheck(self, places: Iterable[Place]) -> Iterator[Work]:
+        """Look at names once more, as they are recorded or not recorded now."""
+        for place in places:
+            with self._run.catalog.read() as connection:
+                old = self._find_one(connection, place)
+                try:
+                    stat = stat_beneath(self._run.root_fd, place.path)
+                except OSError:  # gone since: if it is recorded, the departures find out what became of it
+                    task: Work | None = None
+                    if old is not None:
+                        self._seen.discard(old.id)
+                else:
+                    seen = _as_seen(place.name, stat)
+                    if old is None:
+                        task = self._unknown_one(connection, place, seen)
+                    else:
+                        self._seen.add(old.id)
+                        task = self._known(connection, seen, old)
+            if task is not None:
+                yield task
+
+    def _task(self, connection: Connection, file_id: FileId) -> Task | None:
+        found = files.find_files(connection, self._run.catalog.sealer, [file_id])
+        if not found:  # forgotten since it was met: the next scan meets it as a new one
+            self._seen.discard(file_id)
+            self._run.count_unrecorded(Tally.SKIPPED)
+            return None
+        record = found[0]
+        if not record.is_sealed:
+            self._assessor.failures.catalog_damaged(record)
+            return None
+        probe = prefix_probe(record) if self._run.settings.policy is Policy.GROWING else None
+        block_size = record.block_size_bytes or self._run.settings.block_size_bytes
+        task = Task(record.path, record.witness.size_bytes, self._want, block_size, record, probe=probe)
+        return self._checkpoints.resume(task)
+
+    def tasks_for(self, paths: Iterable[bytes]) -> Iterator[Work]:
+        """Make tasks for names that were met before, as they are recorded or not recorded now."""
+        for path in paths:
+            with self._run.catalog.read() as connection:
+                task = self._task_for(connection, path)
+            if task is not None:
+                yield task
+
+    def _task_for(self, connection: Connection, path: bytes) -> Work | None:
+        folder, _, name = path.rpartition(b"/")
+        record = files.find_file(connection, self._run.catalog.sealer, self._run.root.id, path)
+        if record is not None:
+            self._seen.add(record.id)
+            return self._task(connection, record.id)
+        try:
+            stat = stat_beneath(self._run.root_fd, path)
+        except OSError:
+            return None  # gone since: unknown and not there, so there is nothing to account for
+        return self._unknown_one(connection, Place(folder, name), _as_seen(name, stat))
+
+
+def _as_seen(name: bytes, stat: os.stat_result) -> Seen:
+    return Seen(name, *witness_of(stat).stamps, stat.st_nlink)
+
+
+def _catalog_files(path: bytes) -> frozenset[tuple[int, int]]:
+    """Identify the catalog's own files, in case they lie in the root."""
+    found = set()
+    for suffix in (b"", *SQLITE_SUFFIXES):
+        try:
+            stat = os.stat(path + suffix)
+        except FileNotFoundError:
+            continue
+        found.add((stat.st_dev, stat.st_ino))
+    return frozenset(found)

@@ -1,0 +1,1 @@
+"""Re-read recorded files from the disk, and decide which are due."""

@@ -1,0 +1,121 @@
+"""
+The promise that every byte is verified within ``verify_every``: read what is known of it, and tell when it is broken.
+
+What it asks for is decided in ``plan``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from integrity.catalog import findings
+from integrity.catalog.ahead import NEVER_AT
+from integrity.catalog.coverage import coverage, find_due_days
+from integrity.catalog.findings import NewFinding
+from integrity.catalog.roots import RootRecord, find_roots, has_root
+from integrity.catalog.runs import RunRecord, find_runs
+from integrity.config import format_size, spell_duration
+from integrity.jobs.judge import messages
+from integrity.jobs.report import Note, NoteKind
+from integrity.jobs.scrub.plan import NOTHING, Facts, OpenTimes, Overdue, Plan, make_plan
+from integrity.model import Finding, FindingKind, Job, Outcome, RootState
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
+    from integrity.jobs.context import Context
+
+_DAY_S = 86_400
+_RUNS_SEARCHED = 200
+_RUNS_MEASURED = 10
+_WORKED = frozenset({Outcome.CLEAN, Outcome.FINDINGS, Outcome.INCOMPLETE, Outcome.INTERRUPTED})
+
+
+def find_facts(c: Connection, root: RootRecord, *, verify_every_s: int, now: int) -> Facts:
+    """Read what a plan needs to know of a root; of one that is not worked on all is apart."""
+    known = coverage(c, root.id, now=now, verify_every_s=verify_every_s)
+    scrubs = [run for run in find_runs(c, root.id, _RUNS_SEARCHED) if run.job is Job.SCRUB]
+    rate, last_scrub_at = measure_rate(scrubs), scrubs[0].started_at if scrubs else None
+    if root.state is not RootState.ACTIVE:
+        return Facts((), NOTHING, known.bytes, rate, last_scrub_at)
+    overdue = Overdue(known.overdue_files, known.overdue_bytes)
+    return Facts(tuple(find_due_days(c, root.id, now=now)), overdue, known.uncovered_bytes, rate, last_scrub_at)
+
+
+def measure_rate(runs: Sequence[RunRecord]) -> float | None:
+    """
+    Tell how fast scrubs can read: the best of the last that read much, for others may have been held back.
+
+    Args:
+        runs: scrubs, the newest first.
+    """
+    worked = (run for run in runs if run.outcome in _WORKED and run.duration_s and run.counts.bytes_read)
+    last = [(run.counts.bytes_read, run.duration_s or 0.0) for run in islice(worked, _RUNS_MEASURED)]
+    most = max((size for size, _ in last), default=0)
+    return max((size / duration for size, duration in last if size >= most / 10), default=None)
+
+
+def check(context: Context, windows: OpenTimes) -> list[Finding]:
+    """
+    Open the finding that a root's promise is broken, or end it.
+
+    To be called at start, daily and after scrubs. A paused root promises nothing, a suspended one has a finding of its
+    own. A short write that needs no lock (R9).
+
+    Returns:
+        The findings that are open now; each was told to the report.
+    """
+    with context.catalog.read() as connection:
+        roots = find_roots(connection)
+    found = (_check_root(context, windows, root) for root in roots if root.state is not RootState.SUSPENDED)
+    return [finding for finding in found if finding is not None]
+
+
+def describe_overdue(facts: Facts, plan: Plan, *, verify_every_s: int, now: int) -> str:
+    """Say what is overdue, and what would help."""
+    noun = "file" if facts.overdue.files == 1 else "files"
+    text = f"{facts.overdue.files:,} {noun} ({format_size(facts.overdue.bytes)})"
+    text += f" not verified within {spell_duration(verify_every_s)}, the oldest {_say_late(facts, verify_every_s, now)}"
+    return text + (f"; {plan.advice}" if plan.advice else "")
+
+
+def _say_late(facts: Facts, verify_every_s: int, now: int) -> str:
+    oldest_at = facts.days[0].oldest_at
+    if oldest_at == NEVER_AT:
+        return "at a time that lies ahead of the clock, which was wrong then or is now"
+    late_s = now - oldest_at - verify_every_s
+    return f"{late_s // _DAY_S} days late" if late_s >= 2 * _DAY_S else f"{max(1, late_s // 3600)} h late"
+
+
+def _check_root(context: Context, windows: OpenTimes, root: RootRecord) -> Finding | None:
+    now, verify_every_s = context.now(), context.config.settings_for(root.path).verify_every_s
+    with context.catalog.read() as connection:
+        facts = find_facts(connection, root, verify_every_s=verify_every_s, now=now)
+    if not facts.overdue.files:
+        _end_overdue(context, root, now)
+        return None
+    plan = make_plan(facts, windows, verify_every_s=verify_every_s, now=now)
+    message = describe_overdue(facts, plan, verify_every_s=verify_every_s, now=now)
+    with context.catalog.transaction() as connection:
+        if not has_root(connection, root.id):
+            return None  # somebody forgot it meanwhile
+        new = NewFinding(FindingKind.OVERDUE, root.id, None, None, message)
+        finding, _ = findings.open_finding(connection, new, now=now, run_id=None)
+    context.report.finding(finding)
+    return finding
+
+
+def _end_overdue(context: Context, root: RootRecord, now: int) -> None:
+    """End the finding, if there is one: nothing is written where nothing is open."""
+    with context.catalog.read() as connection:
+        if not findings.has_open(connection, root.id, FindingKind.OVERDUE):
+            return
+    resolution = "the root is paused" if root.state is RootState.PAUSED else messages.verified_in_time()
+    with context.catalog.transaction() as connection:
+        ended = findings.resolve_findings(
+            connection, root_id=root.id, kinds={FindingKind.OVERDUE}, copy="", resolution=resolution, now=now
+        )
+    for one in ended:
+        text = f"{one.kind.value} {one.id} is over: {resolution}"
+        context.report.note(Note(NoteKind.RESOLVED, root.path, None, text))

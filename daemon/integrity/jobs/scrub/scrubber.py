@@ -1,0 +1,484 @@
+"""
+Re-read what is recorded from the disk, and judge it.
+
+What is read, and in which order, comes from the catalog's worklist: overdue first, then suspects, then stalest, inside
+a day in the order of the disk. A name that is not recorded yet is recorded first. Stopping at a limit is no error: what
+was not reached is not due (R7, R8).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from integrity.catalog import files, findings, roots, worklist
+from integrity.catalog.blocks import load_blocks
+from integrity.catalog.coverage import coverage
+from integrity.catalog.rows import FileRecord, is_current
+from integrity.catalog.worklist import WorkOrder, WorkSummary
+from integrity.errors import ReadError, ReadInterrupted, RootSuspended, Unreadable, Unstable, Vanished
+from integrity.files.positions import find_positions
+from integrity.files.span import ReadMode
+from integrity.hashing.digests import want_to_record, want_to_verify
+from integrity.hashing.tasks import Done, DoneBatch, Failed, Partial, Result, Task, TaskBatch, Work
+from integrity.hashing.work_queue import small_bytes
+from integrity.jobs.batching import IdSet
+from integrity.jobs.checkpoints import LARGE_BYTES, Checkpoints
+from integrity.jobs.commits import Commits
+from integrity.jobs.guard import open_guarded
+from integrity.jobs.hardlinks import HardLinks
+from integrity.jobs.judge import messages
+from integrity.jobs.judge.assess import Assessor
+from integrity.jobs.judge.content_diff import compare_blocks, prefix_probe
+from integrity.jobs.limit import Limit
+from integrity.jobs.options import ScanOptions, ScrubOptions
+from integrity.jobs.overmounts import find_overmounts
+from integrity.jobs.presence import may_be_there
+from integrity.jobs.recorded import iterate_files
+from integrity.jobs.report import NoteKind
+from integrity.jobs.scan.apply_changes import forget_unsettled, settle
+from integrity.jobs.scan.scanner import BETWEEN_TRIES_S, TRIES, Scanner
+from integrity.jobs.targets import is_inside
+from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally
+from integrity.paths import shell_path
+
+if TYPE_CHECKING:
+    from integrity.jobs.context import RootRun
+
+_PAGE = 1000
+_DEVICE_KINDS = frozenset({FindingKind.DEVICE_FAILING, FindingKind.DEVICE_STALLED})
+
+
+class Scrubber:
+    """
+    Scrub one root, or a part of it.
+
+    Args:
+        run: what it works on.
+        options: what and how far.
+        began_at: when the command began, on the monotonic clock: limits count from there.
+    """
+
+    def __init__(self, run: RootRun, options: ScrubOptions, *, began_at: float) -> None:
+        self._run = run
+        self._options = options
+        until = None if options.time_limit_s is None else began_at + options.time_limit_s
+        self._limit = Limit(run, until=until, until_bytes=options.byte_limit)
+        blake3 = "blake3" in run.settings.digests
+        self._want = want_to_record(blake3=blake3)
+        self._verify = [want_to_verify(is_one_block=one, deep=options.deep, blake3=blake3) for one in (False, True)]
+        self._scanner = Scanner(run, ScanOptions(), is_prelude=True) if options.scan_first else None
+        self._scanners = [] if self._scanner is None else [self._scanner]
+        replaced = None if self._scanner is None else self._scanner.replaced
+        self._assessor = Assessor(run, from_disk=True, replaced=replaced)
+        self._checkpoints = Checkpoints(run, is_verifying=True)
+        self._recordings = Checkpoints(run)  # of what is read for a new baseline
+        self._links = HardLinks(run)
+        self._unstable: list[tuple[FileRecord, Unstable]] = []
+        self._vanished: list[FileRecord] = []
+        self._by_itself: list[FileRecord] = []
+        self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
+        self._done_files = 0
+        self._parts_read: dict[bytes, int] = {}  # of large files under way, counted already
+        self._unsound = IdSet()  # large files of which what is recorded of a part is damaged
+        self._overmounts: set[bytes] = set()  # that were told of
+        self._bytes_before = 0  # what earlier readings of this run have read
+        self._summary = WorkSummary(0, 0)
+        self._rows = 0  # of the root, when the work was ordered
+
+    def run(self) -> None:
+        """Scan if asked for, read, judge, settle."""
+        forget_unsettled(self._run)
+        if self._scanner is not None:
+            self._scanner.prepare()
+            self._assessor.account.answered = self._scanner.assessor.account.answered
+        with self._run.catalog.snapshot() as connection:
+            self._summary = worklist.create_worklist(connection, self._order())
+        self._rows = self._count_rows()
+        self._read_worklist()
+        by_itself, self._by_itself = self._by_itself, []
+        self._read((self._task(record) for record in by_itself), self._limit)
+        self._assessor.confirm()
+        self._read_again()
+        self._account_for_vanished()
+        self._commits.write()
+        self._count_rest()
+        self._end_device_findings()
+        self._end_overdue()
+        if not self._run.context.stop.is_set():
+            for scanner in self._scanners:
+                scanner.remove_damaged()
+            settle(self._run, self._run.looked_at or self._summary.files)
+
+    def _order(self) -> WorkOrder:
+        options, now = self._options, self._run.now()
+        promised_at = now - self._run.settings.verify_every_s
+        older_than_at = None if options.older_than_s is None else now - options.older_than_s
+        return WorkOrder(
+            root_id=self._run.root.id,
+            prefix=self._run.prefix,
+            now=now,
+            never_verified_only=options.new,
+            older_than_at=promised_at if options.due else older_than_at,
+            due_before_at=promised_at + options.due_within_s,
+            percent=options.percent,
+            at_least_bytes=options.at_least_bytes,
+        )
+
+    def _read_worklist(self) -> None:
+        """
+        Read what is on the list.
+
+        Where there are limits and large files, these have the first half, for the others would else wait as long as
+        one of them takes; then come the others, and what these leave is for the large ones again.
+        """
+        large = max(self._options.large_bytes, LARGE_BYTES)
+        with self._run.catalog.read() as connection:
+            has_large = self._limit.is_any and worklist.count_larger(connection, large) > 0
+        if not has_large:
+            self._read(self._tasks(self._limit), self._limit)
+            return
+        half = self._limit.half()
+        self._read(self._tasks(half, larger_than=large), half)
+        self._read(self._tasks(self._limit, up_to=large), self._limit)
+        self._read(self._tasks(self._limit, larger_than=large), self._limit)
+
+    def _tasks(self, limit: Limit, *, larger_than: int | None = None, up_to: int | None = None) -> Iterator[Work]:
+        after, sealer = 0, self._run.catalog.sealer
+        while not limit.is_set():
+            with self._run.catalog.read() as connection:
+                page = worklist.page_worklist(
+                    connection, sealer, after, limit=_PAGE, larger_than=larger_than, up_to=up_to
+                )
+            if not page:
+                return
+            after = page[-1][0]
+            records = self._links.group(self._in_disk_order(self._usable([record for _, record in page])))
+            for is_small, some in groupby(records, self._is_small):
+                for work in (self._batch(list(some)),) if is_small else map(self._task, some):
+                    if limit.is_set():
+                        return
+                    yield work
+
+    def _is_small(self, record: FileRecord) -> bool:
+        """Say whether a file is read as one piece."""
+        most = small_bytes(self._run.settings.block_size_bytes)
+        return record.block_size_bytes is None and record.witness.size_bytes <= most
+
+    def _batch(self, records: list[FileRecord]) -> TaskBatch:
+        is_growing = self._run.settings.policy is Policy.GROWING
+        return TaskBatch(
+            [record.path for record in records],
+            [record.witness.size_bytes for record in records],
+            [self._want if self._is_changed(record) else self._verify[True] for record in records],
+            records,
+            [prefix_probe(record) if is_growing else None for record in records],
+            [self._assessor.account.known_bad.get(record.path, ()) for record in records],
+            self._run.settings.block_size_bytes,
+        )
+
+    def _is_changed(self, record: FileRecord) -> bool:
+        return self._scanner is not None and record.id in self._scanner.changed
+
+    def _usable(self, records: Iterable[FileRecord]) -> list[FileRecord]:
+        """Leave out what the scan has answered for, what is out of sight, and what can't be relied on."""
+        overmounts = find_overmounts(self._run)  # for each page anew: a scrub may take days
+        usable: list[FileRecord] = []
+        for record in records:
+            if record.id in self._assessor.account.answered:
+                continue
+            overmount = next((point for point in overmounts if is_inside(record.path, point)), None)
+            if overmount is not None:
+                self._hidden(record, overmount)
+            elif record.is_sealed:
+                usable.append(record)
+            else:
+                self._assessor.failures.catalog_damaged(record)
+        return usable
+
+    def _hidden(self, record: FileRecord, overmount: bytes) -> None:
+        """Count a file that a mount hides; the mount is told once, and is a failure if it hides what was named."""
+        run = self._run
+        self._assessor.account.count(record.id, Tally.SKIPPED)
+        run.is_incomplete |= is_inside(run.prefix, overmount)
+        if overmount not in self._overmounts:
+            self._overmounts.add(overmount)
+            run.note(NoteKind.SKIPPED, overmount, f"left out: {SkipReason.MOUNT.value}")
+
+    def _in_disk_order(self, records: list[FileRecord]) -> list[FileRecord]:
+        """Put a page into the order of a rotational disk; by inode it is already (R4)."""
+        if not self._run.device.is_rotational:
+            return records
+        paths, is_over = [record.path for record in records], self._run.context.stop.is_set
+        positions = find_positions(self._run.root_fd, paths, is_over)
+        order = sorted(zip(positions, [record.witness.inode for record in records], range(len(records)), strict=True))
+        return [records[number] for _, _, number in order]
+
+    def _task(self, record: FileRecord) -> Task:
+        want = self._want if self._is_changed(record) else self._verify[record.block_size_bytes is None]
+        probe = prefix_probe(record) if self._run.settings.policy is Policy.GROWING else None
+        size = record.block_size_bytes or self._run.settings.block_size_bytes
+        bad = self._assessor.account.known_bad.get(record.path, ())
+        task = Task(record.path, record.witness.size_bytes, want, size, record, probe=probe, known_bad=bad)
+        return self._kept_by(task).resume(task)
+
+    def _kept_by(self, task: Task) -> Checkpoints:
+        """Tell who keeps the parts of a large file: they are compared, or put together for a new baseline."""
+        return self._recordings if task.want is self._want else self._checkpoints
+
+    def _read(self, tasks: Iterable[Work], limit: Limit) -> None:
+        engine = self._run.engine(ReadMode.DISK, stop=limit)
+        total = self._summary
+        self._commits.read(
+            engine,
+            tasks,
+            take=self._take,
+            take_batch=self._take_batch,
+            tell=lambda: self._run.progress(
+                "scrub", self._done_files, self._bytes_before + engine.bytes_done, files=total.files, size=total.bytes
+            ),
+        )
+        self._bytes_before += engine.bytes_done
+
+    def _take_batch(self, done: DoneBatch) -> None:
+        """Take small files: those that are intact together, each of the others by itself."""
+        has_parts = self._checkpoints.has_parts or self._recordings.has_parts  # then one may have been large before
+        if not has_parts:
+            left = self._assessor.take_intact(done, self._links.leaders)
+            self._done_files += len(done.tasks) - len(left)
+            sizes = done.readings.sizes_bytes
+            self._run.counts.bytes_read += sum(sizes) - sum(sizes[index] for index in left)
+            done = done.select(left)
+        for one in done.each():
+            self._take(one)
+
+    def _take(self, result: Result) -> None:
+        record = result.task.tag
+        assert isinstance(record, FileRecord)
+        if isinstance(result, Partial):
+            self._take_part(record, result)
+            return
+        if isinstance(result, Failed) and isinstance(result.error, ReadInterrupted):
+            self._links.take(record)  # none of its names is answered: they are not due, or come again in this run
+            return
+        self._done_files += 1
+        if isinstance(result, Failed):
+            self._failed(record, result.error)
+            return
+        self._done(record, result)
+
+    def _done(self, record: FileRecord, result: Done) -> None:
+        """Take a file that was read, under all of its names."""
+        self._run.counts.bytes_read += result.reading.bytes_read - self._parts_read.pop(record.path, 0)
+        bad_before: tuple[int, ...] = ()
+        if self._kept_by(result.task) is self._recordings:
+            result = self._recordings.complete(result)
+        else:
+            bad_before = self._checkpoints.bad_before(result)
+            if record.id in self._unsound:
+                self._unsound.discard(record.id)
+                self._take_unsound(record)
+                self._by_itself += self._links.take(record)
+                return
+        reading = result.reading
+        self._assessor.take(record, result, bad_before)
+        for other in self._links.take(record):
+            if self._links.is_still(other, reading.witness) and (
+                not result.first_block or self._are_one(record, other)
+            ):
+                self._done_files += 1
+                self._assessor.take(other, result._replace(reading=reading._replace(bytes_read=0)), bad_before)
+            else:
+                self._by_itself.append(other)
+
+    def _take_unsound(self, record: FileRecord) -> None:
+        """Say that the recorded blocks of a file are damaged, unless they were sealed anew while it was read."""
+        with self._run.catalog.read() as connection:
+            size, sealer = record.block_size_bytes or 1, self._run.catalog.sealer
+            is_sound = load_blocks(connection, sealer, record.id, record.version, size) is not None
+        if is_sound:
+            self._assessor.account.read_again(record)
+        else:
+            self._assessor.failures.catalog_damaged(record)
+
+    def _are_one(self, record: FileRecord, other: FileRecord) -> bool:
+        """Say whether two names have the same blocks recorded, so that parts compared for one count for the other."""
+        with self._run.catalog.read() as connection:
+            kept = [
+                load_blocks(connection, self._run.catalog.sealer, one.id, one.version, one.block_size_bytes or 1)
+                for one in (record, other)
+            ]
+        return kept[0] is not None and kept[0] == kept[1]
+
+    def _take_part(self, record: FileRecord, partial: Partial) -> None:
+        """Compare the next part of a large file, and remember how far it was read; what was read counts at once."""
+        size = partial.offset - partial.first_block * partial.task.block_size_bytes
+        self._run.counts.bytes_read += size
+        self._parts_read[record.path] = self._parts_read.get(record.path, 0) + size
+        if self._kept_by(partial.task) is self._recordings:
+            self._recordings.keep(partial)
+            return
+        with self._run.catalog.read() as connection:
+            sealer = self._run.catalog.sealer
+            bad = compare_blocks(connection, sealer, record, partial.blocks, partial.first_block)
+        if bad is None or record.id in self._unsound:  # nor may a later scrub go on behind this part
+            self._unsound.add(record.id)
+        else:
+            self._checkpoints.keep(partial, tuple(bad))
+
+    def _failed(self, record: FileRecord, error: ReadError) -> None:
+        """Account for what could not be read; what the disk refused under one name it refuses under all."""
+        for other in self._links.take(record):
+            if isinstance(error, Unreadable) and error.ranges and self._links.is_still(other, error.witness):
+                self._assessor.failed(other, error)
+            else:
+                self._by_itself.append(other)
+        if isinstance(error, Unstable):
+            self._unstable.append((record, error))
+        elif isinstance(error, Vanished):
+            self._vanished.append(record)
+        else:
+            self._assessor.failed(record, error)
+
+    def _read_again(self) -> None:
+        """Read again what changed while it was read, or may have (R1), and changes whose reading lacked digests."""
+        for _ in range(TRIES):
+            unstable = [record for record, _ in self._unstable]
+            again = unstable + self._assessor.account.take_incomplete() + self._by_itself
+            if not again or (unstable and self._run.context.pause(BETWEEN_TRIES_S)):
+                break
+            self._unstable, self._by_itself = [], []
+            self._read(self._tasks_again(self._links.group(again)), self._limit)
+            self._assessor.confirm()
+        racy = self._assessor.account.take_racy()
+        if racy and not self._run.let_clock_tick():
+            self._read(self._tasks_again(racy), self._limit)
+            self._assessor.confirm()
+        for record, error in self._unstable:
+            self._assessor.failures.unstable(record, error)
+        for record in self._assessor.account.take_incomplete() + self._by_itself:
+            self._assessor.failures.unstable(record)
+
+    def _account_for_vanished(self) -> None:
+        """
+        Decide what became of recorded files that were not found, or not under their names, when they were to be read.
+
+        A scan of all that the run is about tells a move from a deletion. What it did not decide is neither well nor
+        silent: it is a finding where nothing may go without a person's word, else the run is incomplete.
+        """
+        displaced = self._assessor.take_displaced()
+        if not (self._vanished or displaced) or self._run.context.stop.is_set():
+            return  # not due
+        if self._options.scan_missing and self._is_root_itself():
+            misjudged = self._scan_again()
+            again = self._take_undecided([*(record.id for record, _ in displaced), *misjudged])
+            self._read(self._tasks_again(again), self._limit)
+            self._assessor.confirm()
+            self._read_again()
+        else:
+            self._assessor.leave_displaced(displaced)
+        for record in self._take_undecided():
+            self._leave_missing(record)
+
+    def _is_root_itself(self) -> bool:
+        """Check the root once more: a folder that was emptied or replaced since would look like deletions (R5)."""
+        try:
+            os.close(open_guarded(self._run.root).fd)
+        except RootSuspended:
+            return False
+        return True
+
+    def _scan_again(self) -> list[FileId]:
+        """Scan, and name the files that were judged by what stands under their former names, to be judged anew."""
+        run = self._run
+        scanner = Scanner(run, ScanOptions(), is_prelude=True)
+        self._scanners.append(scanner)
+        scanner.assessor.account.answered = self._assessor.account.answered
+        run.counts_unrecorded = False
+        scanner.prepare()
+        run.counts_unrecorded = True
+        self._assessor.follow(scanner.replaced)
+        self._assessor.account.take_back(scanner.misjudged)
+        return scanner.misjudged
+
+    def _take_undecided(self, others: Iterable[FileId] = ()) -> list[FileRecord]:
+        """Hand over vanished files, and others, as they are recorded now, if they are and are not answered for."""
+        vanished, self._vanished = self._vanished, []
+        wanted = dict.fromkeys([*(record.id for record in vanished), *others])
+        ids = [file_id for file_id in wanted if file_id not in self._assessor.account.answered]
+        with self._run.catalog.read() as connection:
+            return files.find_files(connection, self._run.catalog.sealer, ids)
+
+    def _leave_missing(self, record: FileRecord) -> None:
+        """Count a file that was not found and of which no scan decided what became of it."""
+        run = self._run
+        with run.writing() as connection:
+            if not is_current(connection, record):
+                return  # a person decided over it meanwhile: it is not due
+            has_finding = not may_be_there(run.root_fd, record.path) and self._assessor.failures.missing(
+                connection, record
+            )
+        if not has_finding:
+            self._assessor.account.count(record.id, Tally.MISSING)
+            run.is_incomplete = True
+            run.note(NoteKind.MISSING, record.path, messages.vanished(f"integrity scan {shell_path(run.root.path)}"))
+
+    def _tasks_again(self, records: Iterable[FileRecord]) -> Iterator[Task]:
+        """Make tasks for files that are read again, with all digests and from the beginning."""
+        return (self._task(record)._replace(want=self._want, resume=None) for record in records)
+
+    def _end_device_findings(self) -> None:
+        """End what was said of the device, once all of the root could be read without an error."""
+        run = self._run
+        is_whole = self._options.is_everything and run.is_whole and not self._limit.is_set()
+        if not is_whole or run.budget.errors or run.kinds_met & _DEVICE_KINDS:
+            return
+        resolution = "all of the root was read without an error"
+        with run.writing() as connection:
+            ended = findings.resolve_findings(
+                connection, root_id=run.root.id, kinds=_DEVICE_KINDS, resolution=resolution, now=run.now()
+            )
+        run.note_over(ended)
+
+    def _end_overdue(self) -> None:
+        """End what was said of the promise, once nothing is overdue any more: no service may be there to look."""
+        run = self._run
+        with run.catalog.read() as connection:
+            if not findings.has_open(connection, run.root.id, FindingKind.OVERDUE):
+                return
+            every_s = run.settings.verify_every_s
+            if coverage(connection, run.root.id, now=run.now(), verify_every_s=every_s).overdue_files:
+                return
+        with run.writing() as connection:
+            ended = findings.resolve_findings(
+                connection,
+                root_id=run.root.id,
+                kinds={FindingKind.OVERDUE},
+                copy="",
+                resolution=messages.verified_in_time(),
+                now=run.now(),
+            )
+        run.note_over(ended)
+
+    def _count_rest(self) -> None:
+        """Count what was not reached: limits, or a stop. Of what was answered some may have been forgotten since."""
+        run, answered = self._run, self._assessor.account.answered
+        if run.is_whole and self._count_rows() == self._rows:
+            run.counts.add(Tally.NOT_DUE, self._rows - len(answered))
+        else:
+            run.counts.add(Tally.NOT_DUE, sum(1 for file_id, _ in iterate_files(run) if file_id not in answered))
+
+    def _count_rows(self) -> int:
+        with self._run.catalog.read() as connection:
+            return roots.count_files(connection, self._run.root.id)
+
+    def _waiting(self) -> int:
+        return self._assessor.account.waiting + self._checkpoints.waiting + self._recordings.waiting
+
+    def _write(self) -> None:
+        with self._run.writing() as connection:
+            self._assessor.account.flush(connection)
+            self._checkpoints.flush(connection)
+            self._recordings.flush(connection)

@@ -1,0 +1,72 @@
+"""
+Which files are meant: names as they were given and, with ``-r``, all regular files below those that are folders.
+
+Below a folder symbolic links are not followed and special files are left alone, both without a word, as ``find -type
+f`` does; other file systems are entered. Nothing is excluded: a digest is of what is there. Files come in the order of
+the bytes of their paths, for which the paths below one name are held in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+
+from integrity.errors import show_path
+from integrity.files.excludes import Excludes
+from integrity.files.open_beneath import open_root
+from integrity.files.plain import LARGE_BYTES
+from integrity.files.walk import walk
+from integrity.hashing.file_sums import Hint, ListedPaths
+from integrity.model import SkipReason
+
+_AT_ONCE = 256
+"""Files are given together: each by itself would cost as much as to digest it."""
+
+Complain = Callable[[bytes, str], None]
+"""Takes a folder, and why not all below it could be found."""
+
+
+def find_files(names: Iterable[bytes], complain: Complain) -> Iterator[bytes | ListedPaths | Hint]:
+    """Yield the names that are no folders, and in the place of each folder the files below it; and hints at these."""
+    for name in names:
+        if _is_folder(name):
+            yield from _list_tree(name, complain)
+        else:
+            yield name
+
+
+def _is_folder(name: bytes) -> bool:
+    """Tell whether to walk; why a name can't be looked at is told when it is opened."""
+    try:
+        return stat.S_ISDIR(os.stat(name).st_mode)
+    except OSError:
+        return False
+
+
+def _list_tree(top: bytes, complain: Complain) -> Iterator[bytes | ListedPaths | Hint]:
+    """Yield hints at the regular files below a folder while they are found, then the files, sorted."""
+    try:
+        root_fd = open_root(top)
+    except OSError as error:
+        complain(top, os.strerror(error.errno or 0))
+        return
+    base = top if top.endswith(b"/") else top + b"/"
+    paths: list[bytes] = []
+    try:
+        for listing in walk(root_fd, excludes=Excludes(builtin=False, kept=False), cross_mounts=True):
+            prefix = base + listing.folder + b"/" if listing.folder else base
+            paths += listing.find_paths(prefix)
+            if max(listing.sizes_bytes, default=0) > LARGE_BYTES:
+                large = (file for file in listing.files if file.size_bytes > LARGE_BYTES)
+                yield from (Hint(prefix + file.name, file.size_bytes) for file in large)
+            for skip in listing.skips:
+                if skip.reason is SkipReason.MOUNT:
+                    complain(base + skip.path, f"not entered: it is mounted a second time below {show_path(top)}")
+            if listing.error is not None:
+                complain(base + listing.error.path if listing.error.path else top, os.strerror(listing.error.errno))
+    finally:
+        os.close(root_fd)
+    paths.sort()
+    for start in range(0, len(paths), _AT_ONCE):
+        yield ListedPaths(paths[start : start + _AT_ONCE])

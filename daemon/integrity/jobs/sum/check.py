@@ -1,0 +1,194 @@
+"""
+Hold files against a manifest, line by line, as ``md5sum -c`` does.
+
+Each file is read once for lines that follow each other, whatever algorithms they name. A file that could not be read is
+no file that differs.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from integrity.files.plain import STDIN
+from integrity.hashing.algorithms import ALGORITHMS
+from integrity.hashing.file_sums import FileSum, Request, sum_each
+from integrity.hashing.manifests.entries import BadLine, Entry
+from integrity.hashing.manifests.reader import Form, Manifest
+
+
+class Verdict(Enum):
+    """What became of one line."""
+
+    OK = "ok"
+    FAILED = "failed"
+    UNREADABLE = "unreadable"
+
+
+class Checked(NamedTuple):
+    """One line's file: its path as it was opened, and why not if it was not."""
+
+    path: bytes
+    verdict: Verdict
+    error: OSError | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        """Tell whether there was no file of this name."""
+        return self.error is not None and self.error.errno == errno.ENOENT
+
+
+@dataclass(slots=True)
+class Tally:
+    """
+    What a manifest's lines came to.
+
+    Args:
+        ignores_missing: don't count files that are not there.
+    """
+
+    ignores_missing: bool = False
+    ok: int = 0
+    failed: int = 0
+    unreadable: int = 0
+    missing: int = 0
+    bad_lines: int = 0
+
+    def add(self, event: Checked | BadLine) -> bool:
+        """Count a line; False if it is to be ignored."""
+        if isinstance(event, BadLine):
+            self.bad_lines += 1
+        elif event.is_missing and self.ignores_missing:
+            self.missing += 1
+            return False
+        elif event.verdict is Verdict.OK:
+            self.ok += 1
+        elif event.verdict is Verdict.FAILED:
+            self.failed += 1
+        else:
+            self.unreadable += 1
+        return True
+
+    @property
+    def has_entries(self) -> bool:
+        """Tell whether any line could be read as one."""
+        return bool(self.ok or self.failed or self.unreadable or self.missing)
+
+    def is_good(self, *, is_strict: bool) -> bool:
+        """Tell whether something was verified and nothing was wrong; lines that can't be read count if strict."""
+        return bool(self.ok) and not (self.failed or self.unreadable or (is_strict and self.bad_lines))
+
+
+def resolve(manifest: Manifest, name: bytes, path: bytes) -> bytes:
+    """Find what a path of a manifest means: in BagIt it is relative to the manifest's folder, else to where we are."""
+    return os.path.join(os.path.dirname(name), path) if manifest.form is Form.BAGIT else path
+
+
+def check(
+    manifest: Manifest,
+    *,
+    name: bytes,
+    is_stdin: bool = False,
+    jobs: int | None = None,
+    idle: Callable[[], None] = lambda: None,
+) -> Iterator[Checked | BadLine]:
+    """
+    Check all files of a manifest; what is told of its lines comes in their order.
+
+    Args:
+        manifest: not read yet.
+        name: of its file.
+        is_stdin: it comes from standard input, so that no line can mean that.
+        jobs: threads; None for one per processor.
+        idle: called when the next file takes a while.
+
+    Raises:
+        OSError: the manifest can't be read on; all before that was told.
+    """
+    lines = _Lines(manifest, name, is_stdin=is_stdin)
+    for result in sum_each(lines.find_requests(), jobs=jobs, idle=idle):
+        yield from lines.answer(result)
+    yield from lines.take_bad_lines()
+    if lines.failure is not None:
+        raise lines.failure
+
+
+def judge(entry: Entry, request: Request, result: FileSum) -> Checked:
+    """Compare what is in a file with what a line says of it."""
+    if result.error is not None:
+        return Checked(result.path, Verdict.UNREADABLE, result.error)
+    found = dict(zip(request.algorithms, result.pieces[0][2], strict=True))
+    is_same_size = entry.size_bytes is None or entry.size_bytes == result.size_bytes
+    is_same = is_same_size and all(found[algorithm] == digest for algorithm, digest in entry.digests.items())
+    return Checked(result.path, Verdict.OK if is_same else Verdict.FAILED)
+
+
+class _Lines:
+    """The lines of a manifest, between being read and being answered."""
+
+    def __init__(self, manifest: Manifest, name: bytes, *, is_stdin: bool) -> None:
+        self._manifest = manifest
+        self._name = name
+        self._is_stdin = is_stdin
+        self._waiting: deque[BadLine | tuple[Request, list[Entry]]] = deque()
+        self.failure: OSError | None = None
+
+    def find_requests(self) -> Iterator[Request]:
+        """Yield what is to be read, one request for lines that follow each other and are about the same file."""
+        for group in _group(self._read()):
+            if isinstance(group, BadLine):
+                self._waiting.append(group)
+                continue
+            known = {algorithm for entry in group for algorithm in entry.digests}
+            algorithms = tuple(algorithm for algorithm in ALGORITHMS if algorithm in known)
+            request = Request(resolve(self._manifest, self._name, group[0].path), algorithms)
+            self._waiting.append((request, group))
+            yield request
+
+    def answer(self, result: FileSum) -> Iterator[Checked | BadLine]:
+        """Yield what is to be told of the lines up to those about this file."""
+        yield from self.take_bad_lines()
+        group = self._waiting.popleft()
+        assert not isinstance(group, BadLine)
+        request, entries = group
+        yield from (judge(entry, request, result) for entry in entries)
+
+    def take_bad_lines(self) -> Iterator[BadLine]:
+        """Yield those before the next request."""
+        while self._waiting:
+            first = self._waiting[0]
+            if not isinstance(first, BadLine):
+                return
+            self._waiting.popleft()
+            yield first
+
+    def _read(self) -> Iterator[Entry | BadLine]:
+        try:
+            for item in self._manifest.read():
+                is_itself = self._is_stdin and isinstance(item, Entry) and item.path == STDIN
+                yield BadLine(item.line) if is_itself else item
+        except OSError as error:
+            self.failure = error
+
+
+def _group(items: Iterable[Entry | BadLine]) -> Iterator[list[Entry] | BadLine]:
+    """Put lines together that are about the same file."""
+    group: list[Entry] = []
+    for item in items:
+        if isinstance(item, Entry) and group and item.path == group[0].path:
+            group.append(item)
+            continue
+        if group:
+            yield group
+            group = []
+        if isinstance(item, BadLine):
+            yield item
+        else:
+            group = [item]
+    if group:
+        yield group

@@ -1,0 +1,119 @@
+"""The thread that tells: what waits in the catalog's outbox leaves through the channels, whatever else goes on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from integrity.alerts.channels import make_channels
+from integrity.alerts.delivery import Delivery
+from integrity.alerts.recipients import HOW_TO_TELL, NOBODY, find_recipients
+from integrity.catalog.connection import Catalog
+from integrity.errors import AppError
+from integrity.service.outcry import Outcry
+
+if TYPE_CHECKING:
+    from integrity.config import Config
+
+_log = logging.getLogger(__name__)
+
+LONGEST_WAIT_S = 60.0
+
+
+class Mailman:
+    """
+    Deliver alerts until told to end.
+
+    Args:
+        open_catalog: opens the catalog for this thread alone.
+        config: gives the present configuration.
+        beat: takes signs of life.
+        trouble: says what is wrong with the catalog, if anything.
+        hostname: what mails call this machine.
+        clock: seconds UTC.
+    """
+
+    def __init__(
+        self,
+        open_catalog: Callable[[], Catalog],
+        config: Callable[[], Config],
+        beat: Callable[[], None],
+        trouble: Callable[[], str],
+        *,
+        hostname: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self._open_catalog = open_catalog
+        self._config = config
+        self._beat = beat
+        self._trouble = trouble
+        self._outcry = Outcry(hostname, clock)
+        self._hostname = hostname
+        self._clock = clock
+        self._catalog: Catalog | None = None
+        self._delivery: Delivery | None = None
+        self._used: Config | None = None  # by the delivery
+        self._called = threading.Event()
+        self._is_over = False
+        self._thread = threading.Thread(target=self._deliver, name="mailman", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def call(self) -> None:
+        """Say that there may be something new to tell."""
+        self._called.set()
+
+    def end(self) -> None:
+        """Have it end after what it is sending."""
+        self._is_over = True
+        self._called.set()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for its end; say whether it came."""
+        if self._thread.ident is None:
+            return True  # it never began
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _deliver(self) -> None:
+        try:
+            while not self._is_over:
+                self._beat()
+                self._called.wait(self._make_round())
+                self._called.clear()  # before the next round, which sees all that it was called for
+        finally:
+            self._close()
+
+    def _make_round(self) -> float:
+        """Deliver what is due; return how long nothing will be."""
+        try:
+            self._outcry.look(self._trouble(), lambda: make_channels(self._config(), hostname=self._hostname))
+            return min(self._find_delivery().tick(), LONGEST_WAIT_S)
+        except AppError as error:
+            _log.error("delivery_failed: %s", error)  # nothing is lost: it waits in the catalog
+            self._close()  # another file may have its place
+            return LONGEST_WAIT_S
+
+    def _close(self) -> None:
+        if self._catalog is not None:
+            self._catalog.close()
+        self._catalog = self._delivery = None
+
+    def _find_delivery(self) -> Delivery:
+        """Make what delivers when it is first needed, and anew when the configuration is another one."""
+        config = self._config()
+        if self._catalog is None:
+            self._catalog = self._open_catalog()
+        if self._delivery is None or config is not self._used:
+            channels = make_channels(config, hostname=self._hostname)
+            self._delivery = Delivery(
+                self._catalog, config, channels, clock=self._clock, hostname=self._hostname, beat=self._beat
+            )
+            if config is not self._used and not find_recipients(config):
+                _log.warning("no_channel: %s; %s", NOBODY, HOW_TO_TELL)
+            self._used = config
+        return self._delivery

@@ -1,0 +1,1 @@
+"""Answer commands through the control socket."""

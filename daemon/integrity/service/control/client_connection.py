@@ -1,0 +1,311 @@
+"""
+One client of the control socket: what it sends, cut into lines, and what waits to be sent to it.
+
+I1  Telling a client never waits: the job's disk would wait with it.
+I2  Findings, notes and the end are never left out. Of progress only the newest is kept.
+I3  A client that does not read while ``BUFFER_LIMIT`` bytes wait for it is given up: it sees the connection end before
+    the summary, so it can't take what it got for all there was.
+I4  While a line of a client waits for its answer nothing more is read from it: the kernel has the client wait.
+"""
+
+from __future__ import annotations
+
+import math
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from integrity.errors import AppError
+from integrity.jobs.report import Note, Progress, Summary
+from integrity.model import Finding
+from integrity.service.control.requests import Ticket
+from integrity.service.control.socket import Peer, peer_of
+from integrity.service.control.users import BUFFER_LIMIT
+from integrity.service.control.wire import (
+    REQUEST_LIMIT,
+    Answer,
+    Question,
+    Stop,
+    WireError,
+    decode_question,
+    encode,
+    to_failure,
+)
+from integrity.service.states import JobAhead
+
+_CHUNK_BYTES = 1 << 16
+_UNREAD_BYTES = 1 << 18
+"""Of a client that has left so much unread only ``stop`` is heard until it reads."""
+
+_SENDS = 16
+"""Of a chunk at most, before others have their turn."""
+
+_IDLE_S = 30.0
+"""A client without a job that neither asks for anything nor reads for so long is given up; commands ask at once."""
+
+
+class Connection:
+    """
+    One client. It is a ``jobs.report.Report``.
+
+    ``progress``, ``finding``, ``note``, ``done`` and ``give`` may be called from any thread and at any time, also when
+    the client has gone; everything else belongs to the server's thread.
+
+    Args:
+        connected: from ``accept``; closed with this.
+        wake: has the server's thread look at the connection again; called from any thread.
+        number: of the connection, counted from the server's start.
+        now: on the monotonic clock.
+
+    Attributes:
+        peer: who it is.
+        is_borrower: its job is only that something is left to it, and ends with it.
+        is_greeted: the greeting was given.
+        question_bytes: the length of the line of the question that was taken last.
+        awaited: the events for which the selector waits now; 0: it is not registered there.
+    """
+
+    def __init__(self, connected: socket.socket, wake: Callable[[], None], *, number: int, now: float) -> None:
+        connected.setblocking(False)
+        self._socket = connected
+        self._wake = wake
+        self.peer: Peer = peer_of(connected)
+        self.number = number
+        self.is_borrower = False
+        self.is_greeted = False
+        self.question_bytes = 0
+        self.awaited = 0
+        self._received = bytearray()
+        self._searched = 0  # so many bytes of what was received have no end of line in them
+        self._has_line = False
+        self._question: Question | None = None  # decoded, but not to be answered before the client reads
+        self._active_at = now
+        self._sending = memoryview(b"")
+        self._lock = threading.Lock()  # of what follows
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._progress: Progress | None = None
+        self._ticket: Ticket | None = None
+        self._is_submitting = False
+        self._is_stopped = False
+        self._is_ending = False
+        self._is_closed = False
+
+    def fileno(self) -> int:
+        """Return the descriptor, for a selector."""
+        return self._socket.fileno()
+
+    def progress(self, progress: Progress) -> None:
+        """Tell how far the job is, unless something newer comes before the client reads it."""
+        with self._lock:
+            if not (self._is_ending or self._is_closed):
+                self._progress = progress
+                self._wake()
+
+    def finding(self, finding: Finding) -> None:
+        """Tell a finding."""
+        self.give(finding)
+
+    def note(self, note: Note) -> None:
+        """Tell a note."""
+        self.give(note)
+
+    def done(self, result: Summary | AppError) -> None:
+        """Tell how the job ended; then the connection ends as well."""
+        self.give(result if isinstance(result, Summary) else to_failure(result), is_last=True)
+
+    def give(self, answer: Answer, *, is_last: bool = False) -> None:
+        """Tell anything. Behind the last answer nothing is told any more."""
+        line = encode(answer)
+        with self._lock:
+            if self._is_ending or self._is_closed:
+                return
+            self._waiting.append(line)
+            self._waiting_bytes += len(line)
+            self._is_ending = is_last
+            if self._waiting_bytes > BUFFER_LIMIT:
+                self._give_up()
+            self._wake()
+
+    @property
+    def wants_to_write(self) -> bool:
+        """Say whether anything waits to be sent, or the end."""
+        with self._lock:
+            return bool(self._sending or self._waiting or self._progress or self._is_ending)
+
+    @property
+    def is_ending(self) -> bool:
+        """Say whether the last answer was given: what the client sends now is not looked at."""
+        with self._lock:
+            return self._is_ending
+
+    @property
+    def is_given_up(self) -> bool:
+        """Say whether there is no way to tell the client the rest."""
+        with self._lock:
+            return self._is_closed
+
+    @property
+    def has_job(self) -> bool:
+        """Say whether the client waits for a job."""
+        with self._lock:
+            return self._is_submitting or self._ticket is not None
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Count what is kept for the client."""
+        with self._lock:
+            return len(self._received) + len(self._sending) + self._waiting_bytes
+
+    @property
+    def wants_to_read(self) -> bool:
+        """Say whether more is to be read: not while a question waits for its answer, nor after the last answer."""
+        with self._lock:
+            is_open = not (self._is_ending or self._is_closed or self._is_submitting)
+        return is_open and not self._has_line and self._question is None
+
+    @property
+    def has_question(self) -> bool:
+        """Say whether the client waits for an answer that can be given now."""
+        with self._lock:
+            if self._is_ending or self._is_closed or self._is_submitting:
+                return False
+            is_blocked = self._question is not None and self._waiting_bytes > _UNREAD_BYTES
+        return not self.is_greeted or (not is_blocked and (self._has_line or self._question is not None))
+
+    @property
+    def idle_until(self) -> float:
+        """Say when the client is given up, on the monotonic clock, if it does nothing before."""
+        return math.inf if self.has_job else self._active_at + _IDLE_S
+
+    def receive(self) -> None:
+        """
+        Read what has come, up to the first whole line at least.
+
+        Raises:
+            EOFError: the client has gone.
+            WireError: a line is too long.
+        """
+        try:
+            data = self._socket.recv(_CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except ConnectionError as error:
+            raise EOFError from error
+        if not data:
+            raise EOFError
+        self._received += data
+        self._find_line()
+
+    def take_question(self, now: float) -> Question | None:
+        """
+        Take the next question; None if it is to wait until the client has read what it asked for before.
+
+        Raises:
+            WireError: the line is none.
+        """
+        if self._question is None:
+            end = self._searched
+            line = bytes(self._received[:end])
+            del self._received[: end + 1]
+            self._searched, self._has_line = 0, False
+            self._find_line()
+            self._active_at = now
+            self.question_bytes = len(line)
+            self._question = decode_question(line)
+        with self._lock:
+            if not isinstance(self._question, Stop) and self._waiting_bytes > _UNREAD_BYTES:
+                return None
+        question, self._question = self._question, None
+        return question
+
+    def begin_job(self) -> None:
+        """Note that the client has asked for a job; nothing is read from it until ``follow_job``."""
+        with self._lock:
+            self._is_submitting = True
+
+    def follow_job(self, ticket: Ticket | None) -> None:
+        """Note the job that was asked for; None: there is none, or nobody waits for it. From any thread."""
+        with self._lock:
+            self._is_submitting, self._ticket = False, ticket
+            is_lost = self._is_closed and self.is_borrower
+        if is_lost and ticket is not None:
+            ticket.cancel()
+        self._wake()
+
+    def find_ahead(self) -> tuple[JobAhead, ...]:
+        """List what goes before the job; nothing if there is none, or it has begun."""
+        with self._lock:
+            ticket = self._ticket
+        return () if ticket is None else ticket.find_ahead()
+
+    def stop_job(self) -> bool:
+        """Have the job stopped; False if there is none, or it was asked to stop before."""
+        with self._lock:
+            ticket, is_new = self._ticket, not self._is_stopped
+            self._is_stopped = ticket is not None
+        if ticket is None or not is_new:
+            return False
+        ticket.cancel()
+        return True
+
+    def write(self, now: float) -> None:
+        """
+        Send as much as the client takes, but leave time for others.
+
+        Raises:
+            EOFError: the client has gone, or was given up, or all of it is sent and it was the end.
+        """
+        try:
+            for _ in range(_SENDS):
+                if not self._take_next():
+                    return
+                self._sending = self._sending[self._socket.send(self._sending) :]
+                self._active_at = now
+        except BlockingIOError:
+            return
+        except ConnectionError as error:
+            raise EOFError from error
+
+    def close(self) -> None:
+        """End the connection; its job goes on, unless it is a borrower's. May be called twice."""
+        with self._lock:
+            self._give_up()
+            ticket = self._ticket if self.is_borrower else None
+        if ticket is not None:
+            ticket.cancel()
+        self._socket.close()
+
+    def _find_line(self) -> None:
+        """Look for the end of a line in what was not looked through yet."""
+        end = self._received.find(b"\n", self._searched)
+        self._has_line = end >= 0
+        self._searched = end if self._has_line else len(self._received)
+        if self._searched > REQUEST_LIMIT:
+            raise WireError(f"a line of more than {REQUEST_LIMIT} bytes")
+
+    def _give_up(self) -> None:
+        """Let go of what waits, and of what is still to come."""
+        self._is_closed = True
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        self._progress = None
+
+    def _take_next(self) -> bool:
+        """Make sure that there is something to send; False if nothing waits."""
+        with self._lock:
+            if self._sending:
+                return True
+            progress = None
+            if self._waiting:
+                line = self._waiting.popleft()
+                self._waiting_bytes -= len(line)
+                self._sending = memoryview(line)
+                return True
+            if self._is_ending:
+                raise EOFError
+            progress, self._progress = self._progress, None
+        if progress is not None:
+            self._sending = memoryview(encode(progress))
+        return progress is not None

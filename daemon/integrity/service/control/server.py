@@ -1,0 +1,394 @@
+"""
+The control socket of the service: through it commands hand their jobs over and ask what the service is doing.
+
+One thread serves all clients and waits for none of them: a client that sends nothing, garbage, or does not read its
+answers, disturbs neither the others nor a job. What can wait for a disk is done in a thread for each request. A job
+goes on when the client that waits for it has gone: only ``stop`` cancels it. What is lent to a client comes back when
+it has gone. How much one user may take is decided in ``users``; in each turn every user gets at most one answer.
+
+Access control: the mode and the group of the socket. The service may read more than its clients, so requests name roots
+and parts of them; only root and the service's own user make a new root.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import math
+import os
+import selectors
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from itertools import count
+
+from integrity import __version__
+from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError
+from integrity.jobs.report import Note, Progress, Summary
+from integrity.jobs.targets import refuse_new
+from integrity.model import Finding, Job
+from integrity.service.control.client_connection import Connection
+from integrity.service.control.requests import Done, Handler, Request, Ticket, covers, interrupted, run_request
+from integrity.service.control.socket import Peer, default_socket_path, leave, listen
+from integrity.service.control.users import User, Users
+from integrity.service.control.wire import (
+    Accepted,
+    Ahead,
+    AskAhead,
+    AskCovered,
+    AskState,
+    Covered,
+    Hello,
+    Question,
+    Stop,
+    Submit,
+    WireError,
+)
+from integrity.service.log_backoff import RefusalLog
+from integrity.service.states import BusyRoot, DaemonState, JobAhead, NextRun, QueuedJob, WatchState
+
+_DRAIN_S = 2.0
+_ACCEPTS = 64
+"""Of clients that want to connect at most, before those that have have their turn."""
+
+_OUT_OF_DESCRIPTORS_S = 0.1
+_log = logging.getLogger(__name__)
+
+
+class ControlServer:
+    """
+    The server of the control socket.
+
+    Args:
+        path: of the socket: ``default_socket_path()``.
+        handler: does what is asked for.
+        catalog: the catalog that is served.
+        monotonic: seconds, for the time that clients are given at the end.
+        sleep: waits so many seconds.
+    """
+
+    def __init__(
+        self,
+        path: bytes,
+        handler: Handler,
+        *,
+        catalog: bytes,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._path = os.path.abspath(path)
+        self._handler = handler
+        self._catalog = os.path.realpath(catalog)
+        self._monotonic, self._sleep = monotonic, sleep
+        self._users = Users()
+        self._refusals = RefusalLog(monotonic)
+        self._numbers = count()
+        self._wake_lock = threading.Lock()  # threads of requests may outlive the server
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
+        self._is_closing = False
+
+    def start(self) -> None:
+        """
+        Open the socket and begin to serve.
+
+        Raises:
+            CatalogLocked: another daemon has the socket, or serves the catalog.
+            ConfigError: the socket can't be made.
+        """
+        self._listener = listen(self._path, self._catalog)
+        self._selector = selectors.DefaultSelector()
+        self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(self._wake_fd, selectors.EVENT_READ)
+        self._thread.start()
+
+    def close(self) -> None:
+        """
+        Stop serving. Clients whose jobs have ended are given two seconds to read how; the others see the end of it.
+
+        Jobs are to be stopped before. May be called from any thread but the handler's calls.
+        """
+        self._is_closing = True
+        self._wake()
+        self._thread.join()
+        try:
+            leave(self._path, self._catalog)  # while it still listens: a daemon that starts now must not be mistaken
+        finally:
+            self._listener.close()
+            self._selector.close()
+            with self._wake_lock:
+                self._is_closed = True
+                os.close(self._wake_fd)
+
+    def _wake(self) -> None:
+        with self._wake_lock:
+            if not self._is_closed:
+                os.eventfd_write(self._wake_fd, 1)
+
+    def _serve(self) -> None:
+        while not self._is_closing:
+            self._turn(self._wait_s())
+        self._selector.unregister(self._listener)
+        deadline = self._monotonic() + _DRAIN_S
+        while any(one.wants_to_write for one in self._users.connections()) and self._monotonic() < deadline:
+            self._turn(0.1)
+        for connection in self._users.connections():
+            self._drop(connection)
+
+    def _wait_s(self) -> float | None:
+        """Say how long nothing is to be done unless something happens; None: for ever."""
+        moments = [user.resumes_at for user in self._users if user.next_to_answer() is not None]
+        moments += [connection.idle_until for connection in self._users.connections()]
+        soonest = min(moments, default=math.inf)
+        return None if soonest == math.inf else max(0.0, soonest - self._monotonic())
+
+    def _turn(self, timeout_s: float | None) -> None:
+        """Wait until something happens, and see to it."""
+        for key, events in self._selector.select(timeout_s):
+            if key.fileobj is self._listener:
+                self._accept_some()
+            elif isinstance(key.fileobj, Connection):
+                self._attend(key.fileobj, events)
+            else:
+                os.eventfd_read(self._wake_fd)
+        for user in self._users:
+            if (connection := user.next_to_answer()) is not None and user.resumes_at <= self._monotonic():
+                self._answer_next(user, connection)
+        self._enforce_limits()
+        for connection in self._users.connections():
+            self._await_events(connection)
+
+    def _accept_some(self) -> None:
+        for _ in range(_ACCEPTS):
+            try:
+                connected, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            except ConnectionError:
+                continue  # it went away again
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
+                    raise
+                self._refusals.note(os.geteuid(), os.getpid(), f"a connection: {error.strerror}")
+                spare = self._users.find_spare()
+                for connection in spare:
+                    self._drop(connection)
+                if not spare:
+                    self._sleep(_OUT_OF_DESCRIPTORS_S)  # who wants in is still there: do not ask again and again
+                return
+            self._admit_client(Connection(connected, self._wake, number=next(self._numbers), now=self._monotonic()))
+
+    def _admit_client(self, connection: Connection) -> None:
+        """Make room for a client among those of its user, or tell it why there is none."""
+        user = self._users.get(connection.peer.uid)
+        try:
+            former = self._users.find_room(user)
+        except CatalogLocked as error:
+            self._refusals.note(user.uid, connection.peer.pid, "a connection: too many")
+            connection.done(error)
+            with suppress(EOFError):
+                connection.write(self._monotonic())
+            connection.close()
+            return
+        if former is not None:
+            self._refuse(former, "its oldest connection: too many")
+        user.connections[connection] = None
+
+    def _await_events(self, connection: Connection) -> None:
+        """Have the selector wait for what a connection waits for."""
+        wanted = selectors.EVENT_READ if connection.wants_to_read else 0
+        wanted |= selectors.EVENT_WRITE if connection.wants_to_write else 0
+        if wanted == connection.awaited:
+            return
+        if not connection.awaited:
+            self._selector.register(connection, wanted)
+        elif wanted:
+            self._selector.modify(connection, wanted)
+        else:
+            self._selector.unregister(connection)  # its hanging up would be told again and again
+        connection.awaited = wanted
+
+    def _enforce_limits(self) -> None:
+        """Give up the clients that do not read, say nothing, or take too much memory together."""
+        now = self._monotonic()
+        for connection in self._users.connections():
+            if connection.is_given_up:
+                self._refuse(connection, "its answers: too many unread")
+            elif connection.idle_until <= now:
+                self._refuse(connection, "a connection: neither asks nor reads")
+        for user in self._users:
+            while (largest := user.find_over_limit()) is not None:
+                self._refuse(largest, "a connection: too much memory")
+
+    def _refuse(self, connection: Connection, reason: str) -> None:
+        self._refusals.note(connection.peer.uid, connection.peer.pid, reason)
+        self._drop(connection)
+
+    def _drop(self, connection: Connection) -> None:
+        if connection.awaited:
+            self._selector.unregister(connection)
+        del self._users.get(connection.peer.uid).connections[connection]
+        connection.close()
+
+    def _attend(self, connection: Connection, events: int) -> None:
+        """Read from one client and write to it."""
+        if connection.is_given_up:
+            return  # in this very turn
+        with self._guarding(connection):
+            if events & selectors.EVENT_READ and connection.wants_to_read:
+                connection.receive()
+            if events & selectors.EVENT_WRITE and connection.wants_to_write:
+                connection.write(self._monotonic())
+
+    def _answer_next(self, user: User, connection: Connection) -> None:
+        """Greet a client, or answer its next question; then it is the turn of others."""
+        began, question = self._monotonic(), None
+        with self._guarding(connection):
+            if not connection.is_greeted:
+                connection.is_greeted = True
+                connection.give(Hello(__version__, os.getpid(), self._catalog))
+            elif (question := connection.take_question(began)) is not None:
+                self._answer(user, connection, question)
+            if connection.wants_to_write:
+                connection.write(began)
+        user.answered(connection)
+        now = self._monotonic()
+        user.pause(now, now - began, is_request=isinstance(question, Submit))
+
+    @contextmanager
+    def _guarding(self, connection: Connection) -> Iterator[None]:
+        """Whatever goes wrong with one client ends it alone. ``EOFError`` is for the server's thread only."""
+        try:
+            yield
+        except EOFError:
+            self._drop(connection)
+        except WireError as error:
+            self._refusals.note(connection.peer.uid, connection.peer.pid, "a line: not understood", str(error))
+            connection.done(_explain(error))
+        except AppError as error:
+            connection.done(error)
+        except Exception as error:  # noqa: BLE001 - the top of this thread: a bug must not make the daemon deaf
+            _log.exception("control.bug pid=%d", connection.peer.pid)
+            connection.done(AppError(f"this is a bug in the service: {type(error).__name__}; see its log"))
+
+    def _answer(self, user: User, connection: Connection, question: Question) -> None:
+        if isinstance(question, Submit):
+            self._submit(user, connection, question)
+        elif isinstance(question, AskState):
+            connection.give(self._handler.state())
+        elif isinstance(question, AskAhead):
+            connection.give(Ahead(connection.find_ahead()))
+        elif isinstance(question, AskCovered):
+            roots = frozenset(self._handler.roots())
+            connection.give(Covered(tuple(path for path in question.paths if covers(roots, path))))
+        else:
+            assert isinstance(question, Stop)
+            self._stop(connection)
+
+    def _stop(self, connection: Connection) -> None:
+        if connection.stop_job():
+            _log.info("control.stop pid=%d uid=%d", connection.peer.pid, connection.peer.uid)
+
+    def _submit(self, user: User, connection: Connection, question: Submit) -> None:
+        """Begin a request in a thread of its own: looking at its paths may wait for a disk, or for ever."""
+        if connection.has_job:
+            raise ConfigError("one job at a time on one connection")
+        request = question.request
+        if request.job is Job.COMPARE and not (question.waits and request.paths):
+            raise ConfigError("roots can be left to a command only while it waits, and by name")
+        try:
+            end = user.begin_request(connection.question_bytes)
+        except CatalogLocked:
+            self._refusals.note(user.uid, connection.peer.pid, "a request: too many")
+            raise
+        connection.is_borrower = request.job is Job.COMPARE
+        connection.begin_job()
+        work = (connection, question, user.is_trusted, end)
+        threading.Thread(target=self._begin_request, args=work, name="request", daemon=True).start()
+
+    def _begin_request(self, connection: Connection, question: Submit, may_add: bool, end: Callable[[], None]) -> None:
+        report, done = (connection, connection.done) if question.waits else (_Unheard(), _Unheard().done)
+
+        def ended(result: Summary | AppError) -> None:
+            end()
+            done(result)
+
+        ticket = None
+        try:
+            with self._guarding(connection):
+                request = self._admit(question.request, may_add=may_add)
+                _log_request(request, question, connection.peer)
+                ticket = self._handler.submit(request, report, ended)
+                connection.give(Accepted(ticket.find_ahead()))
+        finally:
+            if ticket is None:
+                end()
+            connection.follow_job(ticket if question.waits else None)
+
+    def _admit(self, request: Request, *, may_add: bool) -> Request:
+        """
+        Look at the paths as the service sees them, and refuse what who asks may not have it do.
+
+        Raises:
+            ConfigError: a folder would become a root, and who asks is neither root nor the service's own user.
+        """
+        paths = tuple(os.path.realpath(path) for path in request.paths)
+        roots = frozenset(self._handler.roots())
+        for path in paths:
+            if not may_add and not covers(roots, path):
+                raise ConfigError(refuse_new(path))
+        return replace(request, paths=paths, may_add_roots=may_add)
+
+
+def _log_request(request: Request, question: Submit, peer: Peer) -> None:
+    _log.info(
+        "control.submit job=%s paths=%d waits=%s pid=%d uid=%d gid=%d",
+        request.job, len(request.paths), question.waits, peer.pid, peer.uid, peer.gid,
+    )  # fmt: skip
+
+
+def _explain(error: WireError) -> AppError:
+    """Say what a client that is not understood can do: it may be one of ours, and newer than this daemon."""
+    return CatalogError(
+        f"the service does not understand the request ({error}); after an upgrade restart it: systemctl restart"
+        " integrity"
+    )
+
+
+class _Unheard:
+    """Takes what a job tells that nobody waits for; the catalog keeps it, and alerts tell it."""
+
+    def progress(self, progress: Progress) -> None:
+        """Let it go."""
+
+    def finding(self, finding: Finding) -> None:
+        """Let it go."""
+
+    def note(self, note: Note) -> None:
+        """Let it go."""
+
+    def done(self, result: Summary | AppError) -> None:
+        """Leave what went wrong in the log: nobody else would know."""
+        if isinstance(result, AppError):
+            _log.error("control.failed: %s", result)
+
+
+__all__ = [
+    "BusyRoot",
+    "ControlServer",
+    "DaemonState",
+    "Done",
+    "Handler",
+    "JobAhead",
+    "NextRun",
+    "QueuedJob",
+    "Request",
+    "Ticket",
+    "WatchState",
+    "default_socket_path",
+    "interrupted",
+    "run_request",
+]

@@ -1,0 +1,352 @@
+"""
+What is said through the control socket, and how: one JSON object a line, each way.
+
+    line     {"v":1,"type":TYPE,FIELD:VALUE,...} LF     ASCII; TYPE and the fields are those of a record below
+    bytes    base64 (RFC 4648 section 4, padded): paths are no text (R10)
+    words    of an enumeration: as they are stored
+    tuples   arrays
+
+A record arrives as the same record, equal to what was sent, so that a client prints what the job's own process would
+have. Decoding is strict: all fields, no others, each of its type, and only the kinds of record that this side expects.
+
+I1  Whatever bytes come, decoding gives a record or raises WireError.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import os
+import types
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
+from functools import cache
+from typing import NewType, Union, get_args, get_origin, get_type_hints
+
+from integrity import errors
+from integrity.errors import AppError
+from integrity.jobs.report import Note, Progress, Summary
+from integrity.model import Finding, Job
+from integrity.service.control.requests import Request
+from integrity.service.states import DaemonState, JobAhead
+
+VERSION = 1
+REQUEST_LIMIT = 1 << 20
+"""Bytes of a line to the server: more than any command line's paths need."""
+ANSWER_LIMIT = 64 << 20
+"""Bytes of a line to a client. A finding names each damaged block: 7 MiB when a file of 1 TiB is wrong throughout."""
+
+_MOST_THREADS = 256
+_LARGEST = 1 << 62  # of numbers in a request: sums of two still fit into what SQLite and the C core take
+
+
+class WireError(AppError):
+    """Say that a line is none that this side understands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The server's first line: who it is and which catalog it serves."""
+
+    version: str
+    pid: int
+    catalog: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Ask for a job. ``waits``: tell me what it tells, until its summary."""
+
+    request: Request
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Ask that the job of this connection ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskState:
+    """Ask what the daemon is doing; answered with a DaemonState."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskCovered:
+    """Ask which of these real paths lie in roots; answered with Covered. No other roots are named."""
+
+    paths: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """Those of the paths that lie in roots."""
+
+    paths: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The job is in the queue, behind these."""
+
+    ahead: tuple[JobAhead, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskAhead:
+    """Ask what goes before the job of this connection; answered with Ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What goes before the job of this connection; nothing once it has begun."""
+
+    jobs: tuple[JobAhead, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What was asked for can't be done, or ended in an error. ``kind``: the error's class."""
+
+    kind: str
+    message: str
+
+
+Question = Submit | Stop | AskState | AskCovered | AskAhead
+Answer = Hello | Covered | Accepted | Ahead | Progress | Finding | Note | Summary | Failure | DaemonState
+
+_QUESTIONS: dict[str, type[Question]] = {
+    "submit": Submit,
+    "stop": Stop,
+    "state": AskState,
+    "covers": AskCovered,
+    "ahead": AskAhead,
+}
+_ANSWERS: dict[str, type[Answer]] = {
+    "hello": Hello,
+    "covered": Covered,
+    "accepted": Accepted,
+    "ahead": Ahead,
+    "progress": Progress,
+    "finding": Finding,
+    "note": Note,
+    "summary": Summary,
+    "failure": Failure,
+    "state": DaemonState,
+}
+_NAMES = {kind: name for table in (_QUESTIONS, _ANSWERS) for name, kind in table.items()}
+
+# Errors that are made of their message alone. Of others the nearest kind above them is sent.
+_ERRORS: dict[str, type[AppError]] = {
+    kind.__name__: kind
+    for kind in (
+        errors.AppError,
+        errors.ConfigError,
+        errors.CatalogError,
+        errors.CatalogMissing,
+        errors.CatalogLocked,
+        errors.CatalogCorrupt,
+        errors.SchemaMismatch,
+        errors.ReadError,
+        errors.RootSuspended,
+        errors.NativeError,
+    )
+}
+
+
+def encode(message: Question | Answer) -> bytes:
+    """Write a message as its line."""
+    value = _encode(message)
+    assert isinstance(value, dict)
+    text = json.dumps({"v": VERSION, "type": _NAMES[type(message)], **value}, separators=(",", ":"), allow_nan=False)
+    return text.encode("ascii") + b"\n"
+
+
+def decode_question(line: bytes) -> Question:
+    """
+    Read a line that a client sent, and check that what it asks for can be asked.
+
+    Raises:
+        WireError: it is none.
+    """
+    message = _decode_line(line, _QUESTIONS)
+    assert isinstance(message, Question)
+    if isinstance(message, Submit):
+        check(message.request)
+    if isinstance(message, AskCovered):
+        _check_paths(message.paths)
+    return message
+
+
+def decode_answer(line: bytes) -> Answer:
+    """
+    Read a line that the server sent.
+
+    Raises:
+        WireError: it is none.
+    """
+    message = _decode_line(line, _ANSWERS)
+    assert isinstance(message, Answer)
+    return message
+
+
+def to_failure(error: AppError) -> Failure:
+    """Make an error ready to be sent."""
+    kind = next(kind.__name__ for kind in type(error).__mro__ if _ERRORS.get(kind.__name__) is kind)
+    return Failure(kind, str(error))
+
+
+def to_error(failure: Failure) -> AppError:
+    """Make an error of what was sent."""
+    return _ERRORS.get(failure.kind, AppError)(failure.message)
+
+
+def check(request: Request) -> None:
+    """
+    Check that a request can be handed over: what runs it relies on its options.
+
+    Raises:
+        WireError: it can't.
+    """
+    scrub = request.scrub
+    if request.job not in (Job.SCAN, Job.SCRUB, Job.COMPARE):
+        raise WireError(f"a {request.job} can't be handed over")
+    _check_paths(request.paths)
+    if sum((scrub.due, scrub.new, scrub.older_than_s is not None)) > 1:
+        raise WireError("due, new and older_than_s exclude each other")
+    if scrub.percent is not None and not 0 < scrub.percent <= 100:
+        raise WireError("percent: not above 0 and up to 100")
+    numbers = [getattr(scrub, one.name) for one in fields(scrub)] + [request.scan.touched_bytes]
+    if any(isinstance(number, int | float) and not 0 <= number <= _LARGEST for number in numbers) or scrub.rate == 0:
+        raise WireError("a number below 0, or far too large")
+    if request.jobs is not None and not 1 <= request.jobs <= _MOST_THREADS:
+        raise WireError(f"jobs: not from 1 to {_MOST_THREADS}")
+
+
+def _check_paths(paths: Iterable[bytes]) -> None:
+    for path in paths:
+        if not path.startswith(b"/") or b"\0" in path or os.path.normpath(path) != path:
+            raise WireError("a path that is not absolute and normal")
+
+
+def _decode_line(line: bytes, table: dict[str, type[Question]] | dict[str, type[Answer]]) -> object:
+    try:
+        # Nesting that is too deep ends in a RecursionError, a number of too many digits in a ValueError.
+        value = json.loads(line, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"no line of JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise WireError("not an object")
+    version, name = value.pop("v", None), value.pop("type", None)
+    if type(version) is not int or version != VERSION:
+        raise WireError(f"version {VERSION} of the protocol is spoken here; restart the service after an upgrade")
+    kind = table.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise WireError("a type of message that is not expected here")
+    return _decode(kind, value, str(name))
+
+
+def _unique(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError("a field stands twice")
+        found[name] = value
+    return found
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is no number")
+
+
+def _encode(value: object) -> object:
+    """Turn a record, or what stands in one, into what JSON knows."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, tuple):
+        return [_encode(one) for one in value]
+    if is_dataclass(value):
+        kind: type = type(value)
+        return {name: _encode(getattr(value, name)) for name, _ in _fields(kind)}
+    return value.value if isinstance(value, StrEnum) else value
+
+
+@cache
+def _fields(kind: type) -> tuple[tuple[str, object], ...]:
+    """Name the fields of a record with their types."""
+    hints = get_type_hints(kind)
+    return tuple((one.name, hints[one.name]) for one in fields(kind))
+
+
+def _decode(kind: object, value: object, place: str) -> object:
+    """Turn what JSON knows into a value of a type; ``place`` says where it stands."""
+    if isinstance(kind, NewType):
+        return _decode(kind.__supertype__, value, place)
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        if value is None:
+            return None
+        (rest,) = (one for one in get_args(kind) if one is not types.NoneType)
+        return _decode(rest, value, place)
+    if origin is tuple:
+        return _decode_tuple(get_args(kind), value, place)
+    assert isinstance(kind, type), kind
+    if is_dataclass(kind):
+        return _decode_record(kind, value, place)
+    return _decode_plain(kind, value, place)
+
+
+def _decode_tuple(kinds: tuple[object, ...], value: object, place: str) -> tuple[object, ...]:
+    if not isinstance(value, list):
+        raise WireError(f"{place}: not an array")
+    if len(kinds) == 2 and kinds[1] is Ellipsis:
+        return tuple(_decode(kinds[0], one, place) for one in value)
+    if len(kinds) != len(value):
+        raise WireError(f"{place}: not an array of {len(kinds)}")
+    return tuple(_decode(kind, one, place) for kind, one in zip(kinds, value, strict=True))
+
+
+def _decode_record(kind: type, value: object, place: str) -> object:
+    if not isinstance(value, dict):
+        raise WireError(f"{place}: not an object")
+    wanted = _fields(kind)
+    if value.keys() != {name for name, _ in wanted}:
+        odd = sorted(value.keys() ^ {name for name, _ in wanted})[0]
+        raise WireError(f"{place}: {ascii(odd)[:60]} is missing, or not known here")
+    return kind(**{name: _decode(hint, value[name], f"{place}.{name}") for name, hint in wanted})
+
+
+def _decode_plain(kind: type, value: object, place: str) -> object:
+    if kind is bytes and isinstance(value, str):
+        return _decode_bytes(value, place)
+    if issubclass(kind, StrEnum) and isinstance(value, str) and value in kind.__members__.values():
+        return kind(value)
+    if kind is float and type(value) in (int, float):
+        return _decode_float(value, place)
+    if type(value) is not kind:  # exactly: True is an int for Python, and none here
+        raise WireError(f"{place}: not what is expected there")
+    return value
+
+
+def _decode_bytes(text: str, place: str) -> bytes:
+    try:
+        value = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise WireError(f"{place}: not base64: {error}") from error
+    if base64.b64encode(value).decode("ascii") != text:
+        raise WireError(f"{place}: not base64 as it is to be written")
+    return value
+
+
+def _decode_float(value: object, place: str) -> float:
+    assert isinstance(value, int | float)
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise WireError(f"{place}: too large") from error
+    if not math.isfinite(number):
+        raise WireError(f"{place}: not a finite number")
+    return number

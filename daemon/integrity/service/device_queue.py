@@ -1,0 +1,172 @@
+"""
+One thread for each device: its roots are worked on one after the other, those of different devices side by side.
+
+Decides whose turn it is. What the jobs are is in the work that is given.
+
+I1  Work that was taken ends exactly once: ``ended`` is called with a summary or an error.
+I2  An error in one job ends that job alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING
+
+from integrity.errors import AppError, show_path
+from integrity.jobs.report import Summary
+from integrity.service.control.requests import interrupted
+from integrity.service.work import Urgency, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from integrity.jobs.context import Context
+
+_log = logging.getLogger(__name__)
+
+
+class Lane:
+    """
+    The thread of one device. A daemon thread: one that hangs in the kernel must not keep the service alive.
+
+    Args:
+        name: of the device, for people.
+        surroundings: opens the catalog for one job, in this thread, and closes it afterwards.
+        clock: seconds UTC.
+        monotonic: seconds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        surroundings: Callable[[Work], AbstractContextManager[Context]],
+        *,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self._surroundings = surroundings
+        self._clock = clock
+        self._monotonic = monotonic
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[Urgency, int, Work]] = []  # a heap
+        self._numbers = count()
+        self._current: Work | None = None
+        self._is_over = False
+        self._last_failure = ""
+        self._thread = threading.Thread(target=self._work, name=f"lane-{name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def current(self) -> Work | None:
+        """What is being done."""
+        return self._current
+
+    def waiting(self) -> list[Work]:
+        """List what waits, the most urgent first."""
+        with self._changed:
+            return [work for _, _, work in sorted(self._waiting)]
+
+    def find_ahead(self, work: Work) -> list[Work] | None:
+        """List what goes before work that waits, what is being done first; None: it does not wait any more."""
+        with self._changed:
+            order = sorted(self._waiting)
+            place = next((place for place, entry in enumerate(order) if entry[2] is work), None)
+            if place is None:
+                return None
+            current = [] if self._current is None else [self._current]
+            return current + [other for _, _, other in order[:place]]
+
+    def give(self, work: Work) -> bool:
+        """
+        Take work on; what is less urgent makes room for it.
+
+        Returns:
+            False if the same already waits; it is not taken then.
+        """
+        with self._changed:
+            if any(work.is_same(other) for _, _, other in self._waiting):
+                return False
+            heappush(self._waiting, (work.urgency, next(self._numbers), work))
+            self._make_room()
+            self._changed.notify()
+        return True
+
+    def make_room(self) -> None:
+        """Have what is being done rest if it has had its time, and something more urgent waits."""
+        with self._changed:
+            self._make_room()
+
+    def cancel(self, work: Work) -> None:
+        """End work as an interrupt would, begun or not."""
+        work.stop.set()
+        with self._changed:
+            is_waiting = any(other is work for _, _, other in self._waiting)
+            self._waiting = [entry for entry in self._waiting if entry[2] is not work]
+            heapify(self._waiting)
+        if is_waiting:
+            work.ended(interrupted(work.job, int(self._clock())))
+
+    def end(self) -> None:
+        """Have the current job stop, and take nothing more; ``join`` waits for it."""
+        with self._changed:
+            self._is_over = True
+            left, self._waiting = [work for _, _, work in self._waiting], []
+            if self._current is not None:
+                self._current.stop.set()
+            self._changed.notify()
+        for work in left:
+            work.ended(interrupted(work.job, int(self._clock())))
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the end of the thread; say whether it came."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _make_room(self) -> None:
+        current = self._current
+        if self._waiting and current is not None and current.must_make_room(self._waiting[0][0], self._monotonic()):
+            current.rest.set()
+
+    def _work(self) -> None:
+        for work in self._take():
+            result = self._do(work)
+            with self._changed:
+                self._current = None
+            work.ended(result)
+
+    def _take(self) -> Iterator[Work]:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._is_over:
+                    self._changed.wait()
+                if self._is_over:
+                    return
+                _, _, work = heappop(self._waiting)
+                self._current = work
+            yield work
+
+    def _log_failure(self, work: Work, error: AppError) -> None:
+        """Log why a job failed; what is tried again and fails as before is told once, and then at the lowest level."""
+        text = f"job_failed job={work.job.value} root={show_path(work.root)}: {error}"
+        _log.log(logging.DEBUG if text == self._last_failure else logging.ERROR, "%s", text)
+        self._last_failure = text
+
+    def _do(self, work: Work) -> Summary | AppError:
+        try:
+            with self._surroundings(work) as context:
+                result = work.run(context, work)
+        except AppError as error:
+            self._log_failure(work, error)
+            return error
+        except Exception as error:  # noqa: BLE001 - the top of this thread: a bug in one job must not end all others
+            _log.exception("job_bug job=%s root=%s", work.job.value, show_path(work.root))
+            return AppError(f"this is a bug in the service: {type(error).__name__}; see its log")
+        self._last_failure = ""
+        return result

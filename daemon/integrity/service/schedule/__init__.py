@@ -1,0 +1,1 @@
+"""Decide when scans, scrubs, and comparisons begin."""

@@ -1,0 +1,295 @@
+"""
+Which copies are to be compared, when that begins, and what becomes of one that can't be reached.
+
+A comparison that is due stays so until it came to its end, also over restarts: one that makes room for other work, or
+is stopped, goes on where it was. A copy on this machine that is not there waits for its disk in silence, until its
+promise is broken; that another machine does not answer is told at once, and tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from integrity.catalog import findings, schedules
+from integrity.catalog.findings import NewFinding
+from integrity.errors import AppError, CatalogError, CatalogLocked
+from integrity.jobs.compare.promise import find_copy_facts
+from integrity.jobs.options import CompareOptions
+from integrity.model import FindingKind, Outcome
+from integrity.service.copyset import Glance, KeptCopy, find_disks
+from integrity.service.dispatch import ComparePlan
+from integrity.service.inventory import may_read
+from integrity.service.states import CopyWait
+
+if TYPE_CHECKING:
+    from integrity.jobs.context import Context
+    from integrity.jobs.report import Summary
+    from integrity.service.dispatch import Dispatcher, Grounds
+
+_log = logging.getLogger(__name__)
+
+_DAY_S = 86_400
+_SOON_S = 60.0
+_LOOK_AGAIN_S = 900.0
+"""A disk that is mounted is seen at once; a folder that is filled is not."""
+
+_TRY_AGAIN_S = 3600.0
+_LONGEST_S = 86_400.0
+_NETWORK_S = 300.0
+"""For so long after the start of the machine its network may not be up yet: no server is called silent for that."""
+
+_STEADY_S = 600.0
+_LONGEST_STEADY_S = 4 * 3600.0
+
+
+def schedule_name(copy: str) -> str:
+    """Name the schedule of a copy's comparisons."""
+    return f"compare:{copy}"
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """A comparison that is due."""
+
+    is_given: bool = False  # to the dispatcher
+    has_begun: bool = False  # in the turn that it was given for
+    waits: str = ""  # why it does not begin, for people
+    is_away: bool = False  # it waits for its disk
+    disks: tuple[str, ...] = ()  # it waits until these are awake and cool
+    forced_at: float = 0.0  # then it wakes them
+    again_at: float = 0.0  # on the monotonic clock: not before
+    failures: int = 0
+    turns: int = 0  # that ended because it made room
+    glance: Glance | None = None
+
+
+class Comparisons:
+    """
+    Have copies compared. Any thread may use it.
+
+    Args:
+        grounds: of all work.
+        dispatcher: has the work done.
+        copies: gives the copies of now.
+        ended: is told that something may have changed for promises and findings.
+    """
+
+    def __init__(
+        self,
+        grounds: Grounds,
+        dispatcher: Dispatcher,
+        copies: Callable[[], Sequence[KeptCopy]],
+        ended: Callable[[], None],
+    ) -> None:
+        self._grounds = grounds
+        self._dispatcher = dispatcher
+        self._copies = copies
+        self._tell_ended = ended
+        self._lock = threading.Lock()
+        self._wanted: dict[str, _Wanted] = {}
+        self._is_over = False
+
+    def want(self, name: str) -> None:
+        """Learn that a copy is to be compared."""
+        with self._lock:
+            self._wanted.setdefault(name, _Wanted())
+        self._give_present(name)
+
+    def forget(self, name: str) -> None:
+        """Learn that a copy is not configured any more."""
+        with self._lock:
+            self._wanted.pop(name, None)
+
+    def stop(self) -> None:
+        """Begin nothing more."""
+        self._is_over = True
+
+    def waits(self) -> tuple[CopyWait, ...]:
+        """Tell which are due and could not begin."""
+        with self._lock:
+            return tuple(CopyWait(name, one.waits) for name, one in self._wanted.items() if one.waits)
+
+    def turn(self) -> None:
+        """Look again at those that wait; to be called every minute."""
+        now = self._grounds.monotonic()
+        for copy in self._copies():
+            one = self._wanted.get(copy.name)
+            if one is None or one.is_given or now < one.again_at or self._is_asleep(one):
+                continue
+            if one.is_away:
+                one.again_at = now + _LOOK_AGAIN_S
+                self._look(copy, one)
+            else:
+                self._give(copy)
+
+    def try_again(self) -> None:
+        """Look at once at those that were put off: the configuration is another one."""
+        for one in list(self._wanted.values()):
+            one.again_at = 0.0
+        self.turn()
+
+    def mounts_changed(self) -> None:
+        """Look whether a disk has come that a copy waits for."""
+        for copy in self._copies():
+            one = self._wanted.get(copy.name)
+            if one is not None and one.is_away and not one.is_given:
+                self._look(copy, one)
+
+    def _find(self, name: str) -> KeptCopy | None:
+        return next((copy for copy in self._copies() if copy.name == name), None)
+
+    def _is_another(self, copy: KeptCopy) -> bool:
+        """Say whether a copy is gone, or not the same any more as when its turn was asked for."""
+        present = self._find(copy.name)
+        return present is None or (present.settings, present.root.lane) != (copy.settings, copy.root.lane)
+
+    def _look(self, copy: KeptCopy, one: _Wanted) -> None:
+        """Look in a thread of its own whether a copy is there; if so it is compared."""
+
+        def seen(absence: str) -> None:
+            if not absence:
+                self._give(copy)
+
+        if copy.path is not None and (one.glance is None or one.glance.is_over):
+            one.glance = Glance(copy.path, seen)
+
+    def _is_asleep(self, one: _Wanted) -> bool:
+        """Say whether it still waits for disks that sleep: asked again and again, so nothing is touched for it."""
+        is_forced = self._grounds.clock() >= one.forced_at
+        return bool(one.disks) and not may_read(one.disks, self._grounds.config().pace, must=is_forced)
+
+    def _give_present(self, name: str) -> None:
+        copy = self._find(name)
+        if copy is not None:
+            self._give(copy)
+
+    def _give(self, copy: KeptCopy) -> None:
+        with self._lock:
+            one = self._wanted.get(copy.name)
+            if one is None or one.is_given or self._is_over:
+                return
+            one.is_given, one.has_begun = True, False
+        self._dispatcher.compare(
+            copy,
+            "the schedule",
+            lambda context: self._plan(context, copy, one),
+            lambda result, has_rested: self._ended(copy, one, result, has_rested=has_rested),
+        )
+
+    def _plan(self, context: Context, copy: KeptCopy, one: _Wanted) -> ComparePlan | None:
+        """Say how, now that its turn has come; None: it can't begin, or is not the same any more."""
+        if self._is_over or self._is_another(copy):
+            return None
+        with context.catalog.read() as connection:
+            facts = find_copy_facts(connection, context.config, now=context.now(), name=copy.name)
+        due_at = next((one.due_at for one in facts if one.due_at is not None), None)
+        due_at = context.now() + copy.settings.verify_every_s if due_at is None else due_at
+        one.forced_at = due_at - max(_DAY_S, copy.settings.verify_every_s / 10)
+        disks = (*copy.root.disks, *(find_disks(copy.path) if copy.path is not None else ()))
+        if not may_read(disks, context.config.pace, must=context.now() >= one.forced_at):
+            one.waits, one.disks, one.is_away = "waits until its disks are awake, and not hot", disks, False
+            return None
+        one.disks = ()
+        absence = Glance(copy.path).result() if copy.path is not None else ""
+        one.waits, one.is_away = f"waits for its disk: {absence}" if absence else "", bool(absence)
+        if absence:
+            _log.info("copy_absent name=%s: %s", copy.name, absence)
+            return None
+        if copy.path is None and (up_s := time.clock_gettime(time.CLOCK_BOOTTIME)) < _NETWORK_S:
+            one.waits = "waits for the network, as the machine has just started"
+            one.again_at = self._grounds.monotonic() + _NETWORK_S - up_s
+            return None
+        one.has_begun = True
+        after = self._begin(context, copy)
+        share = copy.settings.read_percent or None
+        options = CompareOptions(copy.name, read_percent=share, after=after, scan_first=after is None)
+        return ComparePlan(options, min(_STEADY_S * 2**one.turns, _LONGEST_STEADY_S))
+
+    def _begin(self, context: Context, copy: KeptCopy) -> int | None:
+        """Note that it begins; if it goes on, tell after when what was compared is part of it."""
+        now, name = context.now(), schedule_name(copy.name)
+        with context.catalog.read() as connection:
+            unfinished = schedules.find_unfinished(connection, name)
+        if unfinished is not None:
+            began_at = min(unfinished.started_at, now)  # never in the future: the clock may have been put back
+            return max(began_at, now - copy.settings.verify_every_s // 2)
+        with context.catalog.transaction() as connection:
+            schedules.note_started(connection, name, None, due_at=now, now=now)
+        return None
+
+    def _ended(self, copy: KeptCopy, one: _Wanted, result: Summary | AppError, *, has_rested: bool) -> None:
+        one.is_given = False
+        if self._is_over:
+            return
+        now = self._grounds.monotonic()
+        try:
+            if isinstance(result, AppError):
+                self._fail(copy, one, result)
+            elif self._is_another(copy):
+                self._give_present(copy.name)
+            elif not one.has_begun or result.compared is None:
+                one.again_at = max(one.again_at, now + (0.0 if one.waits else _SOON_S))
+            elif has_rested:
+                one.turns += 1
+                self._give(copy)
+            elif result.compared.is_unreachable:
+                self._miss(copy, one)
+            elif _is_nothing_compared(result):
+                self._put_off(one, "its root could not be looked at")
+            elif result.outcome is not Outcome.INTERRUPTED:
+                self._finish(copy, result)
+        except CatalogError as error:
+            _log.error("comparison_not_noted copy=%s: %s", copy.name, error)
+            one.again_at = now + _SOON_S
+        self._tell_ended()
+
+    def _finish(self, copy: KeptCopy, result: Summary) -> None:
+        now = int(self._grounds.clock())
+        with self._grounds.open_catalog() as catalog, catalog.transaction() as connection:
+            unfinished = schedules.find_unfinished(connection, schedule_name(copy.name))
+            if unfinished is not None:
+                schedules.note_finished(connection, unfinished.id, result.outcome.value, now=now)
+        self.forget(copy.name)
+
+    def _miss(self, copy: KeptCopy, one: _Wanted) -> None:
+        """A copy could not be reached, which its comparison has told; that a disk was taken away is no alarm."""
+        absence = Glance(copy.path).result() if copy.path is not None else ""
+        if not absence:
+            self._put_off(one, "could not be reached")
+            return
+        one.waits, one.is_away = f"waits for its disk: {absence}", True
+        now, root_id = int(self._grounds.clock()), copy.root.id
+        with self._grounds.open_catalog() as catalog, catalog.transaction() as connection:
+            about = findings.find_findings(connection, root_id=root_id, copy=copy.name)
+            ids = [each.id for each in about if each.kind is FindingKind.COPY_UNREADABLE and each.path is None]
+            findings.resolve_ids(connection, ids, resolution="its disk was taken away, and is waited for", now=now)
+
+    def _fail(self, copy: KeptCopy, one: _Wanted, error: AppError) -> None:
+        """Decide what becomes of one that ended in an error; that it can't be compared at all is told."""
+        if isinstance(error, CatalogLocked):
+            one.again_at = self._grounds.monotonic() + _SOON_S
+            return
+        self._put_off(one, str(error))
+        if isinstance(error, CatalogError) or copy.root.id is None:
+            return
+        new = NewFinding(FindingKind.COPY_UNREADABLE, copy.root.id, None, None, str(error), copy=copy.name)
+        with self._grounds.open_catalog() as catalog, catalog.transaction() as connection:
+            findings.open_finding(connection, new, now=int(self._grounds.clock()), run_id=None)
+
+    def _put_off(self, one: _Wanted, reason: str) -> None:
+        wait_s = min(_TRY_AGAIN_S * 2**one.failures, _LONGEST_S)
+        one.failures += 1
+        one.again_at = self._grounds.monotonic() + wait_s
+        one.waits, one.is_away = f"is tried again: {reason}", False
+
+
+def _is_nothing_compared(result: Summary) -> bool:
+    """Say whether the root was not itself, so that not a single file was looked at."""
+    counts = result.counts
+    is_skipped = counts.known > 0 and counts.known == counts.skipped
+    return result.is_incomplete and is_skipped and result.compared is not None and not result.compared.not_comparable

@@ -1,0 +1,232 @@
+"""
+When the daemon's work falls due.
+
+Decides the moments, and that each is told once: after a downtime one run makes up for all that were missed. What is
+done then is the caller's: it is called in the scheduler's thread and only puts work into a queue. The moments and the
+thread that waits for them are APScheduler's; its job store holds nothing but the next one, for what must outlast the
+process is in the catalog (``catalog.schedules``).
+
+I1  Nothing is told twice for one moment, also if the clock is set back a little, and nothing by two threads at a time.
+I2  Two minutes after the clock was set, or the machine woke up, all that is due by then has been told.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from apscheduler.executors.debug import DebugExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.base import BaseTrigger
+
+from integrity.config.times import read_schedule
+from integrity.service.entries import Beat, Door, Entry, Scheduled
+from integrity.service.moments import Moments
+from integrity.service.schedule.clock import Windows
+from integrity.service.zones import local_zone
+
+_LONGEST_WAIT_S = 60.0
+_SHORTEST_WAIT_S = 0.001
+_SET_BACK_S = 1.0
+"""The clock may be moved back by less without anybody having set it."""
+
+
+class Scheduler:
+    """
+    Tell when schedules and windows fall due. Any thread may use it; callbacks, too.
+
+    Args:
+        zone: in which schedules are meant; None for the machine's.
+        clock: seconds UTC.
+        monotonic: seconds that nobody sets, for what is done every so often.
+    """
+
+    def __init__(
+        self,
+        *,
+        zone: tzinfo | None = None,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._zone = zone or local_zone()
+        self._clock = clock
+        self._monotonic = monotonic
+        self._entries: dict[str, Entry] = {}
+        self._seen_at = clock()
+        self._lock = threading.RLock()
+        self._timer = _Timer(self.tick, self._wait_s)
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone in which schedules are meant."""
+        return self._zone
+
+    def add(self, name: str, schedule: str, due: Callable[[], None], *, last_started_at: int | None) -> None:
+        """
+        Have ``due`` called at the moments of a schedule; one of this name is replaced.
+
+        If a moment was missed since ``last_started_at``, it is called at once; however many were missed, once.
+
+        Args:
+            name: of the schedule.
+            schedule: as in the config.
+            due: returns at once.
+            last_started_at: when it was last begun; None: never, so it is due now.
+
+        Raises:
+            ValueError: it is no schedule.
+        """
+        moments = Moments(read_schedule(schedule), self._zone)
+        self._put(name, Scheduled(moments, due, self._clock, last_started_at))
+
+    def replace(self, name: str, schedule: str, due: Callable[[], None]) -> None:
+        """
+        Take another schedule in place of the one of this name, as after a change of the config.
+
+        What is due is still told; what has been told is not told again for the new schedule's earlier moments.
+
+        Raises:
+            KeyError: there is none of this name.
+            ValueError: it is no schedule.
+        """
+        moments = Moments(read_schedule(schedule), self._zone)
+        with self._lock:
+            old = self._entries[name]
+            is_due = old.wait_s() <= 0
+            self._entries[name] = Scheduled(moments, due, self._clock, None if is_due else int(self._clock()))
+        self._timer.wake()
+
+    def add_window(
+        self,
+        name: str,
+        windows: Windows,
+        opened: Callable[[], None],
+        closed: Callable[[], None],
+        *,
+        last_opened_at: int | None = None,
+    ) -> None:
+        """
+        Have ``opened`` called when a window opens (at once if one is open) and ``closed`` when it closes.
+
+        Windows of this name are replaced: those that were told to be open are told to be closed unless the new ones are
+        open, too.
+
+        Args:
+            name: of the windows.
+            windows: when. Of moments each is told by ``opened``, and nothing ever by ``closed``.
+            opened: returns at once.
+            closed: returns at once.
+            last_opened_at: for moments, as in ``add``; where others are replaced, what these told counts.
+        """
+        with self._lock:
+            old = self._entries.get(name)
+            if windows.moments is not None:
+                if old is not None and old.wait_s() > 0:
+                    last_opened_at = int(self._clock())
+                self._entries[name] = Scheduled(windows.moments, opened, self._clock, last_opened_at)
+                if isinstance(old, Door):
+                    old.shut()
+            else:
+                door = Door(windows, opened, closed, self._clock)
+                if isinstance(old, Door):
+                    door.follow(old)
+                self._entries[name] = door
+        self._timer.wake()
+
+    def every(self, name: str, seconds: float, call: Callable[[], None]) -> None:
+        """Have something called every so many seconds, however the clock is set; the first time at once."""
+        self._put(name, Beat(seconds, call, self._monotonic))
+
+    def remove(self, name: str) -> None:
+        """Forget what has this name, if anything has; nothing is told."""
+        with self._lock:
+            self._entries.pop(name, None)
+
+    def start(self) -> None:
+        """Begin to tell what falls due, what has been missed first."""
+        self._timer.begin()
+
+    def stop(self) -> None:
+        """Tell no more, and wait for the call that is being made. Not from a callback; may be called again."""
+        self._timer.end()
+
+    def next_runs(self) -> list[tuple[str, int]]:
+        """List what falls due next, (name, seconds UTC), the soonest first; of windows when one opens."""
+        with self._lock:
+            runs = [(name, entry.next_at()) for name, entry in self._entries.items()]
+        return sorted(((name, at) for name, at in runs if at is not None), key=lambda run: (run[1], run[0]))
+
+    def tick(self) -> None:
+        """Tell all that is due now. The timer calls it; whoever knows that the clock was set may, too."""
+        with self._lock:
+            now = self._clock()
+            if now < self._seen_at - _SET_BACK_S:
+                for entry in self._entries.values():
+                    entry.rewind()
+            self._seen_at = now
+            for name, entry in list(self._entries.items()):
+                if self._entries.get(name) is entry and entry.wait_s() <= 0:  # a call may have replaced it
+                    entry.fire()
+
+    def _put(self, name: str, entry: Entry) -> None:
+        with self._lock:
+            self._entries[name] = entry
+        self._timer.wake()  # not while holding the lock: the timer holds its own when it calls ``tick``
+
+    def _wait_s(self) -> float:
+        """Tell how long nothing falls due, as far as the clock can be trusted."""
+        with self._lock:
+            waits = [entry.wait_s() for entry in self._entries.values()]
+        return max(_SHORTEST_WAIT_S, min([_LONGEST_WAIT_S, *waits]))
+
+
+class _Timer(BackgroundScheduler):
+    """
+    APScheduler's thread with one job: tell what is due, then wait for the next.
+
+    Args:
+        tick: the job; runs in the thread that waits, so that the next wait is known after it.
+        wait_s: how long to wait next.
+    """
+
+    _JOB = "tick"
+
+    def __init__(self, tick: Callable[[], None], wait_s: Callable[[], float]) -> None:
+        defaults = {"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
+        super().__init__(timezone=UTC, executors={"default": DebugExecutor()}, job_defaults=defaults)
+        self._tick = tick
+        self._pulse = _Pulse(wait_s)
+
+    def begin(self) -> None:
+        self.add_job(self._tick, self._pulse, id=self._JOB, next_run_time=datetime.now(UTC))
+        self.start()
+
+    def end(self) -> None:
+        if self.running:
+            self.shutdown()
+
+    def wake(self) -> None:
+        """Look at once whether something is due."""
+        if self.running:
+            self.modify_job(self._JOB, next_run_time=datetime.now(UTC))
+
+    def _process_jobs(self) -> float | None:
+        """Notice that the clock was set back: else the job would wait until it has caught up (I2)."""
+        job = self.get_job(self._JOB)
+        if job is not None and job.next_run_time - datetime.now(UTC) > timedelta(seconds=_LONGEST_WAIT_S):
+            self.wake()
+        wait_s: float | None = super()._process_jobs()
+        return wait_s
+
+
+class _Pulse(BaseTrigger):
+    """Fire again when the scheduler's next entry falls due."""
+
+    def __init__(self, wait_s: Callable[[], float]) -> None:
+        self._wait_s = wait_s
+
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:  # noqa: ARG002
+        """Answer APScheduler."""
+        return now + timedelta(seconds=self._wait_s())

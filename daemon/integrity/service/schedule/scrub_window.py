@@ -1,0 +1,141 @@
+"""
+What scrubs do while a window is open: what the promise asks for, then the rest of what is new.
+
+Decides how far a root's scrub goes each time its turn comes, and when it is done for this window. It may be asked to
+make room in the middle; the next turn does what is left.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from integrity.catalog.roots import find_roots
+from integrity.jobs.options import ScrubOptions
+from integrity.jobs.scrub.plan import make_plan, plan_window
+from integrity.jobs.scrub.promise import find_facts
+from integrity.model import RootState
+from integrity.service.inventory import may_read
+
+if TYPE_CHECKING:
+    from integrity.config import Config
+    from integrity.jobs.context import Context
+    from integrity.jobs.report import Summary
+    from integrity.service.inventory import KeptRoot
+    from integrity.service.schedule.clock import Windows
+
+
+@dataclass(slots=True)
+class _Share:
+    """What one root's turns have done in the window that is open. ``left_bytes`` is None before the first."""
+
+    left_bytes: int | None = None
+    is_planned_done: bool = False
+    has_new: bool = True
+
+
+class Night:
+    """
+    One open window. Any thread may use it; each root is planned by its lane's.
+
+    Args:
+        windows: when it closes.
+        config: of now.
+        began_at: when it opened, seconds UTC.
+
+    Attributes:
+        has_begun: a root has been read.
+        is_over: the window has closed: no turn begins any more.
+    """
+
+    def __init__(self, windows: Windows, config: Config, began_at: float) -> None:
+        self.began_at = began_at
+        self._windows = windows
+        self._config = config
+        self._lock = threading.Lock()
+        self._shares: dict[bytes, _Share] = {}
+        self._needed: dict[str, dict[bytes, float]] = {}
+        self._put_off: set[bytes] = set()
+        self.has_begun = False
+        self.is_over = False
+
+    @property
+    def never_closes(self) -> bool:
+        """Say whether the windows are open all the time."""
+        return self._windows.moments is None and self._windows.closes_at(int(self.began_at)) is None
+
+    def needed_bytes_per_s(self, lane: str) -> float:
+        """Tell how fast a lane's roots must be read to keep their promises."""
+        with self._lock:
+            return sum(self._needed.get(lane, {}).values())
+
+    def plan(self, context: Context, root: KeptRoot) -> ScrubOptions | None:
+        """Say how far a root's turn goes; None: the disk is to be left alone, or there is nothing more to do."""
+        now, windows = context.now(), self._windows
+        if self.is_over:
+            return None
+        every_s = root.settings.verify_every_s
+        with context.catalog.read() as connection:
+            record = next((one for one in find_roots(connection) if one.path == root.path), None)
+            if record is None or record.state is RootState.PAUSED:
+                return None
+            facts = find_facts(connection, record, verify_every_s=every_s, now=now)
+        plan = make_plan(facts, windows, verify_every_s=every_s, now=now)
+        must = plan.bytes_overdue + plan.bytes_due_soon > 0
+        with self._lock:
+            self._needed.setdefault(root.lane, {})[root.path] = plan.needed_bytes_per_s
+        if not may_read(root.disks, self._config.pace, must=must):
+            with self._lock:
+                self._put_off.add(root.path)
+            return None
+        share = self._share_of(root)
+        options = plan_window(facts, windows, verify_every_s=every_s, now=now)
+        if share.is_planned_done:
+            share.has_new = False
+            return replace(options, new=True, due_within_s=0, at_least_bytes=None)
+        if share.left_bytes is None:
+            share.left_bytes = options.at_least_bytes or 0
+        return replace(options, at_least_bytes=max(share.left_bytes, 0))
+
+    def take_ready(self, roots: Sequence[KeptRoot]) -> list[KeptRoot]:
+        """Hand over those whose disks were asleep or hot when their turn came, and are no more."""
+        with self._lock:
+            ready = [
+                root
+                for root in roots
+                if root.path in self._put_off and may_read(root.disks, self._config.pace, must=False)
+            ]
+            self._put_off -= {root.path for root in ready}
+        return ready
+
+    def wants(self, root: KeptRoot) -> None:
+        """Learn that a root has new files: they are to be verified while the window is open."""
+        with self._lock:
+            share = self._shares.get(root.path)
+            if share is not None:
+                share.has_new = True
+
+    def take(self, root: KeptRoot, summary: Summary, *, has_rested: bool) -> bool:
+        """
+        Take how a turn ended.
+
+        Returns:
+            Whether the root wants another one in this window.
+        """
+        if self.is_over:
+            return False
+        share = self._share_of(root)
+        if share.left_bytes is not None:
+            share.left_bytes -= summary.counts.bytes_read
+        if has_rested:
+            return True
+        if share.left_bytes is None:
+            return False
+        share.is_planned_done = True
+        return share.has_new
+
+    def _share_of(self, root: KeptRoot) -> _Share:
+        with self._lock:
+            return self._shares.setdefault(root.path, _Share())

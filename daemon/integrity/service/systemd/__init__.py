@@ -1,0 +1,1 @@
+"""Install the service under systemd."""

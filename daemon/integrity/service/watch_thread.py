@@ -1,0 +1,189 @@
+"""
+The thread that watches: it keeps the watches in order, and says what is not seen.
+
+Blindness is shown as long as it holds; what lasts longer than a hiccup is a finding, for a person has to do something
+about it. That a server's changes can't be seen is no fault of anybody: those roots are scanned by the schedule.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from integrity.catalog import findings
+from integrity.catalog.connection import Catalog
+from integrity.catalog.findings import NewFinding
+from integrity.errors import AppError, show_path
+from integrity.files.watch.watcher import Blindness, BlindReason, WatchedRoot, Watcher
+from integrity.jobs.leftout import make_excludes
+from integrity.model import FindingKind
+from integrity.service.states import WatchState
+
+if TYPE_CHECKING:
+    from integrity.config import RootSettings
+    from integrity.service.dirty_paths import Hints
+    from integrity.service.inventory import KeptRoot
+
+_log = logging.getLogger(__name__)
+
+TEND_S = 60.0
+LASTS_S = 900.0
+"""Blindness of so long is a finding."""
+
+
+class Lookout:
+    """
+    Watch roots; what is seen goes to the hints.
+
+    Args:
+        hints: take what is seen.
+        open_catalog: opens the catalog, for this thread alone.
+        catalog_path: whose own files are not watched.
+        watched: is told of each root from when on it is watched, or that it can't be: what was before nobody saw.
+        clock: seconds UTC.
+        monotonic: seconds.
+        lasts_s: so long must blindness last to be a finding.
+    """
+
+    def __init__(
+        self,
+        hints: Hints,
+        open_catalog: Callable[[], Catalog],
+        catalog_path: bytes,
+        watched: Callable[[KeptRoot], None],
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        lasts_s: float = LASTS_S,
+    ) -> None:
+        self._hints = hints
+        self._open_catalog = open_catalog
+        self._catalog_path = catalog_path
+        self._watched = watched
+        self._clock = clock
+        self._monotonic = monotonic
+        self._lasts_s = lasts_s
+        self._watcher = Watcher(self, monotonic=monotonic)
+        self._roots: tuple[KeptRoot, ...] = ()
+        self._blind_since: dict[bytes, float] = {}
+        self._described: dict[bytes, tuple[RootSettings, bool, WatchedRoot]] = {}
+        self._begun: set[tuple[bytes, bool]] = set()
+        self._said: set[bytes] | None = None  # roots with a finding; None: not known yet
+        self._called = threading.Event()
+        self._is_over = False
+        self._thread = threading.Thread(target=self._work, name="lookout", daemon=True)
+
+    def start(self, roots: Sequence[KeptRoot]) -> None:
+        """Begin to watch roots. Returns at once: the watches of a large tree take seconds."""
+        self._roots = tuple(roots)
+        self._thread.start()
+
+    def set_roots(self, roots: Sequence[KeptRoot]) -> None:
+        """Watch these from now on; returns at once."""
+        self._roots = tuple(roots)
+        self._called.set()
+
+    def end(self) -> None:
+        """Have it end."""
+        self._is_over = True
+        self._called.set()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for its end; say whether it came: a dead server may hold it up."""
+        if self._thread.ident is None:
+            return True  # it never began
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def states(self) -> tuple[WatchState, ...]:
+        """Tell how well each root is watched at this moment."""
+        return tuple(
+            WatchState(
+                root.path,
+                self._watcher.folder_count(root.path),
+                tuple(blindness.message for blindness in self._watcher.blindness(root.path)),
+            )
+            for root in self._roots
+            if self._watcher.is_watching(root.path)
+        )
+
+    def touched(self, root: bytes, path: bytes) -> None:
+        """See WatchSink."""
+        self._hints.add(root, path)
+
+    def went_blind(self, root: bytes, blindness: Blindness) -> None:
+        """See WatchSink."""
+        level = logging.INFO if blindness.reason is BlindReason.REMOTE else logging.WARNING
+        _log.log(level, "watch_blind root=%s reason=%s: %s", show_path(root), blindness.reason, blindness.message)
+        self._hints.add_whole(root)
+
+    def _work(self) -> None:
+        watched: tuple[KeptRoot, ...] | None = None
+        while not self._is_over:
+            roots = self._roots
+            if roots is not watched:
+                watched = roots
+                self._watch(roots)
+            self._watcher.tend()
+            try:
+                self._say(roots)
+            except AppError as error:
+                _log.error("watch_blind could not be written down: %s", error)
+            self._called.wait(TEND_S)
+            self._called.clear()
+        self._watcher.close()
+
+    def _watch(self, roots: Sequence[KeptRoot]) -> None:
+        # One that hangs would have this thread hang; when it answers these are called again.
+        self._watcher.watch([self._describe(root) for root in roots if not root.is_hanging])
+        for root in roots:
+            if (root.path, root.is_hanging) not in self._begun:
+                self._watched(root)
+        self._begun = {(root.path, root.is_hanging) for root in roots}
+
+    def _describe(self, root: KeptRoot) -> WatchedRoot:
+        """Describe a root for the watcher; as before if it is as before, for any other is watched anew."""
+        settings, former = root.settings, self._described.get(root.path)
+        if former is not None and former[:2] == (settings, root.is_remote):
+            return former[2]
+        excludes = make_excludes(settings, root.path, self._catalog_path)
+        described = WatchedRoot(root.path, excludes, root.is_remote, settings.cross_mounts)
+        self._described[root.path] = (settings, root.is_remote, described)
+        return described
+
+    def _say(self, roots: Sequence[KeptRoot]) -> None:
+        """Open a finding for each root that has been blind for long, and end those that are over."""
+        now = self._monotonic()
+        watched = [root for root in roots if self._watcher.is_watching(root.path)]
+        blind = {root.path: blindness for root in watched if (blindness := self._find_faults(root.path))}
+        self._blind_since = {path: self._blind_since.get(path, now) for path in blind}
+        lasting = {path for path, since in self._blind_since.items() if now - since >= self._lasts_s}
+        if lasting == self._said:
+            return
+        with self._open_catalog() as catalog, catalog.transaction() as connection:
+            for root in roots:
+                if root.id is None:
+                    continue
+                if root.path in lasting:
+                    new = NewFinding(FindingKind.WATCH_BLIND, root.id, None, None, _describe_all(blind[root.path]))
+                    findings.open_finding(connection, new, now=int(self._clock()), run_id=None)
+                elif root in watched and root.path not in blind:
+                    findings.resolve_findings(
+                        connection,
+                        root_id=root.id,
+                        kinds={FindingKind.WATCH_BLIND},
+                        resolution="all of the root is watched again",
+                        now=int(self._clock()),
+                    )
+        self._said = lasting
+
+    def _find_faults(self, root: bytes) -> tuple[Blindness, ...]:
+        return tuple(one for one in self._watcher.blindness(root) if one.reason is not BlindReason.REMOTE)
+
+
+def _describe_all(blindness: Sequence[Blindness]) -> str:
+    more = f" (and {len(blindness) - 1} more)" if len(blindness) > 1 else ""
+    return f"changes are not noticed as they happen, only by the next scan: {blindness[0].message}{more}"
