@@ -1,4 +1,8 @@
-"""How a path is written: whole, for JSON, and for a shell. For people there is ``errors.show_path`` (R10)."""
+"""
+How a path is written: whole, for JSON, and for a shell. For people there is ``errors.show_path`` (R10).
+
+How a path is written, for commands: what alerts need as well stands further down.
+"""
 
 from __future__ import annotations
 
@@ -37,3 +41,6 @@ def _quote(byte: int) -> str:
     if char in "'\\":
         return f"\\{char}"
     return char if 0x20 <= byte < 0x7F else f"\\x{byte:02x}"
+
+
+__all__ = ["absolute", "path_fields", "shell_path"]

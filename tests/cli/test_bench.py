@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from integrity.cli.bench import TABLES
-from integrity.jobs.bench.rows import TITLES, Table
+from integrity.jobs.bench.measure import TITLES, Table
 from support.cli import Box, JsonObject, make_command
 
 TINY = ("--size", "64K", "--files", "3", "--runs", "1")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import findings, schedules
+from integrity.catalog import findings, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.roots import find_roots
 from integrity.model import FindingKind
@@ -36,7 +36,7 @@ def find_root(integrity: Box) -> JsonObject:
 def note_scrub(integrity: Box) -> None:
     """Write down that a service has begun a window."""
     with Catalog.open(bytes(integrity.catalog), writes=True) as catalog, catalog.transaction() as c:
-        schedules.note_started(c, "scrub", None, due_at=None, now=int(time.time()))
+        runs.note_started(c, "scrub", None, due_at=None, now=int(time.time()))
 
 
 def test_ages_are_shown_by_bytes(integrity: Box, root: Path) -> None:

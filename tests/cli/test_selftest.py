@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog.connection import Catalog
+from integrity.cli.daemon import code_for
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.selftest import code_for
-from integrity.jobs.stop import Stop
+from integrity.jobs.report import Stop
 from integrity.service.selftest import Stage, Step, run_self_test
 from support.alerting import mail_config
 from support.catalogs import MIB

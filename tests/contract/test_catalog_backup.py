@@ -9,10 +9,10 @@ import pytest
 
 from integrity.catalog import baselines, copying, files
 from integrity.catalog.backup import back_up, due_for_backup
+from integrity.catalog.compiled_sql import driver_of
 from integrity.catalog.connection import Catalog
-from integrity.catalog.core import driver_of
-from integrity.catalog.filenames import find_backups
-from integrity.catalog.restoring import restore, verify_backup
+from integrity.catalog.own_files import find_backups
+from integrity.catalog.restore import restore, verify_backup
 from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing
 from support.catalogs import DAY_S, NOW, CatalogBox, make_reading

@@ -259,7 +259,7 @@ def test_catalog_belongs_to_its_thread(box: CatalogBox) -> None:
 
 def test_two_that_make_a_catalog_at_once_get_the_same(tmp_path: Path) -> None:
     """The one that was second finds the catalog of the first, not an empty one over it."""
-    from integrity.catalog.building import build
+    from integrity.catalog.database_file import build
     from integrity.catalog.seal import Sealer
 
     path = bytes(tmp_path / "catalog.db")
@@ -275,7 +275,7 @@ def test_opening_imports_no_migrations(path: bytes) -> None:
     """Alembic costs 130 ms, which a command that only opens the catalog must not pay."""
     code = (
         "import sys; import integrity.catalog; assert 'sqlalchemy' not in sys.modules;"
-        "from integrity.catalog.connect import Catalog; import os;"
+        "from integrity.catalog.connection import Catalog; import os;"
         "Catalog.open(os.fsencode(sys.argv[1]), writes=True).close(); assert 'alembic' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60, check=False)

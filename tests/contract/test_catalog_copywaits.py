@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from integrity.catalog import copies
-from integrity.catalog.copies import CopyRecord, CopyState
-from integrity.catalog.copywaits import CopyWaits, find_waits
+from integrity.catalog.copies import CopyRecord, CopyState, CopyWaits, find_waits
 from integrity.model import FileId
 from integrity.verdict import CopyVote
 from support.catalogs import DAY_S, NOW, CatalogBox

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from integrity.catalog import files, findings, maintenance, roots, row_seals, rows
 from integrity.catalog.connection import Catalog
-from integrity.catalog.restoring import verify_backup
+from integrity.catalog.restore import verify_backup
 from integrity.catalog.schema import file, metadata, root
 from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogError

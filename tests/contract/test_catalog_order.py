@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.catalog import imports
+from integrity.catalog import history
 from integrity.catalog.baselines import NewFile, record_files
-from integrity.catalog.files import find_file
-from integrity.catalog.inorder import Position, page_in_order
+from integrity.catalog.files import Position, find_file, page_in_order
 from integrity.catalog.roots import remove_root
 from integrity.model import BaselineReason, FileId
 from support.catalogs import NOW, CatalogBox, make_reading
@@ -81,14 +80,14 @@ def test_imported_files_know_their_manifest(box: CatalogBox) -> None:
             because = BaselineReason.IMPORTED if manifest else BaselineReason.RECORDED
             (ids[name],) = record_files(c, box.sealer, box.root, [row], now=NOW, boot_id=box.boot_id, because=because)
             if manifest:
-                imports.keep_import(c, box.root.id, ids[name], manifest)
+                history.keep_import(c, box.root.id, ids[name], manifest)
 
     with box.catalog.read() as c:
         record = find_file(c, box.sealer, box.root.id, b"a")
         assert record is not None
         assert (BaselineReason.IMPORTED, True) == (record.reason, record.is_sealed)
-        assert "one.md5" == imports.find_import(c, box.root.id, ids[b"a"])
-        assert "two.md5" == imports.find_import(c, box.root.id, ids[b"c"])
+        assert "one.md5" == history.find_import(c, box.root.id, ids[b"a"])
+        assert "two.md5" == history.find_import(c, box.root.id, ids[b"c"])
     with box.catalog.transaction() as c:
         remove_root(c, box.root.id)
-        assert imports.find_import(c, box.root.id, ids[b"c"]) is None
+        assert history.find_import(c, box.root.id, ids[b"c"]) is None

@@ -8,11 +8,11 @@ from enum import StrEnum
 
 import pytest
 
-from integrity.catalog import candidates, history, maintenance, parity, runs, schema
+from integrity.catalog import candidates, history, maintenance, row_seals, runs, schema
 from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.catalog.copies import CopyState, ensure_copy, save_states
-from integrity.catalog.damage import DamagedRow
-from integrity.catalog.schedules import note_started
+from integrity.catalog.runs import note_started
+from integrity.catalog.sqlite_errors import DamagedRow
 from integrity.model import BaselineReason, FileId, Job, Outcome, RunCounts
 from integrity.verdict import CopyVote, Verdict
 from support.catalogs import NOW, CatalogBox, make_reading
@@ -59,14 +59,14 @@ def test_every_flipped_bit_of_a_number_is_noticed(box: CatalogBox, table: str) -
     for name, bit in ((name, bit) for name in (*names, "parity") for bit in (0, 6, 7, 50)):
         damage(box, f"UPDATE {table} SET {name} = ?", row[name] ^ 1 << bit)
         with box.catalog.read() as c:
-            assert [table] == [found.table for found in parity.find_odd(c)], (name, bit)
+            assert [table] == [found.table for found in row_seals.find_odd(c)], (name, bit)
         damage(box, f"UPDATE {table} SET {name} = ?", row[name])
     damage(box, f"UPDATE {table} SET parity = parity + 1")
     for writes in (False, True):
         assert [table] == [found.table for found in box.reopen(writes=writes).damaged_rows]
 
 
-@pytest.mark.parametrize("column", sorted(parity.WORDS))
+@pytest.mark.parametrize("column", sorted(row_seals.WORDS))
 def test_unknown_word_is_noticed(box: CatalogBox, column: str) -> None:
     """Rows are counted by their words; and no flipped bit makes a known one of another."""
     fill(box)
@@ -74,7 +74,7 @@ def test_unknown_word_is_noticed(box: CatalogBox, column: str) -> None:
     damage(box, f"UPDATE {table} SET {name} = 'sbme'")
 
     assert table in {row.table for row in box.reopen(writes=False).damaged_rows}
-    words = [str(word).encode() for word in parity.WORDS[column]]
+    words = [str(word).encode() for word in row_seals.WORDS[column]]
     for one, other in ((one, other) for one in words for other in words if one != other and len(one) == len(other)):
         assert sum((a ^ b).bit_count() for a, b in zip(one, other, strict=True)) > 1
 
@@ -90,7 +90,7 @@ def test_unknown_word_is_noticed(box: CatalogBox, column: str) -> None:
 )
 def test_all_words_are_known(column: str, words: type[StrEnum]) -> None:
     """What an enumeration has is no damage."""
-    assert {str(word) for word in words} == {str(word) for word in parity.WORDS[column]}
+    assert {str(word) for word in words} == {str(word) for word in row_seals.WORDS[column]}
 
 
 def test_check_names_such_a_row_and_reseal_takes_it_as_it_is(box: CatalogBox) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import baselines, filenames, files, maintenance
+from integrity.catalog import baselines, files, maintenance, own_files
 from integrity.catalog.backup import back_up
 from integrity.catalog.connection import Catalog
-from integrity.catalog.restoring import restore
+from integrity.catalog.restore import restore
 from integrity.errors import CatalogLocked, CatalogReplaced
 from support.catalogs import NOW, CatalogBox, make_reading
 from support.proc import signal_at
@@ -20,8 +20,8 @@ from support.waiting import wait_until
 
 _RESTORER = """
 import os, sys
-from integrity.catalog import filenames
-from integrity.catalog.restoring import restore
+from integrity.catalog import own_files
+from integrity.catalog.restore import restore
 restore(os.fsencode(sys.argv[1]), b"")
 """
 
@@ -109,7 +109,7 @@ def test_restore_that_is_killed_at_any_call_leaves_a_catalog(tmp_path: Path, *, 
             was_killed = signal_at([sys.executable, "-c", _RESTORER, path], call, nth).was_killed
             left = paths_in(path, writes=writes)
             assert left in ([b"a"], [b"a", b"b"])
-            assert not filenames.is_being_restored(path)
+            assert not own_files.is_being_restored(path)
             if not was_killed:
                 assert left == [b"a"]
             elif left == [b"a"]:  # both parts of the former one are there, under one name

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 import sqlalchemy as sa
 
-from integrity.catalog import boots, candidates, checkpoints, findings, roots, runs, schema
+from integrity.catalog import candidates, checkpoints, findings, roots, runs, schema
 from integrity.catalog.checkpoints import Purpose
 from integrity.catalog.findings import NewFinding
 from integrity.errors import CatalogError
@@ -58,8 +58,8 @@ def test_runs_of_dead_processes_are_closed(box: CatalogBox) -> None:
 def test_boot_is_written_down_once(box: CatalogBox) -> None:
     """All programs of one boot find the same number."""
     with box.catalog.transaction() as c:
-        assert boots.ensure_boot(c, "first-boot", NOW + 5) == box.boot_id
-        assert boots.ensure_boot(c, "second", NOW + 9) == box.boot_id + 1
+        assert runs.ensure_boot(c, "first-boot", NOW + 5) == box.boot_id
+        assert runs.ensure_boot(c, "second", NOW + 9) == box.boot_id + 1
 
 
 def test_crash_is_known_from_the_missing_mark(box: CatalogBox) -> None:
@@ -67,38 +67,38 @@ def test_crash_is_known_from_the_missing_mark(box: CatalogBox) -> None:
     with box.catalog.transaction() as c:
         ids = [box.boot_id]
         for number in range(3):
-            boots.mark_clean_stop(c, "first-boot" if number == 0 else f"boot-{number}", NOW)
-            ids.append(boots.ensure_boot(c, f"boot-{number + 1}", NOW))
-        assert boots.find_interruption(c, ids[0], "") is None
-        assert boots.find_interruption(c, ids[3], "") is None
-        after_crash = boots.ensure_boot(c, "after-crash", NOW + 7)
-        crash = boots.Interruption(is_of_machine=True, seen_at=NOW + 7)
-        assert crash == boots.find_interruption(c, ids[0], "")
-        assert crash == boots.find_interruption(c, ids[3], "")
-        assert boots.find_interruption(c, after_crash, "") is None
-        assert boots.find_interruption(c, None, "") is not None
+            runs.mark_clean_stop(c, "first-boot" if number == 0 else f"boot-{number}", NOW)
+            ids.append(runs.ensure_boot(c, f"boot-{number + 1}", NOW))
+        assert runs.find_interruption(c, ids[0], "") is None
+        assert runs.find_interruption(c, ids[3], "") is None
+        after_crash = runs.ensure_boot(c, "after-crash", NOW + 7)
+        crash = runs.Interruption(is_of_machine=True, seen_at=NOW + 7)
+        assert crash == runs.find_interruption(c, ids[0], "")
+        assert crash == runs.find_interruption(c, ids[3], "")
+        assert runs.find_interruption(c, after_crash, "") is None
+        assert runs.find_interruption(c, None, "") is not None
 
 
 def test_mark_is_taken_back_when_the_boot_goes_on(box: CatalogBox) -> None:
     """A service that was stopped while the machine went on says nothing about the end of the boot."""
     with box.catalog.transaction() as c:
-        first = boots.ensure_mounts(c, "first-boot", [boots.MountSeen("uuid:A", "m1", None)], NOW)
-        boots.mark_clean_stop(c, "first-boot", NOW, boots.find_last_mounts(c, "first-boot"))
-        boots.ensure_mounts(c, "first-boot", [boots.MountSeen("uuid:A", "m1", None)], NOW)
-        boots.ensure_boot(c, "second", NOW)
-        assert boots.find_interruption(c, first, "uuid:A") is not None
+        first = runs.ensure_mounts(c, "first-boot", [runs.MountSeen("uuid:A", "m1", None)], NOW)
+        runs.mark_clean_stop(c, "first-boot", NOW, runs.find_last_mounts(c, "first-boot"))
+        runs.ensure_mounts(c, "first-boot", [runs.MountSeen("uuid:A", "m1", None)], NOW)
+        runs.ensure_boot(c, "second", NOW)
+        assert runs.find_interruption(c, first, "uuid:A") is not None
 
 
 def see(c: sa.Connection, boot: str, **mounts: str | tuple[str, int]) -> int:
     """Begin a run in a boot, on mounts of file systems, with their mount counts if they have one."""
     seen = [(name, one) if isinstance(one, tuple) else (name, (one, None)) for name, one in mounts.items()]
-    return boots.ensure_mounts(c, boot, [boots.MountSeen(name, *one) for name, one in seen], NOW)
+    return runs.ensure_mounts(c, boot, [runs.MountSeen(name, *one) for name, one in seen], NOW)
 
 
 def stop(c: sa.Connection, boot: str, *gone: str) -> None:
     """Mark that a boot ends in order, with all mounts but those that are gone."""
-    there = [number for number, mount in boots.find_last_mounts(c, boot).items() if mount not in gone]
-    boots.mark_clean_stop(c, boot, NOW, there)
+    there = [number for number, mount in runs.find_last_mounts(c, boot).items() if mount not in gone]
+    runs.mark_clean_stop(c, boot, NOW, there)
 
 
 def test_remount_within_a_boot_is_of_its_file_system_alone(box: CatalogBox) -> None:
@@ -108,12 +108,12 @@ def test_remount_within_a_boot_is_of_its_file_system_alone(box: CatalogBox) -> N
         assert before == see(c, "first-boot", A="m1", B="m2")
         after = see(c, "first-boot", A="m3", B="m2")
 
-        assert boots.Interruption(is_of_machine=False, seen_at=NOW) == boots.find_interruption(c, before, "A")
-        assert boots.find_interruption(c, before, "B") is None
-        assert boots.find_interruption(c, after, "A") is None
-        assert boots.find_interruption(c, box.boot_id, "A") is not None
-        boots.rename_file_system(c, "A", "uuid:A")
-        assert boots.find_interruption(c, before, "uuid:A") is not None
+        assert runs.Interruption(is_of_machine=False, seen_at=NOW) == runs.find_interruption(c, before, "A")
+        assert runs.find_interruption(c, before, "B") is None
+        assert runs.find_interruption(c, after, "A") is None
+        assert runs.find_interruption(c, box.boot_id, "A") is not None
+        runs.rename_file_system(c, "A", "uuid:A")
+        assert runs.find_interruption(c, before, "uuid:A") is not None
 
 
 def test_boots_that_are_seen_in_turn(box: CatalogBox) -> None:
@@ -130,7 +130,7 @@ def test_mount_that_can_not_be_told_is_the_one_before(box: CatalogBox) -> None:
     with box.catalog.transaction() as c:
         before = see(c, "first-boot", A="m1")
         assert before == see(c, "first-boot", A="")
-        assert boots.find_interruption(c, before, "A") is None
+        assert runs.find_interruption(c, before, "A") is None
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ def test_clean_stop_counts_for_what_was_mounted_then(
         stop(c, "first-boot", *gone)
         see(c, "second", A=("m1", count), B="m2")
 
-        assert is_clean is (boots.find_interruption(c, before, "A") is None)
-        assert boots.find_interruption(c, before, "B") is None
+        assert is_clean is (runs.find_interruption(c, before, "A") is None)
+        assert runs.find_interruption(c, before, "B") is None
 
 
 def test_count_that_moves_within_a_mount_is_kept(box: CatalogBox) -> None:
@@ -158,7 +158,7 @@ def test_count_that_moves_within_a_mount_is_kept(box: CatalogBox) -> None:
         see(c, "first-boot", A="m1")
         stop(c, "first-boot")
         see(c, "second", A=("m1", 9))
-        assert boots.find_interruption(c, before, "A") is None
+        assert runs.find_interruption(c, before, "A") is None
 
 
 def test_root_comes_back_as_it_was_added(box: CatalogBox) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from integrity.catalog import schedules
+from integrity.catalog import runs
 from integrity.model import Outcome, RootId
 from support.catalogs import DAY_S, NOW, CatalogBox
 
 
-def begin(box: CatalogBox, schedule: str, root_id: RootId | None, now: int) -> schedules.ScheduleRunId:
+def begin(box: CatalogBox, schedule: str, root_id: RootId | None, now: int) -> runs.ScheduleRunId:
     with box.catalog.transaction() as c:
-        return schedules.note_started(c, schedule, root_id, due_at=now - 5, now=now)
+        return runs.note_started(c, schedule, root_id, due_at=now - 5, now=now)
 
 
 def last(box: CatalogBox, schedule: str, root_id: RootId | None = None) -> int | None:
     with box.catalog.read() as c:
-        return schedules.last_started(c, schedule, root_id)
+        return runs.last_started(c, schedule, root_id)
 
 
 def test_schedule_that_never_ran_has_no_last_start(box: CatalogBox) -> None:
@@ -43,7 +43,7 @@ def test_unfinished_run_counts_as_started(box: CatalogBox) -> None:
     box.reopen()
     assert NOW + 100 == last(box, "scan")
     with box.catalog.transaction() as c:
-        schedules.note_finished(c, run_id, Outcome.CLEAN.value, now=NOW + 200)
+        runs.note_finished(c, run_id, Outcome.CLEAN.value, now=NOW + 200)
     with box.catalog.read() as c:
         row = c.exec_driver_sql("SELECT * FROM schedule_run WHERE id = ?", (run_id,)).one()
 
@@ -73,9 +73,9 @@ def test_run_without_an_end_is_found_until_it_has_one(box: CatalogBox) -> None:
     newest = begin(box, "compare:nightly", None, NOW + 10)
     begin(box, "compare:other", None, NOW + 20)
     with box.catalog.read() as c:
-        assert (newest, NOW + 10) == schedules.find_unfinished(c, "compare:nightly")
-        assert schedules.find_unfinished(c, "scan") is None
+        assert (newest, NOW + 10) == runs.find_unfinished(c, "compare:nightly")
+        assert runs.find_unfinished(c, "scan") is None
     with box.catalog.transaction() as c:
-        schedules.note_finished(c, newest, Outcome.CLEAN.value, now=NOW + 30)
+        runs.note_finished(c, newest, Outcome.CLEAN.value, now=NOW + 30)
     with box.catalog.read() as c:
-        assert schedules.find_unfinished(c, "compare:nightly") is None
+        assert runs.find_unfinished(c, "compare:nightly") is None

@@ -9,8 +9,8 @@ import sqlite3
 import pytest
 
 from integrity.catalog import removal, schema
+from integrity.catalog.compiled_sql import driver_of
 from integrity.catalog.connection import Catalog
-from integrity.catalog.core import driver_of
 from integrity.errors import CatalogError
 from integrity.model import BaselineReason, Digests
 from support.catalogs import NOW, CatalogBox, make_reading

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from integrity.catalog import baselines, findings, removal
-from integrity.catalog.ahead import NEVER_AT
 from integrity.catalog.baselines import Verified
 from integrity.catalog.connection import Catalog
 from integrity.catalog.coverage import DueDay, coverage, find_due_days
+from integrity.catalog.rows import NEVER_AT
 from integrity.catalog.worklist import WorkOrder, WorkSummary, count_larger, create_worklist, page_worklist
 from integrity.model import BaselineReason, FileId, FindingKind, ReadHow
 from support.catalogs import DAY_S, NOW, CatalogBox, make_reading

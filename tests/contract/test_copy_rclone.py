@@ -17,8 +17,7 @@ import pytest
 from contract.copysuite import LARGE, CopySuite, MakeCopy, list_entries
 from integrity.copies.opening import open_copy
 from integrity.copies.protocol import Copy, Entry, Kind, Trouble
-from integrity.copies.rclone.copy import RcloneCopy
-from integrity.copies.rclonenames import find_name_fault, from_rclone, to_pattern, to_rclone
+from integrity.copies.rclone.copy import RcloneCopy, find_name_fault, from_rclone, to_pattern, to_rclone
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, Unreadable, Unstable
 from support.machine import need_programs
 from support.privileges import let_in

@@ -17,7 +17,7 @@ import pytest
 
 from integrity.catalog import baselines, findings
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.fingerprints import find_fingerprints, set_fingerprints
+from integrity.catalog.folders import find_fingerprints, set_fingerprints
 from integrity.catalog.reseal import reseal
 from integrity.files.excludes import Excludes
 from integrity.files.listing import Listing

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from integrity.files.open_beneath import open_root
-from integrity.jobs.repairing.parents import NewFolder, find_gone_folders, making_folders
+from integrity.jobs.repair.exchange import NewFolder, find_gone_folders, making_folders
 from support.machine import need_root
 
 

@@ -24,9 +24,9 @@ import pytest
 from integrity.errors import ReadInterrupted, Unreadable, Vanished
 from integrity.files.buffers import Buffers
 from integrity.files.direct_io import direct_alignment
-from integrity.files.errorbudget import ErrorBudget
 from integrity.files.page_cache import drop_clean_pages, page_bytes, resident_bytes
 from integrity.files.read import Reader
+from integrity.files.read_errors import ErrorBudget
 from integrity.files.span import ReadMode
 from integrity.hashing.digests import Want, want_to_record
 from integrity.hashing.tasks import Done, Failed, Task

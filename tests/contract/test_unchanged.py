@@ -10,7 +10,7 @@ from integrity.catalog import files, findings
 from integrity.catalog.findings import NewFinding
 from integrity.files.listing import Listing, Seen
 from integrity.jobs.batching import IdSet
-from integrity.jobs.unchanged import gather, split_unchanged
+from integrity.jobs.scan.tree_diff import gather, split_unchanged
 from integrity.model import FileId, FindingKind, Witness
 from support.catalogs import NOW, CatalogBox, make_reading
 

@@ -14,7 +14,7 @@ import pytest
 from integrity.catalog import baselines, files, maintenance
 from integrity.catalog.backup import back_up
 from integrity.catalog.connection import Catalog
-from integrity.catalog.filenames import find_backups
+from integrity.catalog.own_files import find_backups
 from integrity.errors import CatalogCorrupt, CatalogError
 from support.catalogs import NOW, CatalogBox, make_reading
 from support.cli import Box, make_command

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import boots
+from integrity.catalog import runs
 from integrity.catalog.connection import Catalog
 from support.bitrot import rot
 from support.cli import Box, Completed, complete, make_command
@@ -145,7 +145,7 @@ def test_boot_in_which_no_program_of_ours_ran(
     assert 0 == run_in_boot(integrity, tmp_path / "first", "--json", "scrub", root).code
     with Catalog.open(str(integrity.catalog), writes=True) as catalog, catalog.transaction() as c:
         boot = (tmp_path / "first").read_text().strip()
-        boots.mark_clean_stop(c, boot, 1, boots.find_last_mounts(c, boot))
+        runs.mark_clean_stop(c, boot, 1, runs.find_last_mounts(c, boot))
     for _ in range(mounts):
         ext4.remount()
     rot(root / "rotten", 100)

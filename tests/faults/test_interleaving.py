@@ -24,8 +24,8 @@ from integrity.catalog.roots import find_records, find_roots
 from integrity.config import Config
 from integrity.errors import CatalogLocked
 from integrity.jobs.admin.accept import accept_file, find_file_targets
+from integrity.jobs.admin.forget import forget, plan_forgetting
 from integrity.jobs.context import Context
-from integrity.jobs.forget import forget, plan_forgetting
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Summary
 from integrity.jobs.runner import scan, scrub

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog.connection import Catalog
-from integrity.jobs.forget import Leaving, forget, plan_forgetting
+from integrity.jobs.admin.forget import Leaving, forget, plan_forgetting
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import NoteKind
 from integrity.jobs.runner import scan, scrub

@@ -13,7 +13,6 @@ import pytest
 
 from integrity.errors import Unreadable
 from integrity.files.buffers import Buffers
-from integrity.files.holes import find_data
 from integrity.files.page_cache import (
     drop_clean_pages,
     find_absent,
@@ -21,7 +20,7 @@ from integrity.files.page_cache import (
     resident_bytes,
     resident_bytes_by_mincore,
 )
-from integrity.files.span import ReadMode
+from integrity.files.span import ReadMode, find_data
 from integrity.model import ReadHow
 from support.loopfs import LoopFS, cached_bytes, drop_cache, flip_bit
 from support.mounts import small_tmpfs

@@ -12,8 +12,8 @@ import pytest
 
 from integrity.errors import ReadInterrupted, Unreadable, Unstable, Vanished
 from integrity.files.buffers import Buffers
-from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import OpenFile, Reader
+from integrity.files.read_errors import ErrorBudget
 from integrity.files.span import Pace, ReadMode
 from integrity.model import ByteRange
 from support.faultfs import FaultFS, Rule

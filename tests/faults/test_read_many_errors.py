@@ -10,7 +10,7 @@ import pytest
 
 from integrity.errors import Unreadable
 from integrity.files.buffers import Buffers
-from integrity.files.errorbudget import ErrorBudget
+from integrity.files.read_errors import ErrorBudget
 from integrity.files.span import ReadMode
 from support.bitrot import flip_bit
 from support.cli import Box

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from integrity.files.span import Pace
+from integrity.jobs.repair.plan import Standing
 from integrity.jobs.repair.run import RepairOptions
-from integrity.jobs.repairing.plan import Standing
-from integrity.jobs.stop import Stop
+from integrity.jobs.report import Stop
 from support.bitrot import find_extents, flip_bit
 from support.cli import Box, make_command
 from support.faultfs import FaultFS, Rule

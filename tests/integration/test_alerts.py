@@ -644,7 +644,7 @@ TICKING = """
 import os, sys
 from integrity.alerts.channels import make_channels
 from integrity.alerts.delivery import Delivery
-from integrity.catalog.connect import Catalog
+from integrity.catalog.connection import Catalog
 from support.alerting import HOST, mail_config
 
 config = mail_config(int(sys.argv[2]))

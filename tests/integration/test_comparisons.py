@@ -15,7 +15,7 @@ import pytest
 from integrity.catalog.connection import Catalog
 from integrity.catalog.copies import find_copies
 from integrity.catalog.findings import find_findings
-from integrity.catalog.schedules import find_unfinished, last_started
+from integrity.catalog.runs import find_unfinished, last_started
 from integrity.config import Config
 from integrity.config.definition import ConfiguredCopy, ConfiguredRoot
 from integrity.files.span import UNLIMITED
@@ -23,9 +23,8 @@ from integrity.jobs.compare.promise import check_copies
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.runner import scan
 from integrity.model import Finding
-from integrity.service.copyset import KeptCopy, find_disks, find_kept_copies
 from integrity.service.dispatch import Dispatcher, Grounds
-from integrity.service.inventory import find_kept_roots
+from integrity.service.inventory import KeptCopy, find_disks, find_kept_copies, find_kept_roots
 from integrity.service.schedule.copy_schedule import Comparisons, schedule_name
 from support.faultfs import FaultFS, Rule
 from support.jobs import open_context

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog.filenames import compile_own_names
+from integrity.catalog.own_files import compile_own_names
 from integrity.cli.daemon_client import Daemon
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError
 from integrity.jobs.report import Note, Progress, Report, Summary

@@ -12,9 +12,8 @@ import pytest
 
 from integrity.copies.opening import open_copy
 from integrity.copies.protocol import Copy, Entry, Kind, Trouble
-from integrity.copies.remoteshell import make_list
 from integrity.copies.ssh.copy import SshCopy
-from integrity.copies.ssh.shell import Records, parse_complaint, parse_entry, split_complaints
+from integrity.copies.ssh.shell import Records, make_list, parse_complaint, parse_entry, split_complaints
 from integrity.errors import ConfigError, CopyUnreachable
 from support.faultfs import FaultFS, Rule
 from support.machine import need_programs

@@ -13,11 +13,10 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from integrity.catalog import maintenance, parity
-from integrity.catalog import schema as tables
+from integrity.catalog import maintenance, row_seals, schema
+from integrity.catalog.compiled_sql import connect_core
 from integrity.catalog.connection import Catalog
-from integrity.catalog.core import connect_core
-from integrity.catalog.definitions import split
+from integrity.catalog.row_seals import split
 from integrity.catalog.seal import Sealer
 from integrity.catalog.upgrade import run_migrations, shipped_scripts, upgrade
 from integrity.errors import CatalogError, SchemaMismatch
@@ -47,10 +46,10 @@ def shipped() -> ScriptDirectory:
 
 
 REVISIONS = sorted(script.revision for script in shipped().walk_revisions())
-NEXT = f"{int(tables.SCHEMA_REVISION) + 1:04}"
+NEXT = f"{int(schema.SCHEMA_REVISION) + 1:04}"
 
 
-def schema(db: sqlite3.Connection) -> dict[str, list[str]]:
+def describe_schema(db: sqlite3.Connection) -> dict[str, list[str]]:
     """Give each table's and index's parts in no order: a column that was added stands behind the constraints."""
     rows = db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
     return {name: split(sql) for name, sql in rows}
@@ -84,7 +83,7 @@ def filled(tmp_path: Path) -> Iterator[CatalogBox]:
 
 def test_numbers_follow_each_other_up_to_the_programs() -> None:
     """One line of steps, numbered from 0001, whose last is what the program reads and writes."""
-    assert shipped().get_heads() == [tables.SCHEMA_REVISION]
+    assert shipped().get_heads() == [schema.SCHEMA_REVISION]
     assert [f"{number:04}" for number in range(1, len(REVISIONS) + 1)] == REVISIONS
 
 
@@ -96,11 +95,11 @@ def test_steps_make_what_a_new_catalog_has(tmp_path: Path) -> None:
         closing(sqlite3.connect(path)) as new,
         closing(sqlite3.connect(tmp_path / "steps.db", isolation_level=None)) as upgraded,
     ):
-        run_migrations(upgraded, Sealer(), to=tables.SCHEMA_REVISION)
+        run_migrations(upgraded, Sealer(), to=schema.SCHEMA_REVISION)
 
-        assert schema(upgraded) == schema(new)
+        assert describe_schema(upgraded) == describe_schema(new)
         assert triggers(upgraded) == triggers(new)
-        assert upgraded.execute("SELECT * FROM alembic_version").fetchall() == [(tables.SCHEMA_REVISION,)]
+        assert upgraded.execute("SELECT * FROM alembic_version").fetchall() == [(schema.SCHEMA_REVISION,)]
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -125,7 +124,7 @@ def test_upgrade_from_every_revision_keeps_the_rows(tmp_path: Path, revision: st
             db.execute(
                 f"INSERT INTO run ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})", [*values.values()]
             )
-        run_migrations(db, Sealer(), to=tables.SCHEMA_REVISION)
+        run_migrations(db, Sealer(), to=schema.SCHEMA_REVISION)
 
         ended, working = db.execute("SELECT last_file_id FROM run ORDER BY id").fetchall()
         assert (ended, working) == ((0 if revision < "0004" else None,), (None,))
@@ -133,7 +132,7 @@ def test_upgrade_from_every_revision_keeps_the_rows(tmp_path: Path, revision: st
         db.execute("INSERT INTO folder (id, root_id, path) VALUES (2, 1, x'65')")
         assert db.execute("SELECT parity FROM folder").fetchall() == [(2,), (3,)]
         with connect_core(db, Sealer()) as c:
-            assert [] == [*parity.find_odd(c)]
+            assert [] == [*row_seals.find_odd(c)]
         assert db.execute(f"SELECT {', '.join(boot)} FROM boot").fetchall() == [tuple(boot.values())]
         assert db.execute("PRAGMA foreign_key_check").fetchall() == []
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -155,13 +154,13 @@ def test_catalog_of_the_first_version_is_upgraded_by_who_writes(filled: CatalogB
         assert maintenance.check(catalog).is_right
         with catalog.transaction() as c:
             values = {"schedule": "scrub", "root_id": filled.root.id, "due_at": None, "started_at": NOW}
-            c.execute(tables.schedule_run.insert().values(values))
-            assert c.execute(tables.schedule_run.select()).one().finished_at is None
+            c.execute(schema.schedule_run.insert().values(values))
+            assert c.execute(schema.schedule_run.select()).one().finished_at is None
         assert filled.check_tally().is_right
     copies = [
         name
         for name in os.listdir(os.path.dirname(filled.path))
-        if b".before-%s-" % tables.SCHEMA_REVISION.encode() in name
+        if b".before-%s-" % schema.SCHEMA_REVISION.encode() in name
     ]
     assert len(copies) == 1
 
@@ -172,7 +171,7 @@ def with_one_more_step(folder: Path, last: str) -> str:
     (folder / "versions").mkdir(parents=True)
     for script in [shipped_folder / "env.py", *sorted((shipped_folder / "versions").glob("*.py"))]:
         (folder / script.relative_to(shipped_folder)).write_bytes(script.read_bytes())
-    bad_step = BAD_STEP.format(last=last, head=tables.SCHEMA_REVISION, next_revision=NEXT)
+    bad_step = BAD_STEP.format(last=last, head=schema.SCHEMA_REVISION, next_revision=NEXT)
     (folder / "versions" / f"v{NEXT}_bad.py").write_text(bad_step)
     return str(folder)
 

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from integrity.config import Config
-from integrity.files.devices import Device
+from integrity.files.block_devices import Device
 from integrity.jobs.admin.roots import set_paused
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from integrity.alerts.channels import Channel, make_channels
-from integrity.service.outcry import AGAIN_S, LASTS_S, PAUSE_S, Outcry
+from integrity.service.alert_thread import AGAIN_S, LASTS_S, PAUSE_S, Outcry
 from support.alerting import HOST, mail_config
 from support.catalogs import NOW
 from support.smtpsink import SmtpSink, free_port

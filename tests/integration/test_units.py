@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from integrity.errors import ConfigError
-from integrity.service.program import find_dangers, require_reachable
-from integrity.service.systemd.units import Scope, make_units
+from integrity.service.systemd.units import Scope, find_dangers, make_units, require_reachable
 from support.loopfs import LoopFS
 from support.machine import need_programs
 from support.systemdbox import PROGRAM, SystemdBox

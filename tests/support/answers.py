@@ -6,8 +6,8 @@ from queue import SimpleQueue
 from threading import Event
 from time import monotonic
 
-from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import Reader
+from integrity.files.read_errors import ErrorBudget
 from integrity.hashing.tasks import Failed, Result, StopSignal, Task, TaskBatch, Work, singly
 from integrity.hashing.work_queue import BUFFER_BYTES, SIDE_BY_SIDE, Batch, Delivery, Shared, WorkQueue, can_go_beside
 from integrity.hashing.worker import Worker

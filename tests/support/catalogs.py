@@ -12,7 +12,7 @@ import sqlite3
 from contextlib import closing
 from types import TracebackType
 
-from integrity.catalog import baselines, boots, files, roots, rows, runs, schema
+from integrity.catalog import baselines, files, roots, rows, runs, schema
 from integrity.catalog.connection import Catalog
 from integrity.catalog.seal import Sealer
 from integrity.catalog.upgrade import run_migrations
@@ -84,7 +84,7 @@ class CatalogBox:
         self.catalog = Catalog.create(path, seal_key=seal_key)
         self.sealer = self.catalog.sealer
         with self.catalog.transaction() as c:
-            self.boot_id = boots.ensure_boot(c, "first-boot", NOW)
+            self.boot_id = runs.ensure_boot(c, "first-boot", NOW)
             self.root = roots.add_root(c, b"/srv/photos", IDENTITY, NOW)
             self.run_id = runs.start_run(c, self.root.id, Job.SCAN, now=NOW, boot_id=self.boot_id, pid=1)
 

@@ -19,9 +19,8 @@ from integrity.catalog.connection import Catalog
 from integrity.catalog.roots import find_roots
 from integrity.config import load_config
 from integrity.errors import AppError
-from integrity.jobs.report import Report, Summary
+from integrity.jobs.report import Report, Stop, Summary
 from integrity.jobs.runner import make_context
-from integrity.jobs.stop import Stop
 from integrity.service.control.server import (
     BusyRoot,
     ControlServer,

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from itertools import cycle
 
 from integrity.config.definition import Pace as PaceSettings
+from integrity.files.block_devices import find_device
 from integrity.files.capability import find_capability
-from integrity.files.devices import find_device
 from integrity.files.open_beneath import open_root
 from integrity.files.read import Reader
 from integrity.files.span import ReadMode
@@ -26,7 +26,7 @@ from integrity.hashing.digests import want_to_verify
 from integrity.hashing.engine import Engine
 from integrity.hashing.tasks import Done, Task
 from integrity.jobs.pace.throttle import DevicePace
-from integrity.jobs.stop import Stop
+from integrity.jobs.report import Stop
 
 COUNTER = struct.Struct("<Qd")  # bytes read, allowed bytes a second
 _RIVAL_BYTES = 256 << 10

@@ -19,10 +19,9 @@ from integrity.jobs import runner
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.pace.throttle import Throttle
-from integrity.jobs.report import Note, Progress, Summary
+from integrity.jobs.report import Note, Progress, Stop, Summary
 from integrity.jobs.scrub import promise
 from integrity.jobs.scrub.plan import OpenTimes, plan_window
-from integrity.jobs.stop import Stop
 from integrity.model import Finding, RootState
 
 DAY_S = 86_400

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from integrity.files.buffers import Buffers
-from integrity.files.errorbudget import ErrorBudget
 from integrity.files.open_beneath import open_root
 from integrity.files.read import OpenFile, Reader
+from integrity.files.read_errors import ErrorBudget
 from integrity.files.span import UNLIMITED, Pace, ReadMode
 from integrity.model import Capability
 from support import AnyPath

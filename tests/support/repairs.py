@@ -12,9 +12,9 @@ from pathlib import Path
 from integrity.config import load_config
 from integrity.jobs.context import Context
 from integrity.jobs.repair.apply import Done
+from integrity.jobs.repair.plan import FilePlan
 from integrity.jobs.repair.run import RepairOptions, RepairSummary, repair
-from integrity.jobs.repairing.plan import FilePlan
-from integrity.jobs.repairing.wanted import find_wanted
+from integrity.jobs.repair.targets import find_wanted
 from support import AnyPath
 from support.cli import Box, make_command
 from support.jobs import open_context

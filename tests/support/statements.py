@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from integrity.catalog.compiled_sql import driver_of
 from integrity.catalog.connection import Catalog
-from integrity.catalog.core import driver_of
 
 
 @contextmanager

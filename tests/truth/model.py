@@ -20,8 +20,8 @@ from itertools import count, repeat
 from pathlib import Path
 
 from integrity.catalog import findings
+from integrity.jobs.admin.forget import forget, plan_forgetting
 from integrity.jobs.context import Context
-from integrity.jobs.forget import forget, plan_forgetting
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Summary
 from integrity.jobs.runner import scan, scrub

@@ -15,10 +15,9 @@ import pytest
 
 from integrity.alerts.apprise import AppriseChannel
 from integrity.alerts.channels import find_problems, make_channels
-from integrity.alerts.command import CommandChannel
+from integrity.alerts.command import CommandChannel, run_program
 from integrity.alerts.compose import MOST_LINES, Composer
 from integrity.alerts.mail import address_of, make_mail
-from integrity.alerts.programs import run_program
 from integrity.alerts.sendmail import SendmailChannel, is_usable
 from integrity.alerts.smtp import read_password
 from integrity.alerts.wording import damage, sum_up
@@ -381,7 +380,7 @@ def test_without_the_extra_the_message_says_what_to_install() -> None:
     """A process that can't import apprise names the extra, at the config check."""
     code = (
         "import sys; sys.modules['apprise'] = None\n"
-        "from integrity.alerts.notify import find_problem; print(find_problem('json://x'))"
+        "from integrity.alerts.apprise import find_problem; print(find_problem('json://x'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 

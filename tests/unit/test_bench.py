@@ -11,11 +11,23 @@ from pathlib import Path
 import pytest
 
 from integrity.errors import ConfigError
-from integrity.jobs.bench.allocation import HASHLIB, OURS, measure_allocation
-from integrity.jobs.bench.measure import Cost, Ended, measure, pick_median, repeat_short, run_program
-from integrity.jobs.bench.reading import hash_file
-from integrity.jobs.bench.rows import Row, Table, by_cpu, compare
-from integrity.jobs.bench.turns import Contender, Turn, measure_in_turn
+from integrity.jobs.bench.measure import (
+    Contender,
+    Cost,
+    Ended,
+    Row,
+    Table,
+    Turn,
+    by_cpu,
+    compare,
+    hash_file,
+    measure,
+    measure_in_turn,
+    pick_median,
+    repeat_short,
+    run_program,
+)
+from integrity.jobs.bench.programs import HASHLIB, OURS, measure_allocation
 from integrity.jobs.bench.workspace import Settings, describe_file, is_cacheable, open_workspace
 
 BURN = "import time\nwhile time.process_time() < 0.2: pass"

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from integrity.jobs.bench.measure import Cost
+from integrity.jobs.bench.measure import TITLES, Cost, Row, Table
 from integrity.jobs.bench.plot import check_plot, draw_plot
-from integrity.jobs.bench.rows import TITLES, Row, Table
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install '.[plot]'")
 

@@ -21,7 +21,7 @@ from integrity.config import (
     parse_config,
     read_seal_key,
 )
-from integrity.config.lines import LineIndex
+from integrity.config.load import LineIndex
 from integrity.config.sample import sample, show_config
 from integrity.errors import ConfigError
 from integrity.model import Policy

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.config.resolving import resolve
+from integrity.config.parsers import resolve
 from support.faultfs import FaultFS, Rule
 
 

@@ -17,8 +17,7 @@ from integrity.jobs.compare.promise import check_copies, find_copy_facts
 from integrity.jobs.context import Context
 from integrity.jobs.scrub.promise import check
 from integrity.model import Finding, FindingKind, RootState
-from integrity.service.schedule.clock import parse_windows
-from integrity.service.zones import local_zone
+from integrity.service.schedule.clock import local_zone, parse_windows
 from integrity.verdict import CopyVote
 from support.catalogs import DAY_S, NOW, CatalogBox
 from support.jobs import Told

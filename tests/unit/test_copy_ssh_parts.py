@@ -5,17 +5,23 @@ from __future__ import annotations
 import pytest
 
 from integrity.copies.protocol import Entry, Kind, Trouble
-from integrity.copies.remoteshell import BEGIN, END, TOOLS, make_digest, make_list, make_probe, needs_each
+from integrity.copies.ssh.connection import Address, parse_address
 from integrity.copies.ssh.shell import (
+    BEGIN,
+    END,
+    TOOLS,
     BadAnswer,
     Records,
+    make_digest,
+    make_list,
+    make_probe,
+    needs_each,
     parse_complaint,
     parse_digest,
     parse_entry,
     parse_probe,
     split_complaints,
 )
-from integrity.copies.sshaddress import Address, parse_address
 from integrity.errors import ConfigError
 
 MD5SUM = next(tool for tool in TOOLS if tool.words == "md5sum")

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from integrity.files.deep_folders import DeepFolders
 from integrity.files.excludes import Excludes
-from integrity.files.open_beneath import open_root
+from integrity.files.open_beneath import DeepFolders, open_root
 from integrity.files.walk import walk
 
 DEPTH = 3000

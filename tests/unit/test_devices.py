@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.files.devices import Device, find_device, physical_position
+from integrity.files.block_devices import Device, find_device, physical_position
 from support.bitrot import find_extents
 from support.loopfs import LoopFS, make_image
 from support.mounts import small_tmpfs

@@ -15,7 +15,7 @@ import xxhash
 from awscrt import checksums
 
 from integrity.errors import DeviceFailing, DeviceStalled, ReadInterrupted, Unreadable, Vanished
-from integrity.files.errorbudget import ErrorBudget
+from integrity.files.read_errors import ErrorBudget
 from integrity.files.span import Pace, ReadMode
 from integrity.hashing.digests import Want, want_to_record
 from integrity.hashing.engine import Engine

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from integrity.cli.estimate import TimeLeft, about
+from integrity.cli.progress import TimeLeft, about
 from support.alerting import Clock
 
 MB = 1_000_000

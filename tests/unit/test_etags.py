@@ -13,13 +13,15 @@ from integrity.copies.protocol import Kind, Published
 from integrity.copies.s3.checksums import (
     MIB,
     PartsHasher,
+    Stated,
     derive_from_blocks,
     guess_part_bytes,
     join_parts,
     list_parts,
+    read_etag,
+    read_stated,
     split_evenly,
 )
-from integrity.copies.s3published import Stated, read_etag, read_stated
 
 DATA = random.Random(1).randbytes(5000)
 DIGITS = "0123456789abcdef0123456789abcdef"

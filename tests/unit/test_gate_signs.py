@@ -28,7 +28,7 @@ from integrity.jobs.gate.signs import (
     find_returned,
     find_signs,
 )
-from integrity.jobs.guard import LEAST_PATTERN
+from integrity.jobs.open_root import LEAST_PATTERN
 
 KIB = 1 << 10
 TEXT = b"".join(b"line %d of an ordinary text\n" % line for line in range(4000))

@@ -14,9 +14,8 @@ from integrity.jobs.context import Context
 from integrity.jobs.report import Summary
 from integrity.model import Job
 from integrity.service.control.requests import nothing_done
-from integrity.service.device_queue import Lane
-from integrity.service.holding import Holder
-from integrity.service.work import Urgency, Work
+from integrity.service.device_queue import Lane, Urgency, Work
+from integrity.service.dispatch import Holder
 from support.waiting import wait_until
 
 DONE = nothing_done(Job.COMPARE, 0)

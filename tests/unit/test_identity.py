@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from integrity.errors import RootSuspended
-from integrity.files.identity import identify, recognise
+from integrity.files.capability import identify, recognise
 from integrity.model import RootIdentity
 from support.faultfs import FaultFS
 from support.loopfs import LoopFS

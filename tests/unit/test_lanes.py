@@ -13,8 +13,7 @@ from integrity.errors import AppError, CatalogError
 from integrity.jobs.context import Context
 from integrity.jobs.report import Summary
 from integrity.model import Job, Outcome, RunCounts
-from integrity.service.device_queue import Lane
-from integrity.service.work import Urgency, Work
+from integrity.service.device_queue import Lane, Urgency, Work
 from support.waiting import wait_until
 
 SUMMARY = Summary(Job.SCAN, 0, 0, Outcome.CLEAN, RunCounts(), 0.0, has_integrity_problem=False, is_incomplete=False)

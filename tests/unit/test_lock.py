@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog.filenames import root_lock_path
+from integrity.catalog.own_files import root_lock_path
 from integrity.errors import CatalogError, CatalogLocked
 from integrity.jobs.lock import find_holder, lock_root
 from integrity.model import Job, RootId

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from integrity.jobs.stop import Stop
-from integrity.service.memory import MemoryTrimmer
+from integrity.jobs.report import Stop
+from integrity.service.startup import MemoryTrimmer
 
 _PROGRAM = """
 import threading
-from integrity.service.memory import MemoryTrimmer, be_small
+from integrity.service.startup import MemoryTrimmer, be_small
 
 def resident():
     with open("/proc/self/statm") as file:

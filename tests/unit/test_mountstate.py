@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
+from integrity.files.mount_state import MountState, find_mount_state, is_still_mounted
 from integrity.files.mounts import get_mount
-from integrity.files.mountstate import MountState, find_mount_state, is_still_mounted
 from support.loopfs import LoopFS
 from support.namespaces import with_binds
 from support.reading import opened_root
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.root
 ASK = """
 import os, sys
 from integrity.files.mounts import get_mount
-from integrity.files.mountstate import find_mount_state
+from integrity.files.mount_state import find_mount_state
 fd = os.open(sys.argv[1], os.O_RDONLY)
 print(find_mount_state(fd, get_mount(fd)).mount)
 """

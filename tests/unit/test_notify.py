@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.service.journal import JournalFormatter, is_journal
-from integrity.service.sd_notify import Notifier, watchdog_interval_s
+from integrity.service.sd_notify import JournalFormatter, Notifier, is_journal, watchdog_interval_s
 
 
 @pytest.fixture

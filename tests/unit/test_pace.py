@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from integrity.jobs.pace.throttle import Throttle
-from integrity.jobs.stop import Stop
+from integrity.jobs.report import Stop
 
 
 class Clock:

@@ -10,7 +10,7 @@ import pytest
 
 from integrity.config.definition import Pace as PaceSettings
 from integrity.jobs.pace.throttle import BURST_S, PIECE_BYTES, DevicePace
-from integrity.jobs.stop import Stop
+from integrity.jobs.report import Stop
 
 MIB = 1 << 20
 DISK_BYTES_PER_S = 100 * MIB

@@ -13,7 +13,7 @@ from support.programs import find_missing
 
 SCRIPT = """
 import os, threading
-from integrity.files.ioprio import be_idle, get_io_class
+from integrity.files.system_load import be_idle, get_io_class
 {nice} and os.nice({nice})
 print(be_idle(), get_io_class(), os.getpriority(os.PRIO_PROCESS, 0))
 thread = threading.Thread(target=lambda: print(get_io_class(), os.getpriority(os.PRIO_PROCESS, 0)))

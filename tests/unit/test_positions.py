@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.files.positions import find_in_batch, find_positions
+from integrity.files.block_devices import find_in_batch, find_positions
 from support.loopfs import LoopFS
 from support.reading import opened_root
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from integrity.cli.cells import count_cells
 from integrity.cli.logs import set_up_logging
 from integrity.cli.output import Output
 from integrity.cli.progress import TerminalProgress
+from integrity.cli.terminal import count_cells
 from integrity.jobs.report import Progress
 from integrity.model import Job
 from support.alerting import Clock

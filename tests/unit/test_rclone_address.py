@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.copies.rcloneaddress import hide_options
+from integrity.copies.rclone.program import hide_options
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,8 @@ from hypothesis import strategies as st
 
 from integrity.errors import ReadInterrupted, Unreadable, Unstable, Vanished
 from integrity.files.buffers import Buffers
-from integrity.files.errorbudget import ErrorBudget
 from integrity.files.read import Reader, Segment
-from integrity.files.read_errors import add_range, cut
+from integrity.files.read_errors import ErrorBudget, add_range, cut
 from integrity.files.span import Pace, ReadMode
 from integrity.model import ByteRange, ReadHow, Witness
 from support.reading import let_age, make_capability, opened_root, read_all, reading

@@ -9,10 +9,9 @@ import pytest
 
 from integrity.catalog.repair_journal import Place, Repair, drop_repair, find_repairs, save_repair
 from integrity.files.excludes import Excludes
-from integrity.jobs.repair.inspect import Look
+from integrity.jobs.repair.inspect import Expected, Look
+from integrity.jobs.repair.plan import find_refusal
 from integrity.jobs.repair.targets import MADE_SUFFIX, make_id, name_kept
-from integrity.jobs.repairing.expected import Expected
-from integrity.jobs.repairing.standing import find_refusal
 from integrity.model import (
     CONTENT_FINDINGS,
     Capability,

@@ -7,11 +7,11 @@ import sys
 import threading
 import time
 
-from integrity.jobs.stop import Stop
+from integrity.jobs.report import Stop
 
 _RACE = """
 import random, signal
-from integrity.jobs.stop import Stop
+from integrity.jobs.report import Stop
 for _ in range(3000):
     stop = Stop()
     signal.signal(signal.SIGALRM, lambda *_: stop.set())

@@ -27,11 +27,18 @@ from integrity.hashing.algorithms import (
 from integrity.hashing.manifests.entries import IGNORED, Piece
 from integrity.hashing.manifests.hashdeep import HashdeepReader, write_hashdeep, write_hashdeep_header
 from integrity.hashing.manifests.json_lines import read_json, write_json
-from integrity.hashing.manifests.text import GnuReader, write_gnu
-from integrity.hashing.sums.bagit import find_bagit_algorithm, read_bagit, write_bagit
-from integrity.hashing.sums.bsd import read_bsd, write_bsd
-from integrity.hashing.sums.escapes import escape, unescape
-from integrity.hashing.sums.sfv import read_sfv
+from integrity.hashing.manifests.text import (
+    GnuReader,
+    escape,
+    find_bagit_algorithm,
+    read_bagit,
+    read_bsd,
+    read_sfv,
+    unescape,
+    write_bagit,
+    write_bsd,
+    write_gnu,
+)
 
 NAMES = st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name)
 EMPTY = hashlib.md5(b"").digest()

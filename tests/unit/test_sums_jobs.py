@@ -14,14 +14,10 @@ from integrity.hashing.file_sums import ListedPaths, sum_files
 from integrity.hashing.manifests.entries import BadLine
 from integrity.hashing.manifests.hashdeep import write_hashdeep, write_hashdeep_header
 from integrity.hashing.manifests.reader import Manifest
-from integrity.hashing.manifests.text import write_gnu
-from integrity.hashing.sums.bagit import write_bagit
-from integrity.hashing.sums.bsd import write_bsd
+from integrity.hashing.manifests.text import write_bagit, write_bsd, write_gnu
 from integrity.jobs.sum.arguments import find_files
-from integrity.jobs.sum.audit import KnownFiles
+from integrity.jobs.sum.audit import Audited, KnownFiles, State, audit, match
 from integrity.jobs.sum.check import Checked, Tally, Verdict, check
-from integrity.jobs.sums.audit import Audited, State, audit
-from integrity.jobs.sums.match import match
 from support.loopfs import unmount
 from support.mounts import small_tmpfs
 from support.privileges import as_nobody, let_in

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrity.hashing.algorithms import CRC32, MD5, SHA256, XXH3, Algorithm
-from integrity.hashing.manifests.entries import BadLine, Entry
+from integrity.hashing.manifests.entries import LONGEST_LINE, BadLine, Entry
 from integrity.hashing.manifests.reader import Form, Manifest, read_manifest
-from integrity.hashing.sums.lines import LONGEST_LINE
 
 EMPTY = hashlib.md5(b"").digest()
 HEX = EMPTY.hex().encode()

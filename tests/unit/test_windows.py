@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrity.config.times import DAYS, Span, read_schedule, read_windows, spell_windows
-from integrity.service.moments import Moments
-from integrity.service.schedule.clock import Windows, parse_windows
+from integrity.service.schedule.clock import Moments, Windows, parse_windows
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ZONES = [ZoneInfo(name) for name in ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "UTC")]

@@ -14,9 +14,9 @@ from integrity.alerts.command import CommandChannel
 from integrity.alerts.compose import Composer
 from integrity.alerts.heartbeat import HEARTBEAT, ping
 from integrity.alerts.mail import address_of, sender_of
-from integrity.alerts.recipients import HOW_TO_TELL, NOBODY
 from integrity.alerts.sendmail import SendmailChannel
 from integrity.alerts.smtp import SmtpChannel, read_password
+from integrity.alerts.status import HOW_TO_TELL, NOBODY
 from integrity.config import Config, Mail, MailTransport
 from integrity.errors import ChannelError
 

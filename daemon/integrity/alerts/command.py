@@ -1,12 +1,61 @@
-"""Alerts given to a program of the user's, as JSON on its standard input."""
+"""
+Run a program that a message is given to, with an end to it whatever it does.
+
+Alerts given to a program of the user's, as JSON on its standard input.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
+from tempfile import TemporaryFile
+from typing import NamedTuple
 
-from integrity.alerts.programs import TIMEOUT_S, run_program
 from integrity.catalog.outbox import Message
 from integrity.errors import ChannelError
+
+TIMEOUT_S = 60.0
+_MOST_TOLD = 500  # bytes of what it wrote on stderr
+
+
+class Ended(NamedTuple):
+    """How a program ended: its exit code, and the end of what it wrote on stderr, on one line."""
+
+    code: int
+    stderr: str
+
+
+def run_program(argv: Sequence[str], data: bytes, *, timeout_s: float = TIMEOUT_S) -> Ended:
+    """
+    Run a program with data on its standard input.
+
+    Its streams are files, not pipes: what it leaves running in the background can't hold us up.
+
+    Raises:
+        ChannelError: it can't be started, or did not end in time; then it and what it started are killed.
+    """
+    with TemporaryFile() as given, TemporaryFile() as complaints:
+        given.write(data)
+        given.seek(0)
+        try:
+            process = subprocess.Popen(
+                argv, stdin=given, stdout=subprocess.DEVNULL, stderr=complaints, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise ChannelError(f"{argv[0]}: can't be started: {reason}", is_permanent=True) from error
+        with process:
+            try:
+                code = process.wait(timeout_s)
+            except subprocess.TimeoutExpired as error:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise ChannelError(f"{argv[0]}: did not end within {timeout_s:g} s and was killed") from error
+        size = complaints.seek(0, os.SEEK_END)
+        complaints.seek(max(0, size - _MOST_TOLD))
+        return Ended(code, " ".join(complaints.read().decode("utf-8", "replace").split()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import logging
 import os
 from dataclasses import dataclass
 
+from integrity.alerts.command import TIMEOUT_S, run_program
 from integrity.alerts.mail import make_mail, sender_of
-from integrity.alerts.programs import TIMEOUT_S, run_program
 from integrity.catalog.outbox import Message
 from integrity.config import Mail
 from integrity.errors import ChannelError

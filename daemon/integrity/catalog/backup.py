@@ -10,9 +10,9 @@ import os
 
 import sqlalchemy as sa
 
-from integrity.catalog import copying, filenames
+from integrity.catalog import copying, own_files
+from integrity.catalog.compiled_sql import driver_of
 from integrity.catalog.connection import Catalog
-from integrity.catalog.core import driver_of
 from integrity.catalog.schema import meta
 from integrity.errors import CatalogError, show_path
 
@@ -36,7 +36,7 @@ def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:
         CatalogError: it could not be written, or is not whole; older backups are all still there then.
     """
     folder = folder or os.path.dirname(catalog.path)
-    path = os.path.join(folder, filenames.backup_name(catalog.path, now))
+    path = os.path.join(folder, own_files.backup_name(catalog.path, now))
     try:
         copying.make_folder(folder)
     except OSError as error:
@@ -46,7 +46,7 @@ def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:
     with catalog.transaction() as c:
         c.execute(sa.delete(meta).where(meta.c.key == _LAST))
         c.execute(sa.insert(meta).values(key=_LAST, value=str(now)))
-    for old in filenames.find_backups(catalog.path, folder)[: -max(keep, 1)]:
+    for old in own_files.find_backups(catalog.path, folder)[: -max(keep, 1)]:
         os.unlink(old)
     return path
 

@@ -139,7 +139,7 @@ def record_small_files(
     boot_id: int | None,
 ) -> list[FileId]:
     """Record files as ``record_files`` does, given in columns as the C core reads them. All loops are in C."""
-    from integrity.catalog.seal_batch import seal_new_files  # it needs the extension
+    from integrity.catalog.seal import seal_new_files  # it needs the extension
 
     because, count, first_id = BaselineReason.RECORDED.value, len(paths), _allocate_ids(c, len(paths))
     sealed = seal_new_files(

@@ -14,20 +14,27 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.catalog.ahead import unless_ahead
 from integrity.catalog.baselines import PERSONS_WORD, drop_candidate, put_baseline, require_record
 from integrity.catalog.blocks import CANDIDATE_VERSION, load_blocks, move_runs, save_runs
-from integrity.catalog.compiled_sql import Hot
-from integrity.catalog.core import sealer_of
-from integrity.catalog.damage import DamagedRow, note_damage
+from integrity.catalog.compiled_sql import Hot, sealer_of
 from integrity.catalog.history import count_replaced
 from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.row_seals import is_sealed
-from integrity.catalog.rows import FileRecord, chunked, inside, join_path, require_current, require_rising
+from integrity.catalog.rows import (
+    FileRecord,
+    chunked,
+    inside,
+    join_path,
+    read_optional_word,
+    read_word,
+    require_current,
+    require_rising,
+    unless_ahead,
+)
 from integrity.catalog.schema import candidate, file, folder, run
 from integrity.catalog.seal import Sealer
-from integrity.catalog.words import read_optional_word, read_word
+from integrity.catalog.sqlite_errors import DamagedRow, note_damage
 from integrity.errors import CatalogError
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, RootId, RunId, Witness
 from integrity.verdict import Verdict

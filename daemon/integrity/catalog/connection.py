@@ -16,10 +16,9 @@ from itertools import chain, islice
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from integrity.catalog import damage, definitions, filenames, parity, row_seals, sqlite_errors
-from integrity.catalog.building import build
-from integrity.catalog.core import connect_core, driver_of
-from integrity.catalog.database_file import open_database, require_file, require_usable
+from integrity.catalog import own_files, row_seals, sqlite_errors
+from integrity.catalog.compiled_sql import connect_core, driver_of
+from integrity.catalog.database_file import build, open_database, require_file, require_usable
 from integrity.catalog.locking import held_alone, hold_shared
 from integrity.catalog.paging import LockGap
 from integrity.catalog.seal import Sealer
@@ -68,7 +67,7 @@ class Catalog:
             CatalogError: there are remains of one, or it can't be made.
         """
         path = os.path.abspath(os.fsencode(path))
-        log = path + filenames.LOG
+        log = path + own_files.LOG
         has_log = os.path.lexists(log)
         if os.path.lexists(path):  # asked last: one that another program makes at this moment is there before its log
             raise CatalogExists(f"{show_path(path)}: exists already; open it, restore it, or move it away")
@@ -251,20 +250,20 @@ class Catalog:
         self.close()
 
     @property
-    def damaged_rows(self) -> tuple[damage.DamagedRow, ...]:
+    def damaged_rows(self) -> tuple[sqlite_errors.DamagedRow, ...]:
         """List the damaged rows that were met since it was opened."""
-        return damage.find_noted(self._connection)
+        return sqlite_errors.find_noted(self._connection)
 
     def _verify_rows(self, parities: Container[str] | None) -> None:
         with self.read() as c:
-            damage.note_damage(c, parity.find_odd(c, parities))
-            found = chain(parity.find_wrong_indexes(c), row_seals.find_damaged(c, row_seals.CORE_TABLES))
+            sqlite_errors.note_damage(c, row_seals.find_odd(c, parities))
+            found = chain(row_seals.find_wrong_indexes(c), row_seals.find_damaged(c, row_seals.CORE_TABLES))
             damaged = list(islice(map(str, found), _SHOWN))
         if damaged:
             raise sqlite_errors.describe_damage(
                 self.path,
                 "; ".join(damaged),
-                next(reversed(filenames.find_backups(self.path)), None),
+                next(reversed(own_files.find_backups(self.path)), None),
             )
 
 
@@ -327,7 +326,7 @@ def _is_damaged(path: bytes) -> bool:
     if sqlite_errors.quick_check(path) is not None:
         return True
     with closing(sqlite_errors.connect(path, "mode=ro")) as db:
-        return bool(definitions.find_changed(db.execute(definitions.QUERY)))
+        return bool(row_seals.find_changed(db.execute(row_seals.QUERY)))
 
 
 def _upgrade(path: bytes, db: sqlite3.Connection, sealer: Sealer) -> None:

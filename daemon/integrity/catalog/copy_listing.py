@@ -18,8 +18,8 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from xxhash import xxh3_128_digest
 
 from integrity.catalog.compiled_sql import Hot, HotInsert
+from integrity.catalog.files import make_anew, make_order, make_temporary, sum_up
 from integrity.catalog.folders import get_folder_id
-from integrity.catalog.ordering import make_anew, make_order, make_temporary, sum_up
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, to_record
 from integrity.catalog.schema import copy_file, file, folder
 from integrity.catalog.seal import Sealer

@@ -13,9 +13,9 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 
-from integrity.catalog import filenames, own_files, sqlite_errors
+from integrity.catalog import own_files, sqlite_errors
 from integrity.errors import CatalogError, show_path
-from integrity.files.new_folder import make_folder_at
+from integrity.files.open_beneath import make_folder_at
 
 _BYTES_AT_ONCE = 1 << 20
 
@@ -95,7 +95,7 @@ def copy_file(source: bytes, path: bytes, owner: os.stat_result, *, is_trusted: 
 
 def _make_copy(path: bytes, owner: os.stat_result, write: Callable[[bytes, int], None]) -> None:
     """Give a copy its name when it is whole; ``write`` gets the name that it has before, and its open file."""
-    partial = filenames.partial_path(path)
+    partial = own_files.partial_path(path)
     try:
         with own_files.claim(partial, owner) as fd:
             write(partial, fd)

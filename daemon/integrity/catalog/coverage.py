@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.ahead import NEVER_AT, looked_at, unless_ahead
+from integrity.catalog.rows import NEVER_AT, looked_at, unless_ahead
 from integrity.catalog.schema import file, finding, folder
 from integrity.model import FindingKind, FindingState, ReadHow, RootId
 

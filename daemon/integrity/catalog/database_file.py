@@ -1,4 +1,6 @@
 """
+Make a new catalog: whole and on the disk before it has its name.
+
 Open the SQLite file of a catalog, set it up, and refuse what is none.
 
 Decides what differs between database engines:
@@ -16,10 +18,78 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import uuid
+from contextlib import suppress
 
-from integrity.catalog import filenames, own_files, schema, sqlite_errors
-from integrity.catalog.restoring import finish_restore
+import sqlalchemy as sa
+
+from integrity.catalog import copying, own_files, row_seals, schema, sqlite_errors
+from integrity.catalog.compiled_sql import connect_core
+from integrity.catalog.restore import finish_restore
+from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, SchemaMismatch, show_path
+from integrity.files.capability import get_capability
+from integrity.files.mounts import mount_of
+from integrity.files.replace_file import may_exchange, rename_to_free
+
+
+def build(path: bytes, sealer: Sealer, now: int) -> None:
+    """
+    Make an empty catalog under a name that is free.
+
+    If another program makes one there at the same time, the one that was first stays.
+
+    Raises:
+        OSError: a folder or a file could not be made.
+        sqlite3.Error: it could not be written.
+    """
+    draft = own_files.draft_path(path)
+    copying.make_folder(os.path.dirname(path))
+    with own_files.claim(draft, os.stat(os.path.dirname(path))) as fd:
+        _write_schema(draft, fd, sealer, now)
+        os.fsync(fd)
+        _publish(draft, path)
+
+
+def _write_schema(path: bytes, fd: int, sealer: Sealer, now: int) -> None:
+    """Write an empty schema into an empty file, which is open as ``fd``, too."""
+    db = sqlite_errors.connect(path, "mode=rw")
+    try:
+        own_files.require_opened(path, fd)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        with connect_core(db, sealer) as c:
+            c.exec_driver_sql("BEGIN IMMEDIATE")
+            row_seals.define(c)
+            c.execute(schema.alembic_version.insert().values(version_num=schema.SCHEMA_REVISION))
+            c.execute(sa.insert(schema.meta), _first_meta(sealer, now))
+            c.commit()
+    finally:
+        db.close()
+
+
+def _first_meta(sealer: Sealer, now: int) -> list[dict[str, str]]:
+    values = {
+        "uuid": str(uuid.uuid4()),
+        "created_at": str(now),
+        "next_file_id": "1",
+        "seal_check": sealer.key_check,
+    }
+    return [{"key": key, "value": value} for key, value in values.items()]
+
+
+def _publish(draft: bytes, path: bytes) -> None:
+    """Give a finished file its name; if another program was first, leave that one its name."""
+    folder, name = os.path.split(path)
+    has_flags = may_exchange(get_capability(mount_of(folder).fs_type))
+    folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(FileExistsError):
+            rename_to_free(folder_fd, os.path.basename(draft), name, has_flags=has_flags)
+        os.fsync(folder_fd)
+    finally:
+        os.close(folder_fd)
+
 
 # trusted_schema: the triggers call a function of ours.
 _PRAGMAS = ("foreign_keys = ON", "trusted_schema = ON", "temp_store = FILE", "cache_size = -24576")
@@ -94,7 +164,7 @@ def require_file(path: bytes) -> None:
         CatalogCorrupt: it is empty.
         CatalogError: it is none that this program made, or can't be looked at.
     """
-    if filenames.is_being_restored(path):
+    if own_files.is_being_restored(path):
         finish_restore(path)
     try:
         own_files.require_own(path)
@@ -134,7 +204,7 @@ def _set_up(path: bytes, db: sqlite3.Connection, *, writes: bool, quick_check: b
 
 
 def _corrupt(path: bytes, complaint: str) -> CatalogError:
-    return sqlite_errors.describe_damage(path, complaint, next(reversed(filenames.find_backups(path)), None))
+    return sqlite_errors.describe_damage(path, complaint, next(reversed(own_files.find_backups(path)), None))
 
 
 def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:

@@ -2,6 +2,10 @@
 Files: what is recorded of each, found by name, number, path, inode, content or page.
 
 What changes rows is in ``recording`` and ``removing``.
+
+Go through the files of a root in the order of their folders' paths and their names, a page at a time.
+
+Files in the order in which a job takes them: a temporary table, so that millions of them cost no memory.
 """
 
 from __future__ import annotations
@@ -12,19 +16,19 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.schema import CreateTable, DropTable
 
 from integrity.catalog.baselines import require_record
 from integrity.catalog.blocks import load_blocks, load_run
 from integrity.catalog.compiled_sql import Hot
-from integrity.catalog.damage import DamagedRow, note_damage
 from integrity.catalog.folders import get_folder_id
-from integrity.catalog.parity import find_odd
-from integrity.catalog.row_seals import find_damaged
+from integrity.catalog.row_seals import find_damaged, find_odd
 from integrity.catalog.rows import (
     FILE_JOIN,
     RECORD_COLUMNS,
     FileContent,
     FileRecord,
+    below,
     chunked,
     in_list,
     inside,
@@ -38,6 +42,7 @@ from integrity.catalog.rows import (
 )
 from integrity.catalog.schema import file, folder, history, root
 from integrity.catalog.seal import Sealer
+from integrity.catalog.sqlite_errors import DamagedRow, note_damage
 from integrity.model import Blocks, FileId, FolderId, RootId, Stamps
 
 _SMALL_SUBTREE = 50_000
@@ -312,3 +317,92 @@ def page_files(
 def _is_small(c: sa.Connection, part: sa.ColumnElement[bool]) -> bool:
     some = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id).where(part).limit(_SMALL_SUBTREE)
     return int(c.execute(sa.select(sa.func.count()).select_from(some.subquery())).scalar_one()) < _SMALL_SUBTREE
+
+
+Position = tuple[bytes, bytes]
+"""A folder's path and a file's name in it."""
+
+_COLUMNS_OF_POSITION = slice(4, 6)
+
+
+def page_in_order(
+    c: sa.Connection,
+    sealer: Sealer,
+    root_id: RootId,
+    *,
+    prefix: bytes = b"",
+    after: Position | None = None,
+    limit: int = 2000,
+) -> tuple[list[FileRecord], Position | None]:
+    """
+    List files in the order of folder and name.
+
+    The files of one folder stand together, and folders in the order of their bytes, which the indexes give for nothing.
+
+    Args:
+        c: a connection; for one moment's state through all pages the caller holds a snapshot.
+        sealer: checks the rows.
+        root_id: the root.
+        prefix: only those below this folder, or this one file; empty for all.
+        after: what the page before returned.
+        limit: how many.
+
+    Returns:
+        The page, and where it ends; None when there is no more.
+
+    Raises:
+        CatalogCorrupt: the rows are out of order.
+    """
+    rows: list[Any] = []
+    if after is None:
+        folder_path, name = split_path(prefix)
+        if prefix:
+            rows += _run(c, root_id, folder.c.path == folder_path, file.c.name == name, limit=limit)
+        if not rows:  # a name is a folder's or a file's
+            rows += _run(c, root_id, *_within(prefix), limit=limit)
+    else:
+        rows += _run(c, root_id, folder.c.path == after[0], file.c.name > after[1], *_within(prefix), limit=limit)
+        if len(rows) < limit:
+            rows += _run(c, root_id, folder.c.path > after[0], *_within(prefix), limit=limit - len(rows))
+    positions = [tuple(row[_COLUMNS_OF_POSITION]) for row in rows]
+    require_rising(positions, after)
+    return [to_record(sealer, row) for row in rows], (positions[-1] if positions else None)
+
+
+def _run(c: sa.Connection, root_id: RootId, *conditions: sa.ColumnElement[bool], limit: int) -> list[Any]:
+    query = sa.select(*RECORD_COLUMNS).select_from(FILE_JOIN).where(folder.c.root_id == root_id, *conditions)
+    return list(c.execute(query.order_by(folder.c.path, file.c.name).limit(limit)))
+
+
+def _within(prefix: bytes) -> tuple[sa.ColumnElement[bool], ...]:
+    """Match the folders in and below ``prefix``: one range of the index, out of which its neighbours are taken."""
+    if not prefix:
+        return ()
+    return folder.c.path >= prefix, folder.c.path < prefix + b"0", below(folder.c.path, prefix)
+
+
+def make_temporary(name: str, *columns: sa.Column[Any] | sa.UniqueConstraint) -> sa.Table:
+    """Describe a table that lives with the connection, in a temporary file; nothing of it is in the catalog."""
+    return sa.Table(name, sa.MetaData(), *columns, prefixes=["TEMPORARY"], schema="temp")
+
+
+def make_order(name: str) -> sa.Table:
+    """Describe a temporary table of files in an order, ``seq``."""
+    return make_temporary(
+        name,
+        sa.Column("seq", sa.Integer, primary_key=True),
+        sa.Column("file_id", sa.Integer, nullable=False),
+        sa.Column("size_bytes", sa.Integer, nullable=False),
+    )
+
+
+def make_anew(c: sa.Connection, table: sa.Table) -> None:
+    """Make a temporary table in place of the connection's last one of that name."""
+    c.execute(DropTable(table, if_exists=True))
+    c.execute(CreateTable(table))
+
+
+def sum_up(c: sa.Connection, order: sa.Table) -> tuple[int, int]:
+    """Count the files of an order, and their bytes."""
+    row = c.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(order.c.size_bytes), 0))).one()
+    return int(row[0]), int(row[1])

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from integrity.catalog import own_files
-from integrity.catalog.filenames import lock_path
+from integrity.catalog.own_files import lock_path
 from integrity.errors import CatalogError, CatalogLocked, show_path
 
 _TRIES = 20

@@ -9,20 +9,18 @@ from itertools import islice
 
 import sqlalchemy as sa
 
-from integrity.catalog import definitions
-from integrity.catalog import schema as tables
+from integrity.catalog import row_seals, schema
 from integrity.catalog.blocks import find_rows, is_run_sealed, packed_run
+from integrity.catalog.compiled_sql import snapshot
 from integrity.catalog.connection import Catalog
-from integrity.catalog.core import snapshot
-from integrity.catalog.damage import DamagedRow
-from integrity.catalog.filenames import LOG
 from integrity.catalog.findings import find_misfrozen
-from integrity.catalog.parity import find_odd
+from integrity.catalog.own_files import LOG
 from integrity.catalog.reseal import ResealCounts, reseal
 from integrity.catalog.roots import TallyCheck, check_tally, find_roots
-from integrity.catalog.row_seals import CORE_TABLES, SEALED, find_damaged
+from integrity.catalog.row_seals import CORE_TABLES, SEALED, find_damaged, find_odd
 from integrity.catalog.schema import block_run, candidate, file, history
 from integrity.catalog.seal import Sealer
+from integrity.catalog.sqlite_errors import DamagedRow
 from integrity.errors import CatalogCorrupt
 from integrity.model import FileId
 
@@ -99,9 +97,7 @@ def check(catalog: Catalog, deep: bool = True) -> CheckReport:
     with catalog.read() as c, snapshot(c):
         complaints = _ask_sqlite(catalog, "PRAGMA integrity_check(100)" if deep else "PRAGMA quick_check(100)")
         keys = c.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(_SHOWN) if not complaints else []
-        complaints += (
-            definitions.find_changed(map(tuple, c.exec_driver_sql(definitions.QUERY))) if not complaints else []
-        )
+        complaints += row_seals.find_changed(map(tuple, c.exec_driver_sql(row_seals.QUERY))) if not complaints else []
         complaints += [f"row {row[1]} of {row[0]} points to a row of {row[2]} that is not there" for row in keys]
         try:
             if not deep:
@@ -162,12 +158,12 @@ def _count_orphans(c: sa.Connection) -> int:
 def stats(catalog: Catalog) -> Stats:
     """Say how large the catalog and each of its tables are."""
     with catalog.read() as c:
-        values = {row.key: row.value for row in c.execute(sa.select(tables.meta))}
-        revision = c.execute(sa.select(tables.alembic_version.c.version_num)).scalar_one()
+        values = {row.key: row.value for row in c.execute(sa.select(schema.meta))}
+        revision = c.execute(sa.select(schema.alembic_version.c.version_num)).scalar_one()
         sizes = _table_bytes(c)
         found = tuple(
             TableStats(table.name, c.execute(sa.select(sa.func.count()).select_from(table)).scalar_one(), sizes(table))
-            for table in tables.metadata.sorted_tables
+            for table in schema.metadata.sorted_tables
         )
         page_bytes, free_pages = (c.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in _PAGES)
     log = catalog.path + LOG
@@ -187,13 +183,13 @@ _PAGES = ("page_size", "freelist_count")
 
 def _table_bytes(c: sa.Connection) -> Callable[[sa.Table], int | None]:
     """Ask SQLite's own statistics, which not every build of it has."""
-    schema = sa.table("sqlite_master", sa.column("name"), sa.column("tbl_name"))
+    master = sa.table("sqlite_master", sa.column("name"), sa.column("tbl_name"))
     dbstat = sa.table("dbstat", sa.column("name"), sa.column("pgsize"))
-    query = sa.select(schema.c.tbl_name, sa.func.sum(dbstat.c.pgsize)).join(dbstat, dbstat.c.name == schema.c.name)
+    query = sa.select(master.c.tbl_name, sa.func.sum(dbstat.c.pgsize)).join(dbstat, dbstat.c.name == master.c.name)
     has_it = c.exec_driver_sql("SELECT 1 FROM pragma_module_list WHERE name = 'dbstat'").first()
     if has_it is None:
         return lambda _: None
-    sizes = {row[0]: int(row[1]) for row in c.execute(query.group_by(schema.c.tbl_name))}
+    sizes = {row[0]: int(row[1]) for row in c.execute(query.group_by(master.c.tbl_name))}
     return lambda table: sizes.get(table.name, 0)
 
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from integrity.catalog.findings import get_findings
-from integrity.catalog.incidents import (
+from integrity.catalog.findings import (
     INCIDENT,
     RESOLVED,
     UNRESOLVED,
     as_incidents,
+    get_findings,
     is_first_of_incident,
     of_incident,
 )

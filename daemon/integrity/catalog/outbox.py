@@ -19,8 +19,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from integrity.catalog.row_seals import check_seals, select_sealed
+from integrity.catalog.rows import read_word
 from integrity.catalog.schema import alert, channel, delivery
-from integrity.catalog.words import read_word
 
 LONGEST_WAIT_S = 3600
 """No delivery waits longer for its next try; one that seems to was written before the clock was put back."""

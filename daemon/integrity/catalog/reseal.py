@@ -18,14 +18,11 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from integrity.catalog.blocks import find_rows, has_sound_shape, packed_run
-from integrity.catalog.compiled_sql import Hot
+from integrity.catalog.compiled_sql import Hot, driver_of
 from integrity.catalog.connection import Catalog
-from integrity.catalog.core import driver_of
-from integrity.catalog.damage import DamagedRow
 from integrity.catalog.findings import find_misfrozen, find_unresolved, realign_frozen, resolve_ids
-from integrity.catalog.fingerprints import drop_fingerprints
+from integrity.catalog.folders import drop_fingerprints
 from integrity.catalog.paging import write_in_pages
-from integrity.catalog.parity import renew_parities
 from integrity.catalog.roots import (
     RootRecord,
     check_tally,
@@ -33,10 +30,11 @@ from integrity.catalog.roots import (
     find_records,
     find_roots,
 )
-from integrity.catalog.row_seals import SEALED, find_damaged, has_key, reseal_row, reseal_state
+from integrity.catalog.row_seals import SEALED, find_damaged, has_key, renew_parities, reseal_row, reseal_state
 from integrity.catalog.rows import FileRecord, load_records
 from integrity.catalog.schema import block_run, checkpoint, checkpoint_run, file, meta
 from integrity.catalog.seal import Sealer
+from integrity.catalog.sqlite_errors import DamagedRow
 from integrity.errors import CatalogError, show_path
 from integrity.model import FileId, FindingId, FindingKind, RootId
 

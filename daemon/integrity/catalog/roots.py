@@ -1,4 +1,8 @@
-"""Roots: the watched folders, and the tally that tells when rows of one are lost (R9)."""
+"""
+What is mounted inside a root that crosses mounts: each is recognised like a root (R5).
+
+Roots: the watched folders, and the tally that tells when rows of one are lost (R9).
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,32 @@ from typing import Any
 import sqlalchemy as sa
 
 from integrity.catalog import schema
-from integrity.catalog.compiled_sql import Hot
-from integrity.catalog.core import snapshot
+from integrity.catalog.compiled_sql import Hot, snapshot
 from integrity.catalog.gate_passes import follow_history
-from integrity.catalog.imports import drop_imports
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, chunked, require_rising, to_records
-from integrity.catalog.schema import file, finding, folder, root
+from integrity.catalog.history import drop_imports
+from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, chunked, read_word, require_rising, to_records
+from integrity.catalog.schema import file, finding, folder, nested_mount, root
 from integrity.catalog.seal import SEAL_BYTES, Sealer, xor_seals
-from integrity.catalog.words import read_word
 from integrity.errors import CatalogError
 from integrity.model import FileId, FindingKind, RootId, RootIdentity, RootState
+
+
+def find_nested(c: sa.Connection, root_id: RootId) -> dict[bytes, str]:
+    """List where something was mounted when it was last scanned, and what it was recognised by."""
+    query = sa.select(nested_mount.c.path, nested_mount.c.identity).where(nested_mount.c.root_id == root_id)
+    return {row.path: row.identity for row in c.execute(query)}
+
+
+def keep_nested(c: sa.Connection, root_id: RootId, path: bytes, identity: str) -> None:
+    """Write down what is mounted at a path."""
+    drop_nested(c, root_id, path)
+    c.execute(sa.insert(nested_mount).values(root_id=root_id, path=path, identity=identity))
+
+
+def drop_nested(c: sa.Connection, root_id: RootId, path: bytes) -> None:
+    """Forget that something was mounted at a path."""
+    c.execute(sa.delete(nested_mount).where(nested_mount.c.root_id == root_id, nested_mount.c.path == path))
+
 
 UNSEEN = RootIdentity("never seen", 0, "", b"")
 """Of a root that is configured and was not there whenever it was looked for: it will be what is found then."""

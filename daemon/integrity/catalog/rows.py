@@ -3,20 +3,27 @@ Rows of ``file`` as records, with their seals checked.
 
 A damaged row must come out as a record that says so (``is_sealed`` False), never as an exception: the job that meets it
 opens a finding about the catalog and goes on (R9).
+
+Times that lie ahead of the clock: it was wrong when they were written, so nothing follows from them.
+
+Taken as they are, a file that was verified while the clock was a year ahead would not be due for a year.
+
+Words and lists as they are stored, read back with damage in mind.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
-from integrity.catalog.compiled_sql import Hot
-from integrity.catalog.core import sealer_of
+from integrity.catalog.compiled_sql import Hot, sealer_of
 from integrity.catalog.schema import file, folder, root
 from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, RecordSuperseded, show_path
@@ -294,3 +301,82 @@ def _number(value: object) -> int:
 
 def _raw(value: object) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
+
+
+TOLERANCE_S = 15 * 60
+"""A clock that is corrected by so little makes nobody read a file again."""
+
+NEVER_AT = 0
+"""The time of a last look that is not known."""
+
+
+def unless_ahead(column: sa.ColumnElement[int], now: int) -> sa.ColumnElement[int]:
+    """Take a time as it is; null if it lies ahead of the clock."""
+    return sa.case((column <= now + TOLERANCE_S, column))
+
+
+def looked_at(
+    verified_at: sa.ColumnElement[int], recorded_at: sa.ColumnElement[int], now: int
+) -> sa.ColumnElement[int]:
+    """Tell when a file was last looked at: the clock of the promise starts when it is recorded."""
+    return sa.func.coalesce(unless_ahead(verified_at, now), unless_ahead(recorded_at, now), NEVER_AT)
+
+
+def when_looked_at(verified_at: int | None, recorded_at: int, now: int) -> int:
+    """Tell of one file when it was last looked at, as ``looked_at`` does of many."""
+    known = (at for at in (verified_at, recorded_at) if at is not None and at <= now + TOLERANCE_S)
+    return next(known, NEVER_AT)
+
+
+Word = TypeVar("Word", bound=StrEnum)
+
+
+def read_word(kind: type[Word], stored: object) -> Word:
+    """Turn a stored word into its enumeration's, or raise CatalogCorrupt."""
+    try:
+        return kind(str(stored))
+    except ValueError as error:
+        raise CatalogCorrupt(
+            f"the catalog holds {stored!r} where a {kind.__name__} should be; look at it with: integrity catalog check"
+        ) from error
+
+
+def read_optional_word(kind: type[Word], stored: object) -> Word | None:
+    """Do the same where there may be none."""
+    return None if stored is None else read_word(kind, stored)
+
+
+def read_numbers(stored: object) -> tuple[int, ...]:
+    """Turn a stored list of numbers into a tuple, or raise CatalogCorrupt."""
+    return tuple(value for (value,) in _read_rows([[value] for value in _read_list(stored)], 1, stored))
+
+
+def read_ranges(stored: object) -> tuple[tuple[int, int], ...]:
+    """Turn a stored list of (offset, length) into tuples, or raise CatalogCorrupt."""
+    return tuple((row[0], row[1]) for row in _read_rows(_read_list(stored), 2, stored))
+
+
+def _read_list(stored: object) -> list[object]:
+    try:
+        found = json.loads(str(stored))
+    except ValueError as error:
+        raise _no_list(stored) from error
+    if not isinstance(found, list):
+        raise _no_list(stored)
+    return found
+
+
+def _read_rows(rows: list[object], length: int, stored: object) -> list[list[int]]:
+    sound: list[list[int]] = []
+    for row in rows:
+        if not isinstance(row, list) or len(row) != length or not all(isinstance(value, int) for value in row):
+            raise _no_list(stored)
+        sound.append(row)
+    return sound
+
+
+def _no_list(stored: object) -> CatalogCorrupt:
+    shown = str(stored)[:40]
+    return CatalogCorrupt(
+        f"the catalog holds {shown!r} where a list of numbers should be; look at it with: integrity catalog check"
+    )

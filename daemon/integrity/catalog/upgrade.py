@@ -17,8 +17,8 @@ from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
 
-from integrity.catalog import copying, filenames, schema
-from integrity.catalog.core import connect_core
+from integrity.catalog import copying, own_files, schema
+from integrity.catalog.compiled_sql import connect_core
 from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogError, show_path
 
@@ -49,7 +49,7 @@ def upgrade(
     Raises:
         CatalogError: a step failed; the catalog is as it was.
     """
-    copy = filenames.before_path(path, to, int(clock()))
+    copy = own_files.before_path(path, to, int(clock()))
     copying.copy_database(db, copy, os.stat(path))
     try:
         run_migrations(db, sealer, to=to, scripts=scripts)

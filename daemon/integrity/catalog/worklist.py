@@ -18,10 +18,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.ahead import looked_at, unless_ahead
 from integrity.catalog.compiled_sql import Hot
-from integrity.catalog.ordering import make_anew, make_order, sum_up
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, to_record
+from integrity.catalog.files import make_anew, make_order, sum_up
+from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, looked_at, to_record, unless_ahead
 from integrity.catalog.schema import file, finding, folder, run
 from integrity.catalog.seal import Sealer
 from integrity.model import FindingKind, RootId

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from integrity.cli.asking import confirm
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.output import Output
+from integrity.cli.output import Output, confirm
 from integrity.cli.params import PATH
-from integrity.cli.paths import absolute, path_fields
 from integrity.cli.running import make_quiet_context, own_path
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
+from integrity.paths import absolute, path_fields
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog

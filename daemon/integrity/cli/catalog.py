@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from integrity.cli.asking import confirm
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.exporting import export_command
 from integrity.cli.json_objects import iso_time
-from integrity.cli.manifests import import_command
-from integrity.cli.output import printable
+from integrity.cli.manifests import export_command, import_command
+from integrity.cli.output import confirm, printable
 from integrity.cli.params import PATH
-from integrity.cli.paths import absolute, path_fields
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.errors import show_path
+from integrity.paths import absolute, path_fields
 
 if TYPE_CHECKING:
     from integrity.catalog.maintenance import CheckReport
@@ -89,7 +87,7 @@ def restore(session: Session, source: bytes | None, yes: bool) -> int:
     """
     path = session.catalog_path
     confirm(f"Replace the catalog {show_path(path)} by a backup?", is_yes=yes)
-    from integrity.catalog.restoring import restore as restore_catalog
+    from integrity.catalog.restore import restore as restore_catalog
     from integrity.config import read_seal_key
 
     place = session.backup_folder if source is None else real_path(source)

@@ -86,7 +86,7 @@ def compare(
 
 def _compare(session: Session, context: Context, paths: tuple[bytes, ...], options: CompareOptions) -> Summary:
     """Compare in this process, which has its user's keys; a service that works on the root makes room meanwhile."""
-    from integrity.cli.borrowing import borrowing
+    from integrity.cli.daemon_client import borrowing
     from integrity.jobs.compare.source import find_source, narrow
     from integrity.jobs.runner import compare as compare_with
 

@@ -7,9 +7,9 @@ import os
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.paths import path_fields
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
+from integrity.paths import path_fields
 
 
 @click.group()
@@ -88,7 +88,7 @@ def _warn_of_absent_roots(session: Session) -> None:
 
 def _find_recipients(session: Session) -> tuple[str, ...]:
     """List who is told of damage, and warn if nobody is."""
-    from integrity.alerts.recipients import HOW_TO_TELL, NOBODY, find_recipients
+    from integrity.alerts.status import HOW_TO_TELL, NOBODY, find_recipients
 
     recipients = find_recipients(session.config)
     if not recipients:

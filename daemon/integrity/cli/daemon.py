@@ -1,14 +1,25 @@
-"""``integrity daemon``: the service in the foreground."""
+"""
+``integrity daemon``: the service in the foreground.
+
+``integrity daemon --self-test``: print the steps of the self-test as they are taken.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.output import Output, printable
 from integrity.cli.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from integrity.service.selftest import Step
 
 
 @click.command()
@@ -23,12 +34,10 @@ def daemon(session: Session, is_self_test: bool) -> int:
 
     SIGHUP reads the configuration again, SIGTERM stops. Under systemd: integrity service install.
     """
-    from integrity.service.capabilities import keep_capabilities_to_ourselves
+    from integrity.service.startup import keep_capabilities_to_ourselves
 
     keep_capabilities_to_ourselves()
     if is_self_test:
-        from integrity.cli.selftest import self_test
-
         return self_test(session)
     return _serve(session)
 
@@ -38,11 +47,11 @@ def _serve(session: Session) -> int:
     import socket
 
     from integrity.config import load_config
-    from integrity.files.ioprio import be_idle
+    from integrity.files.system_load import be_idle
     from integrity.service.control.socket import default_socket_path
     from integrity.service.daemon import Daemon
-    from integrity.service.memory import be_small
     from integrity.service.sd_notify import Notifier
+    from integrity.service.startup import be_small
 
     _set_up_logging(session.output.verbosity)
     be_small()
@@ -63,10 +72,67 @@ def _serve(session: Session) -> int:
 
 def _set_up_logging(verbosity: int) -> None:
     """Log for the journal, or for whoever looks at the terminal."""
-    from integrity.service.journal import JournalFormatter, is_journal
+    from integrity.service.sd_notify import JournalFormatter, is_journal
 
     handler = logging.StreamHandler()
     is_plain = not is_journal()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s") if is_plain else JournalFormatter())
     logging.basicConfig(level=logging.DEBUG if verbosity else logging.INFO, handlers=[handler], force=True)
     logging.getLogger("apscheduler").setLevel(logging.WARNING)
+
+
+def self_test(session: Session) -> ExitCode:
+    """
+    Take the self-test and print what was seen.
+
+    Raises:
+        ConfigError: no alerts are configured, or there is no folder to write into.
+        AppError: a step could not be taken.
+    """
+    import socket
+    from contextlib import closing
+
+    from integrity.cli.terminal import stop_on_signals
+    from integrity.service.selftest import run_self_test
+
+    output = session.output
+    steps: list[Step] = []
+    with stop_on_signals() as stop:
+        with closing(run_self_test(session.config, hostname=socket.gethostname(), stop=stop)) as taken:
+            for step in taken:
+                _print_step(step, output)
+                steps.append(step)
+        code = ExitCode.INTERRUPTED if stop.is_set() else code_for(steps)
+    _print_end(steps, code, output)
+    return code
+
+
+def _print_step(step: Step, output: Output) -> None:
+    show, mark = (output.say, "ok      ") if step.is_ok else (output.tell, output.style("FAILED  ", "red"))
+    place = f"{printable(step.channel)}: " if step.channel else ""
+    show(f"{mark}{step.stage.value:<8}{place}{printable(step.seen)}")
+    output.give(
+        "self_test_step",
+        {"stage": step.stage.value, "is_ok": step.is_ok, "seen": step.seen, "channel": step.channel},
+    )
+
+
+def code_for(steps: Sequence[Step]) -> ExitCode:
+    """Tell what the steps mean: damage that is not found is worse than a mail that does not leave."""
+    from integrity.service.selftest import Stage
+
+    failed = {step.stage for step in steps if not step.is_ok}
+    if failed - {Stage.ALERT} or all(step.stage is not Stage.ALERT for step in steps):
+        return ExitCode.PROBLEM
+    return ExitCode.INCOMPLETE if failed else ExitCode.OK
+
+
+def _print_end(steps: Sequence[Step], code: ExitCode, output: Output) -> None:
+    words = {
+        ExitCode.OK: "self-test: all is well: damage is found, and told through every channel",
+        ExitCode.PROBLEM: "self-test: FAILED: damage is not found here; do not rely on this installation",
+        ExitCode.INCOMPLETE: "self-test: FAILED: damage is found, and not told through every channel",
+        ExitCode.INTERRUPTED: "self-test: interrupted: nothing is proved",
+    }
+    (output.say if code is ExitCode.OK else output.tell)(words[code])
+    output.give("self_test", {"is_ok": code is ExitCode.OK, "steps": len(steps), "exit_code": code.value})

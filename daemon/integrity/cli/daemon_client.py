@@ -4,6 +4,10 @@ Hand a scan or scrub to the daemon that serves the catalog, and show what it tel
 Which daemon that is follows from the catalog that the command would use: the link beside it, the runtime folder of this
 user, or the system's service tells, whose greeting names its catalog. A user who neither has nor names a catalog is
 served by the system's service in whatever lies in its roots; with a catalog of his own he works without it.
+
+Have the service leave a root alone while a command works on it itself, with what only its user has: keys, an agent.
+
+What the service does there makes room at once, and goes on when the command has ended, however it ends.
 """
 
 from __future__ import annotations
@@ -11,29 +15,32 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import Output, printable
-from integrity.cli.paths import path_fields
+from integrity.cli.queue_notice import WaitingNotice, ahead_objects, describe_ahead
 from integrity.cli.session import Session
-from integrity.cli.waiting import WaitingNotice, ahead_objects, describe_ahead
 from integrity.config.places import default_catalog_path, default_runtime_folder
 from integrity.errors import CatalogError, ConfigError, show_path
-from integrity.paths import shell_path
+from integrity.jobs.report import Progress, Summary
+from integrity.model import Job
+from integrity.paths import path_fields, shell_path
+from integrity.service.control.requests import LEASED, Request
 from integrity.service.control.socket import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from integrity.cli.terminal import ConsoleReport
-    from integrity.jobs.report import Summary
-    from integrity.jobs.stop import Stop
-    from integrity.service.control.requests import Request
+    from integrity.cli.console import ConsoleReport
+    from integrity.jobs.context import Context
+    from integrity.jobs.report import Stop
     from integrity.service.control.wire import Answer, Hello, Question
     from integrity.service.states import DaemonState
+
 
 _GREETING_S = 10.0
 _GLANCE_S = 0.1  # between two looks at whether the user wants to stop
@@ -313,9 +320,9 @@ def _name_group(gid: int) -> str:
 
 def hand_over(session: Session, daemon: Daemon, request: Request) -> ExitCode:
     """Have the daemon do it, show what it tells, and return what the job's own process would exit with."""
+    from integrity.cli.console import ConsoleReport
     from integrity.cli.progress import open_progress
-    from integrity.cli.signals import stop_on_signals
-    from integrity.cli.terminal import ConsoleReport
+    from integrity.cli.terminal import stop_on_signals
 
     with stop_on_signals() as stop:
         progress = open_progress(is_quiet=session.output.is_quiet)
@@ -383,7 +390,7 @@ def follow(
         elif isinstance(answer, wire.Ahead) and notice is not None and not has_begun:
             notice.show(answer.jobs)
         elif isinstance(answer, wire.Accepted):
-            notice = WaitingNotice(output, daemon, request.job)
+            notice = WaitingNotice(output, daemon.send, request.job)
             place = request.paths[0] if request.paths else b"all roots"
             report.progress(Progress(request.job, place, "queued", 0, None, 0, None))
 
@@ -427,3 +434,48 @@ def find_state(session: Session, *, patience_s: float = _GREETING_S) -> DaemonSt
         return None
     with daemon:
         return daemon.ask_state(patience_s)
+
+
+@contextmanager
+def borrowing(session: Session, paths: Sequence[bytes], context: Context) -> Iterator[None]:
+    """
+    Borrow what lies at paths from the service of this catalog, if there is one, as long as the context lasts.
+
+    Args:
+        session: of this call.
+        paths: real ones.
+        context: of the job; once it is asked to stop nothing is waited for.
+
+    Raises:
+        CatalogError: there is a service, and it can't be asked.
+    """
+    with ExitStack() as stack:
+        for path in dict.fromkeys(paths):
+            daemon = find_daemon(session, (path,))
+            if daemon is not None:
+                with ExitStack() as until_known:
+                    until_known.enter_context(daemon)
+                    if daemon.find_covered((path,)):
+                        _borrow(session.output, daemon, path, context)
+                        stack.push(until_known.pop_all())
+        yield
+
+
+def _borrow(output: Output, daemon: Daemon, path: bytes, context: Context) -> None:
+    """Wait until the service has made room; it works there again when the connection ends."""
+    from integrity.service.control import wire
+
+    daemon.submit(Request(Job.COMPARE, (path,)), waits=True)
+    context.report.progress(Progress(Job.COMPARE, path, "waits for the service", 0, None, 0, None))
+    notice = WaitingNotice(output, daemon.send, Job.COMPARE)
+    while not context.stop.is_set():
+        notice.ask()
+        answer = daemon.receive(_GLANCE_S)
+        if isinstance(answer, wire.Failure):
+            raise wire.to_error(answer)
+        if isinstance(answer, Summary):
+            raise CatalogError(f"the service (process {daemon.pid}) is about to end; try again in a moment")
+        if isinstance(answer, wire.Ahead):
+            notice.show(answer.jobs)
+        if isinstance(answer, Progress) and answer.phase == LEASED:
+            return

@@ -12,11 +12,11 @@ from integrity.cli.exitcodes import ExitCode
 from integrity.cli.json_objects import digest_fields, finding_object, iso_time
 from integrity.cli.output import JsonObject, Output, printable
 from integrity.cli.params import PATH
-from integrity.cli.paths import absolute, path_fields
 from integrity.cli.running import own_path
 from integrity.cli.session import Session
 from integrity.errors import CatalogCorrupt, ConfigError, show_path
 from integrity.model import BaselineReason
+from integrity.paths import absolute, path_fields
 from integrity.verdict import CopyVote
 
 if TYPE_CHECKING:

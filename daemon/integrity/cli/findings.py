@@ -34,8 +34,7 @@ def findings(session: Session, everything: bool, since: int | None) -> int:
     from integrity.cli.text import count, line_of_finding
 
     with session.open_catalog(writes=False, parities=()) as catalog:
-        from integrity.catalog.findings import find_findings
-        from integrity.catalog.incidents import as_incidents
+        from integrity.catalog.findings import as_incidents, find_findings
 
         with catalog.read() as connection:
             found = as_incidents(connection, find_findings(connection, include_resolved=everything, since=since))

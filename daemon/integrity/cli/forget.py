@@ -6,13 +6,13 @@ import time
 
 import click
 
-from integrity.cli.asking import confirm
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.output import confirm
 from integrity.cli.params import PATH
-from integrity.cli.paths import path_fields
 from integrity.cli.running import own_path, real_path
 from integrity.cli.session import Session
 from integrity.errors import show_path
+from integrity.paths import path_fields
 
 
 @click.command()
@@ -41,8 +41,8 @@ def _forget_paths(session: Session, paths: tuple[bytes, ...], *, is_yes: bool) -
 
     output = session.output
     with session.open_catalog(writes=True) as catalog:
-        from integrity.jobs.forget import forget as forget_one
-        from integrity.jobs.forget import plan_forgetting
+        from integrity.jobs.admin.forget import forget as forget_one
+        from integrity.jobs.admin.forget import plan_forgetting
 
         plan = plan_forgetting(catalog, [own_path(path) for path in paths])
         for one in plan:

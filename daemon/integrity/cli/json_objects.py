@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from integrity.cli.advice import next_steps
 from integrity.cli.output import JsonObject
-from integrity.cli.paths import absolute, path_fields
+from integrity.cli.text import next_steps
 from integrity.errors import show_path
 from integrity.model import Digests, Finding
+from integrity.paths import absolute, path_fields
 
 if TYPE_CHECKING:
     from integrity.jobs.report import Compared, Note, Summary

@@ -6,7 +6,7 @@ import logging
 import sys
 from typing import TextIO
 
-from integrity.cli import statusline
+from integrity.cli import terminal
 
 
 def set_up_logging(verbosity: int) -> None:
@@ -20,5 +20,5 @@ class _LogLines(logging.StreamHandler[TextIO]):
     """Log lines that do not run into the progress of a job."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        with statusline.erased():
+        with terminal.erased():
             super().emit(record)

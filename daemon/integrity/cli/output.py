@@ -3,6 +3,8 @@ The only place that prints.
 
 Results go to stdout, everything else to stderr. With ``--json`` stdout holds one object a line and nothing else; with
 ``-q`` nothing is printed as long as nothing is wrong.
+
+Ask before something is done that can't be undone.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from io import TextIOWrapper
 
 import click
 
-from integrity.cli import statusline
+from integrity.cli import terminal
+from integrity.errors import ConfigError
 
 JsonObject = dict[str, object]
 """What becomes one line of ``--json`` output; made where it is printed, never passed on."""
@@ -111,7 +114,7 @@ def print_line(text: str, *, has_color: bool = False) -> None:
         OutputError: it can't be written: a full disk, say.
     """
     try:
-        with statusline.erased():
+        with terminal.erased():
             click.echo(text, color=has_color)
     except BrokenPipeError:
         raise
@@ -121,7 +124,7 @@ def print_line(text: str, *, has_color: bool = False) -> None:
 
 def _print_error(line: str) -> None:
     """Write one line to stderr at once."""
-    with statusline.erased():
+    with terminal.erased():
         click.echo(line, err=True)
 
 
@@ -214,3 +217,18 @@ def close_streams() -> None:
 def abandon_stdout() -> None:
     """Let go of a stdout that can't be written to, so that the interpreter does not complain when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def confirm(question: str, *, is_yes: bool) -> None:
+    """
+    Go on only if the user says so, on the terminal or by ``--yes``.
+
+    Raises:
+        ConfigError: there is nobody to ask.
+        click.Abort: the answer was no.
+    """
+    if is_yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError(f"{question} There is no terminal to ask on: say --yes if this is meant")
+    click.confirm(question, abort=True, err=True)

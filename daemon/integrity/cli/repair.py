@@ -11,15 +11,15 @@ from integrity.cli.exitcodes import ExitCode
 from integrity.cli.json_objects import iso_time
 from integrity.cli.output import JsonObject, Output, printable
 from integrity.cli.params import PATH
-from integrity.cli.paths import absolute, path_fields, shell_path
 from integrity.cli.session import Session
 from integrity.errors import show_path
+from integrity.paths import absolute, path_fields, shell_path
 
 if TYPE_CHECKING:
     from integrity.jobs.repair.apply import Done
+    from integrity.jobs.repair.inspect import Expected
+    from integrity.jobs.repair.plan import FilePlan
     from integrity.jobs.repair.run import RepairSummary
-    from integrity.jobs.repairing.expected import Expected
-    from integrity.jobs.repairing.plan import FilePlan
 
 _RUNS_SHOWN = 20
 
@@ -53,14 +53,14 @@ def repair(
     """
     if discards and not applies:
         raise click.UsageError("--discard says what becomes of the damaged file once it is repaired: add --apply")
-    from integrity.cli.borrowing import borrowing
+    from integrity.cli.console import ConsoleReport
+    from integrity.cli.daemon_client import borrowing
     from integrity.cli.progress import open_progress
     from integrity.cli.running import real_path
-    from integrity.cli.signals import stop_on_signals
-    from integrity.cli.terminal import ConsoleReport
+    from integrity.cli.terminal import stop_on_signals
     from integrity.jobs.repair.run import RepairOptions
     from integrity.jobs.repair.run import repair as run_repair
-    from integrity.jobs.repairing.wanted import find_wanted
+    from integrity.jobs.repair.targets import find_wanted
     from integrity.jobs.runner import make_context
 
     output = session.output

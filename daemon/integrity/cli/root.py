@@ -12,10 +12,10 @@ from integrity.cli.exitcodes import ExitCode
 from integrity.cli.json_objects import iso_time
 from integrity.cli.output import printable
 from integrity.cli.params import PATH
-from integrity.cli.paths import absolute, path_fields, shell_path
 from integrity.cli.running import real_path, run_job
 from integrity.cli.session import Session
 from integrity.errors import show_path
+from integrity.paths import absolute, path_fields, shell_path
 
 _FILES_SHOWN = 10
 _FOLDERS_SHOWN = 20

@@ -36,10 +36,10 @@ def own_path(path: bytes) -> bytes:
 
 def make_quiet_context(session: Session, catalog: Catalog) -> Context:
     """Make the surroundings of a job that is short and tells its result by what it returns."""
+    from integrity.cli.console import ConsoleReport
     from integrity.cli.progress import NoProgress
-    from integrity.cli.terminal import ConsoleReport
+    from integrity.jobs.report import Stop
     from integrity.jobs.runner import make_context
-    from integrity.jobs.stop import Stop
 
     report = ConsoleReport(session.output, NoProgress())
     return make_context(catalog, session.config, report, jobs=None, stop=Stop())
@@ -84,9 +84,9 @@ def run_job(
         job: does it.
         threads: of ``--jobs``.
     """
+    from integrity.cli.console import ConsoleReport
     from integrity.cli.progress import open_progress
-    from integrity.cli.signals import stop_on_signals
-    from integrity.cli.terminal import ConsoleReport
+    from integrity.cli.terminal import stop_on_signals
     from integrity.jobs.runner import make_context
 
     with stop_on_signals() as stop, opened as catalog:

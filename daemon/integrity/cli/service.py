@@ -10,9 +10,9 @@ import click
 
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.params import PATH
-from integrity.cli.paths import path_fields
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
+from integrity.paths import path_fields
 
 if TYPE_CHECKING:
     from integrity.service.systemd.manager import Step
@@ -42,19 +42,18 @@ def install(session: Session, is_user: bool, root_folder: bytes | None, now: boo
     The system's runs as the user `integrity`, who can read all files and change none but its own. Run it again after an
     upgrade. What you edited is not replaced without --force: add a drop-in (systemctl edit integrity) instead.
     """
-    from integrity.service import program
     from integrity.service.systemd import manager, units
 
     scope = _choose(is_user, root_folder)
     if now and root_folder is not None:
         raise ConfigError("--now and --root exclude each other: below another folder nothing can be started")
-    place = program.find_program()
+    place = units.find_program()
     if scope is units.Scope.SYSTEM and root_folder is None:
-        program.require_reachable(place)
+        units.require_reachable(place)
     files = units.make_units(scope, place, root_folder or b"/")
     for change in units.install(files, replaces_edited=force):
         _tell(session, change)
-    for danger in program.find_dangers(place) if scope is units.Scope.SYSTEM and root_folder is None else ():
+    for danger in units.find_dangers(place) if scope is units.Scope.SYSTEM and root_folder is None else ():
         session.output.warn(danger)
     steps, starting = manager.steps_to_install(scope, files), manager.steps_to_start(scope)
     if root_folder is not None:
@@ -106,8 +105,8 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
 @click.pass_obj
 def show(session: Session, is_user: bool) -> int:
     """Print the files that `install` would write."""
-    from integrity.service.program import find_program
     from integrity.service.systemd import units
+    from integrity.service.systemd.units import find_program
 
     scope = units.Scope.USER if is_user else units.Scope.SYSTEM
     for unit in units.make_units(scope, find_program()):
@@ -137,8 +136,8 @@ def _tell(session: Session, change: Change) -> None:
 
 def _tell_recipients(session: Session) -> None:
     """Say who will be told of damage, or that nobody will be, by the configuration that the service reads."""
-    from integrity.alerts.recipients import find_recipients
-    from integrity.cli.alertstatus import describe_nobody, describe_recipients
+    from integrity.alerts.status import find_recipients
+    from integrity.cli.status_service import describe_nobody, describe_recipients
     from integrity.config import default_config_path, load_config
 
     output = session.output

@@ -118,7 +118,7 @@ class Session:
         path = self.catalog_path
         if _is_missing(path):
             self._create_catalog(path, paths, records=records)
-        from integrity.catalog.parity import ALL_BUT_FILES
+        from integrity.catalog.row_seals import ALL_BUT_FILES
 
         with self.open_catalog(writes=True, parities=ALL_BUT_FILES) as catalog:
             yield catalog
@@ -152,14 +152,14 @@ class Session:
         return self.config.catalog_backup.folder
 
     def _find_backups(self) -> list[bytes]:
-        from integrity.catalog.filenames import find_backups
+        from integrity.catalog.own_files import find_backups
 
         return list(find_backups(self.catalog_path, self.backup_folder))
 
     @contextmanager
     def _warning(self, catalog: Catalog) -> Iterator[None]:
         """Warn of what is unwise about a catalog, and in the end of all of its rows that were found to be damaged."""
-        from integrity.catalog.damage import describe_damage
+        from integrity.catalog.sqlite_errors import list_damage
 
         for warning in catalog.warnings:
             self.output.warn(warning)
@@ -170,7 +170,7 @@ class Session:
             if rows:
                 self.has_met_damage = True
                 self.output.warn(
-                    f"the catalog is damaged, so what is said here may be wrong: {describe_damage(rows)};"
+                    f"the catalog is damaged, so what is said here may be wrong: {list_damage(rows)};"
                     " run: integrity catalog check"
                 )
 
@@ -192,7 +192,7 @@ def _is_missing(path: bytes) -> bool:
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
-        from integrity.catalog.filenames import is_being_restored
+        from integrity.catalog.own_files import is_being_restored
 
         return not is_being_restored(path)  # the former one was put aside already, and opening it ends the restore
     except OSError:

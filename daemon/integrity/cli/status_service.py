@@ -1,20 +1,128 @@
-"""What a running service says of itself, for ``status``: nothing here fails or takes long if it can't be asked."""
+"""
+Alerts as commands show them: who is told, what waits to be sent and why, which channels fail.
+
+What a running service says of itself, for ``status``: nothing here fails or takes long if it can't be asked.
+
+What status says of a copy: what of it was compared, how closely, how long ago, and what is open.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity import __version__
 from integrity.cli.json_objects import iso_time
-from integrity.cli.output import JsonObject, printable
-from integrity.cli.paths import path_fields
+from integrity.cli.output import JsonObject, Output, printable
 from integrity.cli.session import Session
 from integrity.errors import CatalogError, show_path
+from integrity.model import INTEGRITY_PROBLEMS, FindingKind
+from integrity.paths import absolute, path_fields
 
 if TYPE_CHECKING:
+    from integrity.alerts.status import AlertStatus
+    from integrity.catalog.outbox import ChannelState
+    from integrity.jobs.compare.promise import CopyStatus
     from integrity.service.states import BusyRoot, DaemonState, QueuedJob, WatchState
+
+
+def describe_alerts(alerts: AlertStatus, live: Live, config_path: bytes) -> Iterator[str]:
+    """Write who is told, when it was last done, and which findings nobody was told of yet, until when and why."""
+    from integrity.cli.text import count, local_time
+
+    sent = "none sent yet" if alerts.last_sent_at is None else f"last sent {local_time(alerts.last_sent_at)}"
+    if not alerts.recipients:
+        yield from (f"{'' if number else 'Alerts: '}{line}" for number, line in enumerate(describe_nobody(config_path)))
+    elif live.may_run:
+        yield f"Alerts: to {_list(alerts.recipients)}; {sent}"
+    else:
+        yield "Alerts: nobody will be told of damage: only the service sends alerts, and none runs"
+        yield f"  to {_list(alerts.recipients)} once it runs ({sent}):  integrity service install --now"
+    if alerts.unsent and alerts.unsent_since is not None:
+        yield f"  unsent     {count(alerts.unsent, 'message')}, written since {local_time(alerts.unsent_since)}"
+    if alerts.findings_waiting and alerts.waiting_since is not None:
+        since = f"{count(alerts.findings_waiting, 'finding')}, the first since {local_time(alerts.waiting_since)}"
+        yield f"  waiting    {since}{_explain(alerts, live)}"
+        yield "             read them now:  integrity findings"
+
+
+def describe_nobody(config_path: bytes) -> Iterator[str]:
+    """Say that no channel is configured, and what to set in which file."""
+    from integrity.alerts.status import HOW_TO_TELL, NOBODY
+
+    yield NOBODY
+    yield f"  {HOW_TO_TELL}, in {show_path(config_path)}"
+    yield "  a commented sample:  integrity config sample;  to try it:  integrity alert test"
+
+
+def describe_recipients(recipients: Sequence[str]) -> str:
+    """Write who is told, on one line."""
+    return f"alerts go to {_list(recipients)}; to try it:  integrity alert test"
+
+
+def _list(recipients: Sequence[str]) -> str:
+    return ", ".join(printable(name) for name in recipients)
+
+
+def _explain(alerts: AlertStatus, live: Live) -> str:
+    """Say when the mail about new findings comes, and why not at once; nothing if none can come."""
+    from integrity.alerts.status import WaitReason
+    from integrity.cli.text import local_time
+    from integrity.config import MAILS_PER_HOUR, spell_duration
+
+    if alerts.pending is None or not live.may_run:
+        return ""
+    next_mail = f"; next mail {local_time(alerts.pending.due_at)}"
+    if alerts.pending.reason is WaitReason.LIMIT:
+        return f"{next_mail}: at most {MAILS_PER_HOUR} mails about new findings are sent within an hour"
+    return f"{next_mail}: findings within {spell_duration(alerts.group_s)} share a mail ([alerts] group)"
+
+
+def alerts_object(alerts: AlertStatus, live: Live) -> JsonObject:
+    """Write who is told and what waits; times and reason of what waits are null while nothing does."""
+    pending = alerts.pending
+    waits_for = None
+    if alerts.findings_waiting:
+        waits_for = "channel" if pending is None else pending.reason.value if live.may_run else "service"
+    return {
+        "recipients": list(alerts.recipients),
+        "is_anybody_told": bool(alerts.recipients) and live.may_run,
+        "last_sent_at": iso_time(alerts.last_sent_at),
+        "messages_waiting": alerts.unsent,
+        "findings_waiting": alerts.findings_waiting,
+        "waiting_since": iso_time(alerts.waiting_since),
+        "next_mail_at": iso_time(pending.due_at) if pending and live.may_run else None,
+        "waits_for": waits_for,
+    }
+
+
+def describe_channel(state: ChannelState, output: Output) -> Iterator[str]:
+    """Say that alerts do not leave by this channel, and what waits; nothing of one that works."""
+    from integrity.cli.text import count, local_time
+
+    if state.failing_since is None:
+        return
+    waiting = f"; {count(state.waiting, 'message')} waiting for it" if state.waiting else ""
+    mark = output.style(f"alerts by {printable(state.name)} fail", "yellow")
+    yield f"{mark} since {local_time(state.failing_since)}: {printable(state.last_error or '')}{waiting}"
+    yield "  try it when it is mended:  integrity alert test"
+
+
+def channel_object(state: ChannelState) -> JsonObject:
+    """Write how a channel fares."""
+    return {
+        "name": state.name,
+        "is_failing": state.failing_since is not None,
+        "failing_since": iso_time(state.failing_since),
+        "failed_at": iso_time(state.failed_at),
+        "is_permanent": state.is_permanent,
+        "good_at": iso_time(state.good_at),
+        "waiting": state.waiting,
+        "error": state.last_error,
+    }
+
 
 _PATIENCE_S = 2.0
 """A service answers in a few milliseconds; on a machine that swaps it takes longer, and status is wanted then."""
@@ -172,3 +280,82 @@ def _queued_object(one: QueuedJob) -> JsonObject:
 
 def _watch_object(one: WatchState) -> JsonObject:
     return {**path_fields("root", one.root), "folders": one.folders, "blind": list(one.blind)}
+
+
+def describe_copy(one: CopyStatus, live: Live, output: Output) -> Iterator[str]:
+    """Write a few lines on a copy."""
+    name = "" if one.name == one.url else f" {printable(one.name)}:"
+    yield f"copy{name} {printable(one.url)}  (of {show_path(absolute(one.root.path, one.prefix))})"
+    yield f"  compared   {_describe_comparisons(one, output)}"
+    level = _describe_level(one)
+    if level:
+        yield f"  level      {level}"
+    wait = find_wait(live, one.name)
+    if wait is not None:
+        yield f"  now        {printable(wait)}"
+    if one.open_kinds:
+        color = "red" if set(one.open_kinds) & INTEGRITY_PROBLEMS else "yellow"
+        yield f"  open       {output.style(say_kinds(one.open_kinds), color)}:  integrity findings"
+    yield ""
+
+
+def copy_object(one: CopyStatus, live: Live) -> JsonObject:
+    """Make the object of a copy."""
+    waits = one.waits
+    return {
+        "name": one.name,
+        "url": one.url,
+        **path_fields("of", absolute(one.root.path, one.prefix)),
+        **path_fields("root", one.root.path),
+        "verify_every_s": one.verify_every_s,
+        "files": waits.files if waits else None,
+        "files_compared": waits.compared if waits else 0,
+        "files_same": waits.same if waits else 0,
+        "files_read": waits.read if waits else 0,
+        "files_not_comparable": waits.silent if waits else 0,
+        "files_overdue": waits.overdue if waits else 0,
+        "last_compared_at": iso_time(waits.last_compared_at) if waits else None,
+        "oldest_comparison_at": iso_time(waits.waits_since) if waits and waits.compared == waits.files else None,
+        "next_due_at": iso_time(one.due_at),
+        "is_overdue": one.is_overdue,
+        "waits": find_wait(live, one.name),
+        "findings_open": {kind.value: number for kind, number in sorted(one.open_kinds.items())},
+    }
+
+
+def say_kinds(kinds: Counter[FindingKind]) -> str:
+    """Write how many findings there are of each kind."""
+    return ", ".join(f"{number:,} {kind.value}" for kind, number in sorted(kinds.items()))
+
+
+def _describe_comparisons(one: CopyStatus, output: Output) -> str:
+    from integrity.cli.text import count, local_time
+    from integrity.config import spell_duration
+
+    waits = one.waits
+    promise = "" if one.verify_every_s is None else f" within {spell_duration(one.verify_every_s)}"
+    if waits is None or waits.last_compared_at is None:
+        if one.is_overdue:
+            return f"{output.style('OVERDUE', 'yellow')}: never, and not{promise}"
+        return "never" if one.due_at is None else f"never; due until {local_time(one.due_at)}"
+    last = f"last {local_time(waits.last_compared_at)}"
+    if one.is_overdue:
+        late = f"{waits.overdue:,} of {count(waits.files, 'file')} not{promise}"
+        return f"{output.style('OVERDUE', 'yellow')}: {late}; {last}"
+    if waits.compared < waits.files:
+        some = f"{waits.compared:,} of {count(waits.files, 'file')}"
+        return f"{some}, the others not yet, or not since they changed; {last}"
+    since = "" if waits.waits_since is None else f", the longest ago {local_time(waits.waits_since)}"
+    return f"all of {count(waits.files, 'file')}{promise}{since}"
+
+
+def _describe_level(one: CopyStatus) -> str:
+    """Say how closely its files were looked at."""
+    waits = one.waits
+    if waits is None or not waits.compared:
+        return ""
+    stated = waits.same - waits.read
+    parts = [f"{waits.read:,} the same by their bytes, read back"] if waits.read else []
+    parts += [f"{stated:,} the same by what the copy states of them"] if stated else []
+    parts += [f"{waits.silent:,} could not be compared"] if waits.silent else []
+    return ", ".join(parts) or "none is the same"

@@ -8,7 +8,7 @@ from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import OutputError, abandon_stdout
 from integrity.cli.params import PATH, SIZE
 from integrity.cli.session import Session
-from integrity.cli.sumoptions import SumOptions
+from integrity.cli.sum_options import SumOptions
 
 
 @click.command(name="sum")

@@ -1,7 +1,15 @@
-"""The lines of ``integrity sum``: of digests in each form, and of what a check, a match or an audit says of a file."""
+r"""
+Quote names in messages as coreutils does, so that a script that reads those of md5sum reads ours.
+
+A name that a shell would take for more than itself stands in quotes, and what can't be printed as ``$'\ooo'``. There
+is ``shell_path`` for commands to be typed; this is for messages, where a colon behind a name must not belong to it.
+
+The lines of ``integrity sum``: of digests in each form, and of what a check, a match or an audit says of a file.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
@@ -10,11 +18,41 @@ from integrity.hashing.file_sums import FileSum
 from integrity.hashing.manifests.entries import Piece
 from integrity.hashing.manifests.hashdeep import write_hashdeep
 from integrity.hashing.manifests.json_lines import encode_object, path_fields, write_json
-from integrity.hashing.manifests.text import write_gnu
-from integrity.hashing.sums.bsd import write_bsd
-from integrity.hashing.sums.escapes import escape
+from integrity.hashing.manifests.text import escape, write_bsd, write_gnu
+from integrity.jobs.sum.audit import Audited, State
 from integrity.jobs.sum.check import Verdict
-from integrity.jobs.sums.audit import Audited, State
+
+_has_special = re.compile(r"""[ !"$&'()*;<=>?\[\\^`|:]|^[~#]|^[{}]$""").search
+_bars_double_quotes = re.compile(r"""[!"$&()*;<=>?\[\\^`|{}]|.[~#]""").search
+_LETTERS = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r"}
+
+
+def quote_name(name: bytes) -> str:
+    """Write a name as coreutils does in messages."""
+    text = name.decode("utf-8", "surrogateescape")
+    if text and text.isprintable() and not _has_special(text):
+        return text
+    if "'" in text and text.isprintable() and not _bars_double_quotes(text):
+        return f'"{text}"'
+    parts = ["'"]
+    is_escape = False
+    for char in text:
+        if char == "'":
+            parts.append("'\\''")
+            is_escape = False
+        elif char.isprintable():
+            parts.append("''" + char if is_escape else char)
+            is_escape = False
+        else:
+            codes = "".join(_escape(byte) for byte in char.encode("utf-8", "surrogateescape"))
+            parts.append(codes if is_escape else "'$'" + codes)
+            is_escape = True
+    return "".join(parts) + "'"
+
+
+def _escape(byte: int) -> str:
+    return _LETTERS.get(byte) or f"\\{byte:03o}"
+
 
 Write = Callable[[FileSum], bytes]
 

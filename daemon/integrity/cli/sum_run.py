@@ -10,22 +10,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from integrity.cli.output import Lines, Output
-from integrity.cli.quoting import quote_name
-from integrity.cli.sum_output import Style, make_writer, write_audited, write_checked, write_name, write_object
-from integrity.cli.sumoptions import SumOptions
+from integrity.cli.sum_options import SumOptions
+from integrity.cli.sum_output import (
+    Style,
+    make_writer,
+    quote_name,
+    write_audited,
+    write_checked,
+    write_name,
+    write_object,
+)
 from integrity.files.plain import STDIN
 from integrity.hashing.algorithms import CHOICES, MD5, SHA256, XXH3, Algorithm
 from integrity.hashing.file_sums import Hint, ListedPaths, sum_files
-from integrity.hashing.manifests.entries import BadLine
+from integrity.hashing.manifests.entries import BadLine, Stream
 from integrity.hashing.manifests.hashdeep import write_hashdeep_header
 from integrity.hashing.manifests.json_lines import path_fields
 from integrity.hashing.manifests.reader import Manifest
-from integrity.hashing.sums.lines import Stream
 from integrity.jobs.sum.arguments import find_files
-from integrity.jobs.sum.audit import KnownFiles
+from integrity.jobs.sum.audit import Audited, KnownFiles, State, audit, match
 from integrity.jobs.sum.check import Checked, Tally, Verdict, check
-from integrity.jobs.sums.audit import Audited, State, audit
-from integrity.jobs.sums.match import match
 
 
 class SumRun:

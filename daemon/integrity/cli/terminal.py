@@ -1,113 +1,115 @@
 """
-What a job tells, as it becomes output.
+The cells of a terminal that text takes: two for a wide character, none for a combining one.
 
-With ``--json`` each finding and note is printed when it comes. For people they are kept: notes first, problems last,
-right above the summary, the gravest at the end, so that they are what stays on the screen.
+Stop a job when the user or the system asks to: gently the first time, at once the second.
+
+The one line of the terminal that is drawn over and over.
+
+There is one, as there is one terminal: whoever prints meanwhile has it erased first, and it is drawn again below.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING
+import os
+import signal
+import sys
+import threading
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 
-from integrity.alerts.wording import sort_by_gravity
-from integrity.cli.exitcodes import ExitCode, code_for_summary
-from integrity.cli.json_objects import finding_object, note_object, summary_object
-from integrity.cli.output import Output, printable
-from integrity.cli.paths import absolute
-from integrity.cli.progress import ProgressLine
-from integrity.cli.text import describe_finding, describe_findings, describe_summary
-from integrity.errors import show_path
-from integrity.model import Finding, FindingId
+from integrity.jobs.report import Stop
 
-if TYPE_CHECKING:
-    from integrity.jobs.report import Note, NoteKind, Progress, Summary
-
-# A wave of findings must not fill the memory or the screen; the gravest stay, and `findings` lists them all.
-_FINDINGS_KEPT = 5000
-_ENTRIES_SHOWN = 200
-_NOTES_SHOWN = 10
-_LONGEST = 20_000  # a path of 4,096 bytes fits, each of them escaped
+_NO_CELL = frozenset({"Mn", "Me", "Cf"})
+_EMOJI_VARIANT = "\ufe0f"  # makes the character before it wide, where the terminal knows that
 
 
-class ConsoleReport:
-    """A ``jobs.report.Report`` that prints. With ``-v`` all notes are listed, else the first of each kind."""
-
-    def __init__(self, output: Output, progress: ProgressLine) -> None:
-        self._output = output
-        self._progress = progress
-        self._findings: dict[FindingId, Finding] = {}
-        self._found: set[FindingId] = set()
-        self._notes: dict[NoteKind, list[Note]] = {}
-        self._note_counts: Counter[NoteKind] = Counter()
-        self._notes_kept = 1 << 20 if output.verbosity else _NOTES_SHOWN
-
-    def progress(self, progress: Progress) -> None:
-        """Show how far the job is."""
-        self._progress.show(progress)
-
-    def finding(self, finding: Finding) -> None:
-        """Print or keep a finding; if it is told again, as more is known of it by now, that holds."""
-        self._output.give("finding", finding_object(finding))
-        self._found.add(finding.id)
-        self._findings[finding.id] = finding
-        if len(self._findings) >= 2 * _FINDINGS_KEPT:
-            gravest = sort_by_gravity(self._findings.values())[:_FINDINGS_KEPT]
-            self._findings = {one.id: one for one in gravest}
-
-    def note(self, note: Note) -> None:
-        """Print or keep a note."""
-        self._output.give("note", note_object(note))
-        self._note_counts[note.kind] += 1
-        kept = self._notes.setdefault(note.kind, [])
-        if len(kept) < self._notes_kept:
-            kept.append(note)
-
-    def finish(self, summary: Summary) -> ExitCode:
-        """Print what was kept and the summary, and return the exit code."""
-        output, code = self._output, code_for_summary(summary)
-        self.show()
-        print_line = output.say if code is ExitCode.OK else output.tell
-        for line in describe_summary(summary, output):
-            print_line(line)
-        output.give("summary", summary_object(summary))
-        return code
-
-    def show(self) -> None:
-        """Print what was kept."""
-        self._progress.close()
-        self._print_notes()
-        if self._findings:
-            self._print_findings()
-
-    def _print_findings(self) -> None:
-        from integrity.alerts.entries import Group, gather
-
-        output = self._output
-        entries = list(gather(sort_by_gravity(self._findings.values())))[:_ENTRIES_SHOWN]
-        shown = sum(len(one.findings) if isinstance(one, Group) else 1 for one in entries)
-        more = len(self._found) - shown
-        if more:
-            output.tell(f"{more:,} more, not shown here; list them all with: integrity findings")
-            output.tell()
-        for entry in reversed(entries):
-            lines = describe_findings(entry, output) if isinstance(entry, Group) else describe_finding(entry, output)
-            for line in lines:
-                output.tell(line)
-            output.tell()
-
-    def _print_notes(self) -> None:
-        for kind, notes in self._notes.items():
-            for note in notes:
-                place = f"{_clip(show_path(absolute(note.root, note.path)))}: " if note.root else ""
-                self._output.say(f"{kind.value}: {place}{_clip(printable(note.message))}")
-            more = self._note_counts[kind] - len(notes)
-            if more:
-                self._output.say(f"{kind.value}: and {more:,} more (all of them with -v)")
-        if self._notes:
-            self._output.say()
+def count_cells(text: str) -> int:
+    """Return how many cells text takes at most."""
+    return len(text) if text.isascii() else sum(map(_cells_of, text))
 
 
-def _clip(text: str) -> str:
-    """Cut what is longer than any screen: a list that somebody else wrote may have names of a million characters."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+def keep_end(text: str, cells: int) -> str:
+    """Return as much of the end of text as fits, marked by dots if that is not all."""
+    if count_cells(text) <= cells:
+        return text
+    left, place = cells - 3, len(text)
+    while place and left >= _cells_of(text[place - 1]):
+        place -= 1
+        left -= _cells_of(text[place])
+    return f"...{text[place:]}"[: max(0, cells)]
+
+
+def _cells_of(char: str) -> int:
+    if char == _EMOJI_VARIANT:
+        return 1
+    if unicodedata.category(char) in _NO_CELL:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[Stop]:
+    """
+    Give what is set by the first signal; the second ends the process as if there were no handler.
+
+    The job commits what it has and ends by itself. What is ignored on purpose stays so: nohup ignores SIGHUP.
+    """
+    stop = Stop()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        stop.set()
+
+    former = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number, handler in former.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, handle)
+    try:
+        yield stop
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+_ERASE = "\r\x1b[K"
+_lock = threading.RLock()
+_is_drawn = False
+
+
+def draw(text: str) -> None:
+    """Show text, which must be narrower than the terminal, in the place of what was shown before."""
+    global _is_drawn
+    with _lock:
+        _write(f"\r{text}\x1b[K")
+        _is_drawn = True
+
+
+def erase() -> None:
+    """Leave the line as it was before something was drawn; may be called at any time."""
+    global _is_drawn
+    with _lock:
+        if _is_drawn:
+            _write(_ERASE)
+        _is_drawn = False
+
+
+@contextmanager
+def erased() -> Iterator[None]:
+    """Print something else, from any thread, without anything being drawn meanwhile."""
+    with _lock:
+        erase()
+        yield
+
+
+def _write(text: str) -> None:
+    # A terminal that has gone shows nothing, and that is no reason to end a job that runs for hours.
+    # Written past Python's buffer, which would keep what it could not write and fail again when the program ends.
+    with suppress(OSError):
+        os.write(sys.stderr.fileno(), text.encode(sys.stderr.encoding or "ascii", "backslashreplace"))

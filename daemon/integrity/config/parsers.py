@@ -1,4 +1,10 @@
 """
+Secrets in the URLs of copies: refused where a better place for them exists, else not shown.
+
+Which URLs there are, and what they mean, is for ``copies`` to know.
+
+Find where a path really leads, also while a server or a disk on the way does not answer.
+
 How single values of the config are read, and the words for what is wrong with one.
 
 Each parser takes what TOML gave (str, int, float, bool, list, dict, date) and returns the value that the program uses,
@@ -12,17 +18,90 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from integrity.config.copyurls import find_password
-from integrity.config.resolving import resolve
 from integrity.config.times import read_schedule, read_windows
 from integrity.config.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
+
+
+def find_password(url: str) -> str | None:
+    """Say what is wrong with a URL that has a password or key in it, without a word of the URL; None if it has none."""
+    scheme, _, rest = url.partition("://")
+    before, at, _ = re.split(r"[/?]", rest, maxsplit=1)[0].rpartition("@")
+    if scheme == "s3" and at:
+        return "must have nothing before an @: credentials belong where AWS programs look for them (~/.aws/credentials)"
+    if ":" in before and not scheme.startswith("rclone:"):
+        return "must have no password in it, where others can read it: log in with a key (ssh-keygen, ssh-copy-id)"
+    return None
+
+
+def has_backend_options(url: str) -> bool:
+    """Say whether a URL describes a remote of rclone itself, or changes one: such options can name commands to run."""
+    return re.match(r"rclone:(:|[^:/]*,)", url) is not None
+
+
+def hide_secrets(url: str) -> str:
+    """Leave out the options of a remote of rclone that is described in the URL itself: passwords are among them."""
+    return re.sub(r"^(rclone::?[^,:/]*),.*:", r"\1,...:", url, count=1, flags=re.DOTALL)
+
+
+_PATIENCE_S = 3.0
+_MOST_LINKS = 40
+"""As many as the kernel follows (path_resolution(7))."""
+
+
+def resolve(path: bytes, *, patience_s: float = _PATIENCE_S) -> bytes:
+    """
+    Follow the symbolic links of a path, as realpath does.
+
+    What lies beyond a file system that does not answer in time is taken as it is written: a root that hangs must
+    neither keep the service from its other roots nor be taken for another one.
+    """
+    walk = _Walk(path)
+    thread = threading.Thread(target=walk.run, name="resolve", daemon=True)
+    thread.start()
+    thread.join(patience_s)
+    return walk.guess()
+
+
+class _Walk:
+    """One walk along a path. ``at`` is what has been resolved and what is left, replaced as one."""
+
+    def __init__(self, path: bytes) -> None:
+        path = path if path.startswith(b"/") else os.path.join(os.getcwdb(), path)
+        self.at = (b"/", tuple(path.split(b"/")))
+
+    def run(self) -> None:
+        links = 0
+        while self.at[1]:
+            done, (name, *rest) = self.at
+            if name in (b"", b"."):
+                self.at = (done, tuple(rest))
+                continue
+            if name == b"..":
+                self.at = (os.path.dirname(done), tuple(rest))
+                continue
+            here = os.path.join(done, name)
+            try:
+                target = os.readlink(here)
+            except OSError:  # no link, or nothing there: whoever opens it says what is wrong
+                target = b""
+            links += bool(target)
+            if not target or links > _MOST_LINKS:
+                self.at = (here, tuple(rest))
+            else:
+                self.at = (b"/" if target.startswith(b"/") else done, (*target.split(b"/"), *rest))
+
+    def guess(self) -> bytes:
+        done, rest = self.at
+        return os.path.normpath(os.path.join(done, *rest))
+
 
 SMALLEST_BLOCK_BYTES = 64 * 1024
 LARGEST_BLOCK_BYTES = 64 * 1024 * 1024

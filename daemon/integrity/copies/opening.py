@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.copies.protocol import Copy
 from integrity.errors import ConfigError
-from integrity.hashing.sums.bagit import find_bagit_algorithm
+from integrity.hashing.manifests.text import find_bagit_algorithm
 
 if TYPE_CHECKING:
     from integrity.files.excludes import Excludes

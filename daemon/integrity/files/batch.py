@@ -18,8 +18,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from integrity._native import ffi, lib
-from integrity.files.racy import RacyWindow
 from integrity.files.span import UNLIMITED, Pace
+from integrity.files.stamps import RacyWindow
 from integrity.model import ReadHow
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from integrity.files.devices import find_nodes, list_attributes, read_attribute
+from integrity.files.block_devices import find_nodes, list_attributes, read_attribute
 from integrity.files.extents import Extent, iterate_extents
 from integrity.files.mounts import find_uuid, get_mount
 

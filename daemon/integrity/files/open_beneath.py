@@ -9,6 +9,14 @@ folder by folder with openat(2) and O_NOFOLLOW, which is as strict and only slow
 Errors are plain OSErrors with the whole path as their filename; what they mean is for the callers to say. A symbolic
 link is ELOOP, or ENOTDIR where it stands in for a folder without openat2; a way out of the root is EXDEV, and so is
 another mount, for those who ask to stay on theirs.
+
+Open folders far below a root without resolving all of their paths each time.
+
+The kernel resolves a path component by component: in a chain of n folders, opening each from the root costs n * n / 2
+steps. So some of the folders on the way to the last one opened stay open. Used while a tree is walked depth first, when
+what lies on the way was open a moment ago anyway.
+
+Make a folder in somebody else's: nobody can have another one given away in its place.
 """
 
 from __future__ import annotations
@@ -16,6 +24,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import stat
 from collections.abc import Callable
 from functools import cache
 
@@ -231,3 +240,106 @@ def _has_openat2() -> bool:
         return error.errno not in (errno.ENOSYS, errno.EPERM)
     os.close(fd)
     return True
+
+
+_SHALLOW_BYTES = 1024
+"""Shorter paths are resolved from the root: that is fast, and notices a folder on the way that was renamed."""
+
+_MOST_OPEN = 16
+
+_PASS = os.O_PATH | os.O_DIRECTORY
+
+
+class DeepFolders:
+    """
+    Keep folders open on the way to the last one that was opened.
+
+    Args:
+        root_fd: of the root; stays the caller's.
+        flags: for opening folders, STAY_ON_MOUNT among them if they are to lie on the root's mount.
+    """
+
+    def __init__(self, root_fd: int, flags: int) -> None:
+        self._root_fd = root_fd
+        self._flags = flags
+        self._on_the_way: list[tuple[bytes, int]] = []  # paths with a slash at their ends, the outermost first
+
+    def open(self, folder: bytes) -> int:
+        """Open a folder, as ``open_noatime`` does; of an error's path only the last part is told."""
+        if len(folder) <= _SHALLOW_BYTES:
+            return open_noatime(self._root_fd, folder, self._flags)
+        while self._on_the_way and not folder.startswith(self._on_the_way[-1][0]):
+            os.close(self._on_the_way.pop()[1])
+        if len(self._on_the_way) >= _MOST_OPEN:
+            self.close()  # and have fewer, further apart
+        step_bytes = max(_SHALLOW_BYTES, 2 * len(folder) // _MOST_OPEN)
+        above, above_fd = self._on_the_way[-1] if self._on_the_way else (b"", self._root_fd)
+        while len(folder) - len(above) > step_bytes:
+            slash = folder.find(b"/", len(above) + step_bytes)
+            if slash < 0:
+                break
+            passed = folder[len(above) : slash]
+            above_fd = open_beneath(above_fd, passed, _PASS | self._flags & STAY_ON_MOUNT)
+            above = folder[: slash + 1]
+            self._on_the_way.append((above, above_fd))
+        return open_noatime(above_fd, folder[len(above) :], self._flags)
+
+    def close(self) -> None:
+        """Close what is open."""
+        while self._on_the_way:
+            os.close(self._on_the_way.pop()[1])
+
+
+_PRIVATE = 0o700
+
+
+def make_folder_at(above_fd: int, name: bytes, *, mode: int | None) -> bool:
+    """
+    Make a folder; as root with the owner of the one that it lies in.
+
+    Whoever may write to that can exchange the new folder before it is open. So it is looked at before it is given away:
+    one that is ours, private and empty is the one that was made, or as good as that.
+
+    Args:
+        above_fd: descriptor of the folder that it lies in.
+        name: its name there.
+        mode: its permission bits; None: as of the folder that it lies in. Its group bit is inherited from that.
+
+    Returns:
+        False if something has that name.
+
+    Raises:
+        OSError: it can't be made; EBUSY: it was exchanged meanwhile.
+    """
+    try:
+        os.mkdir(name, _PRIVATE, dir_fd=above_fd)
+    except FileExistsError:
+        return False
+    above = os.fstat(above_fd)
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above_fd)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise _exchanged(name) from error
+    try:
+        mine = os.fstat(fd)
+        if mine.st_dev != above.st_dev or not _is_as_made(mine, above) or os.listdir(fd):
+            raise _exchanged(name)
+        if os.geteuid() == 0 and (mine.st_uid, mine.st_gid) != (above.st_uid, above.st_gid):
+            os.fchown(fd, above.st_uid, above.st_gid)
+        inherited = mine.st_mode & stat.S_ISGID  # where files are to belong to the folder's group
+        os.fchmod(fd, (above.st_mode if mode is None else mode) & 0o777 | inherited)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.fsync(above_fd)
+    return True
+
+
+def _is_as_made(mine: os.stat_result, above: os.stat_result) -> bool:
+    """Say whether a folder looks like one of ours; where a file system has one owner for all, nothing is given away."""
+    is_private = mine.st_mode & 0o077 == 0
+    return mine.st_uid == above.st_uid or (mine.st_uid == os.geteuid() and is_private)
+
+
+def _exchanged(name: bytes) -> OSError:
+    return OSError(errno.EBUSY, "the folder was exchanged by somebody while it was made", name)

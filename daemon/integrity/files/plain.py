@@ -18,8 +18,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from integrity.errors import Unreadable
+from integrity.files.block_devices import find_device
 from integrity.files.buffers import Buffers
-from integrity.files.devices import find_device
 from integrity.files.open_beneath import open_beneath
 from integrity.files.page_cache import lies_in_memory
 from integrity.files.read import Segment

@@ -19,16 +19,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.errors import Leased, ReadError, Unreadable, Unstable, Vanished, show_path
 from integrity.files.buffers import Buffers
-from integrity.files.cloning import is_open_for_writing
-from integrity.files.errorbudget import ErrorBudget
-from integrity.files.holes import find_data
+from integrity.files.direct_io import write_back
 from integrity.files.open_beneath import open_beneath, stat_beneath, was_removed
 from integrity.files.page_cache import lies_in_memory
-from integrity.files.racy import RacyWindow
-from integrity.files.read_errors import describe_bad, describe_failure
-from integrity.files.span import SURE_DIRECT, UNLIMITED, Pace, ReadMode, SpanReader, Terms
-from integrity.files.stamps import witness_of
-from integrity.files.writeback import write_back
+from integrity.files.read_errors import ErrorBudget, describe_bad, describe_failure
+from integrity.files.replace_file import is_open_for_writing
+from integrity.files.span import SURE_DIRECT, UNLIMITED, Pace, ReadMode, SpanReader, Terms, find_data
+from integrity.files.stamps import RacyWindow, witness_of
 from integrity.model import ByteRange, Capability, ReadHow, Witness
 
 if TYPE_CHECKING:

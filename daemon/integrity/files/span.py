@@ -1,4 +1,9 @@
 """
+Find where a sparse file has data, so that a terabyte of zeros costs nothing.
+
+What lies outside is zeros, as far as the file system says. Such a map is only worth something together with the stable
+check at the end of a reading (R1), and a confirming re-read does without it (R3).
+
 Read spans of one open file: past the page cache or through it, around bad sectors, and leaving the cache as it was.
 
 What a reading does to the cache and how sure it is to have seen the disk is decided here (R4):
@@ -20,15 +25,55 @@ import mmap
 import os
 import time
 from collections import deque
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from integrity.files.direct import USUAL_ALIGNMENT_BYTES, has_encoded_extents, sector_bytes, set_direct
-from integrity.files.direct_io import direct_alignment
-from integrity.files.errorbudget import ErrorBudget
+from integrity.files.direct_io import (
+    USUAL_ALIGNMENT_BYTES,
+    direct_alignment,
+    has_encoded_extents,
+    sector_bytes,
+    set_direct,
+)
 from integrity.files.page_cache import drop_clean_pages, find_absent, page_bytes, resident_bytes
-from integrity.files.read_errors import BAD_MEDIUM, REFUSED, add_range, cut, describe_bad, describe_failure
+from integrity.files.read_errors import BAD_MEDIUM, REFUSED, ErrorBudget, add_range, cut, describe_bad, describe_failure
 from integrity.model import ByteRange, Capability, ReadHow, Witness
+
+_GRAIN_BYTES = 4096  # so that every data range can be read with O_DIRECT, whatever the file system's block size is
+
+
+def find_data(fd: int, start: int, size: int) -> Iterator[ByteRange]:
+    """
+    Yield the ranges of data between ``start`` and ``size``, in order, widened to multiples of 4,096.
+
+    The map is read while it is used: a range is looked up when it is asked for.
+
+    Raises:
+        OSError: EIO, say, when the map itself can't be read.
+    """
+    position = start
+    while position < size:
+        data = _seek_data(fd, position)
+        if data is None or data >= size:
+            return
+        hole = os.lseek(fd, data, os.SEEK_HOLE)
+        first = max(position, data // _GRAIN_BYTES * _GRAIN_BYTES)
+        position = min(size, -(-hole // _GRAIN_BYTES) * _GRAIN_BYTES)
+        yield first, position - first
+
+
+def _seek_data(fd: int, position: int) -> int | None:
+    """Return the next position with data; None when only a hole follows."""
+    try:
+        return os.lseek(fd, position, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return None
+        if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):  # no hole maps here: everything is data
+            return position
+        raise
+
 
 _PAGES_ARE_ALL = frozenset(
     {"bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hfsplus", "iso9660", "jfs", "nilfs2", "ntfs3"}

@@ -32,11 +32,10 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from integrity.files.deep_folders import DeepFolders
 from integrity.files.excludes import Excludes
 from integrity.files.listing import FolderError, Listing, Seen, Skip
 from integrity.files.mounts import find_mounts_beneath
-from integrity.files.open_beneath import STAY_ON_MOUNT, open_beneath, stat_beneath, was_removed
+from integrity.files.open_beneath import STAY_ON_MOUNT, DeepFolders, open_beneath, stat_beneath, was_removed
 from integrity.files.stamps import MOST, witness_of
 from integrity.model import SkipReason
 

@@ -27,7 +27,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from integrity.errors import DeviceStalled
-from integrity.files.errorbudget import ErrorBudget
+from integrity.files.read_errors import ErrorBudget
 from integrity.hashing.md5 import native_status
 from integrity.hashing.tasks import Answer, Failed, Result, StopSignal, Task, TaskBatch, Work, singly
 from integrity.hashing.work_queue import (
@@ -46,7 +46,7 @@ from integrity.hashing.worker import Worker
 from integrity.model import ReadHow
 
 if TYPE_CHECKING:
-    from integrity.hashing.small_batch import SmallReader
+    from integrity.hashing.work_queue import SmallReader
 
 STALL_S = 300.0
 

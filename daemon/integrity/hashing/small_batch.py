@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from operator import attrgetter
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from integrity._native import lib
 from integrity.files.batch import READ, Arena
@@ -21,6 +21,9 @@ from integrity.hashing.md5_native import Scheduler
 from integrity.hashing.tasks import DoneBatch, TaskBatch
 from integrity.hashing.work_queue import OpenBatch
 from integrity.model import ReadHow, Readings
+
+if TYPE_CHECKING:
+    from integrity.hashing.work_queue import SmallReader
 
 T = TypeVar("T")
 
@@ -32,19 +35,6 @@ _COMPUTED: tuple[Callable[[Want], bool], ...] = (attrgetter("md5"), attrgetter("
 """Whether each of the digests in a record is wanted."""
 
 _NOTHING: tuple[bytes, ...] = ()
-
-
-class SmallReader(Protocol):
-    """What reads small files into an arena: ``files.batch`` has two."""
-
-    @property
-    def how(self) -> ReadHow:
-        """How sure it is that the disk answered."""
-
-    def read(
-        self, paths: Sequence[bytes], sizes_bytes: Sequence[int], limit_bytes: int, arena: Arena
-    ) -> tuple[int, int]:
-        """Read files until the arena is full; return the first and the last stamp in doubt."""
 
 
 class Lanes(Generic[T]):

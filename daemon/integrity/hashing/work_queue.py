@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from integrity.errors import DeviceFailing, DeviceStalled, ReadInterrupted
 from integrity.files.buffers import Buffers
-from integrity.files.errorbudget import ErrorBudget
+from integrity.files.read_errors import ErrorBudget
 from integrity.hashing.tasks import Answer, DoneBatch, Failed, Partial, Result, StopSignal, Task, TaskBatch, Work
 
 if TYPE_CHECKING:
+    from integrity.files.batch import Arena
     from integrity.files.read import Segment
-    from integrity.hashing.small_batch import SmallReader
     from integrity.model import ByteRange, ReadHow, Witness
 
 T = TypeVar("T")
@@ -395,6 +395,19 @@ class OpenedFile(Protocol):
     def close(self) -> None: ...  # noqa: D102
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
+
+
+class SmallReader(Protocol):
+    """What reads small files into an arena: ``files.batch`` has two."""
+
+    @property
+    def how(self) -> ReadHow:
+        """How sure it is that the disk answered."""
+
+    def read(
+        self, paths: Sequence[bytes], sizes_bytes: Sequence[int], limit_bytes: int, arena: Arena
+    ) -> tuple[int, int]:
+        """Read files until the arena is full; return the first and the last stamp in doubt."""
 
 
 class FileReader(Protocol):

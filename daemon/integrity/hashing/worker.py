@@ -33,7 +33,8 @@ from integrity.model import Reading, Witness
 if TYPE_CHECKING:
     from integrity.hashing.large_batch import SideBySide
     from integrity.hashing.md5_native import Scheduler
-    from integrity.hashing.small_batch import SmallFiles, SmallReader
+    from integrity.hashing.small_batch import SmallFiles
+    from integrity.hashing.work_queue import SmallReader
 
 _ARENA_BYTES = 1 << 20
 

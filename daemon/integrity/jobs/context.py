@@ -1,4 +1,8 @@
-"""What every job is given, and what a run on one root shares between its parts."""
+"""
+What every job is given, and what a run on one root shares between its parts.
+
+When a run that has limits stops; stopping at one is no error.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +22,20 @@ from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileRecord, require_current
 from integrity.config import Config, RootSettings
 from integrity.errors import CatalogError, show_path
-from integrity.files.boot import read_boot_uuid
-from integrity.files.devices import Device
-from integrity.files.errorbudget import ErrorBudget
+from integrity.files.block_devices import Device
 from integrity.files.excludes import Excludes
 from integrity.files.listing import Skip
 from integrity.files.mirrors import Mirror
 from integrity.files.read import Reader
+from integrity.files.read_errors import ErrorBudget
 from integrity.files.span import UNLIMITED, Pace, ReadMode
+from integrity.files.system_load import read_boot_uuid
 from integrity.hashing.engine import STALL_S, Engine
 from integrity.hashing.tasks import StopSignal
 from integrity.hashing.work_queue import BUFFER_BYTES
 from integrity.jobs.judge import messages
 from integrity.jobs.judge.repair_advice import advise_repair
-from integrity.jobs.report import Note, NoteKind, Progress, Report
-from integrity.jobs.stop import Stop
+from integrity.jobs.report import Note, NoteKind, Progress, Report, Stop
 from integrity.model import (
     Capability,
     Certainty,
@@ -49,6 +52,7 @@ from integrity.model import (
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
+
 
 PROGRESS_INTERVAL_S = 0.1
 
@@ -352,3 +356,41 @@ class RootRun:
                 else messages.device_failing(self.budget.errors)
             )
             self.open_finding(connection, kind, text)
+
+
+class Limit:
+    """
+    Say when to stop: asked to, out of time, or enough bytes read.
+
+    Args:
+        run: whose context and counts are looked at.
+        until: on the monotonic clock.
+        until_bytes: so many in all.
+    """
+
+    def __init__(self, run: RootRun, *, until: float | None, until_bytes: int | None) -> None:
+        self._run = run
+        self._until = until
+        self._until_bytes = until_bytes
+
+    @property
+    def is_any(self) -> bool:
+        """Say whether there is one, apart from being asked to stop."""
+        return self._until is not None or self._until_bytes is not None
+
+    def is_set(self) -> bool:
+        """Say whether no more is to be begun."""
+        run = self._run
+        if run.context.stop.is_set() or run.context.rest.is_set():
+            return True
+        if self._until is not None and run.context.monotonic() >= self._until:
+            return True
+        return self._until_bytes is not None and run.counts.bytes_read >= self._until_bytes
+
+    def half(self) -> Limit:
+        """Make one that stops half-way from here."""
+        now, done = self._run.context.monotonic(), self._run.counts.bytes_read
+        until = None if self._until is None else (now + self._until) / 2
+        return Limit(
+            self._run, until=until, until_bytes=None if self._until_bytes is None else (done + self._until_bytes) // 2
+        )

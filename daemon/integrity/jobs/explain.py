@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, copies, files, findings, folders, history, imports, incidents
+from integrity.catalog import candidates, copies, files, findings, folders, history
 from integrity.catalog.candidates import CandidateRecord
 from integrity.catalog.copies import CopyState
-from integrity.catalog.damage import DamagedRow, note_damage
 from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
+from integrity.catalog.sqlite_errors import DamagedRow, note_damage
 from integrity.config import Config
-from integrity.config.copyurls import hide_secrets
+from integrity.config.parsers import hide_secrets
 from integrity.jobs.compare.source import find_known_sources
 from integrity.jobs.targets import Target, find_target
 from integrity.model import BaselineReason, Finding, FindingState
@@ -97,7 +97,7 @@ def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
             former += history.history_of(connection, target.root.id, record.id)
         manifest = None
         if record is not None and record.reason is BaselineReason.IMPORTED:
-            manifest = imports.find_import(connection, target.root.id, record.id)
+            manifest = history.find_import(connection, target.root.id, record.id)
         return FileStory(
             root=target.root.path,
             path=target.prefix,
@@ -128,4 +128,4 @@ def _find_findings(connection: Connection, root: bytes, path: bytes, record: Fil
         found += findings.find_file_findings(connection, record.id)
     paths = {path} if path else {path, None}  # what is about a root as a whole has no path
     mine = {one.id: one for one in found if one.root == root and (one.path in paths or record is not None)}
-    return tuple(incidents.as_incidents(connection, (mine[key] for key in sorted(mine))))
+    return tuple(findings.as_incidents(connection, (mine[key] for key in sorted(mine))))

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 
 from integrity.catalog import own_files
-from integrity.catalog.filenames import root_lock_path
+from integrity.catalog.own_files import root_lock_path
 from integrity.errors import CatalogError, CatalogLocked, show_path
 from integrity.model import Job, RootId
 

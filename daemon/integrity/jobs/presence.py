@@ -1,12 +1,24 @@
-"""What stands under the name of a recorded file that is not there: nothing, or something that is no regular file."""
+"""
+What stands under the name of a recorded file that is not there: nothing, or something that is no regular file.
+
+Where something is mounted inside a root that is no part of it: what is recorded there is out of sight, and not gone.
+
+A walk meets such a mount and says so. Who looks at names alone, below it, would find another tree, or nothing.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+from typing import TYPE_CHECKING
 
+from integrity.files.mounts import find_mounts_beneath
 from integrity.files.open_beneath import stat_beneath
+
+if TYPE_CHECKING:
+    from integrity.jobs.context import RootRun
+
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _KINDS = {
@@ -69,3 +81,18 @@ def _is_on_other_mount(root_fd: int, path: bytes) -> bool:
             raise
         return True
     return False
+
+
+def find_overmounts(run: RootRun) -> list[bytes]:
+    """List the names in a root that another file system hides now; none where these belong to the root."""
+    if run.settings.cross_mounts:
+        return []
+    return [point for point in sorted(find_mounts_beneath(run.root_fd)) if _is_barred(run.root_fd, point)]
+
+
+def _is_barred(root_fd: int, point: bytes) -> bool:
+    try:
+        stat_beneath(root_fd, point, stay_on_mount=True)
+    except OSError as error:
+        return error.errno == errno.EXDEV  # any other is for those to tell who look at what lies there
+    return False  # mounted over something above the root, and not to be seen from in here

@@ -14,28 +14,24 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
-from integrity.catalog import backup, boots, findings, roots, runs
+from integrity.catalog import backup, findings, roots, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.repair_journal import find_repairs
 from integrity.config import Config
 from integrity.errors import AppError, CopyBeingMade, show_path
-from integrity.files.errorbudget import ErrorBudget
-from integrity.files.errorcounters import find_counters
+from integrity.files.block_devices import find_counters
 from integrity.files.excludes import Excludes
+from integrity.files.read_errors import ErrorBudget
 from integrity.files.span import Pace
+from integrity.jobs.batching import iterate_files
 from integrity.jobs.context import Context, RootRun
-from integrity.jobs.guard import RELEASED
 from integrity.jobs.judge import messages
-from integrity.jobs.leftout import make_excludes
 from integrity.jobs.lock import lock_root
-from integrity.jobs.open_root import tell_absent
-from integrity.jobs.opening import Opened, open_disk
+from integrity.jobs.open_root import RELEASED, Opened, make_excludes, open_disk, tell_absent
 from integrity.jobs.options import CompareOptions, ScanOptions, ScrubOptions
 from integrity.jobs.pace.throttle import Throttle
-from integrity.jobs.recorded import iterate_files
-from integrity.jobs.report import Compared, Note, NoteKind, Report, Summary
+from integrity.jobs.report import Compared, Note, NoteKind, Report, Stop, Summary
 from integrity.jobs.scan.scanner import Scanner
-from integrity.jobs.stop import Stop
 from integrity.jobs.targets import Target, find_targets, is_inside
 from integrity.model import (
     COVERAGE_PROBLEMS,
@@ -259,7 +255,7 @@ def _run_one(
 def _begin(context: Context, target: Target, job: Job, copy: str | None) -> tuple[RunId, int]:
     now = context.now()
     with context.catalog.transaction() as connection:
-        boot_id = boots.ensure_boot(connection, context.boot_uuid, now)
+        boot_id = runs.ensure_boot(connection, context.boot_uuid, now)
         runs.close_dead_runs(connection, target.root.id, now)
         run_id = runs.start_run(connection, target.root.id, job, now=now, boot_id=boot_id, pid=os.getpid(), copy=copy)
     return run_id, boot_id
@@ -268,7 +264,7 @@ def _begin(context: Context, target: Target, job: Job, copy: str | None) -> tupl
 def _write_mounts(context: Context, opened: Opened) -> int:
     """Write down on which mounts a run works; what it verifies refers to that."""
     with context.catalog.transaction() as connection:
-        return boots.ensure_mounts(connection, context.boot_uuid, opened.mounts.values(), context.now())
+        return runs.ensure_mounts(connection, context.boot_uuid, opened.mounts.values(), context.now())
 
 
 @contextmanager

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.alerts.alertstatus import AlertStatus, find_alert_status
-from integrity.catalog import findings, schedules
+from integrity.alerts.status import AlertStatus, find_alert_status
+from integrity.catalog import findings
 from integrity.catalog.coverage import Coverage, coverage
 from integrity.catalog.outbox import LASTING_FAILURE_S, ChannelState
 from integrity.catalog.roots import RootRecord, find_roots
-from integrity.catalog.runs import RunRecord, find_runs
+from integrity.catalog.runs import RunRecord, find_runs, last_started
 from integrity.config import Config, RootSettings
 from integrity.files.excludes import BUILTIN
-from integrity.jobs.copystatus import CopyStatus, find_copy_status
+from integrity.jobs.compare.promise import CopyStatus, find_copy_status
 from integrity.jobs.lock import Holder, find_holder
 from integrity.jobs.scrub.plan import OpenTimes, Plan, make_plan
 from integrity.jobs.scrub.promise import find_facts, measure_rate
@@ -203,7 +203,7 @@ def _find_root_status(
 
 def _uses_windows(connection: Connection, root: RootRecord) -> bool:
     """Say whether a service has scrubbed the root by its schedule."""
-    return any(schedules.last_started(connection, Job.SCRUB.value, root_id) for root_id in (root.id, None))
+    return any(last_started(connection, Job.SCRUB.value, root_id) for root_id in (root.id, None))
 
 
 def _last(runs: Sequence[RunRecord], job: Job) -> RunRecord | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog.files import page_files
 from integrity.catalog.roots import UNSEEN, RootRecord, add_root, find_roots, remove_unseen
 from integrity.errors import ConfigError, RootSuspended, show_path
-from integrity.files.identity import identify
+from integrity.files.capability import identify
 from integrity.files.open_beneath import open_root
 from integrity.model import RootIdentity
 

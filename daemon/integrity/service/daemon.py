@@ -18,34 +18,29 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from integrity import __version__
-from integrity.catalog import boots, findings
+from integrity.catalog import findings, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.locking import shared_lock
 from integrity.config import read_seal_key
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError, show_path
-from integrity.files.boot import read_boot_uuid
 from integrity.files.span import UNLIMITED, Pace
+from integrity.files.system_load import read_boot_uuid
 from integrity.hashing.engine import STALL_S
 from integrity.jobs.admin.roots import follow_config
 from integrity.jobs.judge import messages
 from integrity.jobs.pace.throttle import DevicePace, pace_device
-from integrity.jobs.report import Summary
-from integrity.jobs.stop import Stop
+from integrity.jobs.report import Stop, Summary
 from integrity.model import FindingKind
 from integrity.service.alert_thread import Mailman
 from integrity.service.control.requests import Done, Request, Ticket
 from integrity.service.control.server import ControlServer
-from integrity.service.copyset import KeptCopy, find_kept_copies
 from integrity.service.dirty_paths import Hints
 from integrity.service.dispatch import Dispatcher, Grounds
-from integrity.service.inventory import KeptRoot, find_kept_roots
-from integrity.service.memory import MemoryTrimmer
-from integrity.service.mountwatch import MountWatch
+from integrity.service.inventory import KeptCopy, KeptRoot, MountWatch, find_kept_copies, find_kept_roots
 from integrity.service.schedule.timetable import Timetable
 from integrity.service.sd_notify import Notifier, watchdog_interval_s
-from integrity.service.shutdown import GOES_DOWN, mark_clean_stop
-from integrity.service.startup import make_folder, prepare_catalog
+from integrity.service.startup import GOES_DOWN, MemoryTrimmer, make_folder, mark_clean_stop, prepare_catalog
 from integrity.service.states import BusyRoot, DaemonState
 from integrity.service.watch_thread import Lookout
 from integrity.service.watchdog import Heart
@@ -189,7 +184,7 @@ class Daemon:
         with self._open_catalog() as catalog:
             self._find_roots(catalog)
             with catalog.transaction() as connection:
-                boots.ensure_boot(connection, read_boot_uuid(), int(self._clock()))
+                runs.ensure_boot(connection, read_boot_uuid(), int(self._clock()))
         self._mailman.start()
         self._timetable.start()
         self._notifier.ready()

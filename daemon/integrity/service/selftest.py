@@ -1,4 +1,6 @@
 """
+The files of the self-test: a canary to be damaged and one to be left alone, in a folder that goes when it ends.
+
 Prove that damage is found and told: bit rot made to order, a real scrub, and the alert through every real channel.
 
 All of it happens in a folder of its own, with a catalog of its own: of the user's things only the configuration of
@@ -12,8 +14,11 @@ I2  A file that nobody touched lies beside the canary and has to be found intact
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -31,15 +36,94 @@ from integrity.errors import ChannelError, ConfigError, show_path
 from integrity.jobs import runner
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions, ScrubOptions
-from integrity.jobs.stop import Stop
-from integrity.model import Finding, FindingKind, ReadHow
-from integrity.service import canary
+from integrity.jobs.report import Stop
+from integrity.model import Finding, FindingKind, ReadHow, Witness
 
 if TYPE_CHECKING:
     from integrity.catalog.outbox import ChannelState
     from integrity.catalog.roots import RootRecord
     from integrity.catalog.rows import FileRecord
     from integrity.jobs.report import Note, Progress, Summary
+
+
+CANARY = b"canary"
+UNTOUCHED = b"untouched"
+BAD_BLOCK = 1
+
+_MIB = 1 << 20
+BAD_BYTE = BAD_BLOCK * _MIB + 12345
+_SIZE_BYTES = 3 * _MIB - 4000  # three blocks, the last one not full
+
+_ROOT = b"integrity-self-test"  # stands in the subject of the mail
+_PARENT = "/var/tmp"  # noqa: S108 - made by mkdtemp; it lies on a disk, where /tmp is often memory (file-hierarchy(7))
+
+
+@contextmanager
+def make_folder() -> Iterator[bytes]:
+    """
+    Make a folder, and remove it with all that is in it at the end.
+
+    Raises:
+        ConfigError: it can't be made.
+    """
+    parent = os.environ.get("TMPDIR") or _PARENT
+    with _writing(os.fsencode(parent)):
+        made = tempfile.TemporaryDirectory(prefix="integrity-", dir=parent)
+    with made as name:
+        yield os.path.realpath(os.fsencode(name))
+
+
+def plant(folder: bytes) -> bytes:
+    """
+    Write the files, and return the folder in which they are.
+
+    Raises:
+        ConfigError: they can't be written.
+    """
+    root = folder + b"/" + _ROOT
+    with _writing(folder):
+        os.mkdir(root)
+        for name in (CANARY, UNTOUCHED):
+            with open(root + b"/" + name, "xb") as file:
+                file.write(os.urandom(_SIZE_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+    return root
+
+
+def flip_bit(root: bytes) -> None:
+    """
+    Rewrite a bit of the canary's BAD_BYTE, on the disk, too.
+
+    Raises:
+        ConfigError: it can't be written.
+    """
+    with _writing(root), open(root + b"/" + CANARY, "r+b") as file:
+        file.seek(BAD_BYTE)
+        (byte,) = file.read(1)
+        file.seek(BAD_BYTE)
+        file.write(bytes([byte ^ 1]))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def look(root: bytes) -> Witness:
+    """Tell what stat says of the canary now."""
+    found = os.stat(root + b"/" + CANARY, follow_symlinks=False)
+    return Witness(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+@contextmanager
+def _writing(folder: bytes) -> Iterator[None]:
+    """Say of a folder that can't be written into what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"{show_path(folder)}: the self-test can't write there: {error.strerror}; name another folder with"
+            " TMPDIR=/FOLDER"
+        ) from error
+
 
 _REREADS = 2
 
@@ -99,9 +183,9 @@ def run_self_test(
     """
     if not make_channels(config, hostname=hostname) and not config.alerts.heartbeat_url:
         raise ConfigError(NO_CHANNELS)
-    with canary.make_folder() as folder:
+    with make_folder() as folder:
         own = Config(catalog=folder + b"/catalog.db", mail=config.mail, alerts=replace(config.alerts, group_s=0))
-        root = canary.plant(folder)
+        root = plant(folder)
         yield Step(Stage.PLANT, True, f"a canary and a file to be left alone, of random bytes, in {show_path(root)}")
         with Catalog.create(own.catalog, clock=clock) as catalog:
             test = _SelfTest(Context(catalog, own, _Heard(), stop=stop, clock=clock), root, hostname)
@@ -150,7 +234,7 @@ class _SelfTest:
     def record(self) -> Step:
         """Record the files, as a first scan does."""
         summary = runner.scan(self._context, [self._root], ScanOptions())
-        record = self._find(canary.CANARY)
+        record = self._find(CANARY)
         if record is None or record.digests.md5 is None or summary.counts.new != 2:
             return Step(Stage.RECORD, False, f"a scan did not record the two files: {_describe(summary)}")
         return Step(Stage.RECORD, True, f"a scan recorded 2 files; the canary's MD5 is {record.digests.md5.hex()}")
@@ -158,16 +242,16 @@ class _SelfTest:
     def damage(self, *, damages: bool) -> Step:
         """Flip a bit of the canary, and have the catalog believe that the file has always looked as it does now."""
         if damages:
-            canary.flip_bit(self._root)
-        record = self._find(canary.CANARY)
+            flip_bit(self._root)
+        record = self._find(CANARY)
         assert record is not None  # it was seen when it was recorded
         with self._catalog.transaction() as connection:
-            seen = NewWitness(record.id, record.seal, canary.look(self._root))
+            seen = NewWitness(record.id, record.seal, look(self._root))
             set_witnesses(connection, self._catalog.sealer, self._find_root(), [seen])
-        record = self._find(canary.CANARY)
-        if record is None or not record.is_sealed or record.witness != canary.look(self._root):
+        record = self._find(CANARY)
+        if record is None or not record.is_sealed or record.witness != look(self._root):
             return Step(Stage.DAMAGE, False, "the catalog does not believe that the canary has always looked like this")
-        what = f"a bit of the canary's byte {canary.BAD_BYTE:,} was flipped" if damages else "nothing was damaged"
+        what = f"a bit of the canary's byte {BAD_BYTE:,} was flipped" if damages else "nothing was damaged"
         return Step(Stage.DAMAGE, True, f"{what}; size, times and inode are as recorded, as when a disk forgets")
 
     def scrub(self) -> Step:
@@ -184,7 +268,7 @@ class _SelfTest:
         return Step(
             Stage.SCRUB,
             True,
-            f"a scrub found rot{certainty} in {path}, block {canary.BAD_BLOCK} (counted from 0);"
+            f"a scrub found rot{certainty} in {path}, block {BAD_BLOCK} (counted from 0);"
             f" {rot.confirmed_reads} more readings agreed; the other file is intact, {self._describe_reading()}",
         )
 
@@ -213,7 +297,7 @@ class _SelfTest:
         return root
 
     def _describe_reading(self) -> str:
-        untouched = self._find(canary.UNTOUCHED)
+        untouched = self._find(UNTOUCHED)
         how = untouched.read_how if untouched is not None else None
         return _HOW[how or ReadHow.CACHE_POSSIBLE]
 
@@ -223,7 +307,7 @@ def _is_just_the_canary(told: list[Finding], summary: Summary) -> bool:
     if len(told) != 1 or (summary.counts.damaged, summary.counts.verified) != (1, 1):
         return False
     (rot,) = told
-    is_there = (rot.kind, rot.path, rot.blocks) == (FindingKind.ROT, canary.CANARY, (canary.BAD_BLOCK,))
+    is_there = (rot.kind, rot.path, rot.blocks) == (FindingKind.ROT, CANARY, (BAD_BLOCK,))
     return is_there and rot.confirmed_reads >= _REREADS and summary.has_integrity_problem
 
 

@@ -18,7 +18,7 @@ from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.errors import AppError, show_path
 from integrity.files.watch.watcher import Blindness, BlindReason, WatchedRoot, Watcher
-from integrity.jobs.leftout import make_excludes
+from integrity.jobs.open_root import make_excludes
 from integrity.model import FindingKind
 from integrity.service.states import WatchState
 

@@ -1,4 +1,16 @@
 """
+Between names of files and what rclone calls them.
+
+rclone speaks of all stores in one spelling: control characters are Unicode's pictures of them (U+2401 for 0x01), what
+is not UTF-8 is lost (U+FFFD), and U+201B quotes what really is such a picture. The first can be undone. Names with the
+others can't be told from each other, or (with the quote, on local disks, rclone 1.60) not be opened: they are said not
+to be carried.
+
+Read a file of an rclone remote from anywhere in it, by ``rclone cat``.
+
+Each place is a program of its own; but whoever goes on where he stopped gets what one program streams, so that reading
+a file from its beginning to its end takes two.
+
 A copy in any of the stores that the program rclone knows.
 
 What rclone has at hand (digests that the store keeps) is published with the listing; what it would have to compute, on
@@ -7,19 +19,120 @@ a local disk or by a command over SFTP, only when asked for.
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, NoReturn, Self
 
 from integrity.copies.filenames import find_fault, require_harmless
 from integrity.copies.protocol import DIGEST_BYTES, Entry, Kind, Published, Trouble
 from integrity.copies.rclone.program import NOT_FOUND, Remote, Running
-from integrity.copies.rclonefile import RcloneFile
-from integrity.copies.rclonenames import find_name_fault, from_rclone, to_pattern, to_rclone
-from integrity.errors import ConfigError, Unreadable, Vanished, show_path
+from integrity.errors import ConfigError, Unreadable, Unstable, Vanished, show_path
+
+_PICTURES = {code: chr(0x2400 + code) for code in range(1, 0x20)} | {0x7F: "\u2421"}
+_CONTROLS = {ord(picture): chr(code) for code, picture in _PICTURES.items()}
+_QUOTE = "\u201b"
+_LOST = "\ufffd"
+
+
+def find_name_fault(path: bytes) -> str | None:
+    """Tell why a file of this path can't be known by it to rclone; None if it can."""
+    try:
+        text = path.decode("utf-8")
+    except UnicodeDecodeError:
+        return "has a name that is not UTF-8, which rclone can't carry"
+    if _LOST in text or _QUOTE in text or not _CONTROLS.keys().isdisjoint(map(ord, text)):
+        return "has a character in its name that rclone uses for what it can't carry"
+    return None
+
+
+def to_rclone(path: bytes) -> str:
+    """Spell a path, which has no fault, as rclone does."""
+    return path.decode("utf-8").translate(_PICTURES)
+
+
+def from_rclone(text: str) -> bytes | None:
+    """Undo rclone's spelling; None if that can't be done for certain."""
+    if _LOST in text or _QUOTE in text:
+        return None
+    return text.translate(_CONTROLS).encode("utf-8", "surrogatepass")
+
+
+def to_pattern(path: bytes) -> str:
+    """Spell a path as one of rclone's filters that matches only itself."""
+    return "".join("\\" + char if char in "*?[]{}\\" else char for char in to_rclone(path))
+
+
+class RcloneFile:
+    """
+    One file of a remote; see ``CopyFile``.
+
+    Args:
+        remote: that has it.
+        path: without any fault.
+        size_bytes: as listed; None where the store does not say, and then it can't be read.
+    """
+
+    def __init__(self, remote: Remote, path: bytes, size_bytes: int | None) -> None:
+        if size_bytes is None:
+            raise Unreadable(f"cannot open {show_path(path)}: the store does not tell its size", errno=errno.ENOTSUP)
+        self.size_bytes = size_bytes
+        self._remote = remote
+        self._path = path
+        self._running: Running | None = None
+        self._position = 0
+        self._is_counted = False
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Read from anywhere; see ``CopyFile``."""
+        wanted = min(offset + length, self.size_bytes) - offset
+        if wanted <= 0:
+            return b""
+        running = self._running
+        if running is None or offset != self._position:
+            running = self._begin(offset, wanted)
+        parts: list[bytes] = []
+        missing = wanted
+        while missing:
+            part = running.read(missing)
+            if not part:
+                self._fail(running)
+            parts.append(part)
+            missing -= len(part)
+        self._position = offset + wanted
+        if self._is_counted:
+            self._stop()
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """Let go of the file; may be called twice."""
+        self._stop()
+
+    def _begin(self, offset: int, wanted: int) -> Running:
+        """Start rclone at an offset: for this piece only, or to the end for one who goes on."""
+        self._stop()
+        self._is_counted = offset == 0 or offset != self._position
+        flags = [f"--offset={offset}", *([f"--count={wanted}"] if self._is_counted else [])]
+        self._running = self._remote.start("cat", *flags, names=[to_rclone(self._path)])
+        return self._running
+
+    def _fail(self, running: Running) -> NoReturn:
+        """Say why there is no more."""
+        code = running.wait()
+        reason = self._remote.hide(running.reason())
+        self._stop()
+        if code == 0:
+            raise Unstable(f"{show_path(self._path)} ended before its size; try again")
+        raise Unreadable(f"cannot read {show_path(self._path)}: {reason}; try again", errno=errno.EIO)
+
+    def _stop(self) -> None:
+        if self._running is not None:
+            self._running.close()
+            self._running = None
+
 
 _KINDS = {
     "md5": Kind.MD5,

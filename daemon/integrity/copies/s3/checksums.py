@@ -3,19 +3,28 @@ The ETag of an object that was uploaded to S3 in parts, expected of a file: the 
 
 Where each part is one block of the catalog it follows from what is kept. Elsewhere the file is read once, and one pass
 answers for several sizes of parts, since MD5s can't be put together.
+
+What an S3 store states of an object's content, as digests that can be compared. Pure.
+
+An ETag is the MD5 of the bytes, or of the MD5s of the parts, as long as the object is not encrypted with keys of the
+owner's: then it means nothing, and looks the same. A listing does not tell. So an ETag that matches proves something
+at once, one that differs only after the object has been asked for its encryption.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import binascii
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from integrity.copies.protocol import Published
+from integrity.copies.protocol import DIGEST_BYTES, Kind, Published
 from integrity.hashing import Md5
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
 
 MIB: Final = 1 << 20
 _MD5_BYTES = 16
@@ -144,3 +153,101 @@ class PartsHasher:
         if self._part is not None:
             raise ValueError("there are fewer bytes than all parts have")
         return join_parts(self._done)
+
+
+MOST_PARTS: Final = 10_000  # of an upload, says S3
+
+_ETAG = re.compile(r"([0-9a-f]{32})(?:-([1-9][0-9]{0,4}))?")
+
+_CHECKSUMS = {
+    "CRC64NVME": Kind.CRC64NVME,
+    "CRC32C": Kind.CRC32C,
+    "CRC32": Kind.CRC32,
+    "SHA1": Kind.SHA1,
+    "SHA256": Kind.SHA256,
+    "SHA512": Kind.SHA512,
+    "MD5": Kind.MD5,
+    "XXHASH64": Kind.XXH64,
+    "XXHASH128": Kind.XXH3_128,
+}
+"""S3's names of what an uploader can have an object checked with; XXHASH3, of 64 bits, is kept by nobody here."""
+
+_DIRECTORY_BUCKET = "--x-s3"  # ends the names of buckets whose ETags are random
+
+
+class Stated(NamedTuple):
+    """
+    What the answer to HEAD says.
+
+    Attributes:
+        size_bytes: of the object; of the part, where a part was asked for.
+        etag: without quotation marks.
+        has_own_keys: the object is encrypted such that its ETag is no MD5.
+        checksums: S3's name of each, and what it says: base64, with "-N" behind a digest of digests.
+        is_composite: the checksums are of the parts' checksums.
+        uploader_md5: what rclone notes of an upload in parts: base64.
+        parts: how many parts there are, as far as it says so.
+    """
+
+    size_bytes: int
+    etag: str
+    has_own_keys: bool = False
+    checksums: Mapping[str, str] = {}
+    is_composite: bool = False
+    uploader_md5: str = ""
+    parts: int = 0
+
+
+def read_etag(etag: str, size_bytes: int, bucket: str) -> Published | None:
+    """
+    Take an ETag for what it most probably is; None if it can't be that of an upload.
+
+    The sizes of the parts are not in it, but for a single one's.
+    """
+    found = _ETAG.fullmatch(etag)
+    if found is None or bucket.endswith(_DIRECTORY_BUCKET):
+        return None
+    value = bytes.fromhex(found[1])
+    if found[2] is None:
+        return Published(Kind.MD5, value)
+    parts = int(found[2])
+    if parts > MOST_PARTS or parts > max(size_bytes, 1):
+        return None
+    return Published(Kind.MD5_OF_PARTS, value, (size_bytes,) if parts == 1 else (), parts)
+
+
+def read_stated(stated: Stated, bucket: str) -> tuple[Published, ...]:
+    """List all that can be compared of what HEAD says of an object."""
+    return tuple(_find_all(stated, bucket))
+
+
+def _find_all(stated: Stated, bucket: str) -> Iterator[Published]:
+    tag = None if stated.has_own_keys else read_etag(stated.etag, stated.size_bytes, bucket)
+    kinds = set()
+    if tag is not None:
+        kinds.add(tag.kind)
+        yield tag
+    for name, text in _whole(stated):
+        kind = _CHECKSUMS[name]
+        value = _decode(text, kind)
+        if value is not None and kind not in kinds:
+            kinds.add(kind)
+            yield Published(kind, value)
+    noted = _decode(stated.uploader_md5, Kind.MD5)
+    if noted is not None and Kind.MD5 not in kinds:
+        yield Published(Kind.MD5, noted)
+
+
+def _whole(stated: Stated) -> Iterable[tuple[str, str]]:
+    """Leave out digests of digests: only that of MD5s is kept here, and the ETag has it."""
+    if stated.is_composite:
+        return ()
+    return ((name, text) for name, text in stated.checksums.items() if name in _CHECKSUMS and "-" not in text)
+
+
+def _decode(text: str, kind: Kind) -> bytes | None:
+    try:
+        value = binascii.a2b_base64(text, strict_mode=True)
+    except (binascii.Error, ValueError):
+        return None
+    return value if len(value) == DIGEST_BYTES[kind] else None

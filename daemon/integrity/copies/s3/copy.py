@@ -17,9 +17,8 @@ from typing import Final, Self
 
 from integrity.copies.filenames import find_fault
 from integrity.copies.protocol import Entry, Kind, Published, Trouble
-from integrity.copies.s3.client import ATTEMPTS, TIMEOUT_S, Listed, Page, Store
-from integrity.copies.s3address import parse_address
-from integrity.copies.s3published import Stated, read_etag, read_stated
+from integrity.copies.s3.checksums import Stated, read_etag, read_stated
+from integrity.copies.s3.client import ATTEMPTS, TIMEOUT_S, Listed, Page, Store, parse_address
 from integrity.errors import CopyUnreachable, ReadError, Unreadable, Vanished, show_path
 
 _LONGEST_KEY_BYTES = 1024  # says S3

@@ -17,21 +17,25 @@ import asyncssh
 
 from integrity.copies.filenames import find_fault, require_harmless
 from integrity.copies.protocol import Entry, Kind, Trouble
-from integrity.copies.remotecommand import RemoteCommand
-from integrity.copies.remoteshell import Tool, make_digest, make_list, make_probe, make_single, needs_each
-from integrity.copies.ssh.connection import Line
+from integrity.copies.ssh.connection import Line, parse_address
 from integrity.copies.ssh.sftp import SftpFile, SftpFolder, open_sftp
 from integrity.copies.ssh.shell import (
     Abilities,
     BadAnswer,
+    RemoteCommand,
+    Tool,
     find_reason,
+    make_digest,
+    make_list,
+    make_probe,
+    make_single,
+    needs_each,
     parse_complaint,
     parse_digest,
     parse_entry,
     parse_probe,
     split_complaints,
 )
-from integrity.copies.sshaddress import parse_address
 from integrity.errors import CopyUnreachable, Unreadable, show_path
 
 TIMEOUT_S: Final = 30.0

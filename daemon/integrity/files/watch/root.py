@@ -14,10 +14,9 @@ from collections.abc import Sequence
 
 from integrity.errors import show_path
 from integrity.files.mounts import Mount, find_mounts
+from integrity.files.watch.inotify import advise_instances, advise_queue, advise_watches, get_watch_limit
+from integrity.files.watch.records import Blindness, BlindReason, Standing, WatchedRoot, WatchSink, look
 from integrity.files.watch.tree import TreeWatch
-from integrity.files.watching.limits import advise_instances, advise_queue, advise_watches, get_watch_limit
-from integrity.files.watching.records import Blindness, BlindReason, WatchedRoot, WatchSink
-from integrity.files.watching.standing import Standing, look
 
 # Of unreadable folders so many are named; a root with more is as blind, and its scans name them all.
 _MOST_NAMED = 100

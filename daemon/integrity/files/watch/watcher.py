@@ -23,8 +23,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from integrity.files.mounts import find_mounts
+from integrity.files.watch.records import Blindness, BlindReason, WatchedRoot, WatchSink
 from integrity.files.watch.root import RootLife
-from integrity.files.watching.records import Blindness, BlindReason, WatchedRoot, WatchSink
 
 __all__ = ["BlindReason", "Blindness", "WatchSink", "WatchedRoot", "Watcher"]
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from integrity.hashing.algorithms import BY_NAME, Algorithm
 from integrity.hashing.manifests.entries import Digests, Piece, is_name, parse_hex, piece_suffix
-from integrity.hashing.sums.escapes import escape, unescape
+from integrity.hashing.manifests.text import escape, unescape
 
 MAGIC = b"%%%% HASHDEEP-"
 _VERSION = b"%%%% HASHDEEP-1.0"

@@ -16,14 +16,19 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
 from integrity.hashing.algorithms import CRC32, Algorithm
-from integrity.hashing.manifests.entries import IGNORED, BadLine, Entry, Ignored
+from integrity.hashing.manifests.entries import (
+    HEAD_BYTES,
+    IGNORED,
+    BadLine,
+    Entry,
+    Ignored,
+    Stream,
+    read_head,
+    split_lines,
+)
 from integrity.hashing.manifests.hashdeep import MAGIC, HashdeepReader
 from integrity.hashing.manifests.json_lines import read_json
-from integrity.hashing.manifests.text import GnuReader
-from integrity.hashing.sums.bagit import find_bagit_algorithm, read_bagit
-from integrity.hashing.sums.bsd import read_bsd
-from integrity.hashing.sums.lines import HEAD_BYTES, Stream, read_head, split_lines
-from integrity.hashing.sums.sfv import read_sfv
+from integrity.hashing.manifests.text import GnuReader, find_bagit_algorithm, read_bagit, read_bsd, read_sfv
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -21,20 +21,20 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings
 from integrity.catalog.baselines import replace_baseline
-from integrity.catalog.boots import ensure_mounts
 from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.catalog.paging import write_in_pages
 from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileRecord
+from integrity.catalog.runs import ensure_mounts
 from integrity.errors import ConfigError, ReadError, Vanished, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.capability import find_capability
 from integrity.files.read import Reader
 from integrity.files.span import ReadMode
 from integrity.hashing.digests import FileHasher, is_very_sparse, want_to_record, without_chain
-from integrity.jobs.guard import open_guarded
 from integrity.jobs.judge.inodes import leads_to
+from integrity.jobs.open_root import open_guarded
 from integrity.jobs.presence import may_be_there
 from integrity.jobs.targets import Target, find_target
 from integrity.model import BaselineReason, FileId, FindingId, FindingKind, Reading, RootId, Witness

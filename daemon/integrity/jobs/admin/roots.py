@@ -22,11 +22,11 @@ from integrity.catalog.roots import (
     set_root_state,
 )
 from integrity.errors import ConfigError, show_path
-from integrity.files.identity import identify
+from integrity.files.capability import identify
 from integrity.files.open_beneath import open_root
-from integrity.jobs.guard import RELEASED
 from integrity.jobs.judge import messages
 from integrity.jobs.judge.repair_advice import advise_repair
+from integrity.jobs.open_root import RELEASED
 from integrity.jobs.presence import may_be_there
 from integrity.jobs.targets import find_target
 from integrity.model import FileId, FindingKind, RootIdentity, RootState

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from integrity.errors import ConfigError, show_path
-from integrity.jobs.bench.rows import TITLES, Row, Table, spell_length
+from integrity.jobs.bench.measure import TITLES, Row, Table, spell_length
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,15 +1,294 @@
-"""Make the rows of any table."""
+"""
+Table ``algorithms``: CPU time for each GiB, in this process and, beside it, by the program people use for it.
+
+Table ``lanes``: how fast each path of the C core digests messages of one length, many at a time, on one thread.
+
+Table ``large``: MD5 of one large file, by us and by others, one stream each.
+
+Table ``objects``: short messages, where making the object costs more than hashing.
+
+Table ``python``: every algorithm that this Python has, plain and as HMAC.
+
+Table ``tools``: what a user would type for a folder, and for a large file; whole programs, their start included.
+
+Make the rows of any table.
+"""
 
 from __future__ import annotations
 
-from integrity.jobs.bench.algorithms import measure_algorithms
-from integrity.jobs.bench.lanes import measure_lanes
-from integrity.jobs.bench.large import measure_large
-from integrity.jobs.bench.objects import measure_objects
-from integrity.jobs.bench.python import measure_python
-from integrity.jobs.bench.rows import Row, Table
-from integrity.jobs.bench.tools import measure_tools
-from integrity.jobs.bench.workspace import Workspace
+import hashlib
+import hmac
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from blake3 import blake3
+from xxhash import xxh3_128, xxh64
+
+from integrity.config import format_size
+from integrity.hashing import Md5, native_status
+from integrity.hashing.md5_standin import StandinMd5
+from integrity.jobs.bench.measure import (
+    Contender,
+    Hasher,
+    Row,
+    Table,
+    Turn,
+    by_cpu,
+    compare,
+    enter_short,
+    hash_file,
+    measure_in_turn,
+    repeat_short,
+    spell_length,
+)
+from integrity.jobs.bench.programs import (
+    CONSTRUCTORS,
+    HASHLIB,
+    INTEGRITY_SUM,
+    MD5DEEP,
+    MD5SUM,
+    OPENSSL_MD5,
+    OURS,
+    Program,
+    coreutil,
+    enter_program,
+    measure_allocation,
+)
+from integrity.jobs.bench.workspace import Workspace, describe_file
+
+
+class _Algorithm(NamedTuple):
+    name: str
+    make: Callable[[], Hasher]
+    program: Program
+
+
+_ALGORITHMS = (
+    _Algorithm("XXH128", xxh3_128, Program("xxh128sum", ("xxh128sum",), "xxhash")),
+    _Algorithm("XXH64", xxh64, Program("xxh64sum", ("xxh64sum",), "xxhash")),
+    _Algorithm("MD5", Md5, MD5SUM),
+    _Algorithm("SHA-1", lambda: hashlib.sha1(usedforsecurity=False), coreutil("sha1sum")),
+    _Algorithm("SHA-512", hashlib.sha512, coreutil("sha512sum")),
+    _Algorithm("SHA-256", hashlib.sha256, coreutil("sha256sum")),
+    _Algorithm("BLAKE3", blake3, Program("b3sum", ("b3sum",), "b3sum")),
+)
+
+
+def measure_algorithms(workspace: Workspace) -> list[Row]:
+    """Hash a file with each; the ratio is that of CPU seconds to MD5's, as some programs use several processors."""
+    settings, path, size_bytes = workspace.settings, workspace.quarter_file, workspace.quarter_bytes
+    group = describe_file(size_bytes)
+    contenders: list[Contender] = []
+    for name, make, program in _ALGORITHMS:
+        row = Row(table=Table.ALGORITHMS, group=group, what=name, size_bytes=size_bytes)
+        contenders.append(Contender(row, partial(hash_file, path, make)))
+        command: list[bytes | str] = [*program.command, path]
+        contenders.append(enter_program(Table.ALGORITHMS, group, program, command, size_bytes))
+    return compare(measure_in_turn(contenders, settings.runs), "MD5", by_cpu)
+
+
+_LANE_MESSAGES_BYTES = (64, 4 << 10, 64 << 10, 1 << 20)
+_MESSAGES_AT_LEAST = 64
+"""So many at a time fill the widest path twice over."""
+_ARENA_AT_LEAST_BYTES = 1 << 20
+_HASHLIB = "hashlib"
+
+
+def measure_lanes(workspace: Workspace) -> list[Row]:
+    """Digest messages of each length on each path, and one after the other with hashlib."""
+    rows: list[Row] = []
+    for size_bytes in _LANE_MESSAGES_BYTES:
+        arena = os.urandom(max(_MESSAGES_AT_LEAST * size_bytes, _ARENA_AT_LEAST_BYTES))
+        peer = enter_short(
+            _make_lane_row(_HASHLIB, arena, size_bytes), partial(_digest_in_turn, memoryview(arena), size_bytes)
+        )
+        rows += measure_in_turn([*_enter_paths(arena, size_bytes), peer], workspace.settings.runs)
+    return compare(rows, _HASHLIB)
+
+
+def _enter_paths(arena: bytes, size_bytes: int) -> list[Contender]:
+    native = native_status()
+    if not native.is_native:
+        return [Contender(_make_lane_row("C core", arena, size_bytes, note=f"not in use: {native.path}"), None)]
+    from integrity.hashing.md5_native import list_paths
+
+    return [
+        Contender(_make_lane_row(path, arena, size_bytes), _measure_on(path, arena, size_bytes))
+        for path in list_paths()
+    ]
+
+
+def _measure_on(path: str, arena: bytes, size_bytes: int) -> Callable[[], Turn]:
+    """Give what measures one path: it is the only one in use while it is measured, and only then."""
+    from integrity.hashing.md5_native import digest_arena, only_path
+
+    with only_path(path):
+        once = repeat_short(partial(digest_arena, arena, size_bytes))
+
+    def run() -> Turn:
+        with only_path(path):
+            return Turn(once())
+
+    return run
+
+
+def _digest_in_turn(arena: memoryview, size_bytes: int) -> None:
+    for offset in range(0, len(arena), size_bytes):
+        hashlib.md5(arena[offset : offset + size_bytes], usedforsecurity=False).digest()
+
+
+def _make_lane_row(what: str, arena: bytes, size_bytes: int, note: str = "") -> Row:
+    return Row(
+        table=Table.LANES,
+        group=f"messages of {spell_length(size_bytes)}",
+        what=what,
+        size_bytes=len(arena),
+        message_bytes=size_bytes,
+        note=note,
+    )
+
+
+def measure_large(workspace: Workspace) -> list[Row]:
+    """Hash the large file with each."""
+    settings, path = workspace.settings, workspace.large_file
+    group = describe_file(settings.size_bytes)
+    native = native_status()
+    own = (
+        ("integrity", Md5, "" if native.is_native else f"not the C core: {native.path}"),
+        ("hashlib", partial(hashlib.md5, usedforsecurity=False), ""),
+        ("integrity fallback", StandinMd5, ""),
+    )
+    contenders = [
+        Contender(
+            Row(table=Table.LARGE, group=group, what=what, size_bytes=settings.size_bytes, note=note),
+            partial(hash_file, path, make),
+        )
+        for what, make, note in own
+    ]
+    contenders += [
+        enter_program(Table.LARGE, group, program, [*program.command, path], settings.size_bytes)
+        for program in (MD5SUM, OPENSSL_MD5)
+    ]
+    return compare(measure_in_turn(contenders, settings.runs), MD5SUM.name)
+
+
+_MESSAGES_BYTES = (16, 64, 1024)
+
+
+def measure_objects(workspace: Workspace) -> list[Row]:
+    """Hash a message of each size with each."""
+    native = native_status()
+    rows: list[Row] = []
+    for size_bytes in _MESSAGES_BYTES:
+        message = os.urandom(size_bytes)
+        contenders = [
+            enter_short(
+                Row(
+                    table=Table.OBJECTS,
+                    group=f"{size_bytes:,} bytes",
+                    what=what,
+                    size_bytes=size_bytes,
+                    allocated_bytes=measure_allocation(what, size_bytes),
+                    note=f"not the C core: {native.path}" if what == OURS and not native.is_native else "",
+                ),
+                partial(_digest, make, message),
+            )
+            for what, make in CONSTRUCTORS.items()
+        ]
+        rows += measure_in_turn(contenders, workspace.settings.runs)
+    return compare(rows, HASHLIB)
+
+
+def _digest(make: Callable[[bytes], Hasher], message: bytes) -> bytes:
+    return make(message).digest()
+
+
+_MESSAGE_BYTES = 1_000_000
+_OBJECTS = 1000
+_KEY = bytes(range(32))
+_SHAKE_BYTES = 32  # a digest as long as one asks for; this is what others of its strength have
+
+
+def measure_python(workspace: Workspace) -> list[Row]:
+    """Measure each algorithm twice."""
+    message = os.urandom(_MESSAGE_BYTES)
+    names = sorted(hashlib.algorithms_available)
+    contenders = [_enter_plain(name, message) for name in names]
+    contenders += [_enter_hmac(name, message) for name in names]
+    return compare(measure_in_turn(contenders, workspace.settings.runs), "md5")
+
+
+def _enter_plain(name: str, message: bytes) -> Contender:
+    create = partial(hashlib.new, name, usedforsecurity=False)
+    try:
+        has_fixed_size = create().digest_size > 0
+    except ValueError as error:  # OpenSSL knows its name and refuses it: switched off by the system's configuration
+        return _leave_out("plain", name, f"not to be had here: {error}")
+    digest_arguments = () if has_fixed_size else (_SHAKE_BYTES,)
+
+    def work() -> None:
+        stream = create()
+        stream.update(message)
+        stream.digest(*digest_arguments)
+
+    return _enter("plain", name, create, work)
+
+
+def _enter_hmac(name: str, message: bytes) -> Contender:
+    create = partial(hmac.new, _KEY, digestmod=name)
+    try:
+        if hashlib.new(name, usedforsecurity=False).digest_size == 0:
+            return _leave_out("HMAC", name, "has no HMAC: its digest has no size of its own")
+        create()
+    except ValueError as error:
+        return _leave_out("HMAC", name, f"not to be had here: {error}")
+
+    def work() -> None:
+        stream = create()
+        stream.update(message)
+        stream.digest()
+
+    return _enter("HMAC", name, create, work)
+
+
+def _enter(group: str, name: str, create: Callable[[], object], work: Callable[[], None]) -> Contender:
+    create_one, hash_one = repeat_short(create), repeat_short(work)
+    return Contender(_make_row(group, name), lambda: Turn(hash_one(), create=create_one().per(1 / _OBJECTS)))
+
+
+def _leave_out(group: str, name: str, why: str) -> Contender:
+    return Contender(_make_row(group, name, why), None)
+
+
+def _make_row(group: str, name: str, note: str = "") -> Row:
+    return Row(table=Table.PYTHON, group=group, what=name, size_bytes=_MESSAGE_BYTES, note=note)
+
+
+def measure_tools(workspace: Workspace) -> list[Row]:
+    """Hash the folder with each tool, then the large file."""
+    settings, tree = workspace.settings, workspace.tree
+    group = f"folder of {tree.files:,} {'file' if tree.files == 1 else 'files'}, {format_size(tree.size_bytes)}"
+    folder_commands: tuple[tuple[Program, list[bytes | str]], ...] = (
+        # Those that can't walk are handed the names by find, whose time is theirs.
+        (MD5SUM, ["find", tree.path, "-type", "f", "-exec", *MD5SUM.command, "{}", "+"]),
+        (MD5DEEP, [*MD5DEEP.command, "-r", "-o", "f", tree.path]),
+        (OPENSSL_MD5, ["find", tree.path, "-type", "f", "-exec", *OPENSSL_MD5.command, "{}", "+"]),
+        (INTEGRITY_SUM, [*INTEGRITY_SUM.command, "-r", tree.path]),
+    )
+    on_folder = [
+        enter_program(Table.TOOLS, group, program, command, tree.size_bytes) for program, command in folder_commands
+    ]
+    rows = measure_in_turn(on_folder, settings.runs)
+    group = describe_file(settings.size_bytes)
+    path = workspace.large_file
+    on_file = [
+        enter_program(Table.TOOLS, group, program, [*program.command, path], settings.size_bytes)
+        for program in (MD5SUM, MD5DEEP, OPENSSL_MD5, INTEGRITY_SUM)
+    ]
+    return compare([*rows, *measure_in_turn(on_file, settings.runs)], MD5SUM.name)
+
 
 _MEASURES = {
     Table.LARGE: measure_large,

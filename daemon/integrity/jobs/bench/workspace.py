@@ -1,4 +1,6 @@
 """
+What the figures were measured on: without it they can't be held against those of another machine.
+
 The files that are hashed: made of random bytes when they are first needed, and gone at the end.
 
 Each is brought to the disk and read once before anything is measured, so that the page cache answers all who are
@@ -8,7 +10,9 @@ measured alike, as far as it is large enough.
 from __future__ import annotations
 
 import os
+import platform
 import shutil
+import ssl
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +21,41 @@ from functools import cached_property
 
 from integrity.config import format_size
 from integrity.errors import ConfigError, show_path
-from integrity.jobs.bench.rows import Table
+from integrity.jobs.bench.measure import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """
+    A machine and what runs on it.
+
+    Args:
+        processor: its name, or the architecture's where the system does not tell.
+        processors: how many this process may use.
+        python: version.
+        openssl: version that hashlib uses.
+    """
+
+    processor: str
+    processors: int
+    python: str
+    openssl: str
+
+
+def describe_machine() -> Machine:
+    """Ask the system."""
+    processors = len(os.sched_getaffinity(0))
+    return Machine(_find_processor() or platform.machine(), processors, platform.python_version(), ssl.OPENSSL_VERSION)
+
+
+def _find_processor() -> str | None:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+            return next(names, None)
+    except FileNotFoundError:  # no /proc
+        return None
+
 
 _CHUNK_BYTES = 1 << 20
 _FILES_A_FOLDER = 100

@@ -28,8 +28,7 @@ from integrity.jobs.batching import IdSet
 from integrity.jobs.compare import messages
 from integrity.jobs.compare.copy_answer import Voice, is_older
 from integrity.jobs.compare.local_digests import Asked, FileMatch, LocalPass
-from integrity.jobs.comparing.filecheck import FileCheck
-from integrity.jobs.comparing.standing import Standing, look_up
+from integrity.jobs.compare.recheck import FileCheck, Standing, look_up
 from integrity.jobs.judge.content_diff import block_ranges
 from integrity.jobs.report import Compared, NoteKind
 from integrity.model import CONTENT_FINDINGS, CopyId, Digests, FileId, FindingKind, Tally

@@ -26,22 +26,20 @@ from integrity.catalog.rows import FileRecord, is_current
 from integrity.copies.folder import TreeCopy
 from integrity.copies.protocol import Copy
 from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
-from integrity.files.identity import recognise, recognise_folder, spell_folder
+from integrity.files.capability import recognise, recognise_folder, spell_folder
 from integrity.files.open_beneath import stat_beneath
-from integrity.jobs.commits import Commits
+from integrity.jobs.batching import Commits, iterate_files
 from integrity.jobs.compare import messages
 from integrity.jobs.compare.arbiter import COPY_KINDS, VOTES, Arbiter, Doubt
 from integrity.jobs.compare.copy_answer import Level, Voice
 from integrity.jobs.compare.evidence import Hearing
-from integrity.jobs.compare.listing import CopyListing
+from integrity.jobs.compare.listing import Below, CopyListing
 from integrity.jobs.compare.local_digests import LocalPass
 from integrity.jobs.compare.read_folder import TreeReading
 from integrity.jobs.compare.source import Source, is_same_place
-from integrity.jobs.comparing.below import Below
+from integrity.jobs.context import Limit
 from integrity.jobs.judge.messages import catalog_damaged
-from integrity.jobs.limit import Limit
 from integrity.jobs.options import CompareOptions
-from integrity.jobs.recorded import iterate_files
 from integrity.jobs.report import Compared, NoteKind
 from integrity.model import FileId, FindingId, FindingKind, Reading, Tally
 from integrity.paths import shell_path

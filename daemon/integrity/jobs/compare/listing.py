@@ -1,4 +1,6 @@
 """
+What a root leaves out, asked with the paths of a copy that begins at one of the root's folders.
+
 List a copy as a whole, beside what is recorded, before anything is concluded from it.
 
 I1  A name that could not be looked at, or lies where not all could, is never taken for missing.
@@ -22,12 +24,39 @@ from integrity.catalog.copy_listing import (
 )
 from integrity.copies.protocol import Copy, Entry, Kind, LimitedNames, Published, Trouble
 from integrity.errors import CopyUnreachable, show_path
+from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import stat_beneath
 from integrity.jobs.compare import messages
 from integrity.jobs.report import NoteKind
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
+
+
+class Below(Excludes):
+    """
+    A root's excludes for what lies below one of its folders.
+
+    Args:
+        excludes: of the root; their paths begin at the root.
+        folder: relative to the root.
+    """
+
+    __slots__ = ("_above", "_excludes")
+
+    def __init__(self, excludes: Excludes, folder: bytes) -> None:
+        super().__init__()
+        self._excludes = excludes
+        self._above = folder + b"/"
+
+    def matches(self, path: bytes, name: bytes, is_folder: bool) -> bool:
+        """Tell whether one entry is left out; see ``Excludes``."""
+        return self._excludes.matches(self._above + path, name, is_folder)
+
+    def may_match(self, names: bytes) -> bool:
+        """Tell whether any of some files may be left out; see ``Excludes``."""
+        return self._excludes.may_match(names)
+
 
 _AT_ONCE = 1000
 _NAMES_BYTES_AT_ONCE = 4 << 20

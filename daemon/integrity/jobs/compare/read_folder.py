@@ -6,26 +6,25 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from integrity.catalog import copyreadings
+from integrity.catalog import checkpoints
+from integrity.catalog.checkpoints import CopyReading
 from integrity.catalog.copies import CopyRecord
 from integrity.catalog.copy_listing import CompareRow
-from integrity.catalog.copyreadings import CopyReading
 from integrity.catalog.rows import FileRecord
 from integrity.copies.folder import TreeCopy
 from integrity.errors import CopyUnreachable, DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unreadable
-from integrity.files.devices import find_device
+from integrity.files.block_devices import find_device
 from integrity.files.open_beneath import stat_beneath
 from integrity.hashing.tasks import Done, Partial, Result, Resume, Task
-from integrity.jobs.batching import IdSet
+from integrity.jobs.batching import Commits, IdSet
 from integrity.jobs.checkpoints import LARGE_BYTES
-from integrity.jobs.commits import Commits
 from integrity.jobs.compare import messages
 from integrity.jobs.compare.copy_answer import Level, Take, Voice
 from integrity.jobs.compare.evidence import Hearing
 from integrity.jobs.compare.listing import CopyListing
-from integrity.jobs.comparing.readings import READING
+from integrity.jobs.compare.read_back import READING
+from integrity.jobs.context import Limit
 from integrity.jobs.judge.content_diff import Difference, compare_blocks, compare_content
-from integrity.jobs.limit import Limit
 from integrity.model import FileId, Reading
 from integrity.verdict import CopyVote
 
@@ -90,7 +89,7 @@ class TreeReading:
     def _resume(self, task: Task, record: FileRecord) -> Task:
         """Let a large file go on where the last comparison stopped in it."""
         with self._run.catalog.read() as connection:
-            found = copyreadings.load_reading(connection, self._copy_id, record.id, record.version)
+            found = checkpoints.load_reading(connection, self._copy_id, record.id, record.version)
         if found is None:
             return task
         self._bad[task.path] = list(found.bad_blocks)
@@ -124,7 +123,7 @@ class TreeReading:
         known += bad
         with run.writing() as connection:
             reading = CopyReading(record.id, record.version, part.witness, part.offset, tuple(known))
-            copyreadings.save_reading(connection, self._copy_id, reading)
+            checkpoints.save_reading(connection, self._copy_id, reading)
 
     def _take_whole(self, row: CompareRow, done: Done) -> None:
         record = row.record
@@ -143,7 +142,7 @@ class TreeReading:
             return
         if done.task.resume is not None or counted_bytes:
             with self._run.writing() as connection:
-                copyreadings.drop_reading(connection, self._copy_id, record.id)
+                checkpoints.drop_reading(connection, self._copy_id, record.id)
         self._hearing.read_back.take_reading(row, done.reading, found)
 
     def _is_itself(self, row: CompareRow, reading: Reading) -> bool:

@@ -15,7 +15,7 @@ from integrity.copies.protocol import Copy
 from integrity.errors import ReadError
 from integrity.jobs.compare.copy_answer import Level, Voice, vote_by_digests
 from integrity.jobs.compare.listing import CopyListing, unpack_published
-from integrity.jobs.comparing.readings import read_from_copy
+from integrity.jobs.compare.read_back import read_from_copy
 from integrity.model import Digests
 from integrity.verdict import CopyVote
 

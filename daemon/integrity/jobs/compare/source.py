@@ -17,7 +17,7 @@ from urllib.parse import quote
 from integrity.catalog.copies import CopyRecord, find_copies
 from integrity.catalog.files import page_files
 from integrity.catalog.roots import RootRecord, find_roots
-from integrity.config.copyurls import has_backend_options
+from integrity.config.parsers import has_backend_options
 from integrity.copies.opening import open_copy
 from integrity.copies.protocol import Interruptible
 from integrity.errors import ConfigError, show_path

@@ -16,18 +16,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, findings, gate_passes, incidents, roots
-from integrity.catalog.core import snapshot
+from integrity.catalog import candidates, findings, gate_passes, roots
+from integrity.catalog.compiled_sql import snapshot
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.gate_passes import Passed
 from integrity.config import Config
 from integrity.errors import CatalogError, ConfigError, show_path
-from integrity.jobs.gate.changes import Changes, find_changes
+from integrity.jobs.gate.changes import Changes, find_changes, find_hit_group
 from integrity.jobs.gate.sample import look_into
 from integrity.jobs.gate.signs import Sign, are_enough, find_signs
-from integrity.jobs.gating.groups import find_hit_group
-from integrity.jobs.guard import Wave
 from integrity.jobs.judge import messages
+from integrity.jobs.open_root import Wave
 from integrity.jobs.targets import Target, find_target, is_inside
 from integrity.model import INTEGRITY_PROBLEMS, Finding, FindingId, FindingKind
 from integrity.paths import absolute, shell_path
@@ -253,7 +252,7 @@ def _find_open(connection: Connection, target: Target) -> list[Finding]:
     """List the open findings that are about a part of a root, or about all of it; the gate's own are left out (I2)."""
     found = findings.find_findings(connection, root_id=target.root.id, copy="")
     about = (one for one in found if _is_about(connection, target, one) and not _is_own(target, one))
-    return incidents.as_incidents(connection, about)
+    return findings.as_incidents(connection, about)
 
 
 def _is_about(connection: Connection, target: Target, finding: Finding) -> bool:

@@ -1,4 +1,10 @@
-"""Read a little of some of the files that changed: a few MiB, however many they are."""
+"""
+Read a little of some of the files that changed: a few MiB, however many they are.
+
+What speaks against the changes of a day: signs of a program that destroys files, or a group of which most was hit.
+
+A scan asks for it before it takes its changes over, as the gate does before a backup.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +13,20 @@ import stat
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from integrity.errors import RootSuspended
 from integrity.files.open_beneath import open_noatime
-from integrity.jobs.gate.changes import Changes
+from integrity.jobs.gate.changes import Changes, find_changes_after, find_hit_group
 from integrity.jobs.gate.file_types import HEAD_BYTES, MIDDLE_BYTES, Look, Sample, look_at
-from integrity.jobs.gate.signs import Arrival, find_arrivals, find_returned
-from integrity.jobs.guard import open_guarded
+from integrity.jobs.gate.signs import Arrival, are_enough, find_arrivals, find_returned, find_signs
+from integrity.jobs.judge import messages
+from integrity.jobs.open_root import open_guarded
 from integrity.jobs.targets import Target
+
+if TYPE_CHECKING:
+    from integrity.jobs.context import RootRun
+
 
 MOST_SAMPLES = 32
 """Of each group of files: a share of half is told from one of a fifth for certain, and a slow disk has them at once."""
@@ -104,3 +116,23 @@ def _read(root_fd: int, path: bytes, *, is_renamed: bool) -> Sample | None:
         return None
     finally:
         os.close(fd)
+
+
+def find_reason(run: RootRun, since: int) -> str | None:
+    """
+    Find what speaks against the changes of a root, as the end of a sentence; None: nothing does.
+
+    Args:
+        run: on the root, with all that it staged.
+        since: look at the changes after this second UTC.
+    """
+    settings = run.settings
+    with run.catalog.read() as connection:
+        changes = find_changes_after(connection, run.root, since)
+        hit_group = find_hit_group(connection, run.root.id, changes, settings)
+    looks = look_into(Target(run.root, b""), changes, ())
+    limits = {"most_files": settings.mass_change_files, "most_percent": settings.mass_change_percent}
+    signs = find_signs(changes, looks.changed, looks.arrivals, **limits)
+    if are_enough(signs):
+        return messages.ransomware(sign.message for sign in signs)
+    return hit_group

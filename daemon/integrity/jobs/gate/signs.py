@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from integrity.jobs.gate.changes import Changes
 from integrity.jobs.gate.file_types import Look, find_suffix, is_innocent, may_hold_anything
-from integrity.jobs.guard import LEAST_PATTERN
+from integrity.jobs.open_root import LEAST_PATTERN
 
 SIGNS_TO_STOP = 2
 

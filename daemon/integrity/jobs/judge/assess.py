@@ -27,6 +27,7 @@ from integrity.hashing.tasks import Done, DoneBatch
 from integrity.jobs.batching import IdSet
 from integrity.jobs.judge import messages
 from integrity.jobs.judge.account import Account
+from integrity.jobs.judge.confirm import find_doubtful_blocks
 from integrity.jobs.judge.content_diff import Difference, as_record, compare_content, is_candidate, is_complete
 from integrity.jobs.judge.copied_damage import DamageCopies
 from integrity.jobs.judge.evidence import Evidence
@@ -34,7 +35,6 @@ from integrity.jobs.judge.failures import Failures
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode
 from integrity.jobs.judge.mismatches import Mismatches
 from integrity.jobs.judge.replaced_inodes import Replaced
-from integrity.jobs.mirrored import find_doubtful_blocks
 from integrity.jobs.report import NoteKind
 from integrity.model import BaselineReason, FileId, FindingKind, Policy, ReadHow, Reading, Tally, Witness
 from integrity.paths import shell_path

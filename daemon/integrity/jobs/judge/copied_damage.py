@@ -1,4 +1,6 @@
 """
+Content about which a finding is open, of files of all roots: it is recognised wherever it is moved or copied.
+
 Damage that was confirmed, and recorded files that turn out to be copies of it.
 
 A copy of damage that was recorded as it was found gets the baseline that it should have, and what is open about the
@@ -7,7 +9,7 @@ original is open about the copy.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, files
 from integrity.catalog.blocks import CANDIDATE_VERSION
@@ -16,17 +18,61 @@ from integrity.catalog.rows import FileContent
 from integrity.errors import RecordSuperseded
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.stamps import witness_of
-from integrity.jobs.knowndamage import KnownDamage
+from integrity.jobs.judge.content_diff import is_candidate
 from integrity.jobs.scan import inherited
 from integrity.model import Tally
 from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
+    from integrity.catalog.candidates import CandidateRecord
+    from integrity.catalog.connection import Connection
     from integrity.catalog.rows import FileRecord
     from integrity.jobs.context import RootRun
     from integrity.jobs.judge.account import Account
     from integrity.model import Reading
     from integrity.verdict import Judgement, Verdict
+
+
+class InQuestion(NamedTuple):
+    """Content in question, and the record of the file that has it."""
+
+    content: CandidateRecord
+    original: FileRecord
+
+
+class KnownDamage:
+    """Remember what is in question when it is first asked for."""
+
+    def __init__(self, run: RootRun) -> None:
+        self._sealer = run.catalog.sealer
+        self._by_size: dict[int, list[CandidateRecord]] | None = None
+
+    def has_any(self, connection: Connection) -> bool:
+        """Say whether any content is in question."""
+        return bool(self._load(connection))
+
+    def _load(self, connection: Connection) -> dict[int, list[CandidateRecord]]:
+        if self._by_size is None:
+            self._by_size = _load(connection)
+        return self._by_size
+
+    def find(self, connection: Connection, reading: Reading) -> InQuestion | None:
+        """Find the content of a reading, if it is in question still."""
+        for candidate in self._load(connection).get(reading.witness.size_bytes, ()):
+            if is_candidate(connection, self._sealer, candidate, reading, 0):
+                found = files.find_files(connection, self._sealer, [candidate.file_id])
+                if found and found[0].is_frozen and found[0].is_sealed:
+                    return InQuestion(candidate, found[0])
+        return None
+
+
+def _load(connection: Connection) -> dict[int, list[CandidateRecord]]:
+    by_size: dict[int, list[CandidateRecord]] = {}
+    for candidate in candidates.find_in_question(connection):
+        if candidate.witness is None:
+            continue  # its row is damaged, as `catalog check` says: nothing is known by it
+        by_size.setdefault(candidate.witness.size_bytes, []).append(candidate)
+    return by_size
 
 
 class DamageCopies:

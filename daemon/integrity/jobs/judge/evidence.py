@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import baselines, candidates, files, history
-from integrity.catalog.boots import Interruption, find_interruption
 from integrity.catalog.rows import FileRecord
+from integrity.catalog.runs import Interruption, find_interruption
 from integrity.hashing.tasks import Done
 from integrity.jobs.judge.content_diff import as_former, keeps_prefix
 from integrity.jobs.judge.inodes import as_last_seen, was_born_before

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from integrity.catalog import baselines, files
-from integrity.catalog.ahead import when_looked_at
-from integrity.catalog.rows import is_current, require_current
+from integrity.catalog.rows import is_current, require_current, when_looked_at
 from integrity.errors import (
     DeviceFailing,
     DeviceStalled,

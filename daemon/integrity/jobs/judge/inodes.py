@@ -1,7 +1,15 @@
-"""Whether an inode is the one that a record is about, or another file that got its number."""
+"""
+Whether an inode is the one that a record is about, or another file that got its number.
+
+Names of one file, which a scrub reads once and answers for under each name.
+
+They are known by their witness: inode, size and times are the same. The work order puts names of one inode next to each
+other, so that they are found together; two that are not are read twice, which costs time and harms nothing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates
@@ -13,7 +21,9 @@ from integrity.files.stamps import witness_of
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
     from integrity.catalog.history import HistoryRecord
-    from integrity.model import Witness
+    from integrity.jobs.context import RootRun
+    from integrity.model import FileId, Witness
+
 
 _SECOND_NS = 1_000_000_000
 
@@ -70,3 +80,38 @@ def was_born_before(root_fd: int, path: bytes, record: FileRecord | HistoryRecor
 def is_born_before(birth_ns: int, witness: Witness) -> bool:
     """Say whether an inode was made before the recorded change of a file."""
     return birth_ns < witness.ctime_ns or (birth_ns == witness.ctime_ns and not witness.is_racy)
+
+
+class HardLinks:
+    """Put names of one file behind the one that is read. ``run``: whose root they are in."""
+
+    def __init__(self, run: RootRun) -> None:
+        self._run = run
+        self._others: dict[FileId, list[FileRecord]] = {}
+
+    def group(self, records: Sequence[FileRecord]) -> list[FileRecord]:
+        """Keep back all but one name of each file; those kept back are had by ``take``."""
+        if not self._run.capability.has_stable_inodes:
+            return list(records)
+        first: dict[tuple[object, ...], FileRecord] = {}
+        leaders: list[FileRecord] = []
+        for record in records:
+            leader = first.setdefault((*record.witness.stamps, record.block_size_bytes), record)
+            if leader is record:
+                leaders.append(record)
+            else:
+                self._others.setdefault(leader.id, []).append(record)
+        return leaders
+
+    @property
+    def leaders(self) -> Container[FileId]:
+        """Name the files that were given and have other names."""
+        return self._others
+
+    def take(self, record: FileRecord) -> list[FileRecord]:
+        """Hand over the other names of a file that was read."""
+        return self._others.pop(record.id, []) if self._others else []
+
+    def is_still(self, record: FileRecord, witness: Witness | None) -> bool:
+        """Say whether a name leads to the file with this witness, if it is known."""
+        return witness is not None and leads_to(self._run.root_fd, record.path, witness)

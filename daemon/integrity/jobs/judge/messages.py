@@ -17,7 +17,7 @@ from integrity.model import ByteRange, Certainty, FindingKind
 from integrity.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
-    from integrity.catalog.boots import Interruption
+    from integrity.catalog.runs import Interruption
     from integrity.errors import ReadError
 
 _ROT = {

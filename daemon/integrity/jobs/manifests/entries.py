@@ -1,16 +1,76 @@
-"""What a manifest claims of each file, and what may become of that."""
+"""
+The digests that the catalog keeps of a file, under the names that manifests know.
+
+From the names in a manifest to files of a root: never out of it, whatever a name says.
+
+What a manifest claims of each file, and what may become of that.
+
+What is there, and what is recorded, under a name that a manifest has: no file is read.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from stat import S_ISLNK, S_ISREG
+from typing import TYPE_CHECKING, NamedTuple
 
+from integrity.catalog import files
 from integrity.errors import show_path
-from integrity.hashing.algorithms import CRC32, Algorithm
+from integrity.files.open_beneath import STAY_ON_MOUNT, open_beneath, stat_beneath
+from integrity.files.stamps import witness_of
+from integrity.hashing.algorithms import BLAKE3, CRC32, MD5, XXH128, Algorithm
 from integrity.hashing.manifests.entries import BadLine, Entry
-from integrity.jobs.manifests.kept import KEPT
-from integrity.jobs.manifests.places import Places
+from integrity.jobs.judge.inodes import as_last_seen, is_same_inode
+from integrity.jobs.targets import Target
+from integrity.model import Digests
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
+    from integrity.catalog.rows import FileRecord
+    from integrity.jobs.context import RootRun
+
+
+KEPT = frozenset({MD5, XXH128, BLAKE3})
+
+
+def known_digests(digests: Digests) -> dict[Algorithm, bytes]:
+    """List the digests that there are of a file, under the names that manifests know."""
+    found = {MD5: digests.md5, XXH128: digests.xxh3_128, BLAKE3: digests.blake3}
+    return {algorithm: digest for algorithm, digest in found.items() if digest is not None}
+
+
+class Places:
+    """
+    Find what the names of one manifest mean.
+
+    A name is taken as it is written: ``..`` takes back the part before it, and no symbolic link is followed. What a
+    name leads to is then opened beneath the root, so even a wrong one can't lead out of it.
+
+    Args:
+        target: the root, or the part of it, that names must lie in.
+        base: absolute real path of the folder that names are relative to.
+        spelled: absolute path of the target as the user wrote it, which absolute names may begin with as well.
+    """
+
+    def __init__(self, target: Target, base: bytes, spelled: bytes) -> None:
+        root = target.root.path.rstrip(b"/")
+        whole = root + b"/" + target.prefix if target.prefix else root
+        self._base = base
+        self._prefix = target.prefix + b"/" if target.prefix else b""
+        self._tops = tuple(dict.fromkeys((whole + b"/", spelled.rstrip(b"/") + b"/")))
+
+    def find(self, name: bytes) -> bytes | None:
+        """Return the path relative to the root; None if the name lies outside of the target, or is the target."""
+        path = b"/" + os.path.normpath(os.path.join(self._base, name)).lstrip(b"/")  # POSIX lets "//" stand
+        for top in self._tops:
+            if path.startswith(top) and len(path) > len(top):
+                return self._prefix + path[len(top) :]
+        return None
+
 
 _AT_ONCE = 10_000
 """Names of one page: what of a manifest is in memory at a time."""
@@ -166,3 +226,85 @@ def gather(
             claims[path] = Claim(path, line.line, 1, digests, line.size_bytes)
     if claims:
         yield list(claims.values())
+
+
+_NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+
+
+class Refusal(NamedTuple):
+    """Why a name is not read."""
+
+    verdict: Verdict
+    message: str
+
+
+class Found(NamedTuple):
+    """A file that is there, and its record, which may stand under a former name; None: it has none."""
+
+    size_bytes: int
+    record: FileRecord | None
+    former: bytes | None = None
+
+
+def look_up(run: RootRun, connection: Connection, path: bytes) -> Found | Refusal:
+    """Look at a name, relative to the root, as a walk would; nothing outside of the root is ever touched."""
+    if run.excludes.covers(path):
+        return Refusal(Verdict.LEFT_OUT, "is excluded from this root")
+    try:
+        stat = _stat(run, path)
+    except OSError as error:
+        return _explain(error)
+    if S_ISLNK(stat.st_mode):
+        return Refusal(Verdict.LEFT_OUT, "is a symbolic link, and those are not recorded")
+    if not S_ISREG(stat.st_mode):
+        return Refusal(Verdict.LEFT_OUT, "is no regular file")
+    record = files.find_file(connection, run.catalog.sealer, run.root.id, path)
+    if record is not None:
+        return Found(stat.st_size, record)
+    moved = _find_moved(run, connection, path, stat)
+    return Found(stat.st_size, moved, None if moved is None else moved.path)
+
+
+def _stat(run: RootRun, path: bytes) -> os.stat_result:
+    flags = os.O_PATH if run.settings.cross_mounts else os.O_PATH | STAY_ON_MOUNT
+    fd = open_beneath(run.root_fd, path, flags)
+    try:
+        return os.fstat(fd)
+    finally:
+        os.close(fd)
+
+
+def _explain(error: OSError) -> Refusal:
+    if error.errno in _NOT_THERE:
+        return Refusal(Verdict.MISSING, "is not there")
+    if error.errno == errno.ELOOP:
+        return Refusal(Verdict.LEFT_OUT, "lies behind a symbolic link, and those are not followed")
+    if error.errno == errno.EXDEV:
+        return Refusal(Verdict.LEFT_OUT, "lies on another file system, which is mounted inside the root")
+    return Refusal(Verdict.UNREADABLE, f"can't be looked at: {error.strerror}")
+
+
+def _find_moved(run: RootRun, connection: Connection, path: bytes, stat: os.stat_result) -> FileRecord | None:
+    """Find the record of a file that was moved here since it was recorded; the next scan will take it along."""
+    if not run.capability.has_stable_inodes or not run.root.file_count:
+        return None
+    seen = witness_of(stat)
+    for record in files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode):
+        last = as_last_seen(connection, record)
+        is_like = last.witness.size_and_mtime == seen.size_and_mtime
+        if is_like and _is_gone(run, record.path) and is_same_inode(run.root_fd, path, last):
+            return record
+    return None
+
+
+def _is_gone(run: RootRun, path: bytes) -> bool:
+    try:
+        stat_beneath(run.root_fd, path)
+    except OSError as error:
+        return error.errno in _NOT_THERE
+    return False
+
+
+def say_former(path: bytes) -> str:
+    """Say under which name a file is recorded that was moved since."""
+    return f" (recorded as {show_path(path)})"

@@ -15,7 +15,7 @@ from integrity.errors import ConfigError, Unreadable, show_path
 from integrity.hashing.algorithms import Algorithm
 from integrity.hashing.manifests.entries import BadLine, Entry
 from integrity.hashing.manifests.reader import Form, Manifest
-from integrity.hashing.sums.bagit import find_bagit_algorithm
+from integrity.hashing.manifests.text import find_bagit_algorithm
 
 STDIN = b"-"
 _BAD_AT_MOST = 100_000

@@ -14,13 +14,12 @@ import time
 from collections.abc import Callable
 
 from integrity.config.definition import Pace as PaceSettings
-from integrity.files.devices import Device
+from integrity.files.block_devices import Device
 from integrity.files.span import Pace
 from integrity.files.system_load import Pressure
-from integrity.jobs.pace.contention import Silence
+from integrity.jobs.pace.contention import Latency, Silence
 from integrity.jobs.pace.rate import Rate
-from integrity.jobs.pacing.latency import Latency
-from integrity.jobs.stop import Stop
+from integrity.jobs.report import Stop
 
 BURST_S = 0.25
 """So much of a second's allowance may be read at once; what was not used up is not saved for longer."""

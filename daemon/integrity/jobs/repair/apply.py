@@ -17,16 +17,14 @@ from typing import TYPE_CHECKING
 from integrity.catalog.repair_journal import Repair, drop_repair, save_repair
 from integrity.catalog.rows import is_current
 from integrity.errors import AppError, ReadError, ReadInterrupted, RepairFailed, show_path
-from integrity.files.cloning import is_open_for_writing, noticing_writers
 from integrity.files.open_beneath import open_noatime, stat_beneath
-from integrity.files.renaming import is_there
+from integrity.files.replace_file import is_open_for_writing, is_there, noticing_writers
 from integrity.files.stamps import witness_of
 from integrity.jobs.repair.build import Made, Maker, explaining, require_same
-from integrity.jobs.repair.exchange import Folders, Placer, explaining_swap
+from integrity.jobs.repair.exchange import Folders, Placer, explaining_swap, making_folders
 from integrity.jobs.repair.inspect import describe_move, require_unmoved
+from integrity.jobs.repair.recover import MEDDLED, after_renaming, record_repaired
 from integrity.jobs.repair.targets import make_id, make_place
-from integrity.jobs.repairing.parents import making_folders
-from integrity.jobs.repairing.recording import MEDDLED, after_renaming, record_repaired
 from integrity.paths import absolute
 from integrity.verdict import compare_witness
 
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from integrity.files.buffers import Buffers
     from integrity.jobs.context import RootRun
     from integrity.jobs.repair.good_blocks import BlockSource
-    from integrity.jobs.repairing.plan import FilePlan
+    from integrity.jobs.repair.plan import FilePlan
     from integrity.model import ReadHow, Witness
 
 

@@ -18,10 +18,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from integrity.errors import ReadError, ReadInterrupted, RepairFailed, Vanished, show_path
-from integrity.files.cloning import clone
 from integrity.files.open_beneath import open_beneath, open_noatime
 from integrity.files.read import Reader
-from integrity.files.replace_file import Attributes, is_locked, read_attributes, set_storage, write_attributes
+from integrity.files.replace_file import Attributes, clone, is_locked, read_attributes, set_storage, write_attributes
 from integrity.files.span import ReadMode
 from integrity.files.stamps import witness_of
 from integrity.hashing.digests import FileHasher, is_very_sparse, want_to_record, without_chain
@@ -34,9 +33,8 @@ if TYPE_CHECKING:
     from integrity.files.buffers import Buffers
     from integrity.jobs.context import RootRun
     from integrity.jobs.repair.good_blocks import BlockSource
-    from integrity.jobs.repair.inspect import Tick
-    from integrity.jobs.repairing.expected import Expected
-    from integrity.jobs.repairing.plan import FilePlan
+    from integrity.jobs.repair.inspect import Expected, Tick
+    from integrity.jobs.repair.plan import FilePlan
 
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_FOR_OTHERS = 0o600

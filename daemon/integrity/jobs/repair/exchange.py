@@ -1,4 +1,6 @@
 """
+The folders above a file that is gone, where they are gone as well: they are made anew for it.
+
 Put a new file in the place of a damaged one, so that at no moment less than one of the two is there, whole.
 
 With an exchange of names: ``made`` becomes ``kept``, then ``kept`` and the file's name are exchanged. Without: the
@@ -17,19 +19,89 @@ one to be kept: ``made`` just gets its name.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.errors import RepairFailed, show_path
-from integrity.files.open_beneath import open_beneath, stat_beneath
-from integrity.files.renaming import UNSUPPORTED, exchange, may_exchange, rename_to_free
-from integrity.files.replace_file import is_locked
+from integrity.files.open_beneath import make_folder_at, open_beneath, stat_beneath
+from integrity.files.replace_file import UNSUPPORTED, exchange, is_locked, may_exchange, rename_to_free
 
 if TYPE_CHECKING:
     from integrity.catalog.repair_journal import Place
     from integrity.model import Capability
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+
+
+class NewFolder(NamedTuple):
+    """A folder to be made: its path in the root, and its permission bits; None: as of the folder that it lies in."""
+
+    path: bytes
+    mode: int | None
+
+
+def find_gone_folders(root_fd: int, path: bytes) -> list[bytes]:
+    """
+    List the folders above a path that are not there, the outermost first.
+
+    Raises:
+        OSError: something else stands in the place of one, or it can't be looked at.
+    """
+    gone: list[bytes] = []
+    folder = path.rpartition(b"/")[0]
+    while folder:
+        try:
+            there = stat_beneath(root_fd, folder)
+        except FileNotFoundError:
+            gone.append(folder)
+            folder = folder.rpartition(b"/")[0]
+            continue
+        if not stat.S_ISDIR(there.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
+        break
+    return gone[::-1]
+
+
+@contextmanager
+def making_folders(root_fd: int, folders: Sequence[NewFolder]) -> Iterator[None]:
+    """
+    Make folders, and take them away again if what is done in them fails; one that is not empty by then stays.
+
+    Each gets the owner of the folder that it lies in. One that somebody else has made meanwhile is left as it is.
+
+    Raises:
+        OSError: one can't be made.
+    """
+    with ExitStack() as undoing:
+        for one in folders:
+            if _make(root_fd, one):
+                undoing.callback(_take_away, root_fd, one.path)
+        yield
+        undoing.pop_all()
+
+
+def _make(root_fd: int, new: NewFolder) -> bool:
+    above, _, name = new.path.rpartition(b"/")
+    above_fd = open_beneath(root_fd, above, _FOLDER)
+    try:
+        return make_folder_at(above_fd, name, mode=new.mode)
+    finally:
+        os.close(above_fd)
+
+
+def _take_away(root_fd: int, path: bytes) -> None:
+    above, _, name = path.rpartition(b"/")
+    with suppress(OSError):  # an empty folder is no loss
+        above_fd = open_beneath(root_fd, above, _FOLDER)
+        try:
+            os.rmdir(name, dir_fd=above_fd)
+        finally:
+            os.close(above_fd)
 
 
 class Folders:

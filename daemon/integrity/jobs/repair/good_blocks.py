@@ -12,8 +12,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from integrity.copies.folder import TreeCopy
-from integrity.copies.treefile import TreeFile
+from integrity.copies.folder import TreeCopy, TreeFile
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted, Vanished
 from integrity.files.open_beneath import stat_beneath
 from integrity.jobs.compare.source import Source, place_in_copy
@@ -21,7 +20,7 @@ from integrity.jobs.targets import is_inside
 
 if TYPE_CHECKING:
     from integrity.copies.protocol import Copy, CopyFile
-    from integrity.jobs.repairing.expected import Expected
+    from integrity.jobs.repair.inspect import Expected
 
 
 class Lender:

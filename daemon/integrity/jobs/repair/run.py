@@ -16,14 +16,14 @@ from integrity.files.buffers import Buffers
 from integrity.jobs import runner
 from integrity.jobs.repair.apply import Application, Done
 from integrity.jobs.repair.good_blocks import BlockSource, Lenders
-from integrity.jobs.repairing.plan import FilePlan, Planner, Standing
+from integrity.jobs.repair.plan import FilePlan, Planner, Standing
 from integrity.jobs.report import Note, NoteKind
 from integrity.model import CONTENT_FINDINGS, FindingKind, Job, Tally
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
     from integrity.jobs.context import Context, RootRun
-    from integrity.jobs.repairing.wanted import Wanted
+    from integrity.jobs.repair.targets import Wanted
 
 HOLD_BYTES = 64 << 20
 """So much of what a plan fetched is kept in memory for doing it; what is more is fetched, and verified, once more."""

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from integrity.catalog import candidates, findings, history, roots, runs
 from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.catalog.paging import make_timer
-from integrity.jobs.guard import LEAST_PATTERN, Wave
 from integrity.jobs.judge import messages
+from integrity.jobs.open_root import LEAST_PATTERN, Wave
 from integrity.jobs.presence import describe_instead
 from integrity.jobs.report import NoteKind
 from integrity.model import BaselineReason, FileId, FindingKind
@@ -101,7 +101,7 @@ def _find_reason(run: RootRun, held: Finding | None) -> str | None:
         waiting = sum(sum(candidates.count_candidates(connection, run.root.id, state)) for state in _UNDECIDED)
         if waiting + sum(_count_earlier(connection, run, at)) < LEAST_PATTERN:
             return None
-    from integrity.jobs.gating.reasons import find_reason  # what most runs do not need would slow all their starts
+    from integrity.jobs.gate.sample import find_reason  # what most runs do not need would slow all their starts
 
     return find_reason(run, at - DAY_S)
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings, roots
 from integrity.catalog.rows import FileRecord, is_current
-from integrity.jobs.overmounts import find_overmounts
-from integrity.jobs.presence import is_gone, may_be_there
-from integrity.jobs.recorded import iterate_files
+from integrity.jobs.batching import iterate_files
+from integrity.jobs.presence import find_overmounts, is_gone, may_be_there
 from integrity.jobs.targets import find_enclosing, is_inside
 from integrity.model import FileId, FindingId, FindingKind, SkipReason, Tally
 

@@ -11,10 +11,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from integrity.catalog import findings
-from integrity.catalog.ahead import NEVER_AT
 from integrity.catalog.coverage import coverage, find_due_days
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.roots import RootRecord, find_roots, has_root
+from integrity.catalog.rows import NEVER_AT
 from integrity.catalog.runs import RunRecord, find_runs
 from integrity.config import format_size, spell_duration
 from integrity.jobs.judge import messages

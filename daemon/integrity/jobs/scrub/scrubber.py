@@ -19,24 +19,21 @@ from integrity.catalog.coverage import coverage
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.catalog.worklist import WorkOrder, WorkSummary
 from integrity.errors import ReadError, ReadInterrupted, RootSuspended, Unreadable, Unstable, Vanished
-from integrity.files.positions import find_positions
+from integrity.files.block_devices import find_positions
 from integrity.files.span import ReadMode
 from integrity.hashing.digests import want_to_record, want_to_verify
 from integrity.hashing.tasks import Done, DoneBatch, Failed, Partial, Result, Task, TaskBatch, Work
 from integrity.hashing.work_queue import small_bytes
-from integrity.jobs.batching import IdSet
+from integrity.jobs.batching import Commits, IdSet, iterate_files
 from integrity.jobs.checkpoints import LARGE_BYTES, Checkpoints
-from integrity.jobs.commits import Commits
-from integrity.jobs.guard import open_guarded
-from integrity.jobs.hardlinks import HardLinks
+from integrity.jobs.context import Limit
 from integrity.jobs.judge import messages
 from integrity.jobs.judge.assess import Assessor
 from integrity.jobs.judge.content_diff import compare_blocks, prefix_probe
-from integrity.jobs.limit import Limit
+from integrity.jobs.judge.inodes import HardLinks
+from integrity.jobs.open_root import open_guarded
 from integrity.jobs.options import ScanOptions, ScrubOptions
-from integrity.jobs.overmounts import find_overmounts
-from integrity.jobs.presence import may_be_there
-from integrity.jobs.recorded import iterate_files
+from integrity.jobs.presence import find_overmounts, may_be_there
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.apply_changes import forget_unsettled, settle
 from integrity.jobs.scan.scanner import BETWEEN_TRIES_S, TRIES, Scanner

@@ -21,8 +21,8 @@ from integrity.jobs.report import Note, Progress, Summary
 from integrity.model import Finding
 from integrity.service.control.requests import Ticket
 from integrity.service.control.socket import Peer, peer_of
-from integrity.service.control.users import BUFFER_LIMIT
 from integrity.service.control.wire import (
+    BUFFER_LIMIT,
     REQUEST_LIMIT,
     Answer,
     Question,

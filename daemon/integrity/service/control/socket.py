@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from integrity.catalog.filenames import control_path
+from integrity.catalog.own_files import control_path
 from integrity.config.places import default_runtime_folder
 from integrity.errors import CatalogLocked, ConfigError, show_path
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.errors import CatalogLocked
-from integrity.service.control.wire import ANSWER_LIMIT, REQUEST_LIMIT
+from integrity.service.control.wire import BUFFER_LIMIT, REQUEST_LIMIT
 
 if TYPE_CHECKING:
     from integrity.service.control.client_connection import Connection
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 MOST_CONNECTIONS = 200
 """Of all users together, root and the service's own user not counted."""
 
-BUFFER_LIMIT = ANSWER_LIMIT
-"""Bytes that are kept for one user: what was received and not yet answered, and answers that were not yet read."""
 
 _PAUSE_FACTOR = 3.0
 _REQUEST_PAUSE_S = 0.1

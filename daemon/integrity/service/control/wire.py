@@ -38,6 +38,8 @@ REQUEST_LIMIT = 1 << 20
 """Bytes of a line to the server: more than any command line's paths need."""
 ANSWER_LIMIT = 64 << 20
 """Bytes of a line to a client. A finding names each damaged block: 7 MiB when a file of 1 TiB is wrong throughout."""
+BUFFER_LIMIT = ANSWER_LIMIT
+"""Bytes that are kept for one user: what was received and not yet answered, and answers that were not yet read."""
 
 _MOST_THREADS = 256
 _LARGEST = 1 << 62  # of numbers in a request: sums of two still fit into what SQLite and the C core take

@@ -15,15 +15,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import findings, schedules
+from integrity.catalog import findings, runs
 from integrity.catalog.findings import NewFinding
 from integrity.errors import AppError, CatalogError, CatalogLocked
 from integrity.jobs.compare.promise import find_copy_facts
 from integrity.jobs.options import CompareOptions
 from integrity.model import FindingKind, Outcome
-from integrity.service.copyset import Glance, KeptCopy, find_disks
 from integrity.service.dispatch import ComparePlan
-from integrity.service.inventory import may_read
+from integrity.service.inventory import Glance, KeptCopy, find_disks, may_read
 from integrity.service.states import CopyWait
 
 if TYPE_CHECKING:
@@ -214,12 +213,12 @@ class Comparisons:
         """Note that it begins; if it goes on, tell after when what was compared is part of it."""
         now, name = context.now(), schedule_name(copy.name)
         with context.catalog.read() as connection:
-            unfinished = schedules.find_unfinished(connection, name)
+            unfinished = runs.find_unfinished(connection, name)
         if unfinished is not None:
             began_at = min(unfinished.started_at, now)  # never in the future: the clock may have been put back
             return max(began_at, now - copy.settings.verify_every_s // 2)
         with context.catalog.transaction() as connection:
-            schedules.note_started(connection, name, None, due_at=now, now=now)
+            runs.note_started(connection, name, None, due_at=now, now=now)
         return None
 
     def _ended(self, copy: KeptCopy, one: _Wanted, result: Summary | AppError, *, has_rested: bool) -> None:
@@ -251,9 +250,9 @@ class Comparisons:
     def _finish(self, copy: KeptCopy, result: Summary) -> None:
         now = int(self._grounds.clock())
         with self._grounds.open_catalog() as catalog, catalog.transaction() as connection:
-            unfinished = schedules.find_unfinished(connection, schedule_name(copy.name))
+            unfinished = runs.find_unfinished(connection, schedule_name(copy.name))
             if unfinished is not None:
-                schedules.note_finished(connection, unfinished.id, result.outcome.value, now=now)
+                runs.note_finished(connection, unfinished.id, result.outcome.value, now=now)
         self.forget(copy.name)
 
     def _miss(self, copy: KeptCopy, one: _Wanted) -> None:

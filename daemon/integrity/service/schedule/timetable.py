@@ -12,25 +12,24 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from integrity.catalog import schedules
+from integrity.catalog import runs
 from integrity.errors import AppError
 from integrity.jobs.compare.promise import check_copies
 from integrity.jobs.context import Context
 from integrity.jobs.scrub.promise import check
 from integrity.model import Job
+from integrity.service.device_queue import LogReport
 from integrity.service.schedule.clock import Windows, parse_windows
 from integrity.service.schedule.copy_schedule import Comparisons, schedule_name
 from integrity.service.schedule.scheduler import Scheduler
 from integrity.service.schedule.scrub_window import Night
 from integrity.service.states import CopyWait, NextRun
-from integrity.service.work import LogReport
 
 if TYPE_CHECKING:
     from integrity.jobs.options import ScrubOptions
     from integrity.jobs.report import Summary
-    from integrity.service.copyset import KeptCopy
     from integrity.service.dispatch import Dispatcher, Grounds
-    from integrity.service.inventory import KeptRoot
+    from integrity.service.inventory import KeptCopy, KeptRoot
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ class Timetable:
         """
         schedule, now = self._grounds.config().schedule, int(self._grounds.clock())
         with self._grounds.open_catalog() as catalog, catalog.read() as connection:
-            last_scan, last_scrub = (schedules.last_started(connection, name) for name in ("scan", "scrub"))
+            last_scan, last_scrub = (runs.last_started(connection, name) for name in ("scan", "scrub"))
         # Who has never scanned by the schedule is about to scan because the service begins, and what is recorded then
         # is not yet to be verified.
         self._scheduler.add("scan", schedule.scan, self._scan_all, last_started_at=last_scan or now)
@@ -187,9 +186,9 @@ class Timetable:
 
     def _last_compared(self, name: str) -> int | None:
         with self._grounds.open_catalog() as catalog, catalog.read() as connection:
-            if schedules.find_unfinished(connection, schedule_name(name)) is not None:
+            if runs.find_unfinished(connection, schedule_name(name)) is not None:
                 return None
-            return schedules.last_started(connection, schedule_name(name))
+            return runs.last_started(connection, schedule_name(name))
 
     def _scan_all(self) -> None:
         self._note_started("scan")
@@ -234,6 +233,6 @@ class Timetable:
         now = int(self._grounds.clock())
         try:
             with self._grounds.open_catalog() as catalog, catalog.transaction() as connection:
-                schedules.note_started(connection, name, None, due_at=now, now=now)
+                runs.note_started(connection, name, None, due_at=now, now=now)
         except AppError as error:
             _log.error("schedule_not_noted name=%s: %s", name, error)  # after a restart it is done once more

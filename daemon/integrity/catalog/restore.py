@@ -1,0 +1,155 @@
+"""
+Bring back a backup of the catalog: nothing is deleted, and a kill at any moment leaves a catalog.
+
+The backup is copied beside the catalog first, and has the name ``CATALOG.restoring`` only when it is whole. From then
+on the restore is decided: whoever opens the catalog next ends it, if the program that began was killed.
+
+I1  Nobody has the catalog open while files are exchanged (``locking.py``).
+I2  The log is put aside before its file: SQLite would play it into whatever file has the name.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+
+from integrity.catalog import copying, own_files, row_seals, schema, sqlite_errors
+from integrity.catalog.compiled_sql import connect_core
+from integrity.catalog.locking import exclusive_lock
+from integrity.catalog.seal import Sealer
+from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, show_path
+
+
+def restore(path: bytes | str, source: bytes, *, seal_key: bytes | None = None) -> tuple[bytes, bytes | None]:
+    """
+    Bring back a backup in place of a catalog that is damaged or missing.
+
+    Args:
+        path: of the catalog.
+        source: a backup, or a folder of them: then the newest that is whole. Beside the catalog when empty.
+        seal_key: what its seals are keyed with.
+
+    Returns:
+        The backup that was taken, and the path under which the former catalog was put aside; None if there was none.
+
+    Raises:
+        CatalogLocked: somebody has the catalog open.
+        CatalogMissing: there is no backup.
+        CatalogCorrupt: none is whole.
+        CatalogError: it can't be brought back.
+    """
+    path = os.path.realpath(os.fsencode(path))
+    with exclusive_lock(path):
+        chosen, is_named = _choose(path, source, Sealer(seal_key))
+        copying.copy_file(chosen, own_files.restoring_path(path), own_files.find_owner(path), is_trusted=is_named)
+        return chosen, _exchange(path)
+
+
+def finish_restore(path: bytes) -> None:
+    """
+    End a restore that was killed when what it brought back was whole, but not in its place yet.
+
+    Raises:
+        CatalogLocked: it is still at work.
+        CatalogError: what it left is none of its files, or can't be put into its place.
+    """
+    path = os.path.realpath(path)
+    ready = own_files.restoring_path(path)
+    with exclusive_lock(path):
+        if not os.path.lexists(ready):
+            return  # somebody else ended it
+        os.close(own_files.open_own(ready, os.O_RDONLY, own_files.find_owner(path)))
+        complaint = sqlite_errors.quick_check(ready, is_alone=True)
+        if complaint is not None:
+            raise CatalogError(
+                f"{show_path(ready)}: is what a restore was about to bring back, but {complaint}; remove it, and"
+                " restore again: integrity catalog restore"
+            )
+        _exchange(path)
+
+
+def _exchange(path: bytes) -> bytes | None:
+    """Put the file that is ready into the place of the catalog; return where that one is put aside, if there is one."""
+    ready = own_files.restoring_path(path)
+    try:
+        # Not the time of now: who ends what another began must come to the same name.
+        aside = _put_aside(path, own_files.replaced_path(path, int(os.stat(ready).st_mtime)))
+        os.rename(ready, path)
+        copying.sync_file(os.path.dirname(path))
+    except OSError as error:
+        raise CatalogError(
+            f"{show_path(path)}: cannot put {show_path(ready)} into its place: {error.strerror}"
+        ) from error
+    return aside
+
+
+def _choose(path: bytes, source: bytes, sealer: Sealer) -> tuple[bytes, bool]:
+    """Choose the backup to bring back, and say whether a person named it."""
+    is_named = bool(source) and not os.path.isdir(source)
+    if is_named:
+        if not os.path.lexists(source):
+            raise CatalogMissing(f"{show_path(source)}: there is no such backup")
+        candidates = [os.path.abspath(source)]
+    else:
+        candidates = own_files.find_backups(path, source)[::-1]
+    complaints = []
+    for candidate in candidates:
+        complaint = verify_backup(candidate, sealer)
+        if complaint is None:
+            return candidate, is_named
+        complaints.append(f"{show_path(candidate)}: {complaint}")
+    where = show_path(source or os.path.dirname(path))
+    if not complaints:
+        raise CatalogMissing(
+            f"{where}: there is no backup of {show_path(path)}; name one: integrity catalog restore FILE"
+        )
+    raise CatalogCorrupt("no backup can be brought back: " + "; ".join(complaints))
+
+
+def verify_backup(path: bytes, sealer: Sealer) -> str | None:
+    """
+    Say what is wrong with a backup; None if it is a whole catalog.
+
+    Whether rows are as they were written is not asked of one with another key, or of a version that did not seal them.
+    """
+    complaint = sqlite_errors.quick_check(path, is_alone=True)
+    if complaint is not None:
+        return complaint
+    try:
+        with closing(sqlite_errors.connect(path, "mode=ro&immutable=1")) as db:
+            if db.execute("PRAGMA application_id").fetchone()[0] != schema.APPLICATION_ID:
+                return "it is no catalog of integrity"
+            revision = str(db.execute("SELECT version_num FROM alembic_version").fetchone()[0])
+            if revision == schema.SCHEMA_REVISION:
+                damaged = _find_damage(db, sealer)
+                if damaged is not None:
+                    return damaged
+    except (sqlite3.Error, TypeError) as error:
+        return str(error)
+    if not revision.isdigit() or int(revision) > int(schema.SCHEMA_REVISION):
+        return f"its schema is {revision}, newer than this program's ({schema.SCHEMA_REVISION})"
+    return None
+
+
+def _put_aside(path: bytes, aside: bytes) -> bytes | None:
+    """Rename the catalog with its log, in which alone may be what was committed last; return its name, if any."""
+    while os.path.lexists(aside):
+        aside += b"-again"
+    had_one = os.path.lexists(path)
+    if os.path.lexists(path + own_files.LOG):
+        os.rename(path + own_files.LOG, aside + own_files.LOG)
+    if os.path.lexists(path + own_files.LOG_INDEX):
+        os.unlink(path + own_files.LOG_INDEX)  # only an index of the log
+    if had_one:
+        os.rename(path, aside)
+    copying.sync_file(os.path.dirname(path))
+    return aside if had_one else None
+
+
+def _find_damage(db: sqlite3.Connection, sealer: Sealer) -> str | None:
+    changed = row_seals.find_changed(db.execute(row_seals.QUERY))
+    if changed or not row_seals.has_key(db, sealer):
+        return changed[0] if changed else None
+    with connect_core(db, sealer) as c:
+        return next(map(str, row_seals.find_damaged(c, row_seals.CORE_TABLES)), None)

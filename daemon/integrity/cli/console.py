@@ -1,0 +1,113 @@
+"""
+What a job tells, as it becomes output.
+
+With ``--json`` each finding and note is printed when it comes. For people they are kept: notes first, problems last,
+right above the summary, the gravest at the end, so that they are what stays on the screen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from integrity.alerts.wording import sort_by_gravity
+from integrity.cli.exitcodes import ExitCode, code_for_summary
+from integrity.cli.json_objects import finding_object, note_object, summary_object
+from integrity.cli.output import Output, printable
+from integrity.cli.progress import ProgressLine
+from integrity.cli.text import describe_finding, describe_findings, describe_summary
+from integrity.errors import show_path
+from integrity.model import Finding, FindingId
+from integrity.paths import absolute
+
+if TYPE_CHECKING:
+    from integrity.jobs.report import Note, NoteKind, Progress, Summary
+
+# A wave of findings must not fill the memory or the screen; the gravest stay, and `findings` lists them all.
+_FINDINGS_KEPT = 5000
+_ENTRIES_SHOWN = 200
+_NOTES_SHOWN = 10
+_LONGEST = 20_000  # a path of 4,096 bytes fits, each of them escaped
+
+
+class ConsoleReport:
+    """A ``jobs.report.Report`` that prints. With ``-v`` all notes are listed, else the first of each kind."""
+
+    def __init__(self, output: Output, progress: ProgressLine) -> None:
+        self._output = output
+        self._progress = progress
+        self._findings: dict[FindingId, Finding] = {}
+        self._found: set[FindingId] = set()
+        self._notes: dict[NoteKind, list[Note]] = {}
+        self._note_counts: Counter[NoteKind] = Counter()
+        self._notes_kept = 1 << 20 if output.verbosity else _NOTES_SHOWN
+
+    def progress(self, progress: Progress) -> None:
+        """Show how far the job is."""
+        self._progress.show(progress)
+
+    def finding(self, finding: Finding) -> None:
+        """Print or keep a finding; if it is told again, as more is known of it by now, that holds."""
+        self._output.give("finding", finding_object(finding))
+        self._found.add(finding.id)
+        self._findings[finding.id] = finding
+        if len(self._findings) >= 2 * _FINDINGS_KEPT:
+            gravest = sort_by_gravity(self._findings.values())[:_FINDINGS_KEPT]
+            self._findings = {one.id: one for one in gravest}
+
+    def note(self, note: Note) -> None:
+        """Print or keep a note."""
+        self._output.give("note", note_object(note))
+        self._note_counts[note.kind] += 1
+        kept = self._notes.setdefault(note.kind, [])
+        if len(kept) < self._notes_kept:
+            kept.append(note)
+
+    def finish(self, summary: Summary) -> ExitCode:
+        """Print what was kept and the summary, and return the exit code."""
+        output, code = self._output, code_for_summary(summary)
+        self.show()
+        print_line = output.say if code is ExitCode.OK else output.tell
+        for line in describe_summary(summary, output):
+            print_line(line)
+        output.give("summary", summary_object(summary))
+        return code
+
+    def show(self) -> None:
+        """Print what was kept."""
+        self._progress.close()
+        self._print_notes()
+        if self._findings:
+            self._print_findings()
+
+    def _print_findings(self) -> None:
+        from integrity.alerts.compose import Group, gather
+
+        output = self._output
+        entries = list(gather(sort_by_gravity(self._findings.values())))[:_ENTRIES_SHOWN]
+        shown = sum(len(one.findings) if isinstance(one, Group) else 1 for one in entries)
+        more = len(self._found) - shown
+        if more:
+            output.tell(f"{more:,} more, not shown here; list them all with: integrity findings")
+            output.tell()
+        for entry in reversed(entries):
+            lines = describe_findings(entry, output) if isinstance(entry, Group) else describe_finding(entry, output)
+            for line in lines:
+                output.tell(line)
+            output.tell()
+
+    def _print_notes(self) -> None:
+        for kind, notes in self._notes.items():
+            for note in notes:
+                place = f"{_clip(show_path(absolute(note.root, note.path)))}: " if note.root else ""
+                self._output.say(f"{kind.value}: {place}{_clip(printable(note.message))}")
+            more = self._note_counts[kind] - len(notes)
+            if more:
+                self._output.say(f"{kind.value}: and {more:,} more (all of them with -v)")
+        if self._notes:
+            self._output.say()
+
+
+def _clip(text: str) -> str:
+    """Cut what is longer than any screen: a list that somebody else wrote may have names of a million characters."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,1 +1,0 @@
-"""What ``files.watch`` is made of: one reader of events, the watched folders of one tree, one root over its lives."""

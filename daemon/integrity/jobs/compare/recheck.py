@@ -1,0 +1,144 @@
+"""
+Re-read the files whose copies say something else, so that the file has a vote of its own.
+
+What is found is judged, confirmed and told as in a scrub; only counted it is not: a comparison counts what the copy
+says.
+
+Where recorded files stand: their records as they are now, what is open about them and about one copy of them.
+
+Looked up for many files at a time; a question for each would take longer than reading the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.catalog import candidates, files, findings
+from integrity.catalog.candidates import CandidateKind, CandidateRecord, CandidateState
+from integrity.catalog.rows import FileRecord
+from integrity.errors import Unstable, Vanished
+from integrity.files.span import ReadMode
+from integrity.hashing.digests import want_to_record
+from integrity.hashing.tasks import Done, Partial, Result, Task
+from integrity.jobs.batching import IdSet
+from integrity.jobs.checkpoints import Checkpoints
+from integrity.jobs.judge.assess import Assessor
+from integrity.jobs.judge.repair_advice import VERDICTS
+from integrity.jobs.judge.replaced_inodes import Replaced
+from integrity.jobs.scan.apply_changes import settle
+from integrity.model import FileId, Finding, FindingKind
+from integrity.verdict import Judgement, Verdict
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
+    from integrity.jobs.context import RootRun
+
+
+class FileCheck:
+    """
+    Verify files of a run.
+
+    Attributes:
+        moved: files that changed, went or could not be looked at meanwhile: nothing is to be concluded of them now.
+    """
+
+    def __init__(self, run: RootRun) -> None:
+        self._run = run
+        self._want = want_to_record(blake3="blake3" in run.settings.digests)
+        self._assessor = Assessor(run, from_disk=True, replaced=Replaced())
+        self._checkpoints = Checkpoints(run)
+        self.moved = IdSet()
+
+    def check(self, records: Sequence[FileRecord]) -> None:
+        """Read files from the disk, and have everything written that follows from it."""
+        run = self._run
+        self._assessor.account.answered.update(record.id for record in records)  # counted by what their copies say
+        for result in run.engine(ReadMode.DISK).run(self._tasks(records)):
+            self._take(result)
+        self._assessor.confirm()
+        self.moved.update(record.id for record in self._assessor.account.take_incomplete())
+        with run.writing() as connection:
+            self._assessor.account.flush(connection)
+        if not run.context.stop.is_set():
+            settle(run, len(records))
+
+    def _tasks(self, records: Iterable[FileRecord]) -> Iterable[Task]:
+        default = self._run.settings.block_size_bytes
+        for one in records:
+            yield Task(one.path, one.witness.size_bytes, self._want, one.block_size_bytes or default, one)
+
+    def _take(self, result: Result) -> None:
+        record = result.task.tag
+        assert isinstance(record, FileRecord)
+        if isinstance(result, Partial):
+            self._checkpoints.keep(result)
+        elif isinstance(result, Done):
+            done = self._checkpoints.complete(result)
+            self._run.counts.bytes_read += done.reading.bytes_read
+            self._assessor.take(record, done)
+        elif isinstance(result.error, Unstable | Vanished):
+            self.moved.add(record.id)
+        else:
+            self._assessor.failures.failed(record, result.error)
+
+
+class Standing(NamedTuple):
+    """
+    Where one file stands.
+
+    Attributes:
+        record: as it is now; None if it is gone from the catalog.
+        own: what is open about the file itself.
+        about_copy: what is open about its copy.
+        candidate: newer content, or its absence.
+    """
+
+    record: FileRecord | None
+    own: tuple[Finding, ...]
+    about_copy: tuple[Finding, ...]
+    candidate: CandidateRecord | None
+
+    def is_still(self, record: FileRecord) -> bool:
+        """Say whether the file is recorded as it was."""
+        now = self.record
+        return now is not None and (now.version, now.path) == (record.version, record.path)
+
+    def judge(self) -> Judgement | None:
+        """
+        Take the file's verdict from what is open about it; nothing open means that it is what was recorded.
+
+        Returns:
+            None if the record is what can't be relied on.
+        """
+        for finding in self.own:
+            if finding.kind in VERDICTS:
+                return Judgement(VERDICTS[finding.kind], finding.certainty)
+        if any(finding.kind is FindingKind.CATALOG_DAMAGED for finding in self.own):
+            return None
+        held = self.candidate
+        if held is not None and held.state is CandidateState.HELD:
+            if held.kind is CandidateKind.REMOVAL:
+                return Judgement(Verdict.MISSING)
+            return Judgement(Verdict.CHANGED, because=held.because)
+        return Judgement(Verdict.INTACT)
+
+
+def look_up(run: RootRun, connection: Connection, ids: Sequence[FileId], copy: str) -> dict[FileId, Standing]:
+    """Look up where files stand, each of ``ids``; ``copy``: the name of the copy."""
+    records = {one.id: one for one in files.find_files(connection, run.catalog.sealer, ids)}
+    opened = findings.find_open_of_files(connection, ids)
+    newer = candidates.get_candidates(connection, ids)
+    return {
+        one: Standing(
+            records.get(one),
+            tuple(_about(opened.get(one, ()), None)),
+            tuple(_about(opened.get(one, ()), copy)),
+            newer.get(one),
+        )
+        for one in ids
+    }
+
+
+def _about(found: Iterable[Finding], copy: str | None) -> Iterable[Finding]:
+    return (finding for finding in found if finding.copy == copy)

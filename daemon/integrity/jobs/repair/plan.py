@@ -1,0 +1,361 @@
+"""
+May a file be touched? Only if it is what was judged: whatever somebody wrote since is not to be lost.
+
+Pure, but for the records that it is given. The invariant: a file is replaced only while a finding says that it is not
+what it should be, and nothing about it moved since that was said.
+
+Plan a repair: what is damaged, which copy has what of it good, and whether it may be done at all.
+
+Each needed block is fetched and verified here already, before anything is written: a plan that says "repairable" has
+seen the proof. Small repairs keep what was fetched, so that it crosses the wire once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from integrity.catalog import candidates, files, findings
+from integrity.catalog.candidates import CandidateKind
+from integrity.catalog.rows import FileRecord
+from integrity.errors import ReadError, ReadInterrupted, Vanished
+from integrity.files.open_beneath import stat_beneath
+from integrity.files.span import ReadMode
+from integrity.jobs.judge.confirm import find_doubtful_blocks
+from integrity.jobs.repair.exchange import NewFolder, find_gone_folders
+from integrity.jobs.repair.inspect import Expected, Look, describe_move, load_expected, look_at
+from integrity.jobs.repair.rights import find_conflict, find_model, find_owner
+from integrity.jobs.repair.targets import find_names
+from integrity.model import CONTENT_FINDINGS, Finding, FindingKind
+from integrity.paths import absolute
+from integrity.verdict import Shift, compare_witness
+
+if TYPE_CHECKING:
+    from integrity.catalog.candidates import CandidateRecord
+    from integrity.files.buffers import Buffers
+    from integrity.jobs.context import RootRun
+    from integrity.jobs.repair.good_blocks import BlockSource
+    from integrity.jobs.repair.inspect import Tick
+    from integrity.model import Capability, Witness
+
+
+CONTESTED = frozenset({FindingKind.CHANGED, FindingKind.SHRUNK, FindingKind.ROLLED_BACK})
+"""Findings about what somebody did, who may have meant it: such a file is only repaired if it is named itself."""
+
+NEWER = (
+    "somebody wrote to it after it had been judged, and may have meant it: to keep what is in it now:"
+    " integrity accept FILE --reason WHY; to have the recorded bytes put back over that, name the file itself"
+)
+"""Why a damaged file is left alone that an honest change was seen of since, unless it is named itself."""
+
+
+def find_refusal(
+    capability: Capability,
+    record: FileRecord,
+    look: Look,
+    open_findings: Sequence[Finding],
+    candidate: CandidateRecord | None,
+) -> str | None:
+    """
+    Say why a file that is not what was recorded must be left as it is; None if it may be repaired.
+
+    Args:
+        capability: of its file system.
+        record: its record.
+        look: what it is now.
+        open_findings: on it.
+        candidate: newer content of it that waits for a decision.
+    """
+    judged = [one for one in open_findings if one.kind in CONTENT_FINDINGS]
+    if not judged:
+        return (
+            "it is not what was recorded, but no finding says whether it was damaged or changed; have it judged first:"
+            " integrity scrub FILE"
+        )
+    seen = look.witness
+    if candidate is not None and candidate.witness is not None:
+        if candidate.witness.stamps == seen.stamps:
+            return None
+        return _say_moved(candidate.witness, seen)
+    shift = compare_witness(capability, record.witness, seen)
+    if shift.is_nothing:
+        return None
+    is_ctime_trusted = capability.has_ctime and shift.is_ctime_equal
+    if shift.mtime is not Shift.EQUAL and not is_ctime_trusted:
+        return _say_moved(record.witness, seen)
+    judged_at = max(one.updated_at for one in judged)
+    if capability.has_ctime and seen.ctime_ns >= judged_at * 10**9:
+        return _say_moved(record.witness, seen)
+    return None
+
+
+def _say_moved(before: Witness, after: Witness) -> str:
+    return (
+        f"{describe_move(before, after)} since it was judged, so what is in it now may be meant; have it judged again:"
+        " integrity scrub FILE; and if it is right as it is: integrity accept FILE --reason WHY"
+    )
+
+
+class Standing(StrEnum):
+    """What a file's plan comes to."""
+
+    WHOLE = "whole"  # it is what was recorded: nothing to do
+    REPAIRABLE = "repairable"
+    NO_GOOD_COPY = "no_good_copy"  # all copies were asked, and none has some of the blocks good
+    UNREACHABLE = "unreachable"  # the same, but a copy could not be asked
+    REFUSED = "refused"  # it must not be touched
+    UNREADABLE = "unreadable"  # it could not be looked at, for another reason than its disk
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """The blocks that one copy lends."""
+
+    copy: str
+    blocks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """
+    The plan for one file.
+
+    Args:
+        root: absolute path of its root.
+        path: relative to the root.
+        standing: what it comes to.
+        reason: for people; empty if it is repairable or whole.
+        record: its record.
+        expected: what it is to be; None if that can't be told.
+        look: what it is now; None if it is gone, or was not looked at.
+        kinds: of the open findings on it.
+        mends: which blocks come from which copy.
+        missing: the blocks that no copy has good.
+        troubles: name of a copy, and why it could not lend.
+        others: records of its other names.
+        asked: the names of the copies that were asked.
+        mode: permission bits that a file that is gone gets; None: as its folder.
+        owner: owner and group that a file that is gone gets; None: as its folder.
+        folders: that are gone with it, and are made for it.
+        is_newer: what stands there was written by somebody, and waits for a decision.
+        held: blocks that were fetched and verified, as far as there was room.
+    """
+
+    root: bytes
+    path: bytes
+    standing: Standing
+    reason: str = ""
+    record: FileRecord | None = None
+    expected: Expected | None = None
+    look: Look | None = None
+    kinds: tuple[FindingKind, ...] = ()
+    mends: tuple[Mend, ...] = ()
+    missing: tuple[int, ...] = ()
+    troubles: tuple[tuple[str, str], ...] = ()
+    others: tuple[FileRecord, ...] = ()
+    asked: tuple[str, ...] = ()
+    mode: int | None = None
+    owner: tuple[int, int] | None = None
+    folders: tuple[NewFolder, ...] = ()
+    is_newer: bool = False
+    held: dict[int, bytes] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def damaged(self) -> tuple[int, ...]:
+        """Name the blocks that have to come from copies."""
+        if self.expected is None:
+            return ()
+        return tuple(range(self.expected.count)) if self.look is None else self.look.bad
+
+    @property
+    def damaged_bytes(self) -> int:
+        """Sum their lengths up."""
+        expected = self.expected
+        return 0 if expected is None else sum(expected.length(index) for index in self.damaged)
+
+    @property
+    def is_gone(self) -> bool:
+        """Say whether there is no file under the name."""
+        return self.look is None
+
+    @property
+    def names(self) -> tuple[bytes, ...]:
+        """Name all names of the file, relative to the root."""
+        return (self.path, *(one.path for one in self.others))
+
+    @property
+    def records(self) -> tuple[FileRecord, ...]:
+        """Give the records of all names."""
+        return self.others if self.record is None else (self.record, *self.others)
+
+
+class Planner:
+    """
+    Plan the repairs of one root.
+
+    Args:
+        run: of the root.
+        buffers: for reading.
+        hold_bytes: so much of what is fetched for one file is kept for making it.
+        tick: is told of bytes that were dealt with.
+    """
+
+    def __init__(self, run: RootRun, buffers: Buffers, *, hold_bytes: int, tick: Tick) -> None:
+        self._run = run
+        self._buffers = buffers
+        self._hold_bytes = hold_bytes
+        self._tick = tick
+        self._reader = run.reader(ReadMode.DISK)
+
+    def plan(self, path: bytes, lenders: BlockSource, *, is_named: bool) -> FilePlan:
+        """
+        Plan the repair of one file.
+
+        Args:
+            path: relative to the root.
+            lenders: the copies of it.
+            is_named: somebody named this file, not only the folder that it lies in.
+
+        Raises:
+            ReadInterrupted: asked to stop.
+        """
+        run = self._run
+        with run.catalog.read() as connection:
+            record = files.find_file(connection, run.catalog.sealer, run.root.id, path)
+            if record is None:
+                reason = "it is not recorded, so there is nothing it could be made into"
+                return FilePlan(run.root.path, path, Standing.REFUSED, reason)
+            found = findings.find_findings(connection, root_id=run.root.id, prefix=path)
+            open_findings = [one for one in found if one.path == path and one.copy is None]
+            expected = load_expected(connection, run.catalog.sealer, record)
+        kinds = tuple(one.kind for one in open_findings)
+        draft = FilePlan(run.root.path, path, Standing.REFUSED, "", record, expected, kinds=kinds)
+        if expected is None or FindingKind.CATALOG_DAMAGED in draft.kinds:
+            reason = (
+                "its record in the catalog is damaged, so nothing can be proved; see how much of it is:"
+                " integrity catalog check"
+            )
+            return replace(draft, reason=reason, expected=None)
+        try:
+            look = look_at(self._reader, path, run.root_fd, expected, self._buffers, self._tick)
+        except Vanished as error:
+            return self._plan_gone(draft, expected, lenders, error)
+        except ReadInterrupted:
+            raise
+        except ReadError as error:
+            return replace(draft, standing=Standing.UNREADABLE, reason=str(error))
+        return self._plan_damaged(draft, expected, look, open_findings, lenders, is_named=is_named)
+
+    def _plan_damaged(
+        self,
+        draft: FilePlan,
+        expected: Expected,
+        look: Look,
+        open_findings: Sequence[Finding],
+        lenders: BlockSource,
+        *,
+        is_named: bool,
+    ) -> FilePlan:
+        run, record = self._run, draft.record
+        assert record is not None
+        doubtful = find_doubtful_blocks(run, record, look.witness)
+        look = replace(look, bad=tuple(sorted({*look.bad, *doubtful})))
+        draft = replace(draft, look=look)
+        if look.is_whole(expected):
+            return replace(draft, standing=Standing.WHOLE)
+        if not is_named and set(draft.kinds) & CONTESTED:
+            reason = (
+                "somebody changed it, and may have meant it: to have the recorded bytes put back, name the file itself"
+            )
+            return replace(draft, reason=reason)
+        with run.catalog.read() as connection:
+            candidate = candidates.get_candidate(connection, record.id)
+            reason_moved = find_refusal(run.capability, record, look, open_findings, candidate)
+            names, reason_names = find_names(run, connection, record, look.stat, expected)
+            newer = candidates.get_candidates(connection, [one.id for one in names])
+        is_newer = any(one.kind is CandidateKind.CHANGE and not one.is_damage for one in newer.values())
+        draft = replace(draft, others=tuple(names[1:]), is_newer=is_newer)
+        if is_newer and not is_named:
+            return replace(draft, reason=NEWER)
+        if reason_moved or reason_names:
+            return replace(draft, reason=reason_moved or reason_names or "")
+        return self._refuse_conflict(self._ask(draft, expected, lenders), record, look, lenders)
+
+    def _refuse_conflict(self, plan: FilePlan, record: FileRecord, look: Look, lenders: BlockSource) -> FilePlan:
+        """Refuse to give recorded bytes the rights of another file that stands there."""
+        if plan.standing is not Standing.REPAIRABLE:
+            return plan
+        run, copies = self._run, lenders.find_stats(one.copy for one in plan.mends)
+        try:
+            reason = find_conflict(run.root_fd, run.capability, record, look, copies)
+        except OSError as error:
+            reason = f"it is not there as it was: {error.strerror}; have it judged again: integrity scrub FILE"
+        return plan if reason is None else replace(plan, standing=Standing.REFUSED, reason=reason)
+
+    def _plan_gone(self, draft: FilePlan, expected: Expected, lenders: BlockSource, error: Vanished) -> FilePlan:
+        """Plan for a file that is not there: it is made anew if a finding says that it should be."""
+        root_fd, path = self._run.root_fd, draft.path
+        try:
+            stat_beneath(root_fd, path)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return replace(draft, reason=f"something else stands there: {error}")
+        else:
+            return replace(draft, reason=f"something else stands there: {error}")
+        if not set(draft.kinds) & (CONTENT_FINDINGS | {FindingKind.MISSING}):
+            return replace(draft, reason="it is gone, and no finding says that it should not be: integrity scan")
+        try:
+            gone = find_gone_folders(root_fd, path)
+        except OSError as failure:
+            return replace(draft, reason=f"its folder is gone, and something else stands there: {failure.strerror}")
+        plan = self._ask(draft, expected, lenders)
+        folders = tuple(NewFolder(folder, self._find_mode(plan, lenders, folder)) for folder in gone)
+        model = find_model(lenders.find_stats(one.copy for one in plan.mends))
+        mode = None if model is None else model.st_mode & 0o777
+        return replace(plan, mode=mode, owner=find_owner(model), folders=folders)
+
+    def _find_mode(self, plan: FilePlan, lenders: BlockSource, path: bytes) -> int | None:
+        """Ask the copies that lend for the permission bits of a folder."""
+        whole = absolute(self._run.root.path, path)
+        return next((mode for one in plan.mends if (mode := lenders.find_mode(one.copy, whole)) is not None), None)
+
+    def _ask(self, draft: FilePlan, expected: Expected, lenders: BlockSource) -> FilePlan:
+        """Fetch and verify each block that is needed."""
+        found: dict[str, list[int]] = {}
+        missing: list[int] = []
+        held: dict[int, bytes] = {}
+        room = self._hold_bytes
+        for index in draft.damaged:
+            lent = lenders.fetch(index, expected)
+            if not self._tick(expected.length(index)):
+                raise ReadInterrupted("interrupted")
+            if lent is None:
+                missing.append(index)
+                continue
+            name, data = lent
+            found.setdefault(name, []).append(index)
+            if len(data) <= room:
+                held[index] = data
+                room -= len(data)
+        plan = replace(
+            draft,
+            standing=Standing.REPAIRABLE,
+            mends=tuple(Mend(name, tuple(blocks)) for name, blocks in found.items()),
+            missing=tuple(missing),
+            troubles=tuple(lenders.troubles.items()),
+            asked=lenders.names,
+            held=held,
+        )
+        if not missing:
+            return plan
+        if not lenders.names:
+            reason = "no copy of it is known; say where one is: --from COPY"
+            return replace(plan, standing=Standing.NO_GOOD_COPY, reason=reason)
+        if lenders.has_unreachable:
+            reason = "the copies that could be reached do not have all of it good"
+            return replace(plan, standing=Standing.UNREACHABLE, reason=reason)
+        reason = "no copy has all of it good; give another one, too: --from COPY --from OTHER"
+        return replace(plan, standing=Standing.NO_GOOD_COPY, reason=reason)
