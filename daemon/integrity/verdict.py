@@ -345,7 +345,7 @@ class CopyVote(StrEnum):
     NOT_COMPARABLE = "not_comparable"  # neither digest nor bytes that could be held against what is recorded
 
 
-class Outcome(StrEnum):
+class ArbitrationOutcome(StrEnum):
     """Who is right."""
 
     IN_ORDER = "in_order"
@@ -363,7 +363,7 @@ class Outcome(StrEnum):
     NOT_COMPARABLE = "not_comparable"
 
 
-class Stand(StrEnum):
+class FileState(StrEnum):
     """What a file's verdict means when its copy is asked, too."""
 
     GOOD = "good"  # what the catalog says
@@ -387,28 +387,28 @@ class Arbitration:
             ``WHY`` for the reader to fill in.
     """
 
-    outcome: Outcome
+    outcome: ArbitrationOutcome
     finding: FindingKind | None
     words: str = ""
     command: str | None = None
 
 
-def find_stand(judgement: Judgement) -> Stand:
+def find_stand(judgement: Judgement) -> FileState:
     """Tell what a verdict of the first table means for the second."""
     verdict = judgement.verdict
     if verdict in _STANDS:
         return _STANDS[verdict]
-    return Stand.CONTESTED if judgement.because is None else Stand.WRITTEN
+    return FileState.CONTESTED if judgement.because is None else FileState.WRITTEN
 
 
 _STANDS = {
-    Verdict.INTACT: Stand.GOOD,
-    Verdict.ROT: Stand.DAMAGED,
-    Verdict.SILENT_REWRITE: Stand.DAMAGED,
-    Verdict.SHRUNK: Stand.CONTESTED,
-    Verdict.UNREADABLE: Stand.LOST,
-    Verdict.MISSING: Stand.LOST,
-    Verdict.DELETED: Stand.DELETED,
+    Verdict.INTACT: FileState.GOOD,
+    Verdict.ROT: FileState.DAMAGED,
+    Verdict.SILENT_REWRITE: FileState.DAMAGED,
+    Verdict.SHRUNK: FileState.CONTESTED,
+    Verdict.UNREADABLE: FileState.LOST,
+    Verdict.MISSING: FileState.LOST,
+    Verdict.DELETED: FileState.DELETED,
 }
 
 
@@ -432,94 +432,106 @@ def arbitrate(
     return Arbitration(outcome, _COPY_FINDINGS.get(outcome), words, command)
 
 
-def _find_outcome(stand: Stand, vote: CopyVote, *, are_equal: bool, has_good_blocks: bool) -> Outcome:
-    if stand is Stand.DELETED:
-        return Outcome.IN_ORDER
+def _find_outcome(stand: FileState, vote: CopyVote, *, are_equal: bool, has_good_blocks: bool) -> ArbitrationOutcome:
+    if stand is FileState.DELETED:
+        return ArbitrationOutcome.IN_ORDER
     if vote in _SILENT:
         return _SILENT[vote]
-    if stand is Stand.GOOD:
+    if stand is FileState.GOOD:
         return _BESIDE_GOOD[vote]
     if vote is CopyVote.SAME:
-        return Outcome.COPY_STALE if stand is Stand.WRITTEN else Outcome.REPAIRABLE
+        return ArbitrationOutcome.COPY_STALE if stand is FileState.WRITTEN else ArbitrationOutcome.REPAIRABLE
     if vote is CopyVote.RENAMED:
-        return Outcome.COPY_STALE if stand is Stand.WRITTEN else Outcome.RESTORABLE
-    is_same_change = are_equal and stand is not Stand.LOST
+        return ArbitrationOutcome.COPY_STALE if stand is FileState.WRITTEN else ArbitrationOutcome.RESTORABLE
+    is_same_change = are_equal and stand is not FileState.LOST
     if vote is CopyVote.OLDER:
-        return Outcome.MISSED_CHANGE if is_same_change else Outcome.COPY_STALE
-    if has_good_blocks and not is_same_change and stand in (Stand.DAMAGED, Stand.LOST):
-        return Outcome.BOTH_DAMAGED
-    if stand is Stand.LOST:
-        return Outcome.COPY_DIFFERS
+        return ArbitrationOutcome.MISSED_CHANGE if is_same_change else ArbitrationOutcome.COPY_STALE
+    if has_good_blocks and not is_same_change and stand in (FileState.DAMAGED, FileState.LOST):
+        return ArbitrationOutcome.BOTH_DAMAGED
+    if stand is FileState.LOST:
+        return ArbitrationOutcome.COPY_DIFFERS
     if not is_same_change:
-        return Outcome.ALL_DIFFER
-    return Outcome.COPIED_DAMAGE if stand is Stand.DAMAGED else Outcome.MISSED_CHANGE
+        return ArbitrationOutcome.ALL_DIFFER
+    return ArbitrationOutcome.COPIED_DAMAGE if stand is FileState.DAMAGED else ArbitrationOutcome.MISSED_CHANGE
 
 
 _SILENT = {
-    CopyVote.MISSING: Outcome.COPY_MISSING,
-    CopyVote.UNREADABLE: Outcome.COPY_UNREADABLE,
-    CopyVote.NOT_COMPARABLE: Outcome.NOT_COMPARABLE,
+    CopyVote.MISSING: ArbitrationOutcome.COPY_MISSING,
+    CopyVote.UNREADABLE: ArbitrationOutcome.COPY_UNREADABLE,
+    CopyVote.NOT_COMPARABLE: ArbitrationOutcome.NOT_COMPARABLE,
 }
 _BESIDE_GOOD = {
-    CopyVote.SAME: Outcome.IN_ORDER,
-    CopyVote.OLDER: Outcome.COPY_STALE,
-    CopyVote.RENAMED: Outcome.RENAMED,
-    CopyVote.DIFFERS: Outcome.COPY_DIFFERS,
+    CopyVote.SAME: ArbitrationOutcome.IN_ORDER,
+    CopyVote.OLDER: ArbitrationOutcome.COPY_STALE,
+    CopyVote.RENAMED: ArbitrationOutcome.RENAMED,
+    CopyVote.DIFFERS: ArbitrationOutcome.COPY_DIFFERS,
 }
 _COPY_FINDINGS = {
-    Outcome.BOTH_DAMAGED: FindingKind.COPY_DIFFERS,
-    Outcome.COPY_DIFFERS: FindingKind.COPY_DIFFERS,
-    Outcome.COPY_STALE: FindingKind.COPY_STALE,
-    Outcome.COPY_MISSING: FindingKind.COPY_MISSING,
-    Outcome.COPY_UNREADABLE: FindingKind.COPY_UNREADABLE,
-    Outcome.COPIED_DAMAGE: FindingKind.COPY_DIFFERS,
-    Outcome.ALL_DIFFER: FindingKind.COPY_DIFFERS,
-    Outcome.NOT_COMPARABLE: FindingKind.COPY_NOT_COMPARABLE,
+    ArbitrationOutcome.BOTH_DAMAGED: FindingKind.COPY_DIFFERS,
+    ArbitrationOutcome.COPY_DIFFERS: FindingKind.COPY_DIFFERS,
+    ArbitrationOutcome.COPY_STALE: FindingKind.COPY_STALE,
+    ArbitrationOutcome.COPY_MISSING: FindingKind.COPY_MISSING,
+    ArbitrationOutcome.COPY_UNREADABLE: FindingKind.COPY_UNREADABLE,
+    ArbitrationOutcome.COPIED_DAMAGE: FindingKind.COPY_DIFFERS,
+    ArbitrationOutcome.ALL_DIFFER: FindingKind.COPY_DIFFERS,
+    ArbitrationOutcome.NOT_COMPARABLE: FindingKind.COPY_NOT_COMPARABLE,
 }
 
 REPAIR_FROM_COPY = "integrity repair {path} --from {copy}"
 COMPARE = "integrity compare {path} --with {copy}"
 _FROM_OTHER = "integrity repair {path} --from OTHER"
 _STEPS = {
-    Outcome.IN_ORDER: ("", None),
-    Outcome.RENAMED: ("", None),
-    Outcome.RESTORABLE: (
+    ArbitrationOutcome.IN_ORDER: ("", None),
+    ArbitrationOutcome.RENAMED: ("", None),
+    ArbitrationOutcome.RESTORABLE: (
         "the copy has it whole under another name, which `compare` lists: put it back from there, then have it read",
         "integrity scrub {path}",
     ),
-    Outcome.REPAIRABLE: ("put the good bytes back from the copy", REPAIR_FROM_COPY),
-    Outcome.BOTH_DAMAGED: (
+    ArbitrationOutcome.REPAIRABLE: ("put the good bytes back from the copy", REPAIR_FROM_COPY),
+    ArbitrationOutcome.BOTH_DAMAGED: (
         "what is damaged here is good there: put these blocks back, then back the file up again",
         "integrity repair {path} --from {copy}",
     ),
-    Outcome.COPY_DIFFERS: ("back the file up again, then compare", COMPARE),
-    Outcome.COPY_STALE: ("run the backup again, then compare", COMPARE),
-    Outcome.COPY_MISSING: ("run the backup again, then compare", COMPARE),
-    Outcome.COPY_UNREADABLE: ("look at the copy's disk, server and permissions, then compare again", COMPARE),
-    Outcome.COPIED_DAMAGE: (
+    ArbitrationOutcome.COPY_DIFFERS: ("back the file up again, then compare", COMPARE),
+    ArbitrationOutcome.COPY_STALE: ("run the backup again, then compare", COMPARE),
+    ArbitrationOutcome.COPY_MISSING: ("run the backup again, then compare", COMPARE),
+    ArbitrationOutcome.COPY_UNREADABLE: (
+        "look at the copy's disk, server and permissions, then compare again",
+        COMPARE,
+    ),
+    ArbitrationOutcome.COPIED_DAMAGE: (
         "the damage was backed up: keep older backups from being deleted, and get the file from one of them",
         _FROM_OTHER,
     ),
-    Outcome.MISSED_CHANGE: ("file and copy agree: have the change recorded", "integrity scan {path}"),
-    Outcome.ALL_DIFFER: ("run the backup again, then compare", COMPARE),
-    Outcome.NOT_COMPARABLE: ("have the copy's bytes read", COMPARE + " --read"),
+    ArbitrationOutcome.MISSED_CHANGE: ("file and copy agree: have the change recorded", "integrity scan {path}"),
+    ArbitrationOutcome.ALL_DIFFER: ("run the backup again, then compare", COMPARE),
+    ArbitrationOutcome.NOT_COMPARABLE: ("have the copy's bytes read", COMPARE + " --read"),
 }
 # Where the file is no good, backing it up would only spread that.
 _STEPS_WITHOUT_GOOD_FILE = {
-    Outcome.COPY_DIFFERS: ("neither file nor copy is what was recorded: get it from another backup", _FROM_OTHER),
-    Outcome.COPY_STALE: ("do not back it up: look for a newer copy, or take this older version", _FROM_OTHER),
-    Outcome.COPY_MISSING: ("do not back it up: this copy never had it, get it from another one", _FROM_OTHER),
-    Outcome.MISSED_CHANGE: (
+    ArbitrationOutcome.COPY_DIFFERS: (
+        "neither file nor copy is what was recorded: get it from another backup",
+        _FROM_OTHER,
+    ),
+    ArbitrationOutcome.COPY_STALE: (
+        "do not back it up: look for a newer copy, or take this older version",
+        _FROM_OTHER,
+    ),
+    ArbitrationOutcome.COPY_MISSING: (
+        "do not back it up: this copy never had it, get it from another one",
+        _FROM_OTHER,
+    ),
+    ArbitrationOutcome.MISSED_CHANGE: (
         "file and copy agree: if the change was meant, accept it",
         "integrity accept {path} --reason WHY",
     ),
-    Outcome.ALL_DIFFER: ("catalog, file and copy all differ: look at all three", "integrity explain {path}"),
+    ArbitrationOutcome.ALL_DIFFER: ("catalog, file and copy all differ: look at all three", "integrity explain {path}"),
 }
 
 
-def _find_step(stand: Stand, outcome: Outcome) -> tuple[str, str | None]:
-    if stand is Stand.CONTESTED and outcome is Outcome.REPAIRABLE:
+def _find_step(stand: FileState, outcome: ArbitrationOutcome) -> tuple[str, str | None]:
+    if stand is FileState.CONTESTED and outcome is ArbitrationOutcome.REPAIRABLE:
         return "somebody wrote to it: if that was not meant, put the recorded bytes back", _STEPS[outcome][1]
-    if stand not in (Stand.GOOD, Stand.WRITTEN) and outcome in _STEPS_WITHOUT_GOOD_FILE:
+    if stand not in (FileState.GOOD, FileState.WRITTEN) and outcome in _STEPS_WITHOUT_GOOD_FILE:
         return _STEPS_WITHOUT_GOOD_FILE[outcome]
     return _STEPS[outcome]

@@ -27,7 +27,7 @@ from integrity.files.batch import READ, Arena, PlainBatchReader
 from integrity.files.buffers import Buffers
 from integrity.hashing import small_batch
 from integrity.hashing.md5 import Md5
-from integrity.hashing.md5_native import Scheduler
+from integrity.hashing.md5_native import LaneScheduler
 from integrity.hashing.small_batch import Lanes
 from support.proc import Cost, measure
 
@@ -79,7 +79,7 @@ def bench_short_messages(runs: int) -> None:
 def bench_lanes(tree: Path) -> None:
     """Compute MD5 of files as they lie in the engine's arenas, and with hashlib from the same memory."""
     pieces = Buffers(8 * ARENA_BYTES, 2).cut(ARENA_BYTES)
-    scheduler = Scheduler()
+    scheduler = LaneScheduler()
     work: Lanes[None] = Lanes(scheduler, [Arena(piece.acquire()) for piece in pieces])
     ours_s = peer_s = 0.0
     size_bytes = 0

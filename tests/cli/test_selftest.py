@@ -13,7 +13,7 @@ from integrity.catalog.connection import Catalog
 from integrity.cli.daemon import code_for
 from integrity.cli.exitcodes import ExitCode
 from integrity.jobs.report import Stop
-from integrity.service.selftest import Stage, Step, run_self_test
+from integrity.service.selftest import SelfTestStep, Stage, run_self_test
 from support.alerting import mail_config
 from support.catalogs import MIB
 from support.cli import Box, Completed
@@ -183,8 +183,12 @@ def test_scrub_that_notices_nothing_fails_the_self_test(scratch: Path, monkeypat
 
 def test_undetected_damage_weighs_more_than_a_mail_that_does_not_leave() -> None:
     """1 wins over 3, as everywhere; steps that were not all taken prove nothing."""
-    scrub, alert, failure = Step(Stage.SCRUB, True, ""), Step(Stage.ALERT, True, "", "a"), Step(Stage.ALERT, False, "")
+    scrub, alert, failure = (
+        SelfTestStep(Stage.SCRUB, True, ""),
+        SelfTestStep(Stage.ALERT, True, "", "a"),
+        SelfTestStep(Stage.ALERT, False, ""),
+    )
     assert ExitCode.OK is code_for([scrub, alert])
     assert ExitCode.INCOMPLETE is code_for([scrub, alert, failure])
-    assert ExitCode.PROBLEM is code_for([Step(Stage.SCRUB, False, ""), failure])
+    assert ExitCode.PROBLEM is code_for([SelfTestStep(Stage.SCRUB, False, ""), failure])
     assert ExitCode.PROBLEM is code_for([scrub])

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from integrity.copies.filenames import find_fault
-from integrity.copies.protocol import Copy, Entry, Kind, LimitedNames, Published, Trouble
+from integrity.copies.protocol import Copy, CopyEntry, Kind, LimitedNames, Published, Trouble
 from integrity.errors import CopyUnreachable, ReadError, Unreadable
 from support.waiting import wait_until
 
@@ -89,9 +89,9 @@ def carried(copy: Copy) -> dict[bytes, bytes]:
     return {path: data for path, data in PLANTED.items() if copy.find_name_fault(path) is None}
 
 
-def list_entries(copy: Copy, prefix: bytes = b"") -> dict[bytes, Entry]:
+def list_entries(copy: Copy, prefix: bytes = b"") -> dict[bytes, CopyEntry]:
     """List what a copy has, no path twice."""
-    entries = [found for found in copy.list(prefix) if isinstance(found, Entry)]
+    entries = [found for found in copy.list(prefix) if isinstance(found, CopyEntry)]
     by_path = {entry.path: entry for entry in entries}
     assert len(by_path) == len(entries)
     return by_path
@@ -126,9 +126,9 @@ class CopySuite:
         with make(tree) as copy:
             found = list(copy.list())
             expected = carried(copy)
-        assert expected.keys() == {entry.path for entry in found if isinstance(entry, Entry)}
+        assert expected.keys() == {entry.path for entry in found if isinstance(entry, CopyEntry)}
         assert len(PLANTED) - len(expected) >= sum(isinstance(one, Trouble) for one in found)
-        assert all(find_fault(entry.path) is None for entry in found if isinstance(entry, Entry))
+        assert all(find_fault(entry.path) is None for entry in found if isinstance(entry, CopyEntry))
 
     def test_sizes_and_digests_are_those_of_the_files(self, make: MakeCopy, tree: Path) -> None:
         """What a listing states is true, and it states what its kind of copy always does."""

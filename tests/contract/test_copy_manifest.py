@@ -16,7 +16,7 @@ import pytest
 from contract.copysuite import CopySuite, MakeCopy
 from integrity.copies.manifest import ManifestCopy
 from integrity.copies.opening import open_copy
-from integrity.copies.protocol import Copy, Entry, Kind, Published, Trouble
+from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
 from integrity.errors import CopyUnreachable
 from integrity.hashing.algorithms import BLAKE3
 
@@ -76,7 +76,7 @@ class TestJson(TestMd5sum):
         return write
 
 
-def read(tmp_path: Path, data: bytes, **arguments: object) -> list[Entry | Trouble]:
+def read(tmp_path: Path, data: bytes, **arguments: object) -> list[CopyEntry | Trouble]:
     path = tmp_path / "manifest"
     path.write_bytes(data)
     with ManifestCopy(bytes(path), **arguments) as copy:  # type: ignore[arg-type]
@@ -90,8 +90,8 @@ def test_lines_of_one_file_become_one_entry(tmp_path):
         *(digest.hex().encode() for digest in (HELLO, sha, HELLO, HELLO[::-1])),
     )
     both = (Published(Kind.MD5, HELLO), Published(Kind.SHA256, sha))
-    apart = [Entry(b"b", None, None, (Published(Kind.MD5, value),)) for value in (HELLO, HELLO[::-1])]
-    assert [Entry(b"a", None, None, both), *apart] == read(tmp_path, lines)
+    apart = [CopyEntry(b"b", None, None, (Published(Kind.MD5, value),)) for value in (HELLO, HELLO[::-1])]
+    assert [CopyEntry(b"a", None, None, both), *apart] == read(tmp_path, lines)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_lines_of_one_file_become_one_entry(tmp_path):
 def test_name_that_leads_out_is_trouble(tmp_path, name):
     """Hostile names are told with their line, and nothing is looked at."""
     found = read(tmp_path, LINE + b"good\n" + LINE + name + b"\n", tops=(b"/srv/photos",))
-    assert [b"good"] == [entry.path for entry in found if isinstance(entry, Entry)]
+    assert [b"good"] == [entry.path for entry in found if isinstance(entry, CopyEntry)]
     troubles = [trouble for trouble in found if isinstance(trouble, Trouble)]
     assert len(troubles) == 1
     assert "line 2" in troubles[0].message
@@ -133,16 +133,16 @@ def test_hashdeep_and_sfv_are_read(tmp_path):
     sha = hashlib.sha256(b"hello").hexdigest().encode()
     found = read(tmp_path, header + b"5," + LINE.strip() + b"," + sha + b",a,b\n")
     assert [(b"a,b", 5, [Kind.MD5, Kind.SHA256])] == [
-        (one.path, one.size_bytes, [each.kind for each in one.published]) for one in found if isinstance(one, Entry)
+        (one.path, one.size_bytes, [each.kind for each in one.published]) for one in found if isinstance(one, CopyEntry)
     ]
     found = read(tmp_path, b"; made by hand\na b 3610a686\n")
-    assert [Entry(b"a b", None, None, (Published(Kind.CRC32, bytes.fromhex("3610a686")),))] == found
+    assert [CopyEntry(b"a b", None, None, (Published(Kind.CRC32, bytes.fromhex("3610a686")),))] == found
 
 
 def test_digest_that_looks_like_another_is_what_was_said(tmp_path):
     """What b3sum wrote looks like SHA-256."""
     found = read(tmp_path, b"ab" * 32 + b"  a\n", algorithm=BLAKE3)
-    assert [Entry(b"a", None, None, (Published(Kind.BLAKE3, b"\xab" * 32),))] == found
+    assert [CopyEntry(b"a", None, None, (Published(Kind.BLAKE3, b"\xab" * 32),))] == found
 
 
 def test_line_that_cannot_be_read_puts_every_absence_in_doubt(tmp_path):

@@ -16,7 +16,7 @@ import pytest
 
 from contract.copysuite import LARGE, CopySuite, MakeCopy, list_entries
 from integrity.copies.opening import open_copy
-from integrity.copies.protocol import Copy, Entry, Kind, Trouble
+from integrity.copies.protocol import Copy, CopyEntry, Kind, Trouble
 from integrity.copies.rclone.copy import RcloneCopy, find_name_fault, from_rclone, to_pattern, to_rclone
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, Unreadable, Unstable
 from support.machine import need_programs
@@ -155,7 +155,7 @@ def test_name_that_rclone_cannot_carry_is_trouble_and_known_as_such(tmp_path):
         found = list(copy.list())
         with pytest.raises(ReadError, match="UTF-8"):
             copy.open(b"bad\xff")
-    assert [b"good"] == [one.path for one in found if isinstance(one, Entry)]
+    assert [b"good"] == [one.path for one in found if isinstance(one, CopyEntry)]
     assert 3 == sum(isinstance(one, Trouble) for one in found)
     assert copy.find_name_fault(b"bad\xff") is not None
     assert copy.find_name_fault("quote\u201b".encode()) is not None
@@ -191,7 +191,7 @@ def test_folder_that_cannot_be_listed_is_trouble_not_absence(tmp_path, config):
             file.read(0, 1)
         file.close()
     (folder / "closed").chmod(0o700)
-    assert {b"file", b"secret"} == {one.path for one in found if isinstance(one, Entry)}
+    assert {b"file", b"secret"} == {one.path for one in found if isinstance(one, CopyEntry)}
     troubles = [one for one in found if isinstance(one, Trouble)]
     assert [b"closed"] == [trouble.path for trouble in troubles]
     assert "permission denied" in troubles[0].message
@@ -290,7 +290,7 @@ def test_hostile_listing_is_trouble(tmp_path):
     program = pretend(tmp_path, f"printf '[\\n'; cat <<'END'\n{lines}\nEND\necho ']'")
     with RcloneCopy("rclone:x:", program=program) as copy:
         found = list(copy.list())
-    assert [b"good"] == [one.path for one in found if isinstance(one, Entry)]
+    assert [b"good"] == [one.path for one in found if isinstance(one, CopyEntry)]
     assert len(names) == sum(isinstance(one, Trouble) for one in found)
 
 

@@ -20,7 +20,7 @@ from awscrt import checksums
 from contract.copysuite import CopySuite, MakeCopy, list_entries
 from integrity.copies.filenames import find_fault
 from integrity.copies.opening import open_copy
-from integrity.copies.protocol import Copy, Entry, Kind, Published, Trouble
+from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
 from integrity.copies.s3.checksums import PartsHasher, list_parts
 from integrity.copies.s3.copy import S3Copy
 from integrity.errors import ConfigError, CopyUnreachable, Unreadable, Unstable, Vanished
@@ -125,7 +125,7 @@ class TestVersitygw(S3Suite):
             seen = set()
             peak = 0
             for count, found in enumerate(copy.list(), 1):
-                assert isinstance(found, Entry)
+                assert isinstance(found, CopyEntry)
                 seen.add(int(found.path.rpartition(b"/")[2]))
                 if count == 2_000:
                     tracemalloc.start()
@@ -175,9 +175,9 @@ def test_upload_in_parts_is_told_without_reading_it(s3_server: S3Box, sizes: lis
         (listed,) = copy.list()
         closer = copy.look_closer(b"parts")
         closest = copy.look_closer(b"parts", every_part=True)
-    assert isinstance(listed, Entry)
-    assert isinstance(closer, Entry)
-    assert isinstance(closest, Entry)
+    assert isinstance(listed, CopyEntry)
+    assert isinstance(closer, CopyEntry)
+    assert isinstance(closest, CopyEntry)
 
     (tag,) = listed.published
     assert (Kind.MD5_OF_PARTS, len(sizes)) == (tag.kind, tag.parts)
@@ -191,7 +191,7 @@ def test_upload_in_parts_is_told_without_reading_it(s3_server: S3Box, sizes: lis
     assert s3_server.find_reads(bucket) == []
 
 
-def find(entry: Entry, kind: Kind) -> Published:
+def find(entry: CopyEntry, kind: Kind) -> Published:
     """Get the one digest of a kind."""
     (found,) = (published for published in entry.published if published.kind is kind)
     return found
@@ -207,7 +207,7 @@ def test_checksum_of_the_whole_object_is_told(s3_server: S3Box) -> None:
     with open_prefix(s3_server, bucket) as copy:
         for path in (b"one", b"parts"):
             closer = copy.look_closer(path)
-            assert isinstance(closer, Entry)
+            assert isinstance(closer, CopyEntry)
             expected = checksums.crc64nvme(data).to_bytes(8, "big")
             assert Published(Kind.CRC64NVME, expected) == find(closer, Kind.CRC64NVME)
     assert s3_server.find_reads(bucket) == []
@@ -219,7 +219,7 @@ def test_other_checksums_are_told(s3_server: S3Box) -> None:
     s3_server.put(bucket, "sha", b"bytes", ChecksumAlgorithm="SHA256")
     with open_prefix(s3_server, bucket) as copy:
         closer = copy.look_closer(b"sha")
-    assert isinstance(closer, Entry)
+    assert isinstance(closer, CopyEntry)
 
     assert Published(Kind.SHA256, hashlib.sha256(b"bytes").digest()) == find(closer, Kind.SHA256)
     assert Published(Kind.MD5, hashlib.md5(b"bytes").digest()) == find(closer, Kind.MD5)
@@ -232,8 +232,8 @@ def test_etag_of_an_encrypted_object_is_no_digest(moto: S3Box) -> None:
     moto.put(bucket, "plain", b"bytes")
     with open_prefix(moto, bucket) as copy:
         encrypted, plain = copy.look_closer(b"kms"), copy.look_closer(b"plain")
-    assert isinstance(encrypted, Entry)
-    assert isinstance(plain, Entry)
+    assert isinstance(encrypted, CopyEntry)
+    assert isinstance(plain, CopyEntry)
 
     assert Kind.MD5 not in {published.kind for published in encrypted.published}
     assert Kind.MD5 in {published.kind for published in plain.published}
@@ -250,7 +250,7 @@ def test_md5_that_rclone_notes_is_told(s3_server: S3Box) -> None:
     client.complete_multipart_upload(Bucket=bucket, Key="x", UploadId=upload, MultipartUpload=parts)
     with open_prefix(s3_server, bucket) as copy:
         closer = copy.look_closer(b"x")
-    assert isinstance(closer, Entry)
+    assert isinstance(closer, CopyEntry)
 
     assert Published(Kind.MD5, hashlib.md5(b"bytes").digest()) == find(closer, Kind.MD5)
 
@@ -268,7 +268,7 @@ def test_keys_that_are_no_paths_are_trouble(moto: S3Box) -> None:
                 with pytest.raises(Unreadable):
                     copy.open(entry.path)
 
-    assert [b"good"] == [entry.path for entry in found if isinstance(entry, Entry)]
+    assert [b"good"] == [entry.path for entry in found if isinstance(entry, CopyEntry)]
     expected = {b"a//b", b"../up", b"a/../../up", b"./a", b"content/", b"/etc/passwd"}
     assert expected == {entry.path for entry in found if isinstance(entry, Trouble)}
 
@@ -309,7 +309,7 @@ def test_key_that_a_listing_can_not_show_is_trouble(versitygw: S3Box) -> None:
         found = list(copy.list())
         assert copy.find_name_fault(b"control\x01") is not None
 
-    assert [b"good"] == [entry.path for entry in found if isinstance(entry, Entry)]
+    assert [b"good"] == [entry.path for entry in found if isinstance(entry, CopyEntry)]
     assert sum(isinstance(entry, Trouble) for entry in found) == 2
 
 
@@ -358,7 +358,7 @@ def test_bit_that_flips_in_the_store_shows_in_the_bytes_only(versitygw: S3Box) -
         file = copy.open(b"x")
         read = file.read(0, 1000)
         file.close()
-    assert isinstance(listed, Entry)
+    assert isinstance(listed, CopyEntry)
 
     assert Published(Kind.MD5, hashlib.md5(data).digest()) == find(listed, Kind.MD5)
     assert [500] == [at for at in range(1000) if read[at] != data[at]]
@@ -420,7 +420,7 @@ def test_server_that_goes_away_ends_the_listing_with_an_error() -> None:
         with open_prefix(box, bucket, attempts=1) as copy:
             file = copy.open(b"5")
             listing = copy.list()
-            assert isinstance(next(listing), Entry)
+            assert isinstance(next(listing), CopyEntry)
             box.stop()
             with pytest.raises(CopyUnreachable, match="network"):
                 list(listing)
@@ -516,7 +516,7 @@ def test_hostile_listing_is_refused_object_by_object(stranger: str) -> None:
     with S3Copy("s3://hostile/p", endpoint=stranger) as copy:
         found = list(copy.list())
 
-    entries = [entry for entry in found if isinstance(entry, Entry)]
+    entries = [entry for entry in found if isinstance(entry, CopyEntry)]
     troubles = {entry.path for entry in found if isinstance(entry, Trouble)}
     assert [b"twice", b"twice", b"parts", b"large"] == [entry.path for entry in entries]
     assert troubles == {b"negative", b"elsewhere/x", b"nul\0", b"bad\xff", b"bare"}

@@ -11,7 +11,7 @@ import pytest
 from contract.copysuite import LARGE, CopySuite, MakeCopy
 from integrity.copies.folder import TreeCopy
 from integrity.copies.opening import open_copy
-from integrity.copies.protocol import Copy, Entry, Trouble
+from integrity.copies.protocol import Copy, CopyEntry, Trouble
 from integrity.errors import CopyUnreachable, Unreadable, Unstable
 from integrity.files.excludes import Excludes
 from support.faultfs import FaultFS, Rule
@@ -32,7 +32,7 @@ class TestTree(CopySuite):
 
 
 def list_paths(copy: Copy, prefix: bytes = b"") -> set[bytes]:
-    return {found.path for found in copy.list(prefix) if isinstance(found, Entry)}
+    return {found.path for found in copy.list(prefix) if isinstance(found, CopyEntry)}
 
 
 def test_folder_of_an_unmounted_disk_is_unreachable(tmp_path):
@@ -70,7 +70,7 @@ def test_folder_that_cannot_be_listed_is_trouble_not_absence(tmp_path):
         with pytest.raises(Unreadable, match="secret"):
             copy.open(b"secret")
     (tmp_path / "closed").chmod(0o700)
-    assert {b"file", b"secret"} == {entry.path for entry in found if isinstance(entry, Entry)}
+    assert {b"file", b"secret"} == {entry.path for entry in found if isinstance(entry, CopyEntry)}
     assert [b"closed"] == [trouble.path for trouble in found if isinstance(trouble, Trouble)]
     assert [b"closed/file"] == [trouble.path for trouble in below if isinstance(trouble, Trouble)]
 
@@ -153,7 +153,7 @@ def test_folders_that_give_errors_are_not_missing_files(faulty: FaultFS, tmp_pat
     faulty.add(Rule("readdir", errno=errno.EIO, path="/bad"))
     with TreeCopy(os.fsencode(faulty.mnt)) as copy:
         found = list(copy.list())
-    assert {b"good/file"} == {entry.path for entry in found if isinstance(entry, Entry)}
+    assert {b"good/file"} == {entry.path for entry in found if isinstance(entry, CopyEntry)}
     assert [b"bad"] == [trouble.path for trouble in found if isinstance(trouble, Trouble)]
 
 

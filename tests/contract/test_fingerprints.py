@@ -20,7 +20,7 @@ from integrity.catalog.findings import NewFinding
 from integrity.catalog.folders import find_fingerprints, set_fingerprints
 from integrity.catalog.reseal import reseal
 from integrity.files.excludes import Excludes
-from integrity.files.listing import Listing
+from integrity.files.listing import FolderListing
 from integrity.files.open_beneath import open_root
 from integrity.files.walk import walk
 from integrity.model import BaselineReason, FileId, FindingKind, FolderId
@@ -43,7 +43,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "root"
 
 
-def list_all(root: Path) -> dict[bytes, Listing]:
+def list_all(root: Path) -> dict[bytes, FolderListing]:
     fd = open_root(os.fsencode(root))
     try:
         return {listing.folder: listing for listing in walk(fd, excludes=Excludes())}

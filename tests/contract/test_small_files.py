@@ -30,7 +30,7 @@ from integrity.files.read_errors import ErrorBudget
 from integrity.files.span import ReadMode
 from integrity.hashing.digests import Want, want_to_record
 from integrity.hashing.tasks import Done, Failed, Task
-from integrity.hashing.work_queue import SIDE_BY_SIDE, Batch, Delivery, Shared, WorkQueue
+from integrity.hashing.work_queue import SIDE_BY_SIDE, AnswerBatch, Batch, Shared, WorkQueue
 from integrity.hashing.worker import Worker
 from support.answers import answer, answer_all, comparable
 from support.batches import read_batch
@@ -279,7 +279,7 @@ def test_what_is_begun_is_answered_when_nothing_else_comes(tmp_path: Path, mode:
     """A thread that waits for more batches to go beside it does not keep the last one to itself."""
     (tmp_path / "f").write_bytes(b"x")
     with reading(tmp_path, mode) as reader:
-        deliveries: SimpleQueue[Delivery] = SimpleQueue()
+        deliveries: SimpleQueue[AnswerBatch] = SimpleQueue()
         todo: WorkQueue[Batch] = WorkQueue(1, SIDE_BY_SIDE)
         terms = ErrorBudget(), Event(), monotonic, None, None, SIDE_BY_SIDE
         worker = Worker(Shared(reader, reader.batch(), *terms, todo, deliveries))

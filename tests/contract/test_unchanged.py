@@ -8,7 +8,7 @@ import pytest
 
 from integrity.catalog import files, findings
 from integrity.catalog.findings import NewFinding
-from integrity.files.listing import Listing, Seen
+from integrity.files.listing import FolderListing, Seen
 from integrity.jobs.batching import IdSet
 from integrity.jobs.scan.tree_diff import gather, split_unchanged
 from integrity.model import FileId, FindingKind, Witness
@@ -24,18 +24,18 @@ def record(box: CatalogBox) -> dict[bytes, FileId]:
     return dict(zip(paths, box.record_all(readings), strict=True))
 
 
-def see(box: CatalogBox, *, is_whole: bool = True) -> list[Listing]:
+def see(box: CatalogBox, *, is_whole: bool = True) -> list[FolderListing]:
     """Make the listings of a walk that finds everything as it was recorded."""
     listings = []
     with box.catalog.read() as c:
         for folder in NAMES:
             known = files.find_known(c, box.root.id, folder)
             seen = [Seen(name, *old[1:5], 1) for name, old in sorted(known.items())]
-            listings.append(Listing(folder, seen, is_whole, True, [], None))
+            listings.append(FolderListing(folder, seen, is_whole, True, [], None))
     return listings
 
 
-def split(box: CatalogBox, listings: list[Listing]) -> tuple[set[FileId], set[bytes]]:
+def split(box: CatalogBox, listings: list[FolderListing]) -> tuple[set[FileId], set[bytes]]:
     with box.catalog.read() as c:
         ids, other, unknown, same = split_unchanged(c, box.root.id, listings)
         assert not any(files.find_known(c, box.root.id, listing.folder) for listing in unknown)
@@ -48,7 +48,7 @@ def split(box: CatalogBox, listings: list[Listing]) -> tuple[set[FileId], set[by
 def test_unchanged_folders_are_told_at_once(box: CatalogBox, is_whole: bool) -> None:
     """In whatever order they come, whole or in parts, with empty and unknown folders among them."""
     ids = record(box)
-    nothing = [Listing(folder, [], is_whole, True, [], None) for folder in (b"unknown", b"d/empty")]
+    nothing = [FolderListing(folder, [], is_whole, True, [], None) for folder in (b"unknown", b"d/empty")]
 
     assert split(box, [*nothing, *reversed(see(box, is_whole=is_whole))]) == (set(ids.values()), set())
 
@@ -85,7 +85,7 @@ def test_folder_with_any_difference_is_left_to_be_looked_at(
 def test_part_of_a_folder_says_nothing_of_its_other_files(box: CatalogBox) -> None:
     """What a part does not name is neither gone nor met."""
     ids = record(box)
-    part = Listing(b"d", [seen for seen in see(box)[1].files if seen.name != b"b"], False, False, [], None)
+    part = FolderListing(b"d", [seen for seen in see(box)[1].files if seen.name != b"b"], False, False, [], None)
 
     assert split(box, [part]) == ({ids[b"d/a"], ids[b"d/\xff"]}, set())
 
@@ -112,7 +112,7 @@ def test_racy_and_frozen_files_are_looked_at(box: CatalogBox) -> None:
     with box.catalog.transaction() as c:
         new = NewFinding(FindingKind.ROT, box.root.id, ids[b"d/a"], b"d/a", "message")
         findings.open_finding(c, new, now=NOW, run_id=box.run_id)
-    listings = [*see(box), Listing(b"racy", [Seen(b"a", *witness[:4], 1)], True, True, [], None)]
+    listings = [*see(box), FolderListing(b"racy", [Seen(b"a", *witness[:4], 1)], True, True, [], None)]
 
     assert split(box, listings)[1] == {b"racy", b"d"}
 
@@ -120,7 +120,7 @@ def test_racy_and_frozen_files_are_looked_at(box: CatalogBox) -> None:
 def test_groups_hold_every_listing_in_order() -> None:
     """Nothing is lost at the borders of groups, however many folders and files there are."""
     seen = [Seen(b"a", 1, 1, 1, 1, 1)]
-    listings = [Listing(b"%d" % number, seen * (number % 50), True, True, [], None) for number in range(1000)]
+    listings = [FolderListing(b"%d" % number, seen * (number % 50), True, True, [], None) for number in range(1000)]
 
     groups = list(gather(listings))
 

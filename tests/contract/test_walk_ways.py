@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from integrity.files.excludes import Excludes
-from integrity.files.listing import Listing, Seen
+from integrity.files.listing import FolderListing, Seen
 from integrity.files.walk import walk
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
@@ -56,7 +56,7 @@ def both_ways(
     cross_mounts: bool = False,
     chunk: int = 4096,
     as_somebody: Callable[[], AbstractContextManager[object]] = nullcontext,
-) -> tuple[list[Listing], list[Listing]]:
+) -> tuple[list[FolderListing], list[FolderListing]]:
     """Walk with the C core and without it; listings and skips in an order that both share."""
     walks = []
     with opened_root(top) as root, as_somebody():
@@ -86,7 +86,7 @@ def test_nasty_tree_is_listed_alike(monkeypatch: pytest.MonkeyPatch, top: bytes,
         assert native == python
 
 
-def by_name(listings: list[Listing]) -> list[tuple[bytes, list[Seen], list[bytes], object]]:
+def by_name(listings: list[FolderListing]) -> list[tuple[bytes, list[Seen], list[bytes], object]]:
     """Put the listings of a folder together: which chunk a name comes in may differ."""
     folders: dict[bytes, tuple[list[Seen], list[bytes]]] = {}
     for listing in listings:

@@ -27,7 +27,7 @@ from integrity.files.buffers import Buffers
 from integrity.files.span import ReadMode
 from integrity.jobs.context import Context, RootRun
 from integrity.jobs.judge.assess import Assessor
-from integrity.jobs.judge.replaced_inodes import Replaced
+from integrity.jobs.judge.replaced_inodes import ReplacedInodes
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Summary
 from integrity.jobs.runner import run_on, scan, scrub
@@ -291,7 +291,7 @@ def test_rename_between_a_refusal_and_its_judgement(btrfs: LoopFS, was_renamed_b
         name = b"b/1" if was_renamed_before else b"a/1"  # of the damaged file, when it is read
 
         def work(run: RootRun) -> None:
-            assessor = Assessor(run, from_disk=True, replaced=Replaced())
+            assessor = Assessor(run, from_disk=True, replaced=ReplacedInodes())
             with catalog.read() as connection:
                 record = find_file(connection, catalog.sealer, run.root.id, name)
             assert record is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from integrity.files.excludes import Excludes
-from integrity.files.listing import Listing
+from integrity.files.listing import FolderListing
 from integrity.files.walk import walk
 from support.bitrot import flip_at, get_positions
 from support.faultfs import FaultFS, Rule
@@ -29,11 +29,11 @@ def write(fs: LoopFS | FaultFS, *names: str) -> None:
             file.write(b"content")
 
 
-def files_of(listings: list[Listing]) -> set[bytes]:
+def files_of(listings: list[FolderListing]) -> set[bytes]:
     return {os.path.join(listing.folder, seen.name) for listing in listings for seen in listing.files}
 
 
-def errors_of(listings: list[Listing]) -> dict[bytes, int]:
+def errors_of(listings: list[FolderListing]) -> dict[bytes, int]:
     return {listing.error.path: listing.error.errno for listing in listings if listing.error}
 
 

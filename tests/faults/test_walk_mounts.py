@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from integrity.files.excludes import Excludes
-from integrity.files.listing import Listing
+from integrity.files.listing import FolderListing
 from integrity.files.walk import walk
 from integrity.model import SkipReason
 from support.loopfs import LoopFS
@@ -35,7 +35,7 @@ def root(top: Path) -> Iterator[int]:
         yield fd
 
 
-def summary(listings: list[Listing]) -> tuple[set[bytes], dict[bytes, SkipReason]]:
+def summary(listings: list[FolderListing]) -> tuple[set[bytes], dict[bytes, SkipReason]]:
     assert all(listing.error is None for listing in listings)
     files = [os.path.join(listing.folder, seen.name) for listing in listings for seen in listing.files]
     assert len(files) == len(set(files))

@@ -23,7 +23,7 @@ from integrity.jobs.compare.promise import check_copies
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.runner import scan
 from integrity.model import Finding
-from integrity.service.dispatch import Dispatcher, Grounds
+from integrity.service.dispatch import Dispatcher, ServiceContext
 from integrity.service.inventory import KeptCopy, find_disks, find_kept_copies, find_kept_roots
 from integrity.service.schedule.copy_schedule import Comparisons, schedule_name
 from support.faultfs import FaultFS, Rule
@@ -59,7 +59,7 @@ class Parts:
         self.clock = Clock()
         self.set_url(url)
         Catalog.create(bytes(self.path)).close()
-        grounds = Grounds(
+        grounds = ServiceContext(
             self.open_catalog, lambda: self.config, lambda _: UNLIMITED, "", clock=self.clock, monotonic=self.clock
         )
         self.dispatcher = Dispatcher(grounds, lambda _: None)

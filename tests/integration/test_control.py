@@ -15,22 +15,22 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog.own_files import compile_own_names
-from integrity.cli.daemon_client import Daemon
+from integrity.cli.daemon_client import DaemonClient
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError
 from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.model import Finding, FindingId, FindingKind, FindingState, Job, Outcome
 from integrity.service.control.requests import LEASED, covers
-from integrity.service.control.server import ControlServer, DaemonState, Request
+from integrity.service.control.server import ControlServer, DaemonState, JobRequest
 from integrity.service.control.socket import connect, default_socket_path, find_linked_socket, listen
 from integrity.service.control.users import BUFFER_LIMIT, MOST_CONNECTIONS
 from integrity.service.control.wire import (
     REQUEST_LIMIT,
-    Accepted,
     Answer,
     AskCovered,
     AskState,
     Failure,
-    Stop,
+    JobAccepted,
+    StopJob,
     Submit,
     encode,
 )
@@ -50,28 +50,28 @@ def root(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def asking(daemon: SmallDaemon) -> Iterator[Daemon]:
+def asking(daemon: SmallDaemon) -> Iterator[DaemonClient]:
     """Connect to a daemon and be greeted."""
     connected = connect(daemon.path)
     assert connected is not None
-    with Daemon(connected) as client:
+    with DaemonClient(connected) as client:
         yield client
 
 
-def receive(client: Daemon) -> Answer:
+def receive(client: DaemonClient) -> Answer:
     """Wait for the next answer."""
     answer = client.receive(_TIMEOUT_S)
     assert answer is not None
     return answer
 
 
-def follow(client: Daemon, request: Request) -> list[Answer]:
+def follow(client: DaemonClient, request: JobRequest) -> list[Answer]:
     """Ask for a job and return all that is told of it, progress aside."""
     client.send(Submit(request, waits=True))
     return rest(client)
 
 
-def rest(client: Daemon) -> list[Answer]:
+def rest(client: DaemonClient) -> list[Answer]:
     """Return what is told until the end of a job, progress aside."""
     answers: list[Answer] = []
     while not (answers and isinstance(answers[-1], Summary | Failure)):
@@ -81,9 +81,9 @@ def rest(client: Daemon) -> list[Answer]:
     return answers
 
 
-def scan_of(*roots: Path) -> Request:
+def scan_of(*roots: Path) -> JobRequest:
     """Ask for a scan."""
-    return Request(Job.SCAN, tuple(bytes(one) for one in roots))
+    return JobRequest(Job.SCAN, tuple(bytes(one) for one in roots))
 
 
 def make_finding(number: int, *, size: int = 0) -> Finding:
@@ -174,7 +174,7 @@ def test_stop_ends_the_job(integrity: Box, root: Path, is_begun: bool) -> None:
             first.send(Submit(scan_of(root), waits=True))
             wait_until(lambda: len(daemon.asked) == 1, "the first job")
         client.send(Submit(scan_of(root), waits=True))
-        client.send(Stop())
+        client.send(StopJob())
         wait_until(lambda: len(daemon.asked) == 1 + (not is_begun), "the job to be queued")
         client.send(AskState())
         while not isinstance(receive(client), DaemonState):
@@ -202,7 +202,7 @@ def test_job_goes_on_without_its_client(integrity: Box, root: Path) -> None:
 
 def test_what_was_lent_comes_back_with_the_end_of_the_client(integrity: Box, root: Path) -> None:
     """Told to stop, or gone: nobody else would give it back. Without a client, or of all roots, nothing is lent."""
-    request = Request(Job.COMPARE, (bytes(root),))
+    request = JobRequest(Job.COMPARE, (bytes(root),))
     with SmallDaemon(integrity) as daemon:
         for number, leaves in enumerate((True, False)):
             with asking(daemon) as client:
@@ -210,7 +210,7 @@ def test_what_was_lent_comes_back_with_the_end_of_the_client(integrity: Box, roo
                 answers = [receive(client), receive(client)]
                 assert [LEASED] == [one.phase for one in answers if isinstance(one, Progress)]
                 if not leaves:
-                    client.send(Stop())
+                    client.send(StopJob())
                     *_, summary = rest(client)
                     assert isinstance(summary, Summary)
                     assert Outcome.INTERRUPTED is summary.outcome
@@ -228,7 +228,7 @@ def test_job_that_nobody_waits_for(integrity: Box, root: Path) -> None:
     """Who does not wait is told that it is queued, and nothing else; the connection can be used on."""
     with SmallDaemon(integrity) as daemon, asking(daemon) as client:
         client.send(Submit(scan_of(root), waits=False))
-        assert Accepted(()) == receive(client)
+        assert JobAccepted(()) == receive(client)
         *_, summary = follow(client, scan_of(root))
     assert isinstance(summary, Summary)
     assert 20 == summary.counts.not_due
@@ -241,7 +241,7 @@ def test_second_job_on_a_busy_connection_is_refused(integrity: Box, root: Path) 
         client.send(Submit(scan_of(root), waits=True))
         client.send(Submit(scan_of(root), waits=True))
         answers = rest(client)
-    assert [Accepted(()), Failure("ConfigError", "one job at a time on one connection")] == answers
+    assert [JobAccepted(()), Failure("ConfigError", "one job at a time on one connection")] == answers
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_garbage_ends_one_connection(integrity: Box, root: Path, garbage: bytes)
     with SmallDaemon(integrity) as daemon, asking(daemon) as other:
         connected = connect(daemon.path)
         assert connected is not None
-        with Daemon(connected) as client:
+        with DaemonClient(connected) as client:
             assert isinstance(_send(connected, garbage) or receive(client), Failure)
             with pytest.raises(CatalogError, match="ended the connection"):
                 receive(client)
@@ -283,7 +283,7 @@ def test_request_in_pieces_is_understood(integrity: Box, root: Path) -> None:
     with SmallDaemon(integrity) as daemon:
         connected = connect(daemon.path)
         assert connected is not None
-        with Daemon(connected) as client:
+        with DaemonClient(connected) as client:
             for byte in encode(AskState()) + encode(Submit(scan_of(root), waits=True)):
                 connected.sendall(bytes([byte]))
             assert isinstance(receive(client), DaemonState)
@@ -429,14 +429,14 @@ def test_stranger_may_name_roots_only(integrity: Box, root: Path, tmp_path: Path
             with as_nobody():
                 connected = connect(daemon.path)
             assert connected is not None
-            with Daemon(connected) as client:
+            with DaemonClient(connected) as client:
                 (failure,) = follow(client, scan_of(path))
             assert isinstance(failure, Failure)
             assert "only root or the service's own user adds it" in failure.message
         with as_nobody():
             connected = connect(daemon.path)
         assert connected is not None
-        with Daemon(connected) as client:
+        with DaemonClient(connected) as client:
             assert isinstance(follow(client, scan_of(root / "d1"))[-1], Summary)
     assert [True, False] == [one.may_add_roots for one in daemon.asked]
 
@@ -480,7 +480,7 @@ def test_roots_are_told_to_who_names_them(integrity: Box, root: Path, tmp_path: 
         assert connected is not None
         connected.settimeout(_TIMEOUT_S)
         greeting = connected.recv(1 << 16, socket.MSG_PEEK)
-        with Daemon(connected) as client:
+        with DaemonClient(connected) as client:
             assert frozenset(paths[:2]) == client.find_covered(paths)
             client.send(AskCovered((b"relative",)))
             assert isinstance(receive(client), Failure)

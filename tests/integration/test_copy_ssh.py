@@ -17,7 +17,7 @@ import pytest
 import xxhash
 
 from integrity.copies.opening import open_copy
-from integrity.copies.protocol import Copy, Entry, Kind, Trouble
+from integrity.copies.protocol import Copy, CopyEntry, Kind, Trouble
 from integrity.errors import Unreadable, Unstable, Vanished
 from support.machine import need_programs
 from support.programs import sh
@@ -91,7 +91,7 @@ def read_all(copy: Copy, path: bytes) -> bytes:
         file.close()
 
 
-def paths_of(found: Iterator[Entry | Trouble]) -> list[bytes]:
+def paths_of(found: Iterator[CopyEntry | Trouble]) -> list[bytes]:
     """Return the paths of a listing that has no trouble."""
     entries = list(found)
     assert [] == [entry for entry in entries if isinstance(entry, Trouble)]
@@ -118,7 +118,7 @@ def test_all_regular_files_are_listed_with_sizes_and_times(either: SshBox, tree:
     """Each file comes once, whatever its name; links and FIFOs do not come."""
     os.utime(tree / "plain", ns=(0, -1_750_000_000 if not either.options else 1_000_000_000))
     with open_copy(either.url(tree)) as copy:
-        entries = {entry.path: entry for entry in copy.list() if isinstance(entry, Entry)}
+        entries = {entry.path: entry for entry in copy.list() if isinstance(entry, CopyEntry)}
 
     assert sorted([*NAMES, b"empty"]) == sorted(entries)
     for path, entry in entries.items():

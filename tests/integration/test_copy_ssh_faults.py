@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from integrity.copies.opening import open_copy
-from integrity.copies.protocol import Copy, Entry, Kind, Trouble
+from integrity.copies.protocol import Copy, CopyEntry, Kind, Trouble
 from integrity.copies.ssh.copy import SshCopy
 from integrity.copies.ssh.shell import Records, make_list, parse_complaint, parse_entry, split_complaints
 from integrity.errors import ConfigError, CopyUnreachable
@@ -221,7 +221,7 @@ def test_killed_find_leaves_a_trouble_of_all(box: SshBox, tree: Path, tmp_path: 
     with open_copy(box.url(tree)) as copy:
         entry, *troubles = copy.list()
 
-    assert Entry(b"one", 5, 1_000_000_000) == entry
+    assert CopyEntry(b"one", 5, 1_000_000_000) == entry
     assert all(isinstance(trouble, Trouble) and trouble.path == b"" for trouble in troubles)
     assert isinstance(troubles[-1], Trouble)
     assert "137" in troubles[-1].message
@@ -243,7 +243,7 @@ def test_hostile_listing_is_refused_by_name(box: SshBox, tree: Path, tmp_path: P
         *troubles, entry = copy.list()
         (beside,) = [found for found in copy.list(b"good") if found.path == b"good"]
 
-    assert Entry(b"good", 7, 1_000_000_000) == entry == beside
+    assert CopyEntry(b"good", 7, 1_000_000_000) == entry == beside
     assert len(names) - 1 == len(troubles)
     assert all(isinstance(trouble, Trouble) for trouble in troubles)
 
@@ -262,7 +262,7 @@ def test_memory_does_not_grow_with_the_listing(box: SshBox, tree: Path, tmp_path
     with open_copy(box.url(tree)) as copy:
         listing = copy.list()
         for _ in range(20_000):
-            assert Entry(b"again", 7, 1_000_000_000) == next(listing)
+            assert CopyEntry(b"again", 7, 1_000_000_000) == next(listing)
     wait_until(lambda: not box.find_connections(), "sshd has ended the session")
 
 
@@ -294,7 +294,7 @@ def test_one_file_is_found_where_its_folder_can_not_be_listed(either: SshBox, fa
         (found,) = copy.list(b"bad/file")
 
     assert b"bad/file" == found.path
-    assert isinstance(found, Entry)
+    assert isinstance(found, CopyEntry)
 
 
 def test_denied_folder_is_a_trouble(tmp_path: Path) -> None:

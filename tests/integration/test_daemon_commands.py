@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from integrity.cli.daemon_client import Daemon
+from integrity.cli.daemon_client import DaemonClient
 from integrity.model import Job
-from integrity.service.control.requests import Request
+from integrity.service.control.requests import JobRequest
 from integrity.service.control.socket import connect
-from integrity.service.control.wire import Stop
+from integrity.service.control.wire import StopJob
 from support.bitrot import flip_bit
 from support.cli import Box
 from support.faultfs import FaultFS, Rule
@@ -159,12 +159,12 @@ def test_command_waits_for_a_root_that_another_one_borrows(integrity: Box, tmp_p
         began = int(time.time())
         connected = connect(bytes(integrity.home / "run" / "control.sock"))
         assert connected is not None
-        with Daemon(connected) as borrower:
-            borrower.submit(Request(Job.COMPARE, (bytes(root),)), waits=True)
+        with DaemonClient(connected) as borrower:
+            borrower.submit(JobRequest(Job.COMPARE, (bytes(root),)), waits=True)
             service.wait_status("compare of")
             with Running(integrity, "--json", "scan", root) as scan:
                 waiting = json.loads(scan.read_output())
-                borrower.send(Stop())
+                borrower.send(StopJob())
                 assert 0 == scan.finish().code
         service.stop()
     (ahead,) = waiting["ahead"]

@@ -16,10 +16,10 @@ from integrity.errors import AppError
 from integrity.files.span import UNLIMITED
 from integrity.hashing.engine import STALL_S
 from integrity.jobs.report import Summary
-from integrity.service.dirty_paths import Hints
-from integrity.service.dispatch import Dispatcher, Grounds
+from integrity.service.dirty_paths import DirtyPaths
+from integrity.service.dispatch import Dispatcher, ServiceContext
 from integrity.service.inventory import KeptRoot, find_kept_roots
-from integrity.service.watch_thread import LASTS_S, Lookout
+from integrity.service.watch_thread import LASTS_S, WatchThread
 from support.cli import Box
 from support.faultfs import FaultFS, Rule
 from support.planted import plant
@@ -71,7 +71,7 @@ def hung(faulty: FaultFS) -> Iterator[FaultFS]:
 def test_hanging_disk_is_told_and_the_others_go_on(integrity: Box, hung: FaultFS, tmp_path: Path, op: str) -> None:
     """A read that hangs is a finding after five minutes; a call before it is listed as stuck. Others are scanned."""
     parts = Parts(integrity, plant(hung.folder, 5), plant(tmp_path / "well", 7))
-    grounds = Grounds(parts.open_catalog, lambda: parts.config, lambda _: UNLIMITED, "", monotonic=parts.clock)
+    grounds = ServiceContext(parts.open_catalog, lambda: parts.config, lambda _: UNLIMITED, "", monotonic=parts.clock)
     dispatcher = Dispatcher(grounds, lambda _: None)
     ended: dict[bytes, Summary | AppError] = {}
     bad, well = parts.find_roots()
@@ -102,8 +102,8 @@ def test_blindness_that_lasts_is_a_finding_until_it_is_over(integrity: Box, tmp_
     integrity.run("scan", expect=0)
     roots = parts.find_roots()
     away = root.rename(tmp_path / "away")
-    hints, watched = Hints(lambda _: 0.0), []
-    lookout = Lookout(hints, parts.open_catalog, bytes(integrity.catalog), watched.append, monotonic=parts.clock)
+    hints, watched = DirtyPaths(lambda _: 0.0), []
+    lookout = WatchThread(hints, parts.open_catalog, bytes(integrity.catalog), watched.append, monotonic=parts.clock)
     lookout.start(roots)
     try:
         wait_until(lambda: any(state.blind for state in lookout.states()), "blindness")
@@ -129,8 +129,8 @@ def test_roots_are_told_once_they_are_watched(integrity: Box, tmp_path: Path) ->
     parts = Parts(integrity, first, second)
     one, other = parts.find_roots()
     watched: list[KeptRoot] = []
-    hints = Hints(lambda _: 0.0)
-    lookout = Lookout(hints, parts.open_catalog, bytes(integrity.catalog), watched.append)
+    hints = DirtyPaths(lambda _: 0.0)
+    lookout = WatchThread(hints, parts.open_catalog, bytes(integrity.catalog), watched.append)
     lookout.start([one])
     try:
         wait_until(lambda: watched == [one], "the first")
@@ -146,7 +146,7 @@ def test_roots_are_told_once_they_are_watched(integrity: Box, tmp_path: Path) ->
 def test_lookout_that_never_began_has_ended(integrity: Box, tmp_path: Path) -> None:
     """A service that can't begin ends with the reason, not with a bug of its end."""
     parts = Parts(integrity, plant(tmp_path / "root", 1))
-    lookout = Lookout(Hints(lambda _: 0.0), parts.open_catalog, bytes(integrity.catalog), lambda _: None)
+    lookout = WatchThread(DirtyPaths(lambda _: 0.0), parts.open_catalog, bytes(integrity.catalog), lambda _: None)
     lookout.end()
 
     assert lookout.join(1)

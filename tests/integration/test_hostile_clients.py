@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from integrity.cli.daemon_client import Daemon
+from integrity.cli.daemon_client import DaemonClient
 from integrity.errors import CatalogError, CatalogLocked
 from integrity.jobs.report import Progress, Summary
 from integrity.model import Job
-from integrity.service.control.requests import Request
+from integrity.service.control.requests import JobRequest
 from integrity.service.control.socket import connect
 from integrity.service.control.users import OTHERS
-from integrity.service.control.wire import REQUEST_LIMIT, Accepted, Answer, AskState, Failure, Submit, encode
+from integrity.service.control.wire import REQUEST_LIMIT, Answer, AskState, Failure, JobAccepted, Submit, encode
 from support import hostile
 from support.cli import Box
 from support.daemons import SmallDaemon
@@ -45,9 +45,9 @@ MOST_LINES = 5 + OTHERS.requests
 _TIMEOUT_S = 30.0
 
 
-def scan_of(*paths: Path, times: int = 1) -> Request:
+def scan_of(*paths: Path, times: int = 1) -> JobRequest:
     """Ask for a scan."""
-    return Request(Job.SCAN, tuple(bytes(one) for one in paths) * times)
+    return JobRequest(Job.SCAN, tuple(bytes(one) for one in paths) * times)
 
 
 def make_line(shape: str, root: Path) -> bytes:
@@ -101,7 +101,7 @@ def ask(path: bytes, uid: int) -> float:
     with as_nobody(uid):
         connected = connect(path)
     assert connected is not None
-    with Daemon(connected, patience_s=_TIMEOUT_S) as daemon:
+    with DaemonClient(connected, patience_s=_TIMEOUT_S) as daemon:
         daemon.ask_state(_TIMEOUT_S)
     return time.monotonic() - began
 
@@ -146,15 +146,15 @@ def test_everybody_else_is_answered(integrity: Box, tmp_path: Path, shape: str) 
     assert "Traceback" not in service.log
 
 
-def greet(daemon: SmallDaemon, uid: int = 0) -> Daemon:
+def greet(daemon: SmallDaemon, uid: int = 0) -> DaemonClient:
     """Connect as a user, and be greeted."""
     with as_nobody(uid):
         connected = connect(daemon.path)
     assert connected is not None
-    return Daemon(connected, patience_s=_TIMEOUT_S)
+    return DaemonClient(connected, patience_s=_TIMEOUT_S)
 
 
-def receive(client: Daemon) -> Answer:
+def receive(client: DaemonClient) -> Answer:
     """Wait for the next answer, progress aside."""
     while isinstance(answer := client.receive(_TIMEOUT_S), Progress):
         pass
@@ -181,18 +181,18 @@ def test_one_users_requests_are_limited(integrity: Box, tmp_path: Path) -> None:
     with held_daemon(integrity, root) as daemon, greet(daemon, NOBODY) as client:
         for _ in range(OTHERS.requests):
             client.send(submit)
-            assert isinstance(receive(client), Accepted)
+            assert isinstance(receive(client), JobAccepted)
         client.send(submit)
         failure = receive(client)
         for uid in (0, SOMEBODY):
             with greet(daemon, uid) as other:
                 other.send(submit)
-                assert isinstance(receive(other), Accepted)
+                assert isinstance(receive(other), JobAccepted)
         daemon.gate.set()
         wait_until(lambda: daemon.ended == len(daemon.asked), "the jobs")
         with greet(daemon, NOBODY) as client:
             client.send(submit)
-            assert isinstance(receive(client), Accepted)
+            assert isinstance(receive(client), JobAccepted)
     assert isinstance(failure, Failure)
     assert "CatalogLocked" == failure.kind
     assert "32 requests of yours wait for the service" in failure.message
@@ -220,13 +220,13 @@ def test_one_users_waiting_commands_are_limited(integrity: Box, tmp_path: Path) 
         for _ in range(OTHERS.connections):
             client = stack.enter_context(greet(daemon, NOBODY))
             client.send(Submit(scan_of(root), waits=True))
-            assert isinstance(receive(client), Accepted)
+            assert isinstance(receive(client), JobAccepted)
         with pytest.raises(CatalogLocked, match="as many commands wait for the service as it takes"):
             greet(daemon, NOBODY)
         with greet(daemon) as own:
             own.send(Submit(scan_of(root), waits=True))
             daemon.gate.set()
-            assert isinstance(receive(own), Accepted)
+            assert isinstance(receive(own), JobAccepted)
             assert isinstance(receive(own), Summary)
 
 
@@ -244,10 +244,10 @@ def test_idle_client_is_given_up(integrity: Box, tmp_path: Path) -> None:
     with SmallDaemon(integrity, monotonic=clock) as daemon, greet(daemon) as idle, greet(daemon) as waiting:
         connected = connect(daemon.path)
         assert connected is not None
-        half = Daemon(connected)
+        half = DaemonClient(connected)
         daemon.gate.clear()
         waiting.send(Submit(scan_of(root), waits=True))
-        assert isinstance(receive(waiting), Accepted)
+        assert isinstance(receive(waiting), JobAccepted)
         connected.sendall(b'{"v":1,')
         clock.ahead_s = 31.0
         with greet(daemon):  # something happens
@@ -271,7 +271,7 @@ def test_request_that_hangs_on_its_disk_holds_up_nobody(integrity: Box, faulty: 
         try:
             connected = connect(path)
             assert connected is not None
-            with Daemon(connected) as client:
+            with DaemonClient(connected) as client:
                 client.send(Submit(scan_of(Path(os.fsdecode(faulty.folder)) / "deep" / "d1"), waits=True))
                 wait_until(lambda: bool(faulty.get_fired()), "a look that hangs")
                 assert ask(path, 0) < ANSWER_S

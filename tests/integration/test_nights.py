@@ -18,7 +18,7 @@ from integrity.jobs.options import ScanOptions
 from integrity.jobs.runner import scan, scrub
 from integrity.service.inventory import KeptRoot, find_kept_roots
 from integrity.service.schedule.clock import parse_windows
-from integrity.service.schedule.scrub_window import Night
+from integrity.service.schedule.scrub_window import ScrubWindow
 from support.jobs import open_context
 from support.planted import age, plant
 
@@ -44,11 +44,11 @@ def kept(context: Context) -> KeptRoot:
     return root
 
 
-def make_night(windows: str = "00:00-24:00") -> Night:
-    return Night(parse_windows(windows, ZoneInfo("UTC")), Config(), NOON)
+def make_night(windows: str = "00:00-24:00") -> ScrubWindow:
+    return ScrubWindow(parse_windows(windows, ZoneInfo("UTC")), Config(), NOON)
 
 
-def turn(night: Night, context: Context, kept: KeptRoot) -> tuple[int, bool]:
+def turn(night: ScrubWindow, context: Context, kept: KeptRoot) -> tuple[int, bool]:
     """Let a root have its turn; tell how many files were verified, and whether it wants another one."""
     options = night.plan(context, kept)
     if options is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from integrity.alerts.channels import Channel, make_channels
-from integrity.service.alert_thread import AGAIN_S, LASTS_S, PAUSE_S, Outcry
+from integrity.service.alert_thread import AGAIN_S, LASTS_S, PAUSE_S, CatalogFailureAlert
 from support.alerting import HOST, mail_config
 from support.catalogs import NOW
 from support.smtpsink import SmtpSink, free_port
@@ -28,7 +28,7 @@ class Crier:
     def __init__(self, port: int) -> None:
         self.now = 0.0
         self.port = port
-        self._outcry = Outcry(HOST, lambda: NOW + self.now, lambda: self.now)
+        self._outcry = CatalogFailureAlert(HOST, lambda: NOW + self.now, lambda: self.now)
 
     def look(self, trouble: str, *, after: float = 0.0) -> None:
         """Have it look, later."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integrity.alerts.channels import Channel, make_channels
-from integrity.alerts.delivery import Delivery
+from integrity.alerts.delivery import AlertDelivery
 from integrity.catalog import findings
 from integrity.catalog.findings import NewFinding
 from integrity.config import Alerts, Config, Mail, MailTransport
@@ -57,7 +57,7 @@ class Teller:
     def restart(self) -> None:
         """Begin anew, as after a reboot."""
         beat = lambda: self.beats.append(time.monotonic())  # noqa: E731
-        self.delivery = Delivery(
+        self.delivery = AlertDelivery(
             self.box.catalog, self.config, self.channels, clock=self.clock, hostname=HOST, beat=beat
         )
 

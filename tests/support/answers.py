@@ -9,7 +9,15 @@ from time import monotonic
 from integrity.files.read import Reader
 from integrity.files.read_errors import ErrorBudget
 from integrity.hashing.tasks import Failed, Result, StopSignal, Task, TaskBatch, Work, singly
-from integrity.hashing.work_queue import BUFFER_BYTES, SIDE_BY_SIDE, Batch, Delivery, Shared, WorkQueue, can_go_beside
+from integrity.hashing.work_queue import (
+    BUFFER_BYTES,
+    SIDE_BY_SIDE,
+    AnswerBatch,
+    Batch,
+    Shared,
+    WorkQueue,
+    can_go_beside,
+)
 from integrity.hashing.worker import Worker
 
 
@@ -23,7 +31,7 @@ def answer_all(
 ) -> list[Result]:
     """The same of several batches."""
     batch_reader = reader.batch() if is_short else None
-    deliveries: SimpleQueue[Delivery] = SimpleQueue()
+    deliveries: SimpleQueue[AnswerBatch] = SimpleQueue()
     todo: WorkQueue[Batch] = WorkQueue(1, SIDE_BY_SIDE)
     for number, tasks in enumerate(batches):
         todo.put(Batch(number, _as_batch(tasks)))
@@ -48,7 +56,7 @@ def comparable(results: list[Result]) -> dict[bytes, object]:
 
 def answer_large(reader: Reader, tasks: list[Task], *, is_beside: bool, stop: StopSignal | None = None) -> list[Result]:
     """Have one worker answer large files: beside each other through the C core, or one by one."""
-    deliveries: SimpleQueue[Delivery] = SimpleQueue()
+    deliveries: SimpleQueue[AnswerBatch] = SimpleQueue()
     todo: WorkQueue[Batch] = WorkQueue(1, SIDE_BY_SIDE)
     for number, task in enumerate(tasks):
         if is_beside and can_go_beside(task):

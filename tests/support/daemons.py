@@ -27,8 +27,8 @@ from integrity.service.control.server import (
     DaemonState,
     Done,
     JobAhead,
+    JobRequest,
     QueuedJob,
-    Request,
     Ticket,
     interrupted,
     run_request,
@@ -41,7 +41,7 @@ _TIMEOUT_S = 30.0
 class Asked(NamedTuple):
     """A request in the queue."""
 
-    request: Request
+    request: JobRequest
     report: Report
     done: Done
     stop: Stop
@@ -76,7 +76,7 @@ class SmallDaemon:
         self._box, self._before = box, before
         os.makedirs(box.environment["XDG_RUNTIME_DIR"], exist_ok=True)
         self.path = bytes((folder or box.home / "run") / "control.sock")
-        self.asked: list[Request] = []
+        self.asked: list[JobRequest] = []
         self.ended = 0
         self.gate = threading.Event()
         self.gate.set()
@@ -106,7 +106,7 @@ class SmallDaemon:
         self._thread.join(_TIMEOUT_S)
         self.server.close()
 
-    def submit(self, request: Request, report: Report, done: Done) -> Ticket:
+    def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:
         """Put a request into the queue."""
         asked = Asked(request, report, done, Stop())
         self._left.append(asked)

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import cycle
 
-from integrity.config.definition import Pace as PaceSettings
+from integrity.config.definition import PaceConfig as PaceSettings
 from integrity.files.block_devices import find_device
 from integrity.files.capability import find_capability
 from integrity.files.open_beneath import open_root

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from integrity.config import load_config
 from integrity.jobs.context import Context
-from integrity.jobs.repair.apply import Done
+from integrity.jobs.repair.apply import RepairedFile
 from integrity.jobs.repair.plan import FilePlan
 from integrity.jobs.repair.run import RepairOptions, RepairSummary, repair
 from integrity.jobs.repair.targets import find_wanted
@@ -55,7 +55,7 @@ class Repaired:
 
     summary: RepairSummary
     plans: list[FilePlan]
-    done: list[Done]
+    done: list[RepairedFile]
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def run_repair(
 ) -> Repaired:
     """Repair in this process."""
     plans: list[FilePlan] = []
-    done: list[Done] = []
+    done: list[RepairedFile] = []
     names = [os.fsdecode(copy) for copy in copies]
     wanted = find_wanted(context.catalog, context.config, [os.fsencode(path) for path in paths], names, None)
     summary = repair(context, wanted, options, plans.append, done.append)

@@ -9,13 +9,13 @@ import pytest
 from integrity.model import BaselineReason, Capability, FindingKind, Policy
 from integrity.verdict import (
     Arbitration,
+    ArbitrationOutcome,
     Circumstances,
     Content,
     CopyVote,
+    FileState,
     Judgement,
-    Outcome,
     Shift,
-    Stand,
     Verdict,
     WitnessShift,
     arbitrate,
@@ -55,33 +55,33 @@ DELETED = Judgement(Verdict.DELETED)
 
 TABLE = {
     # file, copy: when unequal, when equal
-    (GOOD, CopyVote.SAME): (Outcome.IN_ORDER, Outcome.IN_ORDER),
-    (GOOD, CopyVote.OLDER): (Outcome.COPY_STALE, Outcome.COPY_STALE),
-    (GOOD, CopyVote.DIFFERS): (Outcome.COPY_DIFFERS, Outcome.COPY_DIFFERS),
-    (GOOD, CopyVote.RENAMED): (Outcome.RENAMED, Outcome.RENAMED),
-    (EDITED, CopyVote.RENAMED): (Outcome.COPY_STALE, Outcome.COPY_STALE),
-    (ROT, CopyVote.RENAMED): (Outcome.RESTORABLE, Outcome.RESTORABLE),
-    (MISSING, CopyVote.RENAMED): (Outcome.RESTORABLE, Outcome.RESTORABLE),
-    (SHRUNK, CopyVote.RENAMED): (Outcome.RESTORABLE, Outcome.RESTORABLE),
-    (EDITED, CopyVote.SAME): (Outcome.COPY_STALE, Outcome.COPY_STALE),
-    (EDITED, CopyVote.OLDER): (Outcome.COPY_STALE, Outcome.MISSED_CHANGE),
-    (EDITED, CopyVote.DIFFERS): (Outcome.ALL_DIFFER, Outcome.MISSED_CHANGE),
-    (ROLLED_BACK, CopyVote.OLDER): (Outcome.COPY_STALE, Outcome.MISSED_CHANGE),
-    (ROT, CopyVote.SAME): (Outcome.REPAIRABLE, Outcome.REPAIRABLE),
-    (ROT, CopyVote.OLDER): (Outcome.COPY_STALE, Outcome.MISSED_CHANGE),
-    (ROT, CopyVote.DIFFERS): (Outcome.ALL_DIFFER, Outcome.COPIED_DAMAGE),
-    (REWRITE, CopyVote.SAME): (Outcome.REPAIRABLE, Outcome.REPAIRABLE),
-    (REWRITE, CopyVote.DIFFERS): (Outcome.ALL_DIFFER, Outcome.COPIED_DAMAGE),
-    (IN_ARCHIVE, CopyVote.SAME): (Outcome.REPAIRABLE, Outcome.REPAIRABLE),
-    (IN_ARCHIVE, CopyVote.DIFFERS): (Outcome.ALL_DIFFER, Outcome.MISSED_CHANGE),
-    (SHRUNK, CopyVote.SAME): (Outcome.REPAIRABLE, Outcome.REPAIRABLE),
-    (SHRUNK, CopyVote.DIFFERS): (Outcome.ALL_DIFFER, Outcome.MISSED_CHANGE),
-    (UNREADABLE, CopyVote.SAME): (Outcome.REPAIRABLE, Outcome.REPAIRABLE),
-    (UNREADABLE, CopyVote.OLDER): (Outcome.COPY_STALE, Outcome.COPY_STALE),
-    (UNREADABLE, CopyVote.DIFFERS): (Outcome.COPY_DIFFERS, Outcome.COPY_DIFFERS),
-    (MISSING, CopyVote.SAME): (Outcome.REPAIRABLE, Outcome.REPAIRABLE),
-    (MISSING, CopyVote.OLDER): (Outcome.COPY_STALE, Outcome.COPY_STALE),
-    (MISSING, CopyVote.DIFFERS): (Outcome.COPY_DIFFERS, Outcome.COPY_DIFFERS),
+    (GOOD, CopyVote.SAME): (ArbitrationOutcome.IN_ORDER, ArbitrationOutcome.IN_ORDER),
+    (GOOD, CopyVote.OLDER): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.COPY_STALE),
+    (GOOD, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_DIFFERS, ArbitrationOutcome.COPY_DIFFERS),
+    (GOOD, CopyVote.RENAMED): (ArbitrationOutcome.RENAMED, ArbitrationOutcome.RENAMED),
+    (EDITED, CopyVote.RENAMED): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.COPY_STALE),
+    (ROT, CopyVote.RENAMED): (ArbitrationOutcome.RESTORABLE, ArbitrationOutcome.RESTORABLE),
+    (MISSING, CopyVote.RENAMED): (ArbitrationOutcome.RESTORABLE, ArbitrationOutcome.RESTORABLE),
+    (SHRUNK, CopyVote.RENAMED): (ArbitrationOutcome.RESTORABLE, ArbitrationOutcome.RESTORABLE),
+    (EDITED, CopyVote.SAME): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.COPY_STALE),
+    (EDITED, CopyVote.OLDER): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.MISSED_CHANGE),
+    (EDITED, CopyVote.DIFFERS): (ArbitrationOutcome.ALL_DIFFER, ArbitrationOutcome.MISSED_CHANGE),
+    (ROLLED_BACK, CopyVote.OLDER): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.MISSED_CHANGE),
+    (ROT, CopyVote.SAME): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
+    (ROT, CopyVote.OLDER): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.MISSED_CHANGE),
+    (ROT, CopyVote.DIFFERS): (ArbitrationOutcome.ALL_DIFFER, ArbitrationOutcome.COPIED_DAMAGE),
+    (REWRITE, CopyVote.SAME): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
+    (REWRITE, CopyVote.DIFFERS): (ArbitrationOutcome.ALL_DIFFER, ArbitrationOutcome.COPIED_DAMAGE),
+    (IN_ARCHIVE, CopyVote.SAME): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
+    (IN_ARCHIVE, CopyVote.DIFFERS): (ArbitrationOutcome.ALL_DIFFER, ArbitrationOutcome.MISSED_CHANGE),
+    (SHRUNK, CopyVote.SAME): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
+    (SHRUNK, CopyVote.DIFFERS): (ArbitrationOutcome.ALL_DIFFER, ArbitrationOutcome.MISSED_CHANGE),
+    (UNREADABLE, CopyVote.SAME): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
+    (UNREADABLE, CopyVote.OLDER): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.COPY_STALE),
+    (UNREADABLE, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_DIFFERS, ArbitrationOutcome.COPY_DIFFERS),
+    (MISSING, CopyVote.SAME): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
+    (MISSING, CopyVote.OLDER): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.COPY_STALE),
+    (MISSING, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_DIFFERS, ArbitrationOutcome.COPY_DIFFERS),
 }
 
 
@@ -96,12 +96,12 @@ def test_repair_is_proposed_only_from_a_proven_copy():
     """I6: the copy, or what is needed of it, is what was recorded, and the file's own content is nobody's intention."""
     for judgement, vote, are_equal, good_blocks in CASES:
         outcome = arbitrate(judgement, vote, are_equal=are_equal, has_good_blocks=good_blocks).outcome
-        if outcome is Outcome.BOTH_DAMAGED:
+        if outcome is ArbitrationOutcome.BOTH_DAMAGED:
             assert good_blocks
             assert vote is CopyVote.DIFFERS
-            assert find_stand(judgement) in (Stand.DAMAGED, Stand.LOST)
-            assert not are_equal or find_stand(judgement) is Stand.LOST
-        elif outcome is Outcome.REPAIRABLE:
+            assert find_stand(judgement) in (FileState.DAMAGED, FileState.LOST)
+            assert not are_equal or find_stand(judgement) is FileState.LOST
+        elif outcome is ArbitrationOutcome.REPAIRABLE:
             assert vote is CopyVote.SAME
             assert judgement.verdict is not Verdict.INTACT
             assert judgement.because is None
@@ -114,7 +114,7 @@ def test_damaged_file_is_never_to_be_backed_up():
     for judgement, vote, are_equal, good_blocks in CASES:
         arbitration = arbitrate(judgement, vote, are_equal=are_equal, has_good_blocks=good_blocks)
         is_backup = "backup again" in arbitration.words or "up again" in arbitration.words
-        if is_backup and arbitration.outcome is not Outcome.BOTH_DAMAGED:  # which says to repair it first
+        if is_backup and arbitration.outcome is not ArbitrationOutcome.BOTH_DAMAGED:  # which says to repair it first
             assert judgement.verdict is Verdict.INTACT or judgement.because is not None
 
 
@@ -122,10 +122,10 @@ def test_nothing_is_in_order_but_what_was_found_to_be():
     """I8: only a copy that is what the good file is; and what was deleted on purpose needs none."""
     for judgement, vote, are_equal, good_blocks in CASES:
         arbitration = arbitrate(judgement, vote, are_equal=are_equal, has_good_blocks=good_blocks)
-        if arbitration.outcome is Outcome.IN_ORDER:
+        if arbitration.outcome is ArbitrationOutcome.IN_ORDER:
             assert judgement.verdict is Verdict.DELETED or (GOOD, CopyVote.SAME) == (judgement, vote)
-            assert Arbitration(Outcome.IN_ORDER, None) == arbitration
-        elif arbitration.outcome is Outcome.RENAMED:
+            assert Arbitration(ArbitrationOutcome.IN_ORDER, None) == arbitration
+        elif arbitration.outcome is ArbitrationOutcome.RENAMED:
             assert (GOOD, CopyVote.RENAMED, None) == (judgement, vote, arbitration.finding)
         else:
             assert arbitration.words
@@ -135,9 +135,9 @@ def test_nothing_is_in_order_but_what_was_found_to_be():
 def test_what_the_copy_does_not_say_is_never_good():
     """I8: missing, unreadable and not comparable are just that, whatever became of the file."""
     outcomes = {
-        CopyVote.MISSING: (Outcome.COPY_MISSING, FindingKind.COPY_MISSING),
-        CopyVote.UNREADABLE: (Outcome.COPY_UNREADABLE, FindingKind.COPY_UNREADABLE),
-        CopyVote.NOT_COMPARABLE: (Outcome.NOT_COMPARABLE, FindingKind.COPY_NOT_COMPARABLE),
+        CopyVote.MISSING: (ArbitrationOutcome.COPY_MISSING, FindingKind.COPY_MISSING),
+        CopyVote.UNREADABLE: (ArbitrationOutcome.COPY_UNREADABLE, FindingKind.COPY_UNREADABLE),
+        CopyVote.NOT_COMPARABLE: (ArbitrationOutcome.NOT_COMPARABLE, FindingKind.COPY_NOT_COMPARABLE),
     }
     for judgement, vote, are_equal, good_blocks in CASES:
         if vote in outcomes and judgement.verdict is not Verdict.DELETED:
@@ -150,10 +150,10 @@ def test_copied_damage_needs_that_nobody_wrote():
     for judgement, vote in product(JUDGEMENTS, CopyVote):
         outcome = arbitrate(judgement, vote, are_equal=True).outcome
         is_unexplained = judgement.verdict in (Verdict.ROT, Verdict.SILENT_REWRITE)
-        assert (outcome is Outcome.COPIED_DAMAGE) == (is_unexplained and vote is CopyVote.DIFFERS)
-        if outcome is Outcome.MISSED_CHANGE:
+        assert (outcome is ArbitrationOutcome.COPIED_DAMAGE) == (is_unexplained and vote is CopyVote.DIFFERS)
+        if outcome is ArbitrationOutcome.MISSED_CHANGE:
             assert vote in (CopyVote.OLDER, CopyVote.DIFFERS)
-            assert find_stand(judgement) not in (Stand.GOOD, Stand.LOST, Stand.DELETED)
+            assert find_stand(judgement) not in (FileState.GOOD, FileState.LOST, FileState.DELETED)
             assert not is_unexplained or vote is CopyVote.OLDER
 
 
@@ -163,7 +163,7 @@ def test_equality_matters_only_where_the_votes_leave_it_open():
         outcomes = {arbitrate(judgement, vote, are_equal=are_equal) for are_equal in BOOLEANS}
         if len(outcomes) > 1:
             assert vote in (CopyVote.OLDER, CopyVote.DIFFERS)
-            assert find_stand(judgement) in (Stand.WRITTEN, Stand.DAMAGED, Stand.CONTESTED)
+            assert find_stand(judgement) in (FileState.WRITTEN, FileState.DAMAGED, FileState.CONTESTED)
 
 
 def test_good_blocks_matter_only_where_both_are_damaged():
@@ -173,8 +173,8 @@ def test_good_blocks_matter_only_where_both_are_damaged():
             arbitrate(judgement, vote, are_equal=are_equal, has_good_blocks=good) for good in (True, False)
         )
         if with_blocks != without:
-            assert with_blocks.outcome is Outcome.BOTH_DAMAGED
-            assert without.outcome in (Outcome.ALL_DIFFER, Outcome.COPY_DIFFERS)
+            assert with_blocks.outcome is ArbitrationOutcome.BOTH_DAMAGED
+            assert without.outcome in (ArbitrationOutcome.ALL_DIFFER, ArbitrationOutcome.COPY_DIFFERS)
 
 
 def test_findings_speak_of_the_copy_only():
@@ -197,12 +197,14 @@ def test_commands_name_what_the_caller_fills_in():
             filled = arbitration.command.format(path="FILE", root="ROOT", copy="COPY")
             assert filled.startswith("integrity ")
             assert "{" not in filled
-            assert ("--from COPY" in filled) == (arbitration.outcome in (Outcome.REPAIRABLE, Outcome.BOTH_DAMAGED))
+            assert ("--from COPY" in filled) == (
+                arbitration.outcome in (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.BOTH_DAMAGED)
+            )
 
 
 def test_every_outcome_can_happen():
     """No row of the table is dead."""
-    assert set(Outcome) == {
+    assert set(ArbitrationOutcome) == {
         arbitrate(judgement, vote, are_equal=equal, has_good_blocks=good).outcome
         for judgement, vote, equal, good in CASES
     }

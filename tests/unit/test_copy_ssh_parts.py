@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.copies.protocol import Entry, Kind, Trouble
-from integrity.copies.ssh.connection import Address, parse_address
+from integrity.copies.protocol import CopyEntry, Kind, Trouble
+from integrity.copies.ssh.connection import SshAddress, parse_address
 from integrity.copies.ssh.shell import (
     BEGIN,
     END,
@@ -31,16 +31,16 @@ MD5SUM_Z = next(tool for tool in TOOLS if tool.words == "md5sum -z")
 @pytest.mark.parametrize(
     ("url", "address", "shown"),
     [
-        ("ssh://nas/srv", Address("nas", None, None, b"/srv"), "ssh://nas/srv"),
-        ("ssh://me@nas:2222/srv/b/", Address("nas", "me", 2222, b"/srv/b"), "ssh://me@nas:2222/srv/b"),
-        ("ssh://[fe80::1]:22/", Address("fe80::1", None, 22, b"/"), "ssh://[fe80::1]:22/"),
-        ("ssh://nas/~/photos", Address("nas", None, None, b"photos"), "ssh://nas/~/photos"),
-        ("ssh://nas/~", Address("nas", None, None, b"."), "ssh://nas/~/."),
-        ("ssh://nas/a%20b%ff%0a?".rstrip("?"), Address("nas", None, None, b"/a b\xff\n"), "ssh://nas/a b\\xff\\n"),
-        ("ssh://nas/a#1", Address("nas", None, None, b"/a#1"), "ssh://nas/a#1"),
+        ("ssh://nas/srv", SshAddress("nas", None, None, b"/srv"), "ssh://nas/srv"),
+        ("ssh://me@nas:2222/srv/b/", SshAddress("nas", "me", 2222, b"/srv/b"), "ssh://me@nas:2222/srv/b"),
+        ("ssh://[fe80::1]:22/", SshAddress("fe80::1", None, 22, b"/"), "ssh://[fe80::1]:22/"),
+        ("ssh://nas/~/photos", SshAddress("nas", None, None, b"photos"), "ssh://nas/~/photos"),
+        ("ssh://nas/~", SshAddress("nas", None, None, b"."), "ssh://nas/~/."),
+        ("ssh://nas/a%20b%ff%0a?".rstrip("?"), SshAddress("nas", None, None, b"/a b\xff\n"), "ssh://nas/a b\\xff\\n"),
+        ("ssh://nas/a#1", SshAddress("nas", None, None, b"/a#1"), "ssh://nas/a#1"),
     ],
 )
-def test_url_is_taken_apart(url: str, address: Address, shown: str) -> None:
+def test_url_is_taken_apart(url: str, address: SshAddress, shown: str) -> None:
     """User and port may be missing; bytes are percent-encoded; a tilde is the home folder."""
     assert address == parse_address(url)
     assert shown == parse_address(url).shown
@@ -110,12 +110,12 @@ def test_noise_without_end_is_no_answer() -> None:
 @pytest.mark.parametrize(
     ("record", "expected"),
     [
-        (b"5 1700000000.1234567890 ./a b\nc", Entry(b"a b\nc", 5, 1_700_000_000_123_456_789)),
-        (b"0 -2.2500000000 ./x", Entry(b"x", 0, -1_750_000_000)),  # GNU find's way of a second and 3/4 before 1970
-        (b"7 0.5 ./\xff", Entry(b"\xff", 7, 500_000_000)),
+        (b"5 1700000000.1234567890 ./a b\nc", CopyEntry(b"a b\nc", 5, 1_700_000_000_123_456_789)),
+        (b"0 -2.2500000000 ./x", CopyEntry(b"x", 0, -1_750_000_000)),  # GNU find's way of a second and 3/4 before 1970
+        (b"7 0.5 ./\xff", CopyEntry(b"\xff", 7, 500_000_000)),
     ],
 )
-def test_entry_is_read_as_find_prints_it(record: bytes, expected: Entry) -> None:
+def test_entry_is_read_as_find_prints_it(record: bytes, expected: CopyEntry) -> None:
     """Size, time to the nanosecond, any name."""
     assert expected == parse_entry(record, b"")
 

@@ -13,7 +13,7 @@ from integrity.copies.protocol import Kind, Published
 from integrity.copies.s3.checksums import (
     MIB,
     PartsHasher,
-    Stated,
+    StatedChecksums,
     derive_from_blocks,
     guess_part_bytes,
     join_parts,
@@ -186,13 +186,13 @@ def test_digests_of_digests_are_left_out() -> None:
     """A composite checksum says nothing of the whole; the ETag says the same of MD5."""
     crc = {"CRC32C": "yZRlqg==-2", "CRC64NVME": "rosUhgp5mIg=", "TypeNobodyKnows": "AAAA"}
 
-    whole = read_stated(Stated(5, DIGITS + "-2", checksums=crc), "bucket")
+    whole = read_stated(StatedChecksums(5, DIGITS + "-2", checksums=crc), "bucket")
     assert {Kind.MD5_OF_PARTS, Kind.CRC64NVME} == {published.kind for published in whole}
-    parts = read_stated(Stated(5, DIGITS + "-2", checksums=crc, is_composite=True), "bucket")
+    parts = read_stated(StatedChecksums(5, DIGITS + "-2", checksums=crc, is_composite=True), "bucket")
     assert {Kind.MD5_OF_PARTS} == {published.kind for published in parts}
 
 
 @pytest.mark.parametrize("text", ["", "rosUhgp5mI=", "rosUhgp5mIgA", "not base64!", "rosUhgp5mIg=\n", "\u00fc"])
 def test_checksum_that_is_none_is_left_out(text: str) -> None:
     """Of another length, or no base64."""
-    assert read_stated(Stated(5, "", checksums={"CRC64NVME": text}, uploader_md5=text), "bucket") == ()
+    assert read_stated(StatedChecksums(5, "", checksums={"CRC64NVME": text}, uploader_md5=text), "bucket") == ()

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.catalog.gate_passes import Content, Standing
+from integrity.catalog.gate_passes import PassedContent, StandingChanges
 from integrity.jobs.gate.changes import Changes
-from integrity.jobs.gate.file_types import HEAD_BYTES, Look, Sample, find_suffix, is_even, look_at
+from integrity.jobs.gate.file_types import HEAD_BYTES, ContentLook, Sample, find_suffix, is_even, look_at
 from integrity.jobs.gate.sample import spread
 from integrity.jobs.gate.signs import (
     LEAST_NOTE_FOLDERS,
-    Arrival,
+    AppearedFile,
     SignKind,
     are_enough,
     find_arrivals,
@@ -38,28 +38,30 @@ def make_changes(
     *,
     rewritten: Sequence[bytes] = (),
     removed: Sequence[bytes] = (),
-    new: Sequence[bytes | Standing] = (),
+    new: Sequence[bytes | StandingChanges] = (),
     known_before: int = 1000,
 ) -> Changes:
     """Make changes; a new path without a content is a file of its own."""
-    standing = [one if isinstance(one, Standing) else Standing(one, make_content(one)) for one in new]
+    standing = [one if isinstance(one, StandingChanges) else StandingChanges(one, make_content(one)) for one in new]
     counts = len(rewritten), len(removed), len(standing)
     return Changes(list(rewritten), list(removed), standing, [], *counts, known_before=known_before)
 
 
-def make_content(seed: bytes, size_bytes: int = 1000) -> Content:
+def make_content(seed: bytes, size_bytes: int = 1000) -> PassedContent:
     """Make the content of a small file."""
-    return Content(size_bytes, zlib.crc32(seed).to_bytes(16, "big"), None)
+    return PassedContent(size_bytes, zlib.crc32(seed).to_bytes(16, "big"), None)
 
 
-def kinds(changes: Changes, *groups: Sequence[Look], arrivals: Sequence[Arrival] = ()) -> set[SignKind]:
+def kinds(changes: Changes, *groups: Sequence[ContentLook], arrivals: Sequence[AppearedFile] = ()) -> set[SignKind]:
     """Find the kinds of the signs with the usual limits."""
     return {sign.kind for sign in find_signs(changes, groups, arrivals, most_files=500, most_percent=20)}
 
 
-def look(suffix: bytes = b"jpg", *, is_typed: bool = True, is_lost: bool = False, is_random: bool = False) -> Look:
+def look(
+    suffix: bytes = b"jpg", *, is_typed: bool = True, is_lost: bool = False, is_random: bool = False
+) -> ContentLook:
     """Make a look at a file."""
-    return Look(suffix, is_typed, is_lost, is_random)
+    return ContentLook(suffix, is_typed, is_lost, is_random)
 
 
 SCRAMBLED_PHOTO = look(is_lost=True, is_random=True)
@@ -117,7 +119,9 @@ def test_files_replaced_under_other_names_are_two_signs() -> None:
     blobs = [look(b"locky", is_typed=False, is_random=True)] * 32
 
     assert [notes, came] == find_arrivals(changes)
-    assert {SignKind.REPLACED, SignKind.SCRAMBLED} == kinds(changes, arrivals=[Arrival(10, []), Arrival(400, blobs)])
+    assert {SignKind.REPLACED, SignKind.SCRAMBLED} == kinds(
+        changes, arrivals=[AppearedFile(10, []), AppearedFile(400, blobs)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,7 +139,7 @@ def test_random_files_are_no_sign_while_others_are_not_replaced_by_them(gone: by
     changes = make_changes(removed=removed, new=[b"n%d.xyz" % number for number in range(came)], known_before=known)
     blobs = [look(b"xyz", is_typed=False, is_random=True)] * 32
 
-    assert not kinds(changes, arrivals=[Arrival(came, blobs)])
+    assert not kinds(changes, arrivals=[AppearedFile(came, blobs)])
 
 
 def test_new_files_that_may_hold_anything_stand_for_nothing() -> None:
@@ -158,7 +162,7 @@ def test_same_new_file_in_many_changed_folders_is_a_sign() -> None:
     """A note lies in the folders whose files were rewritten."""
     note = make_content(b"pay")
     rewritten = [b"d%d/x.jpg" % number for number in range(10)]
-    new = [Standing(b"d%d/README.txt" % number, note) for number in range(LEAST_NOTE_FOLDERS)]
+    new = [StandingChanges(b"d%d/README.txt" % number, note) for number in range(LEAST_NOTE_FOLDERS)]
 
     assert {SignKind.NOTES} == kinds(make_changes(rewritten=rewritten, new=new))
     assert not kinds(make_changes(rewritten=rewritten, new=new[1:]))
@@ -167,15 +171,21 @@ def test_same_new_file_in_many_changed_folders_is_a_sign() -> None:
 @pytest.mark.parametrize(
     "new",
     [
-        pytest.param([Standing(b"d%d/cover.jpg" % n, make_content(b"%d" % n)) for n in range(10)], id="other content"),
-        pytest.param([Standing(b"d%d/.nomedia" % n, make_content(b"", 0)) for n in range(10)], id="empty"),
-        pytest.param([Standing(b"d%d/film" % n, make_content(b"", 1 << 30)) for n in range(10)], id="large"),
-        pytest.param([Standing(b"e%d/LICENSE" % n, make_content(b"MIT")) for n in range(10)], id="other folders"),
-        pytest.param([Standing(b"d1/%d.txt" % n, make_content(b"pay")) for n in range(10)], id="one folder"),
-        pytest.param([Standing(b"d%d/x" % n, Content(9000, None, None)) for n in range(10)], id="no digest"),
+        pytest.param(
+            [StandingChanges(b"d%d/cover.jpg" % n, make_content(b"%d" % n)) for n in range(10)], id="other content"
+        ),
+        pytest.param([StandingChanges(b"d%d/.nomedia" % n, make_content(b"", 0)) for n in range(10)], id="empty"),
+        pytest.param([StandingChanges(b"d%d/film" % n, make_content(b"", 1 << 30)) for n in range(10)], id="large"),
+        pytest.param(
+            [StandingChanges(b"e%d/LICENSE" % n, make_content(b"MIT")) for n in range(10)], id="other folders"
+        ),
+        pytest.param([StandingChanges(b"d1/%d.txt" % n, make_content(b"pay")) for n in range(10)], id="one folder"),
+        pytest.param(
+            [StandingChanges(b"d%d/x" % n, PassedContent(9000, None, None)) for n in range(10)], id="no digest"
+        ),
     ],
 )
-def test_ordinary_new_files_are_no_notes(new: list[Standing]) -> None:
+def test_ordinary_new_files_are_no_notes(new: list[StandingChanges]) -> None:
     """What a music tagger, a package or a download leaves in many folders is none."""
     assert not kinds(make_changes(rewritten=[b"d%d/x.jpg" % number for number in range(10)], new=new))
 
@@ -220,7 +230,7 @@ def test_compressed_files_are_taken_for_what_they_are(compress: object) -> None:
     data = compress(b"".join(b"%d %s\n" % (number, os.urandom(9).hex().encode()) for number in range(50_000)))
     sample = Sample(b"d/something", data[:HEAD_BYTES], data[len(data) // 2 :][: 64 * KIB])
 
-    assert look_at(sample) == Look(b"", is_typed=False, is_lost=False, is_random=False)
+    assert look_at(sample) == ContentLook(b"", is_typed=False, is_lost=False, is_random=False)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +361,7 @@ def test_files_that_go_elsewhere_do_not_hide_renamed_ones() -> None:
 
 def test_short_text_is_no_doubt() -> None:
     """Of a type that is not known, too: what can be read is not encrypted."""
-    assert look_at(Sample(b"a.ts", TEXT[:256])) == Look(b"ts", is_typed=False, is_lost=False, is_random=False)
+    assert look_at(Sample(b"a.ts", TEXT[:256])) == ContentLook(b"ts", is_typed=False, is_lost=False, is_random=False)
     assert look_at(Sample(b"a.ts", TEXT[:255])) is None
     assert look_at(Sample(b"a.ts", random.Random(3).randbytes(2000))) is None
 

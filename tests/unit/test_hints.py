@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.service.dirty_paths import Hints
+from integrity.service.dirty_paths import DirtyPaths
 
 ROOT = b"/root"
 SETTLE_S = 10.0
@@ -21,9 +21,9 @@ class Clock:
         return self.now_s
 
 
-def make(most_names: int = 100) -> tuple[Hints, Clock]:
+def make(most_names: int = 100) -> tuple[DirtyPaths, Clock]:
     clock = Clock()
-    return Hints(lambda _: SETTLE_S, monotonic=clock, most_names=most_names), clock
+    return DirtyPaths(lambda _: SETTLE_S, monotonic=clock, most_names=most_names), clock
 
 
 def test_name_is_handed_out_once_and_when_it_is_quiet():

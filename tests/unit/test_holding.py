@@ -14,8 +14,8 @@ from integrity.jobs.context import Context
 from integrity.jobs.report import Summary
 from integrity.model import Job
 from integrity.service.control.requests import nothing_done
-from integrity.service.device_queue import Lane, Urgency, Work
-from integrity.service.dispatch import Holder
+from integrity.service.device_queue import DeviceQueue, Urgency, Work
+from integrity.service.dispatch import DeviceHold
 from support.waiting import wait_until
 
 DONE = nothing_done(Job.COMPARE, 0)
@@ -38,9 +38,9 @@ def surround(work: Work) -> Iterator[Context]:
 
 
 @pytest.fixture
-def lanes() -> Iterator[tuple[Lane, Lane]]:
+def lanes() -> Iterator[tuple[DeviceQueue, DeviceQueue]]:
     """Run two threads that end with the test."""
-    both = Lane("sda", surround, clock=lambda: 0.0), Lane("sdb", surround, clock=lambda: 0.0)
+    both = DeviceQueue("sda", surround, clock=lambda: 0.0), DeviceQueue("sdb", surround, clock=lambda: 0.0)
     yield both
     for lane in both:
         lane.end()
@@ -50,7 +50,7 @@ def lanes() -> Iterator[tuple[Lane, Lane]]:
 class Comparison:
     """Work in one lane that holds another, until it is told to end or asked to rest."""
 
-    def __init__(self, holder: Holder, other: Lane, root: bytes = b"/root") -> None:
+    def __init__(self, holder: DeviceHold, other: DeviceQueue, root: bytes = b"/root") -> None:
         self.got: list[bool] = []
         self.ended = threading.Event()
         self.let_go = threading.Event()
@@ -85,10 +85,10 @@ def make_scan(done: list[str], urgency: Urgency = Urgency.SCAN, *, until: thread
     return Work(Job.SCAN, b"/other", urgency, "a test", run, lambda _: None)
 
 
-def test_other_lane_does_nothing_else_meanwhile(lanes: tuple[Lane, Lane]) -> None:
+def test_other_lane_does_nothing_else_meanwhile(lanes: tuple[DeviceQueue, DeviceQueue]) -> None:
     """What is not more urgent waits until both disks are free."""
     one, other = lanes
-    comparison, done = Comparison(Holder(), other), list[str]()
+    comparison, done = Comparison(DeviceHold(), other), list[str]()
     one.give(comparison.work)
     wait_until(lambda: comparison.is_running, "the comparison")
     held = other.current
@@ -104,10 +104,10 @@ def test_other_lane_does_nothing_else_meanwhile(lanes: tuple[Lane, Lane]) -> Non
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_it_makes_room_on_either_lane(lanes: tuple[Lane, Lane], which: int) -> None:
+def test_it_makes_room_on_either_lane(lanes: tuple[DeviceQueue, DeviceQueue], which: int) -> None:
     """What is more urgent on the copy's disk ends it as well; it is asked to rest, not to stop."""
     one, other = lanes
-    comparison, done = Comparison(Holder(), other), list[str]()
+    comparison, done = Comparison(DeviceHold(), other), list[str]()
     one.give(comparison.work)
     wait_until(lambda: comparison.is_running, "the comparison")
     lanes[which].give(make_scan(done))
@@ -116,12 +116,12 @@ def test_it_makes_room_on_either_lane(lanes: tuple[Lane, Lane], which: int) -> N
     assert not comparison.work.stop.is_set()
 
 
-def test_it_makes_room_while_it_waits(lanes: tuple[Lane, Lane]) -> None:
+def test_it_makes_room_while_it_waits(lanes: tuple[DeviceQueue, DeviceQueue]) -> None:
     """The other disk may be busy for hours; its own must not idle if there is something to do."""
     one, other = lanes
     busy, done = threading.Event(), list[str]()
     other.give(make_scan([], until=busy))
-    comparison = Comparison(Holder(), other)
+    comparison = Comparison(DeviceHold(), other)
     one.give(comparison.work)
     wait_until(lambda: one.current is comparison.work, "the comparison to wait")
     one.give(make_scan(done))
@@ -132,10 +132,10 @@ def test_it_makes_room_while_it_waits(lanes: tuple[Lane, Lane]) -> None:
     busy.set()
 
 
-def test_two_that_want_each_others_disks_do_not_wait_for_ever(lanes: tuple[Lane, Lane]) -> None:
+def test_two_that_want_each_others_disks_do_not_wait_for_ever(lanes: tuple[DeviceQueue, DeviceQueue]) -> None:
     """Each holds its own and wants the other's: one of them gives up at once, and is tried again later."""
     one, other = lanes
-    holder, gate = Holder(), threading.Barrier(2)
+    holder, gate = DeviceHold(), threading.Barrier(2)
     comparisons = Comparison(holder, other), Comparison(holder, one, b"/second")
     for lane, comparison in zip(lanes, comparisons, strict=True):
         run = comparison.work.run
@@ -153,10 +153,10 @@ def test_two_that_want_each_others_disks_do_not_wait_for_ever(lanes: tuple[Lane,
     wait_until(lambda: all(each.ended.is_set() for each in comparisons), "the end of both")
 
 
-def test_end_of_the_service_ends_both(lanes: tuple[Lane, Lane]) -> None:
+def test_end_of_the_service_ends_both(lanes: tuple[DeviceQueue, DeviceQueue]) -> None:
     """Whichever lane is asked first."""
     one, other = lanes
-    comparison = Comparison(Holder(), other)
+    comparison = Comparison(DeviceHold(), other)
     one.give(comparison.work)
     wait_until(lambda: comparison.is_running, "the comparison")
     other.end()
@@ -166,12 +166,12 @@ def test_end_of_the_service_ends_both(lanes: tuple[Lane, Lane]) -> None:
     assert other.join(LONG_S)
 
 
-def test_lane_that_has_ended_is_not_waited_for(lanes: tuple[Lane, Lane]) -> None:
+def test_lane_that_has_ended_is_not_waited_for(lanes: tuple[DeviceQueue, DeviceQueue]) -> None:
     """What it is given then is not done any more."""
     one, other = lanes
     other.end()
     assert other.join(LONG_S)
-    comparison = Comparison(Holder(), other)
+    comparison = Comparison(DeviceHold(), other)
     one.give(comparison.work)
     wait_until(lambda: one.current is comparison.work, "the comparison")
     one.end()

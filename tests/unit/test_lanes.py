@@ -13,7 +13,7 @@ from integrity.errors import AppError, CatalogError
 from integrity.jobs.context import Context
 from integrity.jobs.report import Summary
 from integrity.model import Job, Outcome, RunCounts
-from integrity.service.device_queue import Lane, Urgency, Work
+from integrity.service.device_queue import DeviceQueue, Urgency, Work
 from support.waiting import wait_until
 
 SUMMARY = Summary(Job.SCAN, 0, 0, Outcome.CLEAN, RunCounts(), 0.0, has_integrity_problem=False, is_incomplete=False)
@@ -26,9 +26,9 @@ def nothing(_: Work) -> Iterator[Context]:
 
 
 @pytest.fixture
-def lane() -> Iterator[Lane]:
+def lane() -> Iterator[DeviceQueue]:
     """Run a thread that ends with the test."""
-    lane = Lane("sda", nothing, clock=lambda: 0.0)
+    lane = DeviceQueue("sda", nothing, clock=lambda: 0.0)
     yield lane
     lane.end()
     assert lane.join(10)
@@ -56,7 +56,7 @@ class Box:
         return Work(job, name.rpartition(" ")[2].encode(), urgency, "a test", run, ended)
 
 
-def hold(lane: Lane, box: Box, urgency: Urgency = Urgency.REQUEST) -> threading.Event:
+def hold(lane: DeviceQueue, box: Box, urgency: Urgency = Urgency.REQUEST) -> threading.Event:
     """Keep a lane busy until the event is set."""
     let_go = threading.Event()
     lane.give(box.make("held", urgency, lambda _: let_go.wait(10) and None))
@@ -64,7 +64,7 @@ def hold(lane: Lane, box: Box, urgency: Urgency = Urgency.REQUEST) -> threading.
     return let_go
 
 
-def test_work_that_waits_names_what_goes_before_it(lane: Lane) -> None:
+def test_work_that_waits_names_what_goes_before_it(lane: DeviceQueue) -> None:
     """What is being done first, then what is more urgent or came before; nothing is named of work that has begun."""
     box = Box()
     let_go = hold(lane, box)
@@ -79,7 +79,7 @@ def test_work_that_waits_names_what_goes_before_it(lane: Lane) -> None:
     wait_until(lambda: len(box.done) == 3, "all work")
 
 
-def test_most_urgent_goes_first(lane: Lane) -> None:
+def test_most_urgent_goes_first(lane: DeviceQueue) -> None:
     """Equally urgent work goes in the order in which it came."""
     box = Box()
     let_go = hold(lane, box)
@@ -96,7 +96,7 @@ def test_most_urgent_goes_first(lane: Lane) -> None:
     assert ["held", "request", "scan", "other", "scrub"] == box.done
 
 
-def test_same_work_waits_once(lane: Lane) -> None:
+def test_same_work_waits_once(lane: DeviceQueue) -> None:
     """But what persons ask for is done for each of them."""
     box = Box()
     let_go = hold(lane, box)
@@ -109,7 +109,7 @@ def test_same_work_waits_once(lane: Lane) -> None:
     wait_until(lambda: len(box.done) == 5, "the end of all work")
 
 
-def test_less_urgent_work_makes_room(lane: Lane) -> None:
+def test_less_urgent_work_makes_room(lane: DeviceQueue) -> None:
     """It is asked to rest when something more urgent comes, and only then."""
     box = Box()
     lane.give(box.make("scrub", Urgency.SCRUB, lambda work: work.rest.wait(10) and None))
@@ -127,7 +127,7 @@ def test_less_urgent_work_makes_room(lane: Lane) -> None:
 def test_steady_work_makes_room_for_persons_at_once_and_for_others_in_the_end() -> None:
     """A comparison that begins anew with each new file would list its copy for ever."""
     clock = [0.0]
-    lane, box = Lane("sda", nothing, clock=lambda: 0.0, monotonic=lambda: clock[0]), Box()
+    lane, box = DeviceQueue("sda", nothing, clock=lambda: 0.0, monotonic=lambda: clock[0]), Box()
 
     def compare(work: Work) -> None:
         work.began_at, work.steady_s = clock[0], 600.0
@@ -150,7 +150,7 @@ def test_steady_work_makes_room_for_persons_at_once_and_for_others_in_the_end() 
     assert lane.join(10)
 
 
-def test_comparisons_with_two_copies_are_not_the_same(lane: Lane) -> None:
+def test_comparisons_with_two_copies_are_not_the_same(lane: DeviceQueue) -> None:
     """Nor is the hold of one; the second of a kind is."""
     box = Box()
     let_go = hold(lane, box)
@@ -161,7 +161,7 @@ def test_comparisons_with_two_copies_are_not_the_same(lane: Lane) -> None:
     wait_until(lambda: len(box.done) == 4, "the end of all work")
 
 
-def test_cancelled_work_is_answered_for(lane: Lane) -> None:
+def test_cancelled_work_is_answered_for(lane: DeviceQueue) -> None:
     """What waits at once, what is under way when it has stopped."""
     box = Box()
     waiting = box.make("waiting", Urgency.SCAN)
@@ -178,7 +178,7 @@ def test_cancelled_work_is_answered_for(lane: Lane) -> None:
     assert ["current"] == box.done
 
 
-def test_error_ends_one_job_alone(lane: Lane) -> None:
+def test_error_ends_one_job_alone(lane: DeviceQueue) -> None:
     """A known one is handed on, an unknown one calls itself a bug."""
     box = Box()
 
@@ -200,7 +200,7 @@ def test_error_ends_one_job_alone(lane: Lane) -> None:
 def test_end_stops_what_is_done_and_answers_for_the_rest() -> None:
     """Nothing more is begun."""
     box = Box()
-    lane = Lane("sda", nothing, clock=lambda: 0.0)
+    lane = DeviceQueue("sda", nothing, clock=lambda: 0.0)
     lane.give(box.make("current", Urgency.SCAN, lambda work: work.stop.wait(10) and None))
     wait_until(lambda: lane.current is not None, "the first one")
     lane.give(box.make("next", Urgency.SCRUB))

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from integrity.config.definition import Pace as PaceSettings
+from integrity.config.definition import PaceConfig as PaceSettings
 from integrity.jobs.pace.throttle import BURST_S, PIECE_BYTES, DevicePace
 from integrity.jobs.report import Stop
 

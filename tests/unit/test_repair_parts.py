@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from integrity.catalog.repair_journal import Place, Repair, drop_repair, find_repairs, save_repair
+from integrity.catalog.repair_journal import JournalPlace, Repair, drop_repair, find_repairs, save_repair
 from integrity.files.excludes import Excludes
-from integrity.jobs.repair.inspect import Expected, Look
+from integrity.jobs.repair.inspect import Expected, Inspection
 from integrity.jobs.repair.plan import find_refusal
 from integrity.jobs.repair.targets import MADE_SUFFIX, make_id, name_kept
 from integrity.model import (
@@ -44,9 +44,15 @@ def test_names_that_a_repair_gives(name: bytes) -> None:
 def test_repairs_under_way_are_kept_with_their_root(tmp_path: os.PathLike[str]) -> None:
     """What was written is read, of one root only; what is damaged, or speaks of other names, is nobody's repair."""
     with CatalogBox(os.path.join(os.fsencode(tmp_path), b"catalog.db")) as box:
-        repair = Repair("0123456789abcdef", (Place(b"d", b"\xff\n", KEPT + MADE_SUFFIX, KEPT),), "from X", (1, 2, -3))
-        gone = Repair("0123456789abcdee", (Place(b"", b"a", KEPT + MADE_SUFFIX, KEPT),), "from X", None)
-        odd = [Place(b"", b"a", b"b", KEPT), Place(b"", b"a/b", KEPT, KEPT), Place(b"", b"a", b"../" + KEPT, KEPT)]
+        repair = Repair(
+            "0123456789abcdef", (JournalPlace(b"d", b"\xff\n", KEPT + MADE_SUFFIX, KEPT),), "from X", (1, 2, -3)
+        )
+        gone = Repair("0123456789abcdee", (JournalPlace(b"", b"a", KEPT + MADE_SUFFIX, KEPT),), "from X", None)
+        odd = [
+            JournalPlace(b"", b"a", b"b", KEPT),
+            JournalPlace(b"", b"a/b", KEPT, KEPT),
+            JournalPlace(b"", b"a", b"../" + KEPT, KEPT),
+        ]
         with box.catalog.transaction() as c:
             save_repair(c, box.root, repair)
             save_repair(c, box.root, gone)
@@ -91,7 +97,7 @@ def ask(
     )
     found = [] if kind is None else [Finding(FindingId(1), kind, FindingState.OPEN, b"/", b"a", "", NOW, judged_at)]
     with_record = type("Record", (), {"witness": make_reading("a").witness})()
-    return find_refusal(capability, with_record, Look(stat, (0,), (), ReadHow.DIRECT), found, None)
+    return find_refusal(capability, with_record, Inspection(stat, (0,), (), ReadHow.DIRECT), found, None)
 
 
 def test_empty_and_one_block_files_are_judged_by_their_whole_digests() -> None:

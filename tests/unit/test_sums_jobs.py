@@ -16,8 +16,8 @@ from integrity.hashing.manifests.hashdeep import write_hashdeep, write_hashdeep_
 from integrity.hashing.manifests.reader import Manifest
 from integrity.hashing.manifests.text import write_bagit, write_bsd, write_gnu
 from integrity.jobs.sum.arguments import find_files
-from integrity.jobs.sum.audit import Audited, KnownFiles, State, audit, match
-from integrity.jobs.sum.check import Checked, Tally, Verdict, check
+from integrity.jobs.sum.audit import Audited, AuditState, ManifestFiles, audit, match
+from integrity.jobs.sum.check import Checked, CheckTally, LineVerdict, check
 from support.loopfs import unmount
 from support.mounts import small_tmpfs
 from support.privileges import as_nobody, let_in
@@ -42,9 +42,9 @@ def run_check(data: bytes, *, name: bytes = b"sums", is_stdin: bool = False) -> 
     return list(check(Manifest(io.BytesIO(data), name=name), name=name, is_stdin=is_stdin))
 
 
-def know(*manifests: bytes) -> KnownFiles:
+def know(*manifests: bytes) -> ManifestFiles:
     """Know the files of some manifests."""
-    known = KnownFiles()
+    known = ManifestFiles()
     for data in manifests:
         known.add(Manifest(io.BytesIO(data)), b"sums")
     return known
@@ -58,7 +58,9 @@ def test_lines_are_answered_in_their_order(tmp_path: Path) -> None:
 
     assert [1, 3, 4, 7] == [event.line for event in events if isinstance(event, BadLine)]
     verdicts = [event if isinstance(event, BadLine) else event.verdict for event in events]
-    assert [Verdict.OK, Verdict.FAILED, Verdict.UNREADABLE] == [each for each in verdicts if isinstance(each, Verdict)]
+    assert [LineVerdict.OK, LineVerdict.FAILED, LineVerdict.UNREADABLE] == [
+        each for each in verdicts if isinstance(each, LineVerdict)
+    ]
     assert [isinstance(each, BadLine) for each in verdicts] == [True, False, True, True, False, False, True]
 
 
@@ -68,7 +70,9 @@ def test_lines_about_one_file_are_answered_one_by_one(tmp_path: Path) -> None:
     good, wrong = hashlib.md5(b"abc").digest(), bytes(32)
     events = run_check(write_bsd(path, MD5, good) + write_bsd(path, SHA256, wrong) + write_bsd(path, MD5, good))
 
-    assert [Verdict.OK, Verdict.FAILED, Verdict.OK] == [event.verdict for event in events if isinstance(event, Checked)]
+    assert [LineVerdict.OK, LineVerdict.FAILED, LineVerdict.OK] == [
+        event.verdict for event in events if isinstance(event, Checked)
+    ]
 
 
 def test_size_is_checked_where_it_is_known(tmp_path: Path) -> None:
@@ -78,7 +82,7 @@ def test_size_is_checked_where_it_is_known(tmp_path: Path) -> None:
     digest = hashlib.md5(b"abc").digest()
     events = run_check(header + write_hashdeep(path, 3, [digest]) + write_hashdeep(path, 4, [digest]))
 
-    assert [Verdict.OK, Verdict.FAILED] == [event.verdict for event in events if isinstance(event, Checked)]
+    assert [LineVerdict.OK, LineVerdict.FAILED] == [event.verdict for event in events if isinstance(event, Checked)]
 
 
 def test_paths_of_a_bag_are_relative_to_it(tmp_path: Path) -> None:
@@ -87,7 +91,7 @@ def test_paths_of_a_bag_are_relative_to_it(tmp_path: Path) -> None:
     path = put(tmp_path, "data/50%\n", b"abc")
     data = write_bagit(b"data/50%\n", hashlib.md5(b"abc").digest())
 
-    assert [Checked(path, Verdict.OK)] == run_check(data, name=bytes(tmp_path / "manifest-md5.txt"))
+    assert [Checked(path, LineVerdict.OK)] == run_check(data, name=bytes(tmp_path / "manifest-md5.txt"))
 
 
 def test_standard_input_can_not_be_checked_by_itself() -> None:
@@ -109,7 +113,7 @@ def test_manifest_that_breaks_off_is_told_behind_what_was_read(tmp_path: Path) -
     lines = line(path, b"abc") * 2000
     events = check(Manifest(Broken(lines)), name=b"")
 
-    assert [Checked(path, Verdict.OK)] * 1900 == [next(events) for _ in range(1900)]
+    assert [Checked(path, LineVerdict.OK)] * 1900 == [next(events) for _ in range(1900)]
     with pytest.raises(OSError, match="Input/output"):
         list(events)
 
@@ -130,7 +134,7 @@ def test_tally_is_good_only_if_something_was_verified(
     fields: dict[str, int], ignores_missing: bool, is_good: bool, is_strictly_good: bool
 ) -> None:
     """As md5sum exits."""
-    tally = Tally(ignores_missing=ignores_missing, **fields)
+    tally = CheckTally(ignores_missing=ignores_missing, **fields)
 
     assert [is_good, is_strictly_good] == [tally.is_good(is_strict=False), tally.is_good(is_strict=True)]
 
@@ -138,7 +142,7 @@ def test_tally_is_good_only_if_something_was_verified(
 def test_missing_files_are_ignored_if_asked_for(tmp_path: Path) -> None:
     """Only those that are not there, not those that can't be read."""
     (gone, blocked) = run_check(line(bytes(tmp_path / "gone"), b"") + line(bytes(tmp_path), b""))
-    strict, lenient = Tally(), Tally(ignores_missing=True)
+    strict, lenient = CheckTally(), CheckTally(ignores_missing=True)
 
     assert [True, True] == [strict.add(gone), strict.add(blocked)]
     assert [False, True] == [lenient.add(gone), lenient.add(blocked)]
@@ -181,12 +185,12 @@ def test_audit_places_each_file(place: Path) -> None:
         put(place, name, data)
 
     assert [
-        Audited(b"same", State.MATCHED),
-        Audited(b"added", State.NEW),
-        Audited(b"changed", State.NEW),
-        Audited(b"new name", State.MOVED, b"old name"),
-        Audited(b"changed", State.MISSING),
-        Audited(b"gone", State.MISSING),
+        Audited(b"same", AuditState.MATCHED),
+        Audited(b"added", AuditState.NEW),
+        Audited(b"changed", AuditState.NEW),
+        Audited(b"new name", AuditState.MOVED, b"old name"),
+        Audited(b"changed", AuditState.MISSING),
+        Audited(b"gone", AuditState.MISSING),
     ] == list(audit(known, sorted(os.listdir(b"."))))
 
 
@@ -197,10 +201,10 @@ def test_audit_uses_each_known_file_once(place: Path) -> None:
         put(place, name, b"1")
 
     assert [
-        Audited(b"here", State.MATCHED),
-        Audited(b"x", State.MOVED, b"a"),
-        Audited(b"y", State.MOVED, b"b"),
-        Audited(b"z", State.NEW, b"a"),
+        Audited(b"here", AuditState.MATCHED),
+        Audited(b"x", AuditState.MOVED, b"a"),
+        Audited(b"y", AuditState.MOVED, b"b"),
+        Audited(b"z", AuditState.NEW, b"a"),
     ] == list(audit(known, sorted(os.listdir(b"."))))
 
 
@@ -210,8 +214,8 @@ def test_audit_takes_no_unreadable_file_for_missing(place: Path) -> None:
     put(place, "copy", b"1")
     first, second = audit(know(line(b"a", b"1")), [b"a", b"copy"])
 
-    assert (b"a", State.UNREADABLE) == (first.path, first.state)
-    assert Audited(b"copy", State.NEW, b"a") == second
+    assert (b"a", AuditState.UNREADABLE) == (first.path, first.state)
+    assert Audited(b"copy", AuditState.NEW, b"a") == second
 
 
 @pytest.mark.parametrize("name", [b"a", b"./a", b".//a", b"x/../a", b"%s/a"])
@@ -220,8 +224,8 @@ def test_audit_knows_a_place_by_its_other_names(place: Path, name: bytes) -> Non
     put(place, "a", b"1")
     known = know(line(name.replace(b"%s", os.getcwdb()), b"1"))
 
-    assert [Audited(b"a", State.MATCHED)] == list(audit(known, [b"a"]))
-    assert [Audited(b"./a", State.MATCHED)] == list(audit(known, [b"./a", b"a"]))
+    assert [Audited(b"a", AuditState.MATCHED)] == list(audit(known, [b"a"]))
+    assert [Audited(b"./a", AuditState.MATCHED)] == list(audit(known, [b"./a", b"a"]))
 
 
 def refuse(name: bytes, why: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrity.hashing.algorithms import CRC32, MD5, SHA256, XXH3, Algorithm
-from integrity.hashing.manifests.entries import LONGEST_LINE, BadLine, Entry
+from integrity.hashing.manifests.entries import LONGEST_LINE, BadLine, ManifestEntry
 from integrity.hashing.manifests.reader import Form, Manifest, read_manifest
 
 EMPTY = hashlib.md5(b"").digest()
@@ -19,14 +19,14 @@ HEX = EMPTY.hex().encode()
 LINE = HEX + b"  a\n"
 
 
-def read(data: bytes, *, name: bytes = b"", wanted: Sequence[Algorithm] = ()) -> list[Entry | BadLine]:
+def read(data: bytes, *, name: bytes = b"", wanted: Sequence[Algorithm] = ()) -> list[ManifestEntry | BadLine]:
     """Read a file of digests."""
     return list(read_manifest(io.BytesIO(data), name=name, wanted=wanted))
 
 
-def entry(path: bytes = b"a", line: int = 1, size: int | None = None) -> Entry:
+def entry(path: bytes = b"a", line: int = 1, size: int | None = None) -> ManifestEntry:
     """Expect the MD5 of nothing."""
-    return Entry(path, size, {MD5: EMPTY}, line)
+    return ManifestEntry(path, size, {MD5: EMPTY}, line)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_gnu_and_bsd_lines_may_be_mixed() -> None:
     assert [
         entry(line=3),
         entry(b"b", 4),
-        Entry(b"c", None, {XXH3: bytes(8)}, 5),
+        ManifestEntry(b"c", None, {XXH3: bytes(8)}, 5),
         BadLine(6),
         entry(b"d", 7),
     ] == read(data)
@@ -71,7 +71,7 @@ def test_only_wanted_algorithms_are_read() -> None:
     """Lines of others are bad lines, as they are for md5sum."""
     data = LINE + b"MD5 (b) = " + HEX + b"\n" + bytes(32).hex().encode() + b"  c\n"
 
-    assert [BadLine(1), BadLine(2), Entry(b"c", None, {SHA256: bytes(32)}, 3)] == read(data, wanted=[SHA256])
+    assert [BadLine(1), BadLine(2), ManifestEntry(b"c", None, {SHA256: bytes(32)}, 3)] == read(data, wanted=[SHA256])
 
 
 def test_each_form_is_read() -> None:
@@ -81,7 +81,7 @@ def test_each_form_is_read() -> None:
 
     assert [entry(b"a,b", 5, 5), BadLine(6)] == read(hashdeep)
     assert [entry(b"a\n%b")] == read(HEX + b"  a%0A%25b", name=b"manifest-md5.txt")
-    assert [Entry(b"a b", None, {CRC32: b"\x35\x24\x41\xc2"}, 2), BadLine(3)] == read(sfv)
+    assert [ManifestEntry(b"a b", None, {CRC32: b"\x35\x24\x41\xc2"}, 2), BadLine(3)] == read(sfv)
     assert [entry(b"a", 1, 7)] == read(b'{"path":"a","size_bytes":7,"md5":"%s"}\n{"type":"summary"}\n' % HEX)
     assert [entry(b"a\nb"), entry(b"c\r", 2)] == read(HEX + b"  a\nb\0" + HEX + b"  c\r\0")
 
@@ -153,7 +153,7 @@ def test_nothing_but_entries_and_bad_lines_comes_out(data: bytes, name: bytes) -
 
     assert [each.line for each in found] == sorted({each.line for each in found})
     for each in found:
-        if isinstance(each, Entry):
+        if isinstance(each, ManifestEntry):
             assert each.path
             assert b"\0" not in each.path
             assert each.digests

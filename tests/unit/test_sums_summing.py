@@ -15,7 +15,7 @@ import pytest
 
 from integrity.files import plain
 from integrity.hashing.algorithms import MD5, SHA256, XXH3, Algorithm
-from integrity.hashing.file_sums import FileSum, Hint, Request, sum_each, sum_files
+from integrity.hashing.file_sums import FileSum, Hint, SumRequest, sum_each, sum_files
 from support.shapes import put_deep
 
 LARGE = 5 << 20
@@ -63,7 +63,7 @@ def test_each_file_has_its_own_algorithms(tmp_path: Path) -> None:
     """Requests differ, and the order is kept."""
     path = put(tmp_path, "a", b"abc")
     wanted: list[tuple[Algorithm, ...]] = [(MD5,), (SHA256,), (MD5,), (XXH3, MD5)]
-    found = list(sum_each(Request(path, algorithms) for algorithms in wanted))
+    found = list(sum_each(SumRequest(path, algorithms) for algorithms in wanted))
 
     assert [[len(digest) for digest in digests(each)[0]] for each in found] == [[16], [32], [16], [8, 16]]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from integrity.files.excludes import Excludes
-from integrity.files.listing import Listing, Skip
+from integrity.files.listing import FolderListing, Skip
 from integrity.files.walk import walk
 from integrity.model import SkipReason
 from support.privileges import as_nobody
@@ -40,11 +40,11 @@ def write(path: bytes, *names: bytes, content: bytes = b"content") -> None:
         file.write(content)
 
 
-def files_of(listings: list[Listing]) -> set[bytes]:
+def files_of(listings: list[FolderListing]) -> set[bytes]:
     return {os.path.join(listing.folder, seen.name) for listing in listings for seen in listing.files}
 
 
-def skips_of(listings: list[Listing]) -> dict[bytes, SkipReason]:
+def skips_of(listings: list[FolderListing]) -> dict[bytes, SkipReason]:
     return {skip.path: skip.reason for listing in listings for skip in listing.skips}
 
 
@@ -72,7 +72,7 @@ def test_empty_root_is_one_whole_listing(root: int) -> None:
     """An empty folder is said to be empty."""
     (listing,) = walk(root, excludes=NOTHING)
 
-    assert listing._replace(files=list(listing.files), fingerprint=None) == Listing(b"", [], True, True, [], None)
+    assert listing._replace(files=list(listing.files), fingerprint=None) == FolderListing(b"", [], True, True, [], None)
 
 
 def test_what_is_no_file_is_named_and_left(root: int, top: bytes) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrity.config.times import DAYS, Span, read_schedule, read_windows, spell_windows
-from integrity.service.schedule.clock import Moments, Windows, parse_windows
+from integrity.service.schedule.clock import TriggerTimes, Windows, parse_windows
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ZONES = [ZoneInfo(name) for name in ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "UTC")]
@@ -273,7 +273,7 @@ def test_days_of_the_week_are_those_of_cron(text: str, days: str) -> None:
 )
 def test_next_moment_of_a_schedule(text: str, expected: str) -> None:
     """As cron has it: with both limited, a day of the month or a day of the week is enough."""
-    assert expected == show(Moments(read_schedule(text), BERLIN).next_after(at("2026-11-21 12:00")))
+    assert expected == show(TriggerTimes(read_schedule(text), BERLIN).next_after(at("2026-11-21 12:00")))
 
 
 @given(st.integers(0, 23), st.integers(0, 59), st.sampled_from(ZONES), days_of_change)
@@ -281,7 +281,7 @@ def test_daily_moment_comes_once_a_day_whatever_the_clocks_do(
     hour: int, minute: int, zone: ZoneInfo, day: date
 ) -> None:
     """Neither twice in autumn nor never in spring."""
-    moments = Moments(read_schedule(f"{minute} {hour} * * *"), zone)
+    moments = TriggerTimes(read_schedule(f"{minute} {hour} * * *"), zone)
     moment = round(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()) - 2 * DAY_S - 1
     found: list[date] = []
     for _ in range(5):
@@ -293,7 +293,7 @@ def test_daily_moment_comes_once_a_day_whatever_the_clocks_do(
 
 def test_hourly_moment_comes_each_real_hour() -> None:
     """The hour that comes twice has two of them, the one that is left out none."""
-    hourly = Moments(read_schedule("hourly"), BERLIN)
+    hourly = TriggerTimes(read_schedule("hourly"), BERLIN)
     autumn, spring = at("2026-10-25 00:30"), at("2026-03-29 00:30")
     for begin in (autumn, spring):
         moment = begin

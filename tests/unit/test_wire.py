@@ -17,17 +17,17 @@ from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.model import Finding, Job
 from integrity.service.control import wire
-from integrity.service.control.server import BusyRoot, DaemonState, Request
+from integrity.service.control.server import BusyRoot, DaemonState, JobRequest
 from integrity.service.control.wire import (
-    Accepted,
-    Ahead,
     AskAhead,
     AskCovered,
     AskState,
     Covered,
     Failure,
     Hello,
-    Stop,
+    JobAccepted,
+    JobsAhead,
+    StopJob,
     Submit,
     WireError,
     decode_answer,
@@ -40,14 +40,14 @@ from integrity.service.control.wire import (
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 BUSY = st.builds(BusyRoot, rate_bytes_per_s=st.none() | FINITE)
 ANSWERS = st.one_of(
-    *map(st.from_type, (Hello, Covered, Accepted, Ahead, Progress, Finding, Note, Failure)),
+    *map(st.from_type, (Hello, Covered, JobAccepted, JobsAhead, Progress, Finding, Note, Failure)),
     st.builds(Summary, duration_s=FINITE),
     st.builds(DaemonState, busy=st.lists(BUSY).map(tuple)),
 )
 PATHS = st.lists(st.binary(min_size=1, max_size=20).filter(lambda name: not {0, 47} & set(name) and name.strip(b".")))
 NUMBERS = st.none() | st.integers(1, 1 << 62)
 REQUESTS = st.builds(
-    Request,
+    JobRequest,
     st.sampled_from([Job.SCAN, Job.SCRUB]),
     PATHS.map(lambda names: tuple(b"/" + name for name in names)),
     st.builds(ScanOptions, full=st.booleans(), touched_bytes=st.integers(0, 1 << 60)),
@@ -67,7 +67,7 @@ REQUESTS = st.builds(
 QUESTIONS = st.one_of(
     st.builds(Submit, REQUESTS, st.booleans()),
     st.builds(AskCovered, PATHS.map(lambda names: tuple(b"/" + name for name in names))),
-    st.just(Stop()),
+    st.just(StopJob()),
     st.just(AskState()),
     st.just(AskAhead()),
 )
@@ -80,7 +80,7 @@ JSON = st.recursive(
 
 def make_submit(**changes: object) -> bytes:
     """Write a request for a scrub in which fields are changed, as a hostile client would."""
-    value = json.loads(encode(Submit(Request(Job.SCRUB, (b"/srv",)), waits=True)))
+    value = json.loads(encode(Submit(JobRequest(Job.SCRUB, (b"/srv",)), waits=True)))
     for place, change in changes.items():
         *folders, name = place.split("__")
         target = value
@@ -249,9 +249,9 @@ def test_infinity_is_no_number() -> None:
 def test_question_is_no_answer() -> None:
     """A client can't be made to take a request for an answer, nor a server an answer for a request."""
     with pytest.raises(WireError, match="not expected"):
-        decode_answer(encode(Stop()))
+        decode_answer(encode(StopJob()))
     with pytest.raises(WireError, match="not expected"):
-        decode_question(encode(Accepted(())))
+        decode_question(encode(JobAccepted(())))
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,14 @@ TIMEOUT_S = 60.0
 _MOST_TOLD = 500  # bytes of what it wrote on stderr
 
 
-class Ended(NamedTuple):
+class FinishedProgram(NamedTuple):
     """How a program ended: its exit code, and the end of what it wrote on stderr, on one line."""
 
     code: int
     stderr: str
 
 
-def run_program(argv: Sequence[str], data: bytes, *, timeout_s: float = TIMEOUT_S) -> Ended:
+def run_program(argv: Sequence[str], data: bytes, *, timeout_s: float = TIMEOUT_S) -> FinishedProgram:
     """
     Run a program with data on its standard input.
 
@@ -55,7 +55,7 @@ def run_program(argv: Sequence[str], data: bytes, *, timeout_s: float = TIMEOUT_
                 raise ChannelError(f"{argv[0]}: did not end within {timeout_s:g} s and was killed") from error
         size = complaints.seek(0, os.SEEK_END)
         complaints.seek(max(0, size - _MOST_TOLD))
-        return Ended(code, " ".join(complaints.read().decode("utf-8", "replace").split()))
+        return FinishedProgram(code, " ".join(complaints.read().decode("utf-8", "replace").split()))
 
 
 @dataclass(frozen=True, slots=True)

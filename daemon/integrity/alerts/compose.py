@@ -48,7 +48,7 @@ _FOLDERS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MailEntry:
     """One thing that is told: its first line, what follows it, a command to type; ``count``: of findings."""
 
     head: str
@@ -63,11 +63,11 @@ class Section:
     """Entries under a title; empty: without one."""
 
     title: str
-    entries: tuple[Entry, ...]
+    entries: tuple[MailEntry, ...]
     more: int = 0  # findings that there is no room for anyway
 
 
-class Same(NamedTuple):
+class SameText(NamedTuple):
     """What findings have in common that are reported as one."""
 
     root: bytes
@@ -78,15 +78,15 @@ class Same(NamedTuple):
     command: str
 
 
-class Group(NamedTuple):
+class AlertGroup(NamedTuple):
     """Findings that say the same of one copy."""
 
-    same: Same
+    same: SameText
     findings: tuple[Finding, ...]
 
 
 def list_findings(
-    title: str, findings: Sequence[Finding], describe: Callable[[Finding], Entry], *, are_over: bool = False
+    title: str, findings: Sequence[Finding], describe: Callable[[Finding], MailEntry], *, are_over: bool = False
 ) -> Section:
     """
     Make a section of findings.
@@ -102,16 +102,16 @@ def list_findings(
     return Section(title, tuple(entries), len(findings) - sum(entry.count for entry in entries))
 
 
-def describe(finding: Finding) -> Entry:
+def describe(finding: Finding) -> MailEntry:
     """Describe a finding that is open."""
     found = damage(finding)
     names = other_names(finding)
     details = [one_line(finding.message), *([f"damaged: {found}"] if found else []), *([names] if names else [])]
     details += [one_line(finding.step)] if finding.step else []
-    return Entry(_head(finding), place(finding), tuple(details), next_step(finding))
+    return MailEntry(_head(finding), place(finding), tuple(details), next_step(finding))
 
 
-def describe_news(news: News) -> Entry:
+def describe_news(news: News) -> MailEntry:
     """Describe a finding of which there is something to say."""
     entry = describe(news.finding)
     details = list(entry.details)
@@ -119,19 +119,19 @@ def describe_news(news: News) -> Entry:
         details.insert(0, "it was told before, and has changed since")
     if news.swallowed:
         details.append(f"{news.swallowed:,} files that could not be read are not listed one by one")
-    return Entry(entry.head, entry.path, tuple(details), entry.command)
+    return MailEntry(entry.head, entry.path, tuple(details), entry.command)
 
 
-def describe_end(finding: Finding) -> Entry:
+def describe_end(finding: Finding) -> MailEntry:
     """Describe a finding that is resolved."""
-    return Entry(f"{_head(finding)}: {one_line(finding.resolution or '')}", place(finding))
+    return MailEntry(f"{_head(finding)}: {one_line(finding.resolution or '')}", place(finding))
 
 
-def describe_channel(state: ChannelState) -> Entry:
+def describe_channel(state: ChannelState) -> MailEntry:
     """Describe a channel that fails."""
     since = utc_time(state.failing_since) if state.failing_since is not None else "never"
     details = (f"since {since}: {one_line(state.last_error or '')}", f"{state.waiting:,} messages wait for it")
-    return Entry(f"alerts by {one_line(state.name)} fail", "", details, "integrity alert test")
+    return MailEntry(f"alerts by {one_line(state.name)} fail", "", details, "integrity alert test")
 
 
 def _head(finding: Finding) -> str:
@@ -139,9 +139,9 @@ def _head(finding: Finding) -> str:
     return f"{title(finding)}  [finding {finding.id}]{where}"
 
 
-def gather(findings: Sequence[Finding], *, are_over: bool = False) -> Iterator[Finding | Group]:
+def gather(findings: Sequence[Finding], *, are_over: bool = False) -> Iterator[Finding | AlertGroup]:
     """Group findings that say the same of one copy, where the first of them stands; pass the others through."""
-    groups: dict[Same, list[Finding]] = {}
+    groups: dict[SameText, list[Finding]] = {}
     keys = [_key_of(finding, is_over=are_over) for finding in findings]
     for finding, key in zip(findings, keys, strict=True):
         if key is not None:
@@ -150,28 +150,28 @@ def gather(findings: Sequence[Finding], *, are_over: bool = False) -> Iterator[F
         if key is None or len(groups[key]) <= _MOST_SINGLE:
             yield finding
         elif groups[key][0] is finding:
-            yield Group(key, tuple(groups[key]))
+            yield AlertGroup(key, tuple(groups[key]))
 
 
-def _key_of(finding: Finding, *, is_over: bool) -> Same | None:
+def _key_of(finding: Finding, *, is_over: bool) -> SameText | None:
     if finding.copy is None or finding.path is None:
         return None
     if is_over:
-        return Same(finding.root, finding.copy, finding.kind, finding.resolution or "", "", "")
+        return SameText(finding.root, finding.copy, finding.kind, finding.resolution or "", "", "")
     file, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
     command = finding.command or "integrity findings"
     command = command.replace(file, root if command.startswith("integrity compare ") else "FILE")
-    return Same(finding.root, finding.copy, finding.kind, finding.message, finding.step or "", command)
+    return SameText(finding.root, finding.copy, finding.kind, finding.message, finding.step or "", command)
 
 
-def describe_group(group: Group) -> Entry:
+def describe_group(group: AlertGroup) -> MailEntry:
     """Describe many findings at once: how many, in which folders, a few of them, what to do."""
     same, findings = group
     details = [one_line(same.text), f"in {_list_folders(findings)}"]
     details += [f"such as {place(finding)}" for finding in findings[:_EXAMPLES]]
     details += [one_line(same.step)] if same.step else []
     head = f"{len(findings):,} findings {same.kind.value} in the copy {one_line(same.copy)}"
-    return Entry(head, show_path(same.root), tuple(details), one_line(same.command), len(findings))
+    return MailEntry(head, show_path(same.root), tuple(details), one_line(same.command), len(findings))
 
 
 def _list_folders(findings: Sequence[Finding]) -> str:
@@ -246,8 +246,8 @@ class Composer:
         subject = f"alive: {life.files:,} files, {format_size(life.size_bytes)} verified"
         verified = f"{life.files:,} files, {format_size(life.size_bytes)}"
         facts = [
-            Entry(f"read again and found as recorded since {utc_time(life.since)}: {verified}"),
-            Entry(f"open findings: {life.open_findings:,}", command="integrity status"),
+            MailEntry(f"read again and found as recorded since {utc_time(life.since)}: {verified}"),
+            MailEntry(f"open findings: {life.open_findings:,}", command="integrity status"),
         ]
         facts += [describe_channel(state) for state in life.channels if state.failing_since is not None]
         return self._compose(AlertKind.ALIVE, subject, [Section("", tuple(facts))], [], now)
@@ -260,12 +260,14 @@ class Composer:
     def catalog_trouble(self, trouble: str, now: int) -> Message:
         """Tell that nothing can be recorded, findings included."""
         head = "the service can't record what it finds, so nothing is verified, and no finding is told, until it can:"
-        entry = Entry(f"{head} {one_line(trouble)}", command="integrity status")
+        entry = MailEntry(f"{head} {one_line(trouble)}", command="integrity status")
         return self._compose(AlertKind.INCIDENT, "the catalog can't be written", [Section("", (entry,))], [], now)
 
     def test(self, now: int) -> Message:
         """Write a message that tells nothing."""
-        entry = Entry("This is a test: somebody called `integrity alert test`. All that it says is that alerts arrive.")
+        entry = MailEntry(
+            "This is a test: somebody called `integrity alert test`. All that it says is that alerts arrive."
+        )
         return self._compose(AlertKind.TEST, "test: alerts arrive", [Section("", (entry,))], [], now)
 
     def _compose(
@@ -295,9 +297,9 @@ def _shorten(sections: Sequence[Section]) -> Iterator[Section]:
     """Show the first entries in full, more of them in a line each, and say how many are left out."""
     room, shown = MOST_LINES - _SPARE_LINES, 0
     for section in sections:
-        entries: list[Entry] = []
+        entries: list[MailEntry] = []
         for entry in section.entries:
-            brief = entry if shown < _DETAILED else Entry(entry.head, entry.path, count=entry.count)
+            brief = entry if shown < _DETAILED else MailEntry(entry.head, entry.path, count=entry.count)
             lines = len(_text_lines(brief))
             if lines > room:
                 break
@@ -306,12 +308,12 @@ def _shorten(sections: Sequence[Section]) -> Iterator[Section]:
             entries.append(brief)
         left_out = sum(entry.count for entry in section.entries[len(entries) :]) + section.more
         if left_out:
-            entries.append(Entry(f"and {left_out:,} more: integrity findings"))
+            entries.append(MailEntry(f"and {left_out:,} more: integrity findings"))
         if entries:
             yield Section(section.title, tuple(entries))
 
 
-def _text_lines(entry: Entry) -> list[str]:
+def _text_lines(entry: MailEntry) -> list[str]:
     head = f"{entry.head}  {entry.path}" if entry.path else entry.head
     details = [f"    {detail}" for detail in entry.details]
     command = [f"    next:  {entry.command}"] if entry.command else []
@@ -335,7 +337,7 @@ def _write_html(heading: str, sections: Sequence[Section]) -> str:
     return _HTML.format(title=_safe(heading), body="\n".join(parts))
 
 
-def _write_item(entry: Entry) -> str:
+def _write_item(entry: MailEntry) -> str:
     lines = [f"<b>{_safe(entry.head)}</b>" + (f" <code>{_safe(entry.path)}</code>" if entry.path else "")]
     lines += [_safe(detail) for detail in entry.details]
     lines += [f"next: <code>{_safe(entry.command)}</code>"] if entry.command else []

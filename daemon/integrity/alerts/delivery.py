@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from integrity.alerts.channels import Channel
 from integrity.alerts.compose import Composer
 from integrity.alerts.heartbeat import HEARTBEAT
-from integrity.alerts.incidents import Planner
+from integrity.alerts.incidents import AlertPlanner
 from integrity.catalog import outbox
 from integrity.catalog.connection import Catalog
 from integrity.catalog.outbox import LONGEST_WAIT_S, DueDelivery
@@ -31,7 +31,7 @@ _SHORTEST_WAIT_S = 60
 _LONGEST_PAUSE_S = 60.0
 
 
-class Delivery:
+class AlertDelivery:
     """
     Tells what there is to tell. Owned by one thread; one at a time for a catalog.
 
@@ -60,7 +60,7 @@ class Delivery:
         self._clock = clock
         self._names = [channel.name for channel in channels]
         self._watched = [HEARTBEAT] if config.alerts.heartbeat_url else []
-        self._planner = Planner(catalog, config.alerts, Composer(hostname), self._names)
+        self._planner = AlertPlanner(catalog, config.alerts, Composer(hostname), self._names)
         self._is_set_up = False
         # Taken by a channel, but not written down yet: the catalog was locked, or its disk full.
         self._unwritten: dict[tuple[int, str], int] = {}

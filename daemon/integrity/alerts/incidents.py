@@ -23,7 +23,7 @@ from integrity.config import MAILS_PER_HOUR, Alerts
 _log = logging.getLogger(__name__)
 
 
-class Planner:
+class AlertPlanner:
     """
     Decides for one catalog. Belongs to one thread.
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from integrity.catalog.blocks import CANDIDATE_VERSION, drop_runs, load_blocks, save_runs
 from integrity.catalog.checkpoints import Purpose, drop_checkpoint
-from integrity.catalog.compiled_sql import Hot, HotInsert
+from integrity.catalog.compiled_sql import CompiledInsert, CompiledStatement
 from integrity.catalog.folders import ensure_folders
 from integrity.catalog.history import HistoryRecord, add_history, drop_former_runs
 from integrity.catalog.roots import RootRecord, adjust_tally
@@ -32,7 +32,7 @@ _SEALED = ("size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "md5", "xxh
 _CONSTANT = {"version": 1, "is_suspect": 0, "is_frozen": 0}
 _TAKEN = ("recorded_at", "reason", "read_how", "boot_id", "seal", "crc64nvme", "state_seal")
 _INSERT_NAMES = ("id", "folder_id", "name", *_SEALED, *_TAKEN)
-_INSERT = HotInsert(
+_INSERT = CompiledInsert(
     sa.insert(file).values(
         {name: sa.bindparam(name) for name in _INSERT_NAMES}
         | {name: sa.literal_column(str(value)) for name, value in _CONSTANT.items()}
@@ -44,21 +44,21 @@ _FOUND: dict[str, Any] = {"is_suspect": sa.literal_column("0")} | dict.fromkeys(
 _AT_ID = file.c.id == sa.bindparam("at_id")
 _VERIFY_VALUES: dict[str, Any] = {name: sa.bindparam(name) for name in ("verified_at", "read_how", "boot_id")}
 _AT_SEAL = file.c.seal == sa.bindparam("at_seal")
-_VERIFY = Hot(
+_VERIFY = CompiledStatement(
     sa.update(file).where(_AT_ID, _AT_SEAL).values(**_VERIFY_VALUES, **_FOUND),
     *_VERIFY_VALUES,
     "at_id",
     "at_seal",
 )
 # With a seal of its own: half the price of the trigger's, which runs only where nothing changed since it was made.
-_VERIFY_SEALED = Hot(
+_VERIFY_SEALED = CompiledStatement(
     sa.update(file)
     .where(_AT_ID, _AT_SEAL, file.c.state_seal == sa.bindparam("at_state_seal"))
     .values(**_VERIFY_VALUES, state_seal=sa.bindparam("new_state_seal"), **_FOUND),
     *_VERIFY_VALUES,
     *("new_state_seal", "at_id", "at_seal", "at_state_seal"),
 )
-_WRITTEN_ANEW = Hot(
+_WRITTEN_ANEW = CompiledStatement(
     sa.update(file)
     .where(_AT_ID)
     .values(
@@ -68,19 +68,21 @@ _WRITTEN_ANEW = Hot(
     *("recorded_at", "read_how", "boot_id", "at_id"),
 )
 _WITNESS_NAMES = ("size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "seal")
-_SET_WITNESS = Hot(
+_SET_WITNESS = CompiledStatement(
     sa.update(file).where(_AT_ID).values({name: sa.bindparam(name) for name in _WITNESS_NAMES}),
     *_WITNESS_NAMES,
     "at_id",
 )
-_SUSPECT = Hot(
+_SUSPECT = CompiledStatement(
     sa.update(file)
     .where(_AT_ID)
     .values({"is_suspect": sa.literal_column("1")} | {name: sa.bindparam(f"new_{name}") for name in _SEEN_NAMES}),
     *(f"new_{name}" for name in _SEEN_NAMES),
     "at_id",
 )
-_DROP_CANDIDATE = Hot(sa.delete(candidate).where(candidate.c.file_id == sa.bindparam("file_id")), "file_id")
+_DROP_CANDIDATE = CompiledStatement(
+    sa.delete(candidate).where(candidate.c.file_id == sa.bindparam("file_id")), "file_id"
+)
 
 
 class NewFile(NamedTuple):

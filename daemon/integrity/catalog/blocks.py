@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.catalog.compiled_sql import Hot
+from integrity.catalog.compiled_sql import CompiledStatement
 from integrity.catalog.rows import require_rising
 from integrity.catalog.schema import block_run
 from integrity.catalog.seal import Sealer
@@ -30,8 +30,8 @@ _PAGE = 500
 
 _PACKED = ("run", "block_count", "md5", "xxh3_128", "crc64nvme")  # the fields of PackedRun
 _NAMES = ("file_id", "version", *_PACKED, "seal")
-_INSERT = Hot(sa.insert(block_run).values({name: sa.bindparam(name) for name in _NAMES}), *_NAMES)
-_COVERING = Hot(
+_INSERT = CompiledStatement(sa.insert(block_run).values({name: sa.bindparam(name) for name in _NAMES}), *_NAMES)
+_COVERING = CompiledStatement(
     sa.select(*(block_run.c[name] for name in (*_PACKED, "seal")))
     .where(
         block_run.c.file_id == sa.bindparam("file_id"),
@@ -44,7 +44,7 @@ _COVERING = Hot(
     "version",
     "run",
 )
-_DELETE = Hot(
+_DELETE = CompiledStatement(
     sa.delete(block_run).where(
         block_run.c.file_id == sa.bindparam("file_id"), block_run.c.version == sa.bindparam("version")
     ),

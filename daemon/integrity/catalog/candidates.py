@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from integrity.catalog.baselines import PERSONS_WORD, drop_candidate, put_baseline, require_record
 from integrity.catalog.blocks import CANDIDATE_VERSION, load_blocks, move_runs, save_runs
-from integrity.catalog.compiled_sql import Hot, sealer_of
+from integrity.catalog.compiled_sql import CompiledStatement, sealer_of
 from integrity.catalog.history import count_replaced
 from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import RootRecord
@@ -109,7 +109,7 @@ _OF_FILE = _QUERY.where(candidate.c.file_id == sa.bindparam("of_file"))
 _STAGE = sa.insert(candidate).values(
     seen_at=sa.select(run.c.started_at).where(run.c.id == sa.bindparam("of_run")).scalar_subquery()
 )
-_INSERT_REMOVAL = Hot(
+_INSERT_REMOVAL = CompiledStatement(
     sa.insert(candidate).values(
         file_id=sa.bindparam("of_file"),
         kind=sa.literal_column(f"'{CandidateKind.REMOVAL.value}'"),

@@ -71,7 +71,7 @@ _ROWS_AT_ONCE = (100, 10, 1)
 """More rows in one statement cost no less. SQLite takes 32,766 values in one; the widest row has 19."""
 
 
-class Hot:
+class CompiledStatement:
     """
     Compile a Core statement when it is first needed, and run it without Core from then on.
 
@@ -114,7 +114,7 @@ class Hot:
         return driver_of(c).executemany(sql, rows).rowcount
 
 
-class HotInsert(Hot):
+class CompiledInsert(CompiledStatement):
     """
     Insert many rows with few statements.
 
@@ -123,7 +123,7 @@ class HotInsert(Hot):
 
     Args:
         statement: an insert of one row.
-        names: as for ``Hot``, in the order of the columns.
+        names: as for ``CompiledStatement``, in the order of the columns.
     """
 
     @cached_property

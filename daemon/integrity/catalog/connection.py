@@ -51,7 +51,7 @@ class Catalog:
         self._in_transaction = False
         self._gap = LockGap()
         self._connection = connect_core(db, sealer)
-        self._reading = _Reading(path, self._connection, self._end_reading)
+        self._reading = _ReadTransaction(path, self._connection, self._end_reading)
 
     @classmethod
     def create(
@@ -267,7 +267,7 @@ class Catalog:
             )
 
 
-class _Reading:
+class _ReadTransaction:
     """
     What ``Catalog.read`` gives.
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.catalog.compiled_sql import HotInsert
+from integrity.catalog.compiled_sql import CompiledInsert
 from integrity.catalog.row_seals import check_seals, select_sealed
 from integrity.catalog.rows import NEVER_AT, chunked, inside, read_word, unless_ahead
 from integrity.catalog.schema import copy, copy_file, copy_reading, file, folder
@@ -27,7 +27,7 @@ from integrity.model import CopyId, FileId, RootId
 from integrity.verdict import CopyVote
 
 _STATE_NAMES = ("copy_id", "file_id", "version", "vote", "compared_at", "read_at", "stated")
-_REPLACE_STATE = HotInsert(
+_REPLACE_STATE = CompiledInsert(
     sa.insert(copy_file).prefix_with("OR REPLACE").values({name: sa.bindparam(name) for name in _STATE_NAMES}),
     *_STATE_NAMES,
 )

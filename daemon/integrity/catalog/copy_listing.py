@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from xxhash import xxh3_128_digest
 
-from integrity.catalog.compiled_sql import Hot, HotInsert
+from integrity.catalog.compiled_sql import CompiledInsert, CompiledStatement
 from integrity.catalog.files import make_anew, make_order, make_temporary, sum_up
 from integrity.catalog.folders import get_folder_id
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, to_record
@@ -44,7 +44,7 @@ _extra = make_temporary(
     sa.Column("is_renamed", sa.Integer, nullable=False, server_default="0"),
     sa.UniqueConstraint("size_bytes", "path"),
 )
-_ADD_EXTRA = HotInsert(
+_ADD_EXTRA = CompiledInsert(
     sa.insert(_extra)
     .prefix_with("OR IGNORE")
     .values({name: sa.bindparam(name) for name in ("size_bytes", "path", "published")}),
@@ -83,7 +83,7 @@ class CompareRow:
     was_found_bad: bool = False
 
 
-class Listing:
+class StoredListing:
     """
     Take a copy's listing.
 
@@ -228,7 +228,7 @@ def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int
     ]
 
 
-_FIND = Hot(
+_FIND = CompiledStatement(
     sa.select(file.c.id).where(file.c.folder_id == sa.bindparam("folder_id"), file.c.name == sa.bindparam("name")),
     "folder_id",
     "name",
@@ -242,7 +242,7 @@ _add = sqlite_insert(_listed).values(
 )
 _is_repeated = sa.and_(_listed.c.published == _add.excluded.published, _listed.c.published != "")
 _has_room = sa.and_(sa.func.length(_listed.c.published) < _LONGEST, _add.excluded.published != "")
-_ADD = Hot(
+_ADD = CompiledStatement(
     _add.on_conflict_do_update(
         index_elements=["file_id"],
         set_={

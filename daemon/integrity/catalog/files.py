@@ -20,7 +20,7 @@ from sqlalchemy.schema import CreateTable, DropTable
 
 from integrity.catalog.baselines import require_record
 from integrity.catalog.blocks import load_blocks, load_run
-from integrity.catalog.compiled_sql import Hot
+from integrity.catalog.compiled_sql import CompiledStatement
 from integrity.catalog.folders import get_folder_id
 from integrity.catalog.row_seals import find_damaged, find_odd
 from integrity.catalog.rows import (
@@ -82,7 +82,7 @@ PlainRow = tuple[bytes, bytes, int | None, int, int, int, FileId]
 
 _KNOWN = (*(file.c[name] for name in KnownFile._fields), file.c.name)
 _IN_FOLDER = file.c.folder_id == sa.bindparam("folder_id")
-_KNOWN_OF_FOLDER = Hot(
+_KNOWN_OF_FOLDER = CompiledStatement(
     sa.select(*_KNOWN)
     .select_from(file.join(folder, file.c.folder_id == folder.c.id))
     .where(folder.c.root_id == sa.bindparam("root_id"), folder.c.path == sa.bindparam("path")),
@@ -90,7 +90,7 @@ _KNOWN_OF_FOLDER = Hot(
     "path",
 )
 _IN_NAMES, _NAMES = in_list(file.c.name)
-_KNOWN_OF_NAMES = Hot(sa.select(*_KNOWN).where(_IN_FOLDER, _IN_NAMES), "folder_id", *_NAMES)
+_KNOWN_OF_NAMES = CompiledStatement(sa.select(*_KNOWN).where(_IN_FOLDER, _IN_NAMES), "folder_id", *_NAMES)
 _IN_PATHS, _PATHS = in_list(folder.c.path)
 _PLAIN_OF_ROOT = (
     sa.select(
@@ -103,18 +103,18 @@ _PLAIN_OF_ROOT = (
     .where(folder.c.root_id == sa.bindparam("root_id"))
     .order_by(folder.c.path, file.c.name)
 )
-_PLAIN = Hot(_PLAIN_OF_ROOT.where(_IN_PATHS), "root_id", *_PATHS)
-_PLAIN_OF_NAMES = Hot(
+_PLAIN = CompiledStatement(_PLAIN_OF_ROOT.where(_IN_PATHS), "root_id", *_PATHS)
+_PLAIN_OF_NAMES = CompiledStatement(
     _PLAIN_OF_ROOT.where(folder.c.path == sa.bindparam("path"), _IN_NAMES), "root_id", "path", *_NAMES
 )
-_BY_NAME = Hot(
+_BY_NAME = CompiledStatement(
     sa.select(*RECORD_COLUMNS).select_from(FILE_JOIN).where(_IN_FOLDER, file.c.name == sa.bindparam("name")),
     "folder_id",
     "name",
 )
 _LAST_INODE: sa.BindParameter[int] = sa.bindparam("inode")
 _HAS_INODE = sa.or_(file.c.seen_inode == _LAST_INODE, sa.and_(file.c.inode == _LAST_INODE, file.c.seen_inode.is_(None)))
-_BY_INODE = Hot(
+_BY_INODE = CompiledStatement(
     sa.select(*RECORD_COLUMNS)
     .select_from(FILE_JOIN)
     .where(_HAS_INODE, folder.c.root_id == sa.bindparam("root_id"))
@@ -122,7 +122,7 @@ _BY_INODE = Hot(
     "inode",
     "root_id",
 )
-_IDS_OF_INODE = Hot(
+_IDS_OF_INODE = CompiledStatement(
     sa.select(file.c.id)
     .join(folder, file.c.folder_id == folder.c.id)
     .where(_HAS_INODE, folder.c.root_id == sa.bindparam("root_id"))
@@ -130,7 +130,7 @@ _IDS_OF_INODE = Hot(
     "inode",
     "root_id",
 )
-_BY_INODE_OF_FILE_SYSTEM = Hot(
+_BY_INODE_OF_FILE_SYSTEM = CompiledStatement(
     sa.select(*RECORD_COLUMNS)
     .select_from(FILE_JOIN)
     .where(_HAS_INODE, root.c.fs_id == sa.bindparam("fs_id"))

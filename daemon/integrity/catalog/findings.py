@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.compiled_sql import Hot
+from integrity.catalog.compiled_sql import CompiledStatement
 from integrity.catalog.rows import below, chunked, read_numbers, read_optional_word, read_ranges, read_word
 from integrity.catalog.schema import file, finding, root
 from integrity.errors import CatalogError
@@ -50,7 +50,7 @@ _SAME = ("kind", "copy", *DAMAGE)
 _SHARED = ("incident", "state", "muted_until")
 _MINE, _OTHER = file.alias("mine"), file.alias("other")
 # The root is that of the file: named here, it would have SQLite look through all findings of it.
-_SAME_OF_INODE = Hot(
+_SAME_OF_INODE = CompiledStatement(
     sa.select(INCIDENT, finding.c.state, finding.c.muted_until)
     .select_from(_MINE)
     .join(_OTHER, sa.and_(*(_MINE.c[one] == _OTHER.c[one] for one in ("inode", "size_bytes", "mtime_ns", "ctime_ns"))))

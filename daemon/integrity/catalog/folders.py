@@ -16,18 +16,18 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert
 
-from integrity.catalog.compiled_sql import Hot, HotInsert
+from integrity.catalog.compiled_sql import CompiledInsert, CompiledStatement
 from integrity.catalog.rows import chunked, in_list, padded
 from integrity.catalog.schema import file, folder
 from integrity.model import FileId, FolderId, RootId
 
-_FIND_FOLDERS = Hot(
+_FIND_FOLDERS = CompiledStatement(
     sa.select(folder.c.id).where(folder.c.root_id == sa.bindparam("root"), folder.c.path == sa.bindparam("at")),
     "root",
     "at",
 )
 _NEW = insert(folder).values(root_id=sa.bindparam("root"), path=sa.bindparam("at"))
-_ENSURE = HotInsert(
+_ENSURE = CompiledInsert(
     # What is there already is returned only if it is "changed".
     _NEW.on_conflict_do_update(index_elements=["root_id", "path"], set_={"path": _NEW.excluded.path}).returning(
         folder.c.path, folder.c.id
@@ -56,18 +56,18 @@ def ensure_folders(c: sa.Connection, root_id: RootId, paths: Iterable[bytes]) ->
 _DECIDING = ("folder_id", "name", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "is_frozen")
 
 _IN_PATHS, _PATHS = in_list(folder.c.path)
-_FIND_FINGERPRINTS = Hot(
+_FIND_FINGERPRINTS = CompiledStatement(
     sa.select(folder.c.path, folder.c.id, folder.c.fingerprint).where(
         folder.c.root_id == sa.bindparam("root_id"), _IN_PATHS
     ),
     *("root_id", *_PATHS),
 )
-_SET = Hot(
+_SET = CompiledStatement(
     sa.update(folder).where(folder.c.id == sa.bindparam("at_id")).values(fingerprint=sa.bindparam("new")),
     "new",
     "at_id",
 )
-_FILES = Hot(sa.select(file.c.id).where(file.c.folder_id == sa.bindparam("folder_id")), "folder_id")
+_FILES = CompiledStatement(sa.select(file.c.id).where(file.c.folder_id == sa.bindparam("folder_id")), "folder_id")
 
 
 class Fingerprint(NamedTuple):

@@ -39,14 +39,14 @@ class Passed(NamedTuple):
     last_file_id: int
 
 
-class Content(NamedTuple):
+class PassedContent(NamedTuple):
     """What a file held, as far as is known."""
 
     size_bytes: int
     md5: bytes | None
     xxh3_128: bytes | None
 
-    def is_same(self, other: Content) -> bool:
+    def is_same(self, other: PassedContent) -> bool:
         """Say whether both are the same for certain."""
         pairs = (self.md5, other.md5), (self.xxh3_128, other.xxh3_128)
         known = [one == another for one, another in pairs if one is not None and another is not None]
@@ -57,15 +57,15 @@ class Rewritten(NamedTuple):
     """A recorded file whose baseline was replaced."""
 
     path: bytes
-    before: Content
-    now: Content
+    before: PassedContent
+    now: PassedContent
 
 
-class Standing(NamedTuple):
+class StandingChanges(NamedTuple):
     """A path, and what is or was recorded there."""
 
     path: bytes
-    content: Content
+    content: PassedContent
 
 
 def get_passed(c: sa.Connection, root_id: RootId, prefix: bytes) -> Passed | None:
@@ -165,7 +165,7 @@ def find_rewritten(c: sa.Connection, root_id: RootId, prefix: bytes, since: Pass
         yield _rewritten(first)
 
 
-def find_removed(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[Standing]:
+def find_removed(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[StandingChanges]:
     """Go through the files that went since, by no word of a person, and were there before."""
     is_back = sa.exists().where(file.c.id == history.c.file_id)
     gone = (
@@ -176,10 +176,10 @@ def find_removed(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed
     )
     was_there = sa.func.coalesce(history.c.file_id, 0) <= since.last_file_id
     for row in c.execute(sa.select(history.c.path, *_content(history)).where(*gone, ~is_back, was_there)):
-        yield Standing(row.path, Content(row.size_bytes, row.md5, row.xxh3_128))
+        yield StandingChanges(row.path, PassedContent(row.size_bytes, row.md5, row.xxh3_128))
 
 
-def find_new(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed | None) -> Iterator[Standing]:
+def find_new(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed | None) -> Iterator[StandingChanges]:
     """Go through the files that were recorded for the first time since, the last first; None: all files."""
     columns = file.c.id, folder.c.root_id, folder.c.path, file.c.name, *_content(file)
     is_new = file.c.id > (0 if since is None else since.last_file_id)
@@ -190,7 +190,7 @@ def find_new(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed | N
         for row in rows:
             path = join_path(row.path, row.name)
             if row.root_id == root_id and (not prefix or path == prefix or path.startswith(prefix + b"/")):
-                yield Standing(path, Content(row.size_bytes, row.md5, row.xxh3_128))
+                yield StandingChanges(path, PassedContent(row.size_bytes, row.md5, row.xxh3_128))
         last = rows[-1].id
 
 
@@ -206,12 +206,12 @@ def _is(root_id: RootId, prefix: bytes) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def _content(table: sa.Table) -> tuple[sa.Column[Any], ...]:
-    return tuple(table.c[name] for name in Content._fields)
+    return tuple(table.c[name] for name in PassedContent._fields)
 
 
 def _rewritten(row: Any) -> Rewritten:
     return Rewritten(
         path=join_path(row.folder_path, row.name),
-        before=Content(row.size_bytes, row.md5, row.xxh3_128),
-        now=Content(row.now_size_bytes, row.now_md5, row.now_xxh3_128),
+        before=PassedContent(row.size_bytes, row.md5, row.xxh3_128),
+        now=PassedContent(row.now_size_bytes, row.now_md5, row.now_xxh3_128),
     )

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.catalog.compiled_sql import Hot
+from integrity.catalog.compiled_sql import CompiledStatement
 from integrity.catalog.gate_passes import follow_history
 from integrity.catalog.row_seals import check_seals, is_sealed, select_sealed
 from integrity.catalog.rows import FileContent, FileRecord, chunked, read_word
@@ -44,7 +44,7 @@ _NAMES = ("root_id", "file_id", "path", "size_bytes", "mtime_ns", "md5", "xxh3_1
 _WHEN = ("recorded_at", "reason", "replaced_at", "replaced_because", "note", "crc64nvme", "block_size_bytes", "is_racy")
 _WHERE = ("ctime_ns", "inode")
 _ALL = _NAMES + _WHEN + _WHERE
-_INSERT = Hot(sa.insert(history).values({name: sa.bindparam(name) for name in _ALL}), *_ALL)
+_INSERT = CompiledStatement(sa.insert(history).values({name: sa.bindparam(name) for name in _ALL}), *_ALL)
 _IS_DELETED = history.c.replaced_because == sa.literal_column("'deleted'")  # spelled as in the partial index
 _IS_BACK = sa.exists().where(file.c.id == history.c.file_id)
 _DELETED = (
@@ -59,16 +59,20 @@ _DELETED = (
     .order_by(history.c.replaced_at.desc(), history.c.id.desc())
 )
 _WITNESSED = ("root_id", "inode", "size_bytes", "mtime_ns")
-_LAST_OF_INODE = Hot(
+_LAST_OF_INODE = CompiledStatement(
     sa.select(*history.c)
     .where(*(history.c[name] == sa.bindparam(name) for name in _WITNESSED), is_sealed(history))
     .order_by(history.c.id.desc())
     .limit(1),
     *_WITNESSED,
 )
-_DELETED_OF_CONTENT = Hot(_DELETED.where(history.c.md5 == sa.bindparam("md5")), "root_id", "size_bytes", "md5")
+_DELETED_OF_CONTENT = CompiledStatement(
+    _DELETED.where(history.c.md5 == sa.bindparam("md5")), "root_id", "size_bytes", "md5"
+)
 _IN_TIME = history.c.mtime_ns >= sa.bindparam("first_mtime_ns"), history.c.mtime_ns <= sa.bindparam("last_mtime_ns")
-_DELETED_OF_TIME = Hot(_DELETED.where(*_IN_TIME), "root_id", "size_bytes", "first_mtime_ns", "last_mtime_ns")
+_DELETED_OF_TIME = CompiledStatement(
+    _DELETED.where(*_IN_TIME), "root_id", "size_bytes", "first_mtime_ns", "last_mtime_ns"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from integrity.catalog.baselines import damaged_row, drop_candidate, has_whole_digests, require_record
 from integrity.catalog.blocks import drop_runs
 from integrity.catalog.checkpoints import Purpose, drop_checkpoint
-from integrity.catalog.compiled_sql import Hot
+from integrity.catalog.compiled_sql import CompiledStatement
 from integrity.catalog.findings import find_with_findings, move_findings, put_findings_aside, resolve_of_files
 from integrity.catalog.folders import ensure_folder
 from integrity.catalog.history import add_history
@@ -26,22 +26,22 @@ _RESOLUTIONS = {
     BaselineReason.ACCEPTED: "the loss of the file was accepted",
 }
 
-_PUT_ASIDE = Hot(
+_PUT_ASIDE = CompiledStatement(
     sa.update(file).where(file.c.id == sa.bindparam("at_id")).values(name=sa.bindparam("name")), "name", "at_id"
 )
-_DELETE = Hot(sa.delete(file).where(file.c.id == sa.bindparam("id")), "id")
+_DELETE = CompiledStatement(sa.delete(file).where(file.c.id == sa.bindparam("id")), "id")
 _PLACED = (
     *("folder_id", "name", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy"),
     *("recorded_at", "verified_at", "read_how", "boot_id", "is_suspect", "seen_inode", "seen_ctime_ns", "seal"),
 )
-_PLACE = Hot(
+_PLACE = CompiledStatement(
     sa.update(file)
     .where(file.c.id == sa.bindparam("at_id"))
     .values({one: sa.bindparam(f"new_{one}") for one in _PLACED}),
     *(f"new_{one}" for one in _PLACED),
     "at_id",
 )
-_FOLLOW = Hot(
+_FOLLOW = CompiledStatement(
     sa.update(history).where(history.c.file_id == sa.bindparam("at_id")).values(path=sa.bindparam("new_path")),
     "new_path",
     "at_id",

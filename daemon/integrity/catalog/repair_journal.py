@@ -20,7 +20,7 @@ from integrity.files.excludes import is_kept_by_repair
 from integrity.model import RootId
 
 
-class Place(NamedTuple):
+class JournalPlace(NamedTuple):
     """
     One name of a file that is repaired; all three lie in one folder.
 
@@ -59,7 +59,7 @@ class Repair:
     """
 
     id: str
-    places: tuple[Place, ...]
+    places: tuple[JournalPlace, ...]
     resolution: str
     judged: tuple[int, int, int] | None
 
@@ -97,7 +97,7 @@ def _read(root: RootRecord, repair_id: str, text: str) -> Repair | None:
     """Read a row; None if it is damaged, or of a former root of this number."""
     try:
         value = json.loads(text)
-        places = tuple(Place(*(b64decode(part, validate=True) for part in place)) for place in value["places"])
+        places = tuple(JournalPlace(*(b64decode(part, validate=True) for part in place)) for place in value["places"])
         judged = None if value["judged"] is None else tuple(int(number) for number in value["judged"])
         if value["root"] != root.token.hex() or not all(map(_is_sound, places)):
             return None
@@ -108,7 +108,7 @@ def _read(root: RootRecord, repair_id: str, text: str) -> Repair | None:
         return None
 
 
-def _is_sound(place: Place) -> bool:
+def _is_sound(place: JournalPlace) -> bool:
     """Say whether a row, which is not sealed, speaks of names that a repair gives."""
     is_name = b"/" not in place.name and b"\0" not in place.name and place.name not in (b"", b".", b"..")
     return is_name and all(b"/" not in name and is_kept_by_repair(name) for name in (place.made, place.kept))

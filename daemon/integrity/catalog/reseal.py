@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from integrity.catalog.blocks import find_rows, has_sound_shape, packed_run
-from integrity.catalog.compiled_sql import Hot, driver_of
+from integrity.catalog.compiled_sql import CompiledStatement, driver_of
 from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import find_misfrozen, find_unresolved, realign_frozen, resolve_ids
 from integrity.catalog.folders import drop_fingerprints
@@ -40,7 +40,7 @@ from integrity.model import FileId, FindingId, FindingKind, RootId
 
 T = TypeVar("T")
 
-_SET_SEAL = Hot(
+_SET_SEAL = CompiledStatement(
     sa.update(file).where(file.c.id == sa.bindparam("at_id")).values(seal=sa.bindparam("new_seal")),
     "new_seal",
     "at_id",

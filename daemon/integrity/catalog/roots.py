@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from integrity.catalog import schema
-from integrity.catalog.compiled_sql import Hot, snapshot
+from integrity.catalog.compiled_sql import CompiledStatement, snapshot
 from integrity.catalog.gate_passes import follow_history
 from integrity.catalog.history import drop_imports
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, chunked, read_word, require_rising, to_records
@@ -48,14 +48,14 @@ _BROKEN_SHOWN = 1000
 _PAGE = 5000
 _SPAN = 2000
 
-_COUNT = Hot(
+_COUNT = CompiledStatement(
     sa.select(sa.func.count())
     .select_from(folder.join(file, file.c.folder_id == folder.c.id))
     .where(folder.c.root_id == sa.bindparam("root_id")),
     "root_id",
 )
 # "+ 0" keeps SQLite from walking by folder: pages are cut by id, and each would sort the whole root again.
-_PAGE_OF_RECORDS = Hot(
+_PAGE_OF_RECORDS = CompiledStatement(
     sa.select(*RECORD_COLUMNS)
     .select_from(FILE_JOIN)
     .where(folder.c.root_id + sa.literal_column("0") == sa.bindparam("root_id"), file.c.id > sa.bindparam("after"))

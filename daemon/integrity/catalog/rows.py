@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
-from integrity.catalog.compiled_sql import Hot, sealer_of
+from integrity.catalog.compiled_sql import CompiledStatement, sealer_of
 from integrity.catalog.schema import file, folder, root
 from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, RecordSuperseded, show_path
@@ -101,7 +101,9 @@ RECORD_COLUMNS: tuple[sa.ColumnElement[Any], ...] = (
 )
 FILE_JOIN = file.join(folder, file.c.folder_id == folder.c.id).join(root, folder.c.root_id == root.c.id)
 
-_BY_ID = Hot(sa.select(*RECORD_COLUMNS).select_from(FILE_JOIN).where(file.c.id == sa.bindparam("id")), "id")
+_BY_ID = CompiledStatement(
+    sa.select(*RECORD_COLUMNS).select_from(FILE_JOIN).where(file.c.id == sa.bindparam("id")), "id"
+)
 
 
 def in_list(column: sa.ColumnElement[Any]) -> tuple[sa.ColumnElement[bool], tuple[str, ...]]:
@@ -123,7 +125,7 @@ def chunked(values: Iterable[T]) -> Iterator[list[T]]:
 
 
 _IN_IDS, _IN_NAMES = in_list(file.c.id)
-_BY_IDS = Hot(sa.select(*RECORD_COLUMNS).select_from(FILE_JOIN).where(_IN_IDS), *_IN_NAMES)
+_BY_IDS = CompiledStatement(sa.select(*RECORD_COLUMNS).select_from(FILE_JOIN).where(_IN_IDS), *_IN_NAMES)
 
 
 def join_path(folder_path: bytes, name: bytes) -> bytes:

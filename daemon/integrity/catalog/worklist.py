@@ -18,7 +18,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.compiled_sql import Hot
+from integrity.catalog.compiled_sql import CompiledStatement
 from integrity.catalog.files import make_anew, make_order, sum_up
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, looked_at, to_record, unless_ahead
 from integrity.catalog.schema import file, finding, folder, run
@@ -30,7 +30,7 @@ _WAVE_PERCENT = 5
 
 _worklist = make_order("worklist")
 
-_PAGE = Hot(
+_PAGE = CompiledStatement(
     sa.select(_worklist.c.seq, *RECORD_COLUMNS)
     .select_from(_worklist.join(FILE_JOIN, _worklist.c.file_id == file.c.id))
     .where(

@@ -16,7 +16,7 @@ from integrity.paths import absolute, path_fields
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
-    from integrity.jobs.admin.accept import Accepted, FolderPlan
+    from integrity.jobs.admin.accept import AcceptedFile, FolderPlan
 
 
 @click.command()
@@ -56,7 +56,7 @@ def _accept_files(session: Session, catalog: Catalog, paths: list[bytes], reason
     return code
 
 
-def _tell_file(output: Output, done: Accepted, *, is_failed: bool) -> None:
+def _tell_file(output: Output, done: AcceptedFile, *, is_failed: bool) -> None:
     from integrity.cli.output import printable
     from integrity.cli.text import count
 
@@ -88,9 +88,9 @@ def _accept_folders(
     deletions: bool,
     is_yes: bool,
 ) -> ExitCode:
-    from integrity.jobs.admin.accept import Change, accept_folder, plan_folder
+    from integrity.jobs.admin.accept import FileChange, accept_folder, plan_folder
 
-    wanted = frozenset(([Change.CHANGES] if changes else []) + ([Change.DELETIONS] if deletions else []))
+    wanted = frozenset(([FileChange.CHANGES] if changes else []) + ([FileChange.DELETIONS] if deletions else []))
     plans = [plan_folder(catalog, path, wanted) for path in paths]
     count = sum(len(plan.changes) + len(plan.deletions) for plan in plans)
     if not count:

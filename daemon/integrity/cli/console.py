@@ -81,17 +81,19 @@ class ConsoleReport:
             self._print_findings()
 
     def _print_findings(self) -> None:
-        from integrity.alerts.compose import Group, gather
+        from integrity.alerts.compose import AlertGroup, gather
 
         output = self._output
         entries = list(gather(sort_by_gravity(self._findings.values())))[:_ENTRIES_SHOWN]
-        shown = sum(len(one.findings) if isinstance(one, Group) else 1 for one in entries)
+        shown = sum(len(one.findings) if isinstance(one, AlertGroup) else 1 for one in entries)
         more = len(self._found) - shown
         if more:
             output.tell(f"{more:,} more, not shown here; list them all with: integrity findings")
             output.tell()
         for entry in reversed(entries):
-            lines = describe_findings(entry, output) if isinstance(entry, Group) else describe_finding(entry, output)
+            lines = (
+                describe_findings(entry, output) if isinstance(entry, AlertGroup) else describe_finding(entry, output)
+            )
             for line in lines:
                 output.tell(line)
             output.tell()

@@ -19,7 +19,7 @@ from integrity.cli.session import Session
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from integrity.service.selftest import Step
+    from integrity.service.selftest import SelfTestStep
 
 
 @click.command()
@@ -96,7 +96,7 @@ def self_test(session: Session) -> ExitCode:
     from integrity.service.selftest import run_self_test
 
     output = session.output
-    steps: list[Step] = []
+    steps: list[SelfTestStep] = []
     with stop_on_signals() as stop:
         with closing(run_self_test(session.config, hostname=socket.gethostname(), stop=stop)) as taken:
             for step in taken:
@@ -107,7 +107,7 @@ def self_test(session: Session) -> ExitCode:
     return code
 
 
-def _print_step(step: Step, output: Output) -> None:
+def _print_step(step: SelfTestStep, output: Output) -> None:
     show, mark = (output.say, "ok      ") if step.is_ok else (output.tell, output.style("FAILED  ", "red"))
     place = f"{printable(step.channel)}: " if step.channel else ""
     show(f"{mark}{step.stage.value:<8}{place}{printable(step.seen)}")
@@ -117,7 +117,7 @@ def _print_step(step: Step, output: Output) -> None:
     )
 
 
-def code_for(steps: Sequence[Step]) -> ExitCode:
+def code_for(steps: Sequence[SelfTestStep]) -> ExitCode:
     """Tell what the steps mean: damage that is not found is worse than a mail that does not leave."""
     from integrity.service.selftest import Stage
 
@@ -127,7 +127,7 @@ def code_for(steps: Sequence[Step]) -> ExitCode:
     return ExitCode.INCOMPLETE if failed else ExitCode.OK
 
 
-def _print_end(steps: Sequence[Step], code: ExitCode, output: Output) -> None:
+def _print_end(steps: Sequence[SelfTestStep], code: ExitCode, output: Output) -> None:
     words = {
         ExitCode.OK: "self-test: all is well: damage is found, and told through every channel",
         ExitCode.PROBLEM: "self-test: FAILED: damage is not found here; do not rely on this installation",

@@ -29,7 +29,7 @@ from integrity.errors import CatalogError, ConfigError, show_path
 from integrity.jobs.report import Progress, Summary
 from integrity.model import Job
 from integrity.paths import path_fields, shell_path
-from integrity.service.control.requests import LEASED, Request
+from integrity.service.control.requests import LEASED, JobRequest
 from integrity.service.control.socket import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _GLANCE_S = 0.1  # between two looks at whether the user wants to stop
 _CHUNK_BYTES = 1 << 18
 
 
-class Daemon:
+class DaemonClient:
     """
     A connection to a daemon that has greeted; to be closed, or used as a context manager.
 
@@ -70,7 +70,7 @@ class Daemon:
             raise
         self.catalog = hello.catalog
 
-    def __enter__(self) -> Daemon:
+    def __enter__(self) -> DaemonClient:
         return self
 
     def __exit__(
@@ -78,7 +78,7 @@ class Daemon:
     ) -> None:
         self._connection.close()
 
-    def submit(self, request: Request, *, waits: bool) -> None:
+    def submit(self, request: JobRequest, *, waits: bool) -> None:
         """
         Ask for a job.
 
@@ -187,7 +187,7 @@ class Daemon:
         return f"the service (process {self.pid})"
 
 
-def find_daemon(session: Session, paths: Sequence[bytes], *, patience_s: float = _GREETING_S) -> Daemon | None:
+def find_daemon(session: Session, paths: Sequence[bytes], *, patience_s: float = _GREETING_S) -> DaemonClient | None:
     """
     Find the daemon that a command's job is to be handed to.
 
@@ -217,7 +217,9 @@ def find_daemon(session: Session, paths: Sequence[bytes], *, patience_s: float =
     return None if linked == SYSTEM_SOCKET else _find_system_daemon(session, catalog, paths, patience_s)
 
 
-def _find_system_daemon(session: Session, catalog: bytes, paths: Sequence[bytes], patience_s: float) -> Daemon | None:
+def _find_system_daemon(
+    session: Session, catalog: bytes, paths: Sequence[bytes], patience_s: float
+) -> DaemonClient | None:
     """Find the system's service, if it serves this catalog, or the roots of a user who has no catalog."""
     has_none = not (session.is_catalog_named or os.path.lexists(catalog))
     try:
@@ -242,7 +244,7 @@ def _find_system_daemon(session: Session, catalog: bytes, paths: Sequence[bytes]
     return None
 
 
-def _remark_covered(session: Session, daemon: Daemon, paths: Sequence[bytes], patience_s: float) -> None:
+def _remark_covered(session: Session, daemon: DaemonClient, paths: Sequence[bytes], patience_s: float) -> None:
     """Say that the system's service watches as well what a user works on with a catalog of his own."""
     with contextlib.suppress(CatalogError):  # the user's own work needs no service
         for path in sorted(daemon.find_covered(paths, patience_s)):
@@ -261,7 +263,7 @@ def _say_mixed(paths: Sequence[bytes], covered: frozenset[bytes]) -> str:
     )
 
 
-def _greet(path: bytes, catalog: bytes | None, patience_s: float) -> Daemon | None:
+def _greet(path: bytes, catalog: bytes | None, patience_s: float) -> DaemonClient | None:
     """
     Connect to a daemon; None if there is none, or it is not to be believed, or serves another catalog.
 
@@ -281,7 +283,7 @@ def _greet(path: bytes, catalog: bytes | None, patience_s: float) -> Daemon | No
     if not _is_believed(connection, path, catalog):
         connection.close()
         return None
-    daemon = Daemon(connection, patience_s=patience_s)
+    daemon = DaemonClient(connection, patience_s=patience_s)
     if catalog in (None, daemon.catalog):
         return daemon
     with daemon:
@@ -318,7 +320,7 @@ def _name_group(gid: int) -> str:
         return str(gid)
 
 
-def hand_over(session: Session, daemon: Daemon, request: Request) -> ExitCode:
+def hand_over(session: Session, daemon: DaemonClient, request: JobRequest) -> ExitCode:
     """Have the daemon do it, show what it tells, and return what the job's own process would exit with."""
     from integrity.cli.console import ConsoleReport
     from integrity.cli.progress import open_progress
@@ -335,8 +337,8 @@ def hand_over(session: Session, daemon: Daemon, request: Request) -> ExitCode:
 
 
 def follow(
-    daemon: Daemon,
-    request: Request,
+    daemon: DaemonClient,
+    request: JobRequest,
     report: ConsoleReport,
     stop: Stop,
     *,
@@ -365,9 +367,9 @@ def follow(
     while True:
         if stop.is_set() and not has_asked:
             has_asked = True
-            daemon.send(wire.Stop())
+            daemon.send(wire.StopJob())
         if not (has_begun or has_asked) and (error := find_delay()) is not None:
-            daemon.send(wire.Stop())
+            daemon.send(wire.StopJob())
             raise error
         if notice is not None and not (has_begun or has_asked):
             notice.ask()
@@ -387,15 +389,15 @@ def follow(
             report.finding(answer)
         elif isinstance(answer, Note):
             report.note(answer)
-        elif isinstance(answer, wire.Ahead) and notice is not None and not has_begun:
+        elif isinstance(answer, wire.JobsAhead) and notice is not None and not has_begun:
             notice.show(answer.jobs)
-        elif isinstance(answer, wire.Accepted):
+        elif isinstance(answer, wire.JobAccepted):
             notice = WaitingNotice(output, daemon.send, request.job)
             place = request.paths[0] if request.paths else b"all roots"
             report.progress(Progress(request.job, place, "queued", 0, None, 0, None))
 
 
-def queue(session: Session, daemon: Daemon | None, request: Request) -> ExitCode:
+def queue(session: Session, daemon: DaemonClient | None, request: JobRequest) -> ExitCode:
     """
     Have the daemon do it, and do not wait for it.
 
@@ -403,7 +405,7 @@ def queue(session: Session, daemon: Daemon | None, request: Request) -> ExitCode
         ConfigError: there is no daemon.
         AppError: it refuses.
     """
-    from integrity.service.control.wire import Accepted, Failure, to_error
+    from integrity.service.control.wire import Failure, JobAccepted, to_error
 
     if daemon is None:
         raise ConfigError("--no-wait: no service runs for this catalog that could do it later; leave the option away")
@@ -411,7 +413,7 @@ def queue(session: Session, daemon: Daemon | None, request: Request) -> ExitCode
     answer = daemon.receive(_GREETING_S)
     if isinstance(answer, Failure):
         raise to_error(answer)
-    if not isinstance(answer, Accepted):
+    if not isinstance(answer, JobAccepted):
         raise CatalogError(f"the service (process {daemon.pid}) does not say that it took it; see: integrity status")
     output, job = session.output, request.job.value
     places = ", ".join(map(show_path, request.paths)) or "all roots"
@@ -461,11 +463,11 @@ def borrowing(session: Session, paths: Sequence[bytes], context: Context) -> Ite
         yield
 
 
-def _borrow(output: Output, daemon: Daemon, path: bytes, context: Context) -> None:
+def _borrow(output: Output, daemon: DaemonClient, path: bytes, context: Context) -> None:
     """Wait until the service has made room; it works there again when the connection ends."""
     from integrity.service.control import wire
 
-    daemon.submit(Request(Job.COMPARE, (path,)), waits=True)
+    daemon.submit(JobRequest(Job.COMPARE, (path,)), waits=True)
     context.report.progress(Progress(Job.COMPARE, path, "waits for the service", 0, None, 0, None))
     notice = WaitingNotice(output, daemon.send, Job.COMPARE)
     while not context.stop.is_set():
@@ -475,7 +477,7 @@ def _borrow(output: Output, daemon: Daemon, path: bytes, context: Context) -> No
             raise wire.to_error(answer)
         if isinstance(answer, Summary):
             raise CatalogError(f"the service (process {daemon.pid}) is about to end; try again in a moment")
-        if isinstance(answer, wire.Ahead):
+        if isinstance(answer, wire.JobsAhead):
             notice.show(answer.jobs)
         if isinstance(answer, Progress) and answer.phase == LEASED:
             return

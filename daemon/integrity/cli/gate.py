@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.console import ConsoleReport
-from integrity.cli.daemon_client import Daemon, find_daemon, find_state, follow
+from integrity.cli.daemon_client import DaemonClient, find_daemon, find_state, follow
 from integrity.cli.exitcodes import ExitCode, code_for_summary
 from integrity.cli.output import JsonObject, Output, printable
 from integrity.cli.params import DURATION, PATH
@@ -30,11 +30,11 @@ from integrity.jobs.report import Note, NoteKind, Summary
 from integrity.jobs.runner import make_context
 from integrity.model import Finding, Job, Outcome
 from integrity.paths import path_fields, shell_path
-from integrity.service.control.requests import Request, interrupted, nothing_done, run_request
+from integrity.service.control.requests import JobRequest, interrupted, nothing_done, run_request
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
-    from integrity.jobs.gate.gate import Verdict
+    from integrity.jobs.gate.gate import GateVerdict
     from integrity.jobs.report import Stop
 
 
@@ -118,18 +118,18 @@ def _find_scannable(session: Session, paths: Sequence[bytes]) -> list[bytes]:
     return [path for path in paths if path not in vanished]
 
 
-def _find_code(verdicts: Sequence[Verdict], summary: Summary) -> ExitCode:
+def _find_code(verdicts: Sequence[GateVerdict], summary: Summary) -> ExitCode:
     if any(verdict.problems or verdict.reason for verdict in verdicts):
         return ExitCode.PROBLEM
     code = code_for_summary(summary)
     return ExitCode.INCOMPLETE if code is ExitCode.OK and any(map(_has_gap, verdicts)) else code
 
 
-def _has_gap(verdict: Verdict) -> bool:
+def _has_gap(verdict: GateVerdict) -> bool:
     return bool(verdict.gaps) or verdict.is_gone
 
 
-def _tell_findings(output: Output, catalog: Catalog, verdicts: Sequence[Verdict]) -> None:
+def _tell_findings(output: Output, catalog: Catalog, verdicts: Sequence[GateVerdict]) -> None:
     """Print what speaks against a backup, each finding once: the gate's own last, for it says most."""
     from integrity.cli.json_objects import finding_object
     from integrity.cli.text import describe_finding
@@ -151,7 +151,7 @@ def _tell_findings(output: Output, catalog: Catalog, verdicts: Sequence[Verdict]
         output.tell()
 
 
-def _tell(output: Output, verdict: Verdict, code: ExitCode, reasons: Sequence[str]) -> None:
+def _tell(output: Output, verdict: GateVerdict, code: ExitCode, reasons: Sequence[str]) -> None:
     """Print the verdict on one PATH."""
     path = show_path(verdict.path)
     if code is ExitCode.OK:
@@ -171,7 +171,7 @@ def _tell(output: Output, verdict: Verdict, code: ExitCode, reasons: Sequence[st
             output.tell(f"    {show_path(example)}")
 
 
-def _say_reasons(verdict: Verdict, verdicts: Sequence[Verdict], *, is_covered: bool) -> Iterator[str]:
+def _say_reasons(verdict: GateVerdict, verdicts: Sequence[GateVerdict], *, is_covered: bool) -> Iterator[str]:
     """Name what speaks against a backup, in few words: the findings stand above."""
     from integrity.cli.text import count
 
@@ -192,7 +192,7 @@ def _say_reasons(verdict: Verdict, verdicts: Sequence[Verdict], *, is_covered: b
         yield "another folder that was asked for with it is not in order"
 
 
-def _say_changes(verdict: Verdict) -> str:
+def _say_changes(verdict: GateVerdict) -> str:
     from integrity.cli.text import count, local_time
 
     if verdict.since is None:
@@ -203,12 +203,12 @@ def _say_changes(verdict: Verdict) -> str:
     return f"since {since}, when it was last passed: {changes}, of {verdict.known_before:,} before"
 
 
-def _say_signs(verdict: Verdict) -> Iterator[str]:
+def _say_signs(verdict: GateVerdict) -> Iterator[str]:
     for sign in verdict.signs:
         yield f"noticed, and no reason to stop by itself: {printable(sign.message)}"
 
 
-def _to_object(verdict: Verdict, code: ExitCode, reasons: Sequence[str]) -> JsonObject:
+def _to_object(verdict: GateVerdict, code: ExitCode, reasons: Sequence[str]) -> JsonObject:
     from integrity.cli.json_objects import iso_time
 
     words = {ExitCode.OK: "open", ExitCode.PROBLEM: "closed"}
@@ -276,7 +276,7 @@ class ScanReport(ConsoleReport):
             super().note(note)
 
 
-class _Waiting:
+class _ScanWait:
     """How long others have been waited for."""
 
     def __init__(self, session: Session, patience_s: int) -> None:
@@ -335,7 +335,7 @@ def scan_first(
     if not paths:
         nothing = nothing_done(Job.SCAN, int(time.time()))
         return replace(nothing, outcome=Outcome.INCOMPLETE, is_incomplete=True)
-    waiting = _Waiting(session, patience_s)
+    waiting = _ScanWait(session, patience_s)
     while True:
         try:
             return _scan(session, paths, report, stop, lambda: waiting.find_delay(paths))
@@ -355,7 +355,7 @@ def _scan(
     stop: Stop,
     find_delay: Callable[[], CatalogError | None],
 ) -> Summary:
-    request = Request(Job.SCAN, tuple(paths), scan=ScanOptions(touched_bytes=_TOUCHED_BYTES))
+    request = JobRequest(Job.SCAN, tuple(paths), scan=ScanOptions(touched_bytes=_TOUCHED_BYTES))
     daemon = find_daemon(session, paths)
     if daemon is not None:
         with daemon:
@@ -365,7 +365,7 @@ def _scan(
         return run_request(make_context(catalog, session.config, report, jobs=None, stop=stop), request)
 
 
-def _require_catalog(session: Session, daemon: Daemon) -> None:
+def _require_catalog(session: Session, daemon: DaemonClient) -> None:
     """Refuse a catalog that only the service may open: what it says, and where the gate was passed, stands there."""
     if daemon.catalog != os.path.realpath(session.catalog_path):
         raise CatalogError(

@@ -34,7 +34,7 @@ _WELL_OR_INCOMPLETE = (ExitCode.OK, ExitCode.INCOMPLETE)
 """What a command that met damage of the catalog may not end with: it would hide that."""
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command that is not loaded yet: its module below ``integrity.cli``, its name there, what it does."""
 
     module: str
@@ -43,26 +43,28 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "scan": Entry("scan", "scan", "Record new and changed files, notice missing and moved ones."),
-    "scrub": Entry("scrub", "scrub", "Re-read what is recorded from the disk, and judge it."),
-    "compare": Entry("compare", "compare", "Hold what is recorded against a backup copy, and say which side is right."),
-    "status": Entry("status", "status", "Show roots, how well they are covered, and what is open."),
-    "findings": Entry("findings", "findings", "List open findings, one a line."),
-    "explain": Entry("explain", "explain", "Show everything known of one file, or the findings about a folder."),
-    "accept": Entry("accept", "accept", "Take the present content of files as right."),
-    "ack": Entry("findings", "ack", "Stop reminding of findings until they change."),
-    "mute": Entry("findings", "mute", "Stop reminding of findings until a date."),
-    "gate": Entry("gate", "gate", "Say whether a backup may be made now: for a backup tool's pre-hook."),
-    "repair": Entry("repair", "repair", "Put the recorded bytes of damaged files back from copies."),
-    "sum": Entry("sum", "sum_command", "Compute or check digests of files, without a catalog."),
-    "root": Entry("root", "root", "List, release, rebind, pause or resume roots."),
-    "forget": Entry("forget", "forget", "Take files, a root or a backup copy out of the catalog."),
-    "catalog": Entry("catalog", "catalog", "Check, back up, restore or mend the catalog itself."),
-    "bench": Entry("bench", "bench", "Measure what hashing costs on this machine."),
-    "alert": Entry("alert", "alert", "Send a test alert through every channel."),
-    "config": Entry("config", "config", "Check or show the configuration, or print a sample."),
-    "daemon": Entry("daemon", "daemon", "Run the service in the foreground: watch, scan, scrub, tell."),
-    "service": Entry("service", "service", "Install, uninstall or show the units of the service."),
+    "scan": CommandEntry("scan", "scan", "Record new and changed files, notice missing and moved ones."),
+    "scrub": CommandEntry("scrub", "scrub", "Re-read what is recorded from the disk, and judge it."),
+    "compare": CommandEntry(
+        "compare", "compare", "Hold what is recorded against a backup copy, and say which side is right."
+    ),
+    "status": CommandEntry("status", "status", "Show roots, how well they are covered, and what is open."),
+    "findings": CommandEntry("findings", "findings", "List open findings, one a line."),
+    "explain": CommandEntry("explain", "explain", "Show everything known of one file, or the findings about a folder."),
+    "accept": CommandEntry("accept", "accept", "Take the present content of files as right."),
+    "ack": CommandEntry("findings", "ack", "Stop reminding of findings until they change."),
+    "mute": CommandEntry("findings", "mute", "Stop reminding of findings until a date."),
+    "gate": CommandEntry("gate", "gate", "Say whether a backup may be made now: for a backup tool's pre-hook."),
+    "repair": CommandEntry("repair", "repair", "Put the recorded bytes of damaged files back from copies."),
+    "sum": CommandEntry("sum", "sum_command", "Compute or check digests of files, without a catalog."),
+    "root": CommandEntry("root", "root", "List, release, rebind, pause or resume roots."),
+    "forget": CommandEntry("forget", "forget", "Take files, a root or a backup copy out of the catalog."),
+    "catalog": CommandEntry("catalog", "catalog", "Check, back up, restore or mend the catalog itself."),
+    "bench": CommandEntry("bench", "bench", "Measure what hashing costs on this machine."),
+    "alert": CommandEntry("alert", "alert", "Send a test alert through every channel."),
+    "config": CommandEntry("config", "config", "Check or show the configuration, or print a sample."),
+    "daemon": CommandEntry("daemon", "daemon", "Run the service in the foreground: watch, scan, scrub, tell."),
+    "service": CommandEntry("service", "service", "Install, uninstall or show the units of the service."),
 }
 
 

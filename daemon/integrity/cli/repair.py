@@ -16,7 +16,7 @@ from integrity.errors import show_path
 from integrity.paths import absolute, path_fields, shell_path
 
 if TYPE_CHECKING:
-    from integrity.jobs.repair.apply import Done
+    from integrity.jobs.repair.apply import RepairedFile
     from integrity.jobs.repair.inspect import Expected
     from integrity.jobs.repair.plan import FilePlan
     from integrity.jobs.repair.run import RepairSummary
@@ -69,13 +69,13 @@ def repair(
         progress = open_progress(is_quiet=output.is_quiet)
         report = ConsoleReport(output, progress)
         plans: list[FilePlan] = []
-        done: list[Done] = []
+        done: list[RepairedFile] = []
 
         def tell(plan: FilePlan) -> None:
             output.give("repair_plan", _plan_object(plan))
             plans.append(plan)
 
-        def tell_done(one: Done) -> None:
+        def tell_done(one: RepairedFile) -> None:
             output.give("repair", _done_object(one))
             done.append(one)
 
@@ -241,7 +241,7 @@ def _plan_object(plan: FilePlan) -> JsonObject:
     }
 
 
-def _tell_done(output: Output, done: Done) -> None:
+def _tell_done(output: Output, done: RepairedFile) -> None:
     path = absolute(done.plan.root, done.plan.path)
     if done.is_repaired:
         output.say(
@@ -255,7 +255,7 @@ def _tell_done(output: Output, done: Done) -> None:
         output.tell(f"{show_path(path)}: {output.style('NOT repaired', 'red')}: {printable(done.message)}")
 
 
-def _done_object(done: Done) -> JsonObject:
+def _done_object(done: RepairedFile) -> JsonObject:
     kept: JsonObject = {"kept": None} if done.kept is None else path_fields("kept", done.kept)
     return {
         **path_fields("path", absolute(done.plan.root, done.plan.path)),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
     from integrity.jobs.context import Context
     from integrity.jobs.report import Summary
-    from integrity.service.control.requests import Request
+    from integrity.service.control.requests import JobRequest
 
 
 def real_path(path: bytes) -> bytes:
@@ -45,7 +45,7 @@ def make_quiet_context(session: Session, catalog: Catalog) -> Context:
     return make_context(catalog, session.config, report, jobs=None, stop=Stop())
 
 
-def do_request(session: Session, request: Request, *, waits: bool) -> ExitCode:
+def do_request(session: Session, request: JobRequest, *, waits: bool) -> ExitCode:
     """
     Have a scan or scrub done: by the daemon, where one serves this catalog, else here.
 

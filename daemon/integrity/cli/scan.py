@@ -27,8 +27,8 @@ def scan(session: Session, paths: tuple[bytes, ...], full: bool, jobs: int | Non
     """
     from integrity.jobs.options import ScanOptions
     from integrity.model import Job
-    from integrity.service.control.requests import Request
+    from integrity.service.control.requests import JobRequest
 
     wanted = tuple(real_path(path) for path in paths)
-    request = Request(Job.SCAN, wanted, scan=ScanOptions(full=full), jobs=jobs)
+    request = JobRequest(Job.SCAN, wanted, scan=ScanOptions(full=full), jobs=jobs)
     return do_request(session, request, waits=not no_wait)

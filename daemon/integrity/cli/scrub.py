@@ -55,7 +55,7 @@ def scrub(
         raise click.UsageError("--all, --due, --new and --older-than exclude each other: each says what to read")
     from integrity.jobs.options import ScrubOptions
     from integrity.model import Job
-    from integrity.service.control.requests import Request
+    from integrity.service.control.requests import JobRequest
 
     options = ScrubOptions(
         due=due,
@@ -70,4 +70,4 @@ def scrub(
         scan_missing=not no_scan,
     )
     wanted = tuple(real_path(path) for path in paths)
-    return do_request(session, Request(Job.SCRUB, wanted, scrub=options, jobs=jobs), waits=not no_wait)
+    return do_request(session, JobRequest(Job.SCRUB, wanted, scrub=options, jobs=jobs), waits=not no_wait)

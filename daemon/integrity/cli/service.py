@@ -15,8 +15,8 @@ from integrity.errors import ConfigError, show_path
 from integrity.paths import path_fields
 
 if TYPE_CHECKING:
-    from integrity.service.systemd.manager import Step
-    from integrity.service.systemd.units import Change, Scope
+    from integrity.service.systemd.manager import SystemdStep
+    from integrity.service.systemd.units import Scope, UnitChange
 
 _user = click.option("--user", "is_user", is_flag=True, help="Of your own service, not the system's.")
 _root = click.option(
@@ -83,7 +83,7 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
     scope = _choose(is_user, root_folder)
     files = units.make_units(scope, b"/integrity", root_folder or b"/")
     is_managed = root_folder is None and manager.is_running(scope)
-    if is_managed and units.find_state(files[0]) is not units.State.ABSENT:
+    if is_managed and units.find_state(files[0]) is not units.UnitState.ABSENT:
         manager.take(manager.steps_to_stop(scope))
     changes = units.uninstall(files)
     for change in changes:
@@ -127,7 +127,7 @@ def _choose(is_user: bool, root_folder: bytes | None) -> Scope:
     return Scope.USER if is_user else Scope.SYSTEM
 
 
-def _tell(session: Session, change: Change) -> None:
+def _tell(session: Session, change: UnitChange) -> None:
     words = f"{show_path(change.path)}: {change.action.value.replace('_', ' ')}"
     session.output.say(words + (f"; the edited one is now {show_path(change.aside)}" if change.aside else ""))
     fields = path_fields("path", change.path) | {"action": change.action.value}
@@ -154,7 +154,7 @@ def _tell_recipients(session: Session) -> None:
     output.give("alerts", {"recipients": list(recipients)})
 
 
-def _say_steps(session: Session, words: str, steps: list[Step]) -> None:
+def _say_steps(session: Session, words: str, steps: list[SystemdStep]) -> None:
     session.output.say("\n".join([words, *(f"  {step}" for step in steps)]))
     for step in steps:
         session.output.give("next_step", {"command": str(step)})

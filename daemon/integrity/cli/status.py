@@ -19,7 +19,7 @@ from integrity.cli.params import PATH
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.cli.status_service import (
-    Live,
+    ServiceView,
     alerts_object,
     channel_object,
     copy_object,
@@ -140,7 +140,7 @@ def _find(session: Session, paths: tuple[bytes, ...]) -> Status:
         return find_status(catalog, session.config, [real_path(path) for path in paths], windows=windows)
 
 
-def _print_status(found: Status, live: Live, session: Session) -> ExitCode:
+def _print_status(found: Status, live: ServiceView, session: Session) -> ExitCode:
     output = session.output
     code = _find_code(found, live)
     show = output.say if code is ExitCode.OK else output.tell
@@ -166,7 +166,7 @@ def _print_status(found: Status, live: Live, session: Session) -> ExitCode:
     return code
 
 
-def _describe_root(one: RootStatus, live: Live, output: Output) -> Iterator[str]:
+def _describe_root(one: RootStatus, live: ServiceView, output: Output) -> Iterator[str]:
     from integrity.cli.text import count
     from integrity.config import format_size
 
@@ -266,7 +266,7 @@ def _describe_run(run: RunRecord | None) -> str:
     return f"{local_time(run.started_at)}, {run.outcome.value}{took}, {read}{error}"
 
 
-def _describe_rest(found: Status, live: Live) -> Iterator[str]:
+def _describe_rest(found: Status, live: ServiceView) -> Iterator[str]:
     """Write what concerns all roots, and hints."""
     from integrity.cli.text import describe_core
     from integrity.paths import shell_path
@@ -347,13 +347,13 @@ def _status_object(found: Status, code: ExitCode) -> JsonObject:
     }
 
 
-def _find_code(found: Status, live: Live) -> ExitCode:
+def _find_code(found: Status, live: ServiceView) -> ExitCode:
     """Say how all is: a service that can't record what it finds covers nothing."""
     code = code_for_kinds(found.kinds)
     return ExitCode.INCOMPLETE if code is ExitCode.OK and live.stop_reason else code
 
 
-def _print_nagios(found: Status, live: Live) -> int:
+def _print_nagios(found: Status, live: ServiceView) -> int:
     """Print the line that monitoring plug-ins print: state, text, and figures behind a bar."""
     from integrity.cli.text import count
     from integrity.config import format_duration

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from integrity.service.states import BusyRoot, DaemonState, QueuedJob, WatchState
 
 
-def describe_alerts(alerts: AlertStatus, live: Live, config_path: bytes) -> Iterator[str]:
+def describe_alerts(alerts: AlertStatus, live: ServiceView, config_path: bytes) -> Iterator[str]:
     """Write who is told, when it was last done, and which findings nobody was told of yet, until when and why."""
     from integrity.cli.text import count, local_time
 
@@ -66,7 +66,7 @@ def _list(recipients: Sequence[str]) -> str:
     return ", ".join(printable(name) for name in recipients)
 
 
-def _explain(alerts: AlertStatus, live: Live) -> str:
+def _explain(alerts: AlertStatus, live: ServiceView) -> str:
     """Say when the mail about new findings comes, and why not at once; nothing if none can come."""
     from integrity.alerts.status import WaitReason
     from integrity.cli.text import local_time
@@ -80,7 +80,7 @@ def _explain(alerts: AlertStatus, live: Live) -> str:
     return f"{next_mail}: findings within {spell_duration(alerts.group_s)} share a mail ([alerts] group)"
 
 
-def alerts_object(alerts: AlertStatus, live: Live) -> JsonObject:
+def alerts_object(alerts: AlertStatus, live: ServiceView) -> JsonObject:
     """Write who is told and what waits; times and reason of what waits are null while nothing does."""
     pending = alerts.pending
     waits_for = None
@@ -131,7 +131,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class ServiceView:
     """
     What is known of the service at this moment.
 
@@ -154,17 +154,17 @@ class Live:
         return "" if self.state is None else printable(self.state.trouble)
 
 
-def find_live(session: Session) -> Live:
+def find_live(session: Session) -> ServiceView:
     """Ask the service of this catalog, if there is one."""
     from integrity.cli.daemon_client import find_state
 
     try:
-        return Live(find_state(session, patience_s=_PATIENCE_S))
+        return ServiceView(find_state(session, patience_s=_PATIENCE_S))
     except CatalogError as error:
-        return Live(None, str(error))
+        return ServiceView(None, str(error))
 
 
-def describe_service(live: Live) -> Iterator[str]:
+def describe_service(live: ServiceView) -> Iterator[str]:
     """Say whether the service runs, what it does, what waits for it, and what comes next."""
     from integrity.cli.text import local_time
 
@@ -220,7 +220,7 @@ def _place(root: bytes) -> str:
     return show_path(root) if root else "several roots"
 
 
-def describe_watch(live: Live, root: bytes) -> Iterator[str]:
+def describe_watch(live: ServiceView, root: bytes) -> Iterator[str]:
     """Say how well a root is watched, and what of it is not seen and why; nothing where no service tells."""
     from integrity.cli.text import count
 
@@ -239,13 +239,13 @@ def _find_watch(state: DaemonState, root: bytes) -> WatchState | None:
     return next((one for one in state.watch if one.root == root), None)
 
 
-def find_wait(live: Live, copy: str) -> str | None:
+def find_wait(live: ServiceView, copy: str) -> str | None:
     """Say why a copy that is due is not compared; None: it is not due, or nobody tells."""
     waits = live.state.copies if live.state is not None else ()
     return next((one.reason for one in waits if one.name == copy), None)
 
 
-def service_object(live: Live) -> JsonObject:
+def service_object(live: ServiceView) -> JsonObject:
     """Write what is known of the service; lists are empty where it tells nothing."""
     state = live.state
     return {
@@ -282,7 +282,7 @@ def _watch_object(one: WatchState) -> JsonObject:
     return {**path_fields("root", one.root), "folders": one.folders, "blind": list(one.blind)}
 
 
-def describe_copy(one: CopyStatus, live: Live, output: Output) -> Iterator[str]:
+def describe_copy(one: CopyStatus, live: ServiceView, output: Output) -> Iterator[str]:
     """Write a few lines on a copy."""
     name = "" if one.name == one.url else f" {printable(one.name)}:"
     yield f"copy{name} {printable(one.url)}  (of {show_path(absolute(one.root.path, one.prefix))})"
@@ -299,7 +299,7 @@ def describe_copy(one: CopyStatus, live: Live, output: Output) -> Iterator[str]:
     yield ""
 
 
-def copy_object(one: CopyStatus, live: Live) -> JsonObject:
+def copy_object(one: CopyStatus, live: ServiceView) -> JsonObject:
     """Make the object of a copy."""
     waits = one.waits
     return {

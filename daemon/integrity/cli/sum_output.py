@@ -19,8 +19,8 @@ from integrity.hashing.manifests.entries import Piece
 from integrity.hashing.manifests.hashdeep import write_hashdeep
 from integrity.hashing.manifests.json_lines import encode_object, path_fields, write_json
 from integrity.hashing.manifests.text import escape, write_bsd, write_gnu
-from integrity.jobs.sum.audit import Audited, State
-from integrity.jobs.sum.check import Verdict
+from integrity.jobs.sum.audit import Audited, AuditState
+from integrity.jobs.sum.check import LineVerdict
 
 _has_special = re.compile(r"""[ !"$&'()*;<=>?\[\\^`|:]|^[~#]|^[{}]$""").search
 _bars_double_quotes = re.compile(r"""[!"$&()*;<=>?\[\\^`|{}]|.[~#]""").search
@@ -109,7 +109,7 @@ def write_object(kind: str, fields: Mapping[str, object], path: bytes | None = N
     return encode_object(whole)
 
 
-def write_checked(path: bytes, verdict: Verdict) -> bytes:
+def write_checked(path: bytes, verdict: LineVerdict) -> bytes:
     """Write what a check says of a file, as coreutils 9.1 does: here only an end of line makes it escape a name."""
     lead, name = escape(path) if b"\n" in path else (b"", path)
     return lead + name + _VERDICTS[verdict] + b"\n"
@@ -131,13 +131,13 @@ def write_audited(event: Audited) -> bytes:
     return lead + name + b": " + _SAID[event.state, event.origin is not None] + origin + b"\n"
 
 
-_VERDICTS = {Verdict.OK: b": OK", Verdict.FAILED: b": FAILED", Verdict.UNREADABLE: b": FAILED open or read"}
+_VERDICTS = {LineVerdict.OK: b": OK", LineVerdict.FAILED: b": FAILED", LineVerdict.UNREADABLE: b": FAILED open or read"}
 
 _SAID = {
-    (State.MATCHED, False): b"Ok",
-    (State.MOVED, True): b"Moved from ",
-    (State.NEW, False): b"No match",
-    (State.NEW, True): b"Copy of ",
-    (State.MISSING, False): b"Known file not used",
-    (State.UNREADABLE, False): b"Not read",
+    (AuditState.MATCHED, False): b"Ok",
+    (AuditState.MOVED, True): b"Moved from ",
+    (AuditState.NEW, False): b"No match",
+    (AuditState.NEW, True): b"Copy of ",
+    (AuditState.MISSING, False): b"Known file not used",
+    (AuditState.UNREADABLE, False): b"Not read",
 }

@@ -28,8 +28,8 @@ from integrity.hashing.manifests.hashdeep import write_hashdeep_header
 from integrity.hashing.manifests.json_lines import path_fields
 from integrity.hashing.manifests.reader import Manifest
 from integrity.jobs.sum.arguments import find_files
-from integrity.jobs.sum.audit import Audited, KnownFiles, State, audit, match
-from integrity.jobs.sum.check import Checked, Tally, Verdict, check
+from integrity.jobs.sum.audit import Audited, AuditState, ManifestFiles, audit, match
+from integrity.jobs.sum.check import Checked, CheckTally, LineVerdict, check
 
 
 class SumRun:
@@ -128,7 +128,7 @@ class SumRun:
     def _check(self, name: bytes) -> None:
         options = self._options
         told = options.told or ("quiet" if self._output.is_quiet else None)
-        tally = Tally(ignores_missing=options.ignores_missing)
+        tally = CheckTally(ignores_missing=options.ignores_missing)
         label = quote_name(b"standard input" if name == STDIN else name)
         try:
             with self._open(name) as stream:
@@ -158,13 +158,13 @@ class SumRun:
             self._complain(f"{quote_name(event.path)}: {_explain(event.error)}")
         if self._output.is_json:
             message = _explain(event.error) if event.error is not None else None
-            is_ok = event.verdict is Verdict.OK
+            is_ok = event.verdict is LineVerdict.OK
             fields = {"ok": is_ok, "verdict": event.verdict.value, "message": message}
             self._lines.put(write_object("check", fields, event.path))
-        elif told != "status" and not (told == "quiet" and event.verdict is Verdict.OK):
+        elif told != "status" and not (told == "quiet" and event.verdict is LineVerdict.OK):
             self._lines.put(write_checked(event.path, event.verdict))
 
-    def _tell_tally(self, tally: Tally, told: str | None, label: str) -> None:
+    def _tell_tally(self, tally: CheckTally, told: str | None, label: str) -> None:
         """Print the end of a manifest, in the words and the order of md5sum."""
         if not tally.has_entries:
             self._complain(f"{label}: no properly formatted checksum lines found")
@@ -192,7 +192,7 @@ class SumRun:
     # Match and audit
 
     def _compare(self) -> None:
-        known = KnownFiles()
+        known = ManifestFiles()
         for name in self._options.known:
             label = quote_name(b"standard input" if name == STDIN else name)
             try:
@@ -216,7 +216,7 @@ class SumRun:
         else:
             self._match(known)
 
-    def _match(self, known: KnownFiles) -> None:
+    def _match(self, known: ManifestFiles) -> None:
         wants_known = bool(self._options.matches)
         count = 0
         for result in match(
@@ -232,19 +232,19 @@ class SumRun:
                 self._lines.put(write_name(result.path, end=self._end))
         self._summarise("match", {"files": count})
 
-    def _audit(self, known: KnownFiles) -> None:
-        counts: Counter[State] = Counter()
+    def _audit(self, known: ManifestFiles) -> None:
+        counts: Counter[AuditState] = Counter()
         for event in audit(known, self._find_files(), jobs=self._options.jobs, idle=self._lines.flush):
             counts[event.state] += 1
             self._tell_audited(event)
-        passed = self._is_good and counts.total() == counts[State.MATCHED]
+        passed = self._is_good and counts.total() == counts[AuditState.MATCHED]
         self._is_good = passed
         if not self._output.is_json and not (passed and self._output.is_quiet):
             self._lines.put(b"integrity sum: Audit %s\n" % (b"passed" if passed else b"failed"))
             for state, words in _COUNTED:
-                if counts[state] or state is not State.UNREADABLE:
+                if counts[state] or state is not AuditState.UNREADABLE:
                     self._lines.put(f"{words:>23}: {counts[state]}\n".encode())
-        self._summarise("audit", {state.value: counts[state] for state in State})
+        self._summarise("audit", {state.value: counts[state] for state in AuditState})
 
     def _tell_audited(self, event: Audited) -> None:
         if event.error is not None:
@@ -252,16 +252,16 @@ class SumRun:
         if self._output.is_json:
             origin = path_fields(event.origin, "origin") if event.origin is not None else {}
             self._lines.put(write_object("audit", {"state": event.state.value, **origin}, event.path))
-        elif event.state is not State.MATCHED or self._output.verbosity:
+        elif event.state is not AuditState.MATCHED or self._output.verbosity:
             self._lines.put(write_audited(event))
 
 
 _COUNTED = (
-    (State.MATCHED, "Files matched"),
-    (State.MOVED, "Files moved"),
-    (State.NEW, "New files found"),
-    (State.MISSING, "Known files not found"),
-    (State.UNREADABLE, "Files not read"),
+    (AuditState.MATCHED, "Files matched"),
+    (AuditState.MOVED, "Files moved"),
+    (AuditState.NEW, "New files found"),
+    (AuditState.MISSING, "Known files not found"),
+    (AuditState.UNREADABLE, "Files not read"),
 )
 
 

@@ -182,7 +182,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class PaceConfig:
     """``[pace]``: how gently the daemon works."""
 
     rate_bytes_per_s: Size = field(
@@ -267,7 +267,7 @@ class Config:
     )
     copies: tuple[ConfiguredCopy, ...] = field(default=(), metadata=about("a backup copy; none by default", key="copy"))
     schedule: Schedule = field(default=Schedule(), metadata=about("daemon only"))
-    pace: Pace = field(default=Pace(), metadata=about("daemon only; commands have --rate"))
+    pace: PaceConfig = field(default=PaceConfig(), metadata=about("daemon only; commands have --rate"))
     mail: Mail = field(default=Mail(), metadata=about("off while `to` is empty"))
     alerts: Alerts = field(default=Alerts(), metadata=about("what is told, and how often"))
 

@@ -117,7 +117,7 @@ def _split(key: str) -> Location:
     return tuple(part.strip("\"'") for part in _PART.findall(key))
 
 
-class Complaint(NamedTuple):
+class ConfigProblem(NamedTuple):
     """One thing that is wrong: where, and in which words."""
 
     location: Location
@@ -191,7 +191,7 @@ def _say_key(location: Location) -> str:
     return ".".join(part for part in location if isinstance(part, str)) or "the file"
 
 
-def _validate(document: dict[str, object]) -> tuple[Config | None, list[Complaint]]:
+def _validate(document: dict[str, object]) -> tuple[Config | None, list[ConfigProblem]]:
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
     for kind in _kinds(Config):
@@ -203,7 +203,7 @@ def _validate(document: dict[str, object]) -> tuple[Config | None, list[Complain
     except ValidationError as error:
         # What a [[root]] took over from [defaults] was complained about there.
         found = [detail for detail in error.errors(include_url=False) if detail["loc"][:3] not in inherited]
-        return None, [Complaint(detail["loc"], _say(detail)) for detail in found]
+        return None, [ConfigProblem(detail["loc"], _say(detail)) for detail in found]
 
 
 def _kinds(kind: type) -> list[type]:
@@ -300,25 +300,25 @@ def _kind_at(location: Location) -> type | None:
     return kind
 
 
-def _find_conflicts(config: Config) -> list[Complaint]:
+def _find_conflicts(config: Config) -> list[ConfigProblem]:
     """Find what is wrong only between several tables: roots inside each other, copies of one name."""
-    complaints: list[Complaint] = []
+    complaints: list[ConfigProblem] = []
     for number, root in enumerate(config.roots):
         for earlier, other in enumerate(config.roots):
             at: Location = ("root", number, "path")
             if root.path == other.path and earlier < number:
-                complaints.append(Complaint(at, f"{show_path(root.path)} is a [[root]] already"))
+                complaints.append(ConfigProblem(at, f"{show_path(root.path)} is a [[root]] already"))
             elif _is_below(root.path, other.path):
                 message = f"{show_path(root.path)} lies inside the [[root]] {show_path(other.path)}: leave one out"
-                complaints.append(Complaint(at, message))
+                complaints.append(ConfigProblem(at, message))
     names: set[str] = set()
     for number, copy in enumerate(config.copies):
         inner = next((root.path for root in config.roots if _is_below(root.path, copy.of)), None)
         if inner is not None:
             message = f"{show_path(copy.of)} contains the [[root]] {show_path(inner)}: a copy is one of a root, or of a"
-            complaints.append(Complaint(("copy", number, "of"), f"{message} folder in one"))
+            complaints.append(ConfigProblem(("copy", number, "of"), f"{message} folder in one"))
         if copy.name in names:
-            complaints.append(Complaint(("copy", number, "name"), f'"{copy.name}" names another [[copy]] already'))
+            complaints.append(ConfigProblem(("copy", number, "name"), f'"{copy.name}" names another [[copy]] already'))
         names.add(copy.name)
     return complaints
 

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import NamedTuple, NoReturn, Self
 
 from integrity.copies.filenames import find_fault, require_harmless
-from integrity.copies.protocol import Entry, Kind, Trouble
+from integrity.copies.protocol import CopyEntry, Kind, Trouble
 from integrity.errors import CopyUnreachable, RootSuspended, Unreadable, Unstable, show_path
 from integrity.files.block_devices import find_counters
 from integrity.files.buffers import Buffers
@@ -215,7 +215,7 @@ class TreeCopy:
         """Give what opens the copy's files for whole readings past the cache; ``pace`` is asked before each read."""
         return Reader(self._root_fd, self.capability, mode=ReadMode.DISK, pace=pace, budget=self._budget)
 
-    def list(self, prefix: bytes = b"") -> Iterator[Entry | Trouble]:
+    def list(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
         """List the files, folder by folder; see ``Copy``."""
         if prefix:
             found = self._look_at(prefix)
@@ -226,7 +226,7 @@ class TreeCopy:
         for listing in walk(self._root_fd, prefix, excludes=self._excludes, cross_mounts=True):
             above = listing.folder + b"/" if listing.folder else b""
             for seen in listing.files:
-                yield Entry(above + seen.name, seen.size_bytes, seen.mtime_ns)
+                yield CopyEntry(above + seen.name, seen.size_bytes, seen.mtime_ns)
             for skip in listing.skips:
                 if skip.reason is SkipReason.MOUNT:
                     yield Trouble(skip.path, "what is mounted here stands elsewhere in the copy, too; it is seen there")
@@ -246,7 +246,7 @@ class TreeCopy:
             self._buffers = Buffers(_BUFFER_BYTES, 1)
         return TreeFile(self.reader(), path, self._buffers)
 
-    def _look_at(self, prefix: bytes) -> Entry | Trouble | None:
+    def _look_at(self, prefix: bytes) -> CopyEntry | Trouble | None:
         """Say what one path is, if it is a file or can't be looked at."""
         fault = find_fault(prefix)
         if fault is not None:
@@ -262,7 +262,7 @@ class TreeCopy:
         if not S_ISREG(stat.st_mode):
             return None
         seen = witness_of(stat)
-        return Entry(prefix, seen.size_bytes, seen.mtime_ns)
+        return CopyEntry(prefix, seen.size_bytes, seen.mtime_ns)
 
     def _is_folder(self, path: bytes) -> bool:
         try:

@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from integrity.copies.filenames import find_fault, is_below
-from integrity.copies.protocol import CopyFile, Entry, Kind, Published, Trouble
+from integrity.copies.protocol import CopyEntry, CopyFile, Kind, Published, Trouble
 from integrity.errors import CopyUnreachable, Unreadable, show_path
 from integrity.hashing.algorithms import BLAKE3, CRC32, MD5, SHA1, SHA256, SHA512, XXH64, XXH128, Algorithm
 from integrity.hashing.manifests.entries import BadLine
-from integrity.hashing.manifests.entries import Entry as Line
+from integrity.hashing.manifests.entries import ManifestEntry as Line
 from integrity.hashing.manifests.reader import Manifest
 
 _KINDS = {
@@ -73,7 +73,7 @@ class ManifestCopy:
     ) -> None:
         """Do nothing: the file is open only while it is read."""
 
-    def list(self, prefix: bytes = b"") -> Iterator[Entry | Trouble]:
+    def list(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
         """List what the lines say, in their order; see ``Copy``."""
         fault = find_fault(prefix) if prefix else None
         if fault is not None:
@@ -113,7 +113,7 @@ class ManifestCopy:
             raise CopyUnreachable(f"{self.shown}: is no regular file; give a manifest or a folder")
         return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
-    def _translate(self, line: Line | BadLine) -> Entry | Trouble:
+    def _translate(self, line: Line | BadLine) -> CopyEntry | Trouble:
         if isinstance(line, BadLine):
             return Trouble(b"", f"line {line.line:,} of the manifest can't be read, so its file is not known")
         path = self._cut(line.path)
@@ -121,7 +121,7 @@ class ManifestCopy:
         if fault is not None:
             return Trouble(line.path, f"(line {line.line:,}) {fault}")
         published = (Published(_KINDS[one], digest) for one, digest in line.digests.items() if one in _KINDS)
-        return Entry(path, line.size_bytes, None, tuple(published))
+        return CopyEntry(path, line.size_bytes, None, tuple(published))
 
     def _cut(self, name: bytes) -> bytes:
         """Take away what means nothing (``./``, double slashes), and what stands for the copy itself."""
@@ -139,25 +139,25 @@ def _open_without_waiting(path: str | bytes, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def _join(found: Iterable[Entry | Trouble]) -> Iterator[Entry | Trouble]:
+def _join(found: Iterable[CopyEntry | Trouble]) -> Iterator[CopyEntry | Trouble]:
     """Make one entry of those that follow each other for one path and do not contradict each other."""
-    last: Entry | None = None
+    last: CopyEntry | None = None
     for one in found:
-        if last is not None and isinstance(one, Entry) and one.path == last.path and _agree(last, one):
+        if last is not None and isinstance(one, CopyEntry) and one.path == last.path and _agree(last, one):
             size_bytes = last.size_bytes if one.size_bytes is None else one.size_bytes
             published = tuple(dict.fromkeys((*last.published, *one.published)))
-            last = Entry(last.path, size_bytes, None, published)
+            last = CopyEntry(last.path, size_bytes, None, published)
             continue
         if last is not None:
             yield last
-        last = one if isinstance(one, Entry) else None
+        last = one if isinstance(one, CopyEntry) else None
         if last is None:
             yield one
     if last is not None:
         yield last
 
 
-def _agree(first: Entry, second: Entry) -> bool:
+def _agree(first: CopyEntry, second: CopyEntry) -> bool:
     kinds = {published.kind: published.value for published in first.published}
     is_size_equal = None in (first.size_bytes, second.size_bytes) or first.size_bytes == second.size_bytes
     return is_size_equal and all(kinds.get(one.kind, one.value) == one.value for one in second.published)

@@ -73,7 +73,7 @@ class Published(NamedTuple):
     parts: int = 0
 
 
-class Entry(NamedTuple):
+class CopyEntry(NamedTuple):
     """
     One file of a copy, as far as listing it tells.
 
@@ -148,7 +148,7 @@ class LimitedNames(Protocol):
 class CloseLook(Protocol):
     """What a kind of copy has, besides being one, whose listing does not tell all that it states of a file."""
 
-    def look_closer(self, path: bytes, *, every_part: bool = False) -> Entry | Trouble:
+    def look_closer(self, path: bytes, *, every_part: bool = False) -> CopyEntry | Trouble:
         """
         Ask for all that is stated of one file: before it is said to differ.
 
@@ -211,7 +211,7 @@ class Copy(Protocol):
     ) -> None:
         """Let go of everything; no program, thread or connection is left."""
 
-    def list(self, prefix: bytes = b"") -> Iterator[Entry | Trouble]:
+    def list(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
         """
         List all files, or those below one folder, in any order.
 

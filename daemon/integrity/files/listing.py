@@ -104,7 +104,7 @@ class FolderError:
     message: str
 
 
-class Listing(NamedTuple):
+class FolderListing(NamedTuple):
     """
     A folder, or a part of it.
 

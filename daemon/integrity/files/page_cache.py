@@ -32,7 +32,7 @@ class _Range(ctypes.Structure):
     _fields_ = (("off", ctypes.c_uint64), ("len", ctypes.c_uint64))
 
 
-class _Counts(ctypes.Structure):
+class _CacheCounts(ctypes.Structure):
     """``struct cachestat``, all in pages."""
 
     _fields_ = (
@@ -52,7 +52,7 @@ _syscall.argtypes = (
     ctypes.c_long,
     ctypes.c_int,
     ctypes.POINTER(_Range),
-    ctypes.POINTER(_Counts),
+    ctypes.POINTER(_CacheCounts),
     ctypes.c_uint,
 )
 _mmap = _libc.mmap
@@ -79,7 +79,7 @@ def resident_bytes(fd: int, size: int, start: int = 0) -> int | None:
     """
     if size <= 0:
         return 0
-    counts = _Counts()
+    counts = _CacheCounts()
     if _syscall(_CACHESTAT, fd, _Range(start, size), counts, 0) == 0:
         return int(counts.cache) * mmap.PAGESIZE
     code = ctypes.get_errno()

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, ParamSpec
 
 from integrity._native import ffi, lib
 from integrity.files.excludes import Excludes
-from integrity.files.listing import FolderFiles, Listing, Seen, Skip
+from integrity.files.listing import FolderFiles, FolderListing, Seen, Skip
 from integrity.model import SkipReason
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ _NAME_BYTES = 64
 """Room for each name, on average: longer than names are."""
 
 
-class Found:
+class PrefetchedFolder:
     """
     What one call found, in the order of the folders asked for.
 
@@ -125,7 +125,7 @@ class FolderBatch:
         self._result.other_names = ffi.from_buffer("char[]", self._other_names)
         self._result.scratch = ffi.from_buffer("uint8_t[]", self._scratch)
 
-    def list(self, folders: Sequence[bytes]) -> Found:
+    def list(self, folders: Sequence[bytes]) -> PrefetchedFolder:
         """
         List folders.
 
@@ -137,7 +137,7 @@ class FolderBatch:
         """
         count, joined, result = len(folders), b"\0".join(folders) + b"\0", self._result
         if joined.count(b"\0") != count:  # a NUL byte in a path: no such folder, and all behind it would be mistaken
-            return Found([(lib.FOLDER_BATCH_NOT_MINE, 0, 0, 0, b"")] * count)
+            return PrefetchedFolder([(lib.FOLDER_BATCH_NOT_MINE, 0, 0, 0, b"")] * count)
         counts = ffi.new("folder_batch_folder[]", count)
         result.folders = counts
         done = lib.folder_batch_list(
@@ -146,7 +146,7 @@ class FolderBatch:
         )  # fmt: skip
         return self._collect(ffi.buffer(counts, done * _FOLDER.size))
 
-    def list_next(self, fd: int, most_names: int) -> Found:
+    def list_next(self, fd: int, most_names: int) -> PrefetchedFolder:
         """
         List the next names of an open folder that is ``TOO_LARGE`` to be listed at once.
 
@@ -165,11 +165,11 @@ class FolderBatch:
             os.lseek(fd, position, os.SEEK_SET)
         return found
 
-    def _collect(self, counts: CBuffer) -> Found:
+    def _collect(self, counts: CBuffer) -> PrefetchedFolder:
         """Copy what was found out of the memory that the next call uses again."""
         result = self._result
         size, step = result.file_count * _VALUE_BYTES, self._names_room * _VALUE_BYTES
-        return Found(
+        return PrefetchedFolder(
             list(_FOLDER.iter_unpack(counts)),
             self._file_names[: result.file_text_bytes],
             [self._columns[at : at + size] for at in range(0, step * lib.FOLDER_BATCH_COLUMNS, step)],
@@ -217,7 +217,7 @@ Turn = tuple[bytes, Early | None, bool]
 """A folder and what was found. Or nothing, if the walk has to list it: is it only too large (``begin_large``)?"""
 
 
-class Ahead:
+class FolderPrefetcher:
     """
     Give the folders of a tree in turn, listed before.
 
@@ -258,7 +258,7 @@ class Ahead:
         self._is_in_turn = is_in_turn
         self._chunk = chunk
         self._pending = [start]  # known and not asked for yet; the next one stands last
-        self._calls: deque[tuple[list[bytes], Future[Found]]] = deque()
+        self._calls: deque[tuple[list[bytes], Future[PrefetchedFolder]]] = deque()
         self._last_found = 0
         self._executor: ThreadPoolExecutor | None = None
 
@@ -275,7 +275,7 @@ class Ahead:
                 asked = [self._pending.pop()]
                 yield from self._take(asked, self._list(asked))
 
-    def begin_large(self, folder: bytes, fd: int, subfolders: list[bytes]) -> Generator[Listing, None, bool]:
+    def begin_large(self, folder: bytes, fd: int, subfolders: list[bytes]) -> Generator[FolderListing, None, bool]:
         """
         List a large folder in parts, while the consumer works on the part before.
 
@@ -293,7 +293,7 @@ class Ahead:
                 found = call.result()
                 status = found.folders[0][0]
                 if status == ENDED:
-                    yield Listing(folder, [], False, True, [], None)
+                    yield FolderListing(folder, [], False, True, [], None)
                     return True
                 if status != LISTED:
                     return False
@@ -321,11 +321,11 @@ class Ahead:
             del self._pending[-len(asked) :]
             self._calls.append((asked, self._submit(self._list, asked)))
 
-    def _list(self, folders: Sequence[bytes]) -> Found:
+    def _list(self, folders: Sequence[bytes]) -> PrefetchedFolder:
         with self._use_batch() as batch:
             return batch.list(folders)
 
-    def _list_next(self, fd: int) -> Found:
+    def _list_next(self, fd: int) -> PrefetchedFolder:
         with self._use_batch() as batch:
             return batch.list_next(fd, self._chunk)
 
@@ -340,7 +340,9 @@ class Ahead:
         finally:
             self._batches.put(batch)
 
-    def _submit(self, function: Callable[P, Found], *args: P.args, **kwargs: P.kwargs) -> Future[Found]:
+    def _submit(
+        self, function: Callable[P, PrefetchedFolder], *args: P.args, **kwargs: P.kwargs
+    ) -> Future[PrefetchedFolder]:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(_THREADS, "list")
         return self._executor.submit(function, *args, **kwargs)
@@ -348,7 +350,7 @@ class Ahead:
     def _has_many(self) -> bool:
         return not self._is_in_turn and (len(self._pending) >= _MANY_FOLDERS or self._last_found >= _MANY_FILES)
 
-    def _take(self, asked: list[bytes], found: Found) -> list[Turn]:
+    def _take(self, asked: list[bytes], found: PrefetchedFolder) -> list[Turn]:
         """Take what was found, and learn which folders come next."""
         others = zip(found.others, found.kinds, strict=False)
         arrived: list[Turn] = []
@@ -368,7 +370,7 @@ class Ahead:
         self._last_found = last_found
         return arrived
 
-    def find_listings(self, folder: bytes, early: Early) -> Iterator[Listing]:
+    def find_listings(self, folder: bytes, early: Early) -> Iterator[FolderListing]:
         """Make the listings of a folder."""
         chunk, files, skips = self._chunk, early.files, early.skips
         file_count = len(files)
@@ -390,13 +392,13 @@ class Ahead:
         is_whole: bool,
         is_last: bool,
         fingerprint: bytes | None,
-    ) -> Listing:
+    ) -> FolderListing:
         names = files.names if isinstance(files, FolderFiles) else b"\0".join(map(_name_of, files))
         if names and self._excludes.may_match(names):
             left = self._leave_out(folder, files, skips)
             if len(left) != len(files):
                 files, fingerprint = left, None
-        return Listing(folder, files, is_whole, is_last, skips, None, fingerprint)
+        return FolderListing(folder, files, is_whole, is_last, skips, None, fingerprint)
 
     def _leave_out(self, folder: bytes, files: Sequence[Seen], skips: list[Skip]) -> Sequence[Seen]:
         prefix = folder + b"/" if folder else b""

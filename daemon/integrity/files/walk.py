@@ -33,16 +33,16 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from integrity.files.excludes import Excludes
-from integrity.files.listing import FolderError, Listing, Seen, Skip
+from integrity.files.listing import FolderError, FolderListing, Seen, Skip
 from integrity.files.mounts import find_mounts_beneath
 from integrity.files.open_beneath import STAY_ON_MOUNT, DeepFolders, open_beneath, stat_beneath, was_removed
 from integrity.files.stamps import MOST, witness_of
 from integrity.model import SkipReason
 
 if TYPE_CHECKING:
-    from integrity.files.prefetch import Ahead
+    from integrity.files.prefetch import FolderPrefetcher
 
-_Begin = Callable[[bytes, int, list[bytes]], Generator[Listing, None, bool]]
+_Begin = Callable[[bytes, int, list[bytes]], Generator[FolderListing, None, bool]]
 
 
 # What os.fsdecode made of the names, undone; as constants, for os.fsencode would cost a tenth of the walk.
@@ -78,7 +78,7 @@ def walk(
     cross_mounts: bool = False,
     leave_out: frozenset[tuple[int, int]] = frozenset(),
     chunk: int = 4096,
-) -> Iterator[Listing]:
+) -> Iterator[FolderListing]:
     """
     Walk a root, or one folder of it and what lies below.
 
@@ -122,22 +122,22 @@ class _Tree:
         self._maybe_mounts = find_mounts_beneath(root_fd)
         self._entered: set[tuple[int, int]] = set()
 
-    def walk_in_turn(self, start: bytes) -> Iterator[Listing]:
+    def walk_in_turn(self, start: bytes) -> Iterator[FolderListing]:
         """Walk without the C core."""
         pending = [start]
         while pending:
             subfolders = yield from self.find_listings(pending.pop())
             pending += reversed(subfolders)
 
-    def open_ahead(self, start: bytes) -> Ahead | None:
+    def open_ahead(self, start: bytes) -> FolderPrefetcher | None:
         """Start listing with the C core, unless it is switched off or can't be loaded."""
         if os.environ.get("INTEGRITY_NATIVE") == "off":
             return None
         try:
-            from integrity.files.prefetch import Ahead
+            from integrity.files.prefetch import FolderPrefetcher
         except ImportError:
             return None  # the program says why where it shows its version
-        return Ahead(
+        return FolderPrefetcher(
             self._root_fd,
             start,
             self._excludes,
@@ -149,7 +149,7 @@ class _Tree:
             chunk=self._chunk,
         )
 
-    def find_listings(self, folder: bytes, begin: _Begin | None = None) -> Generator[Listing, None, list[bytes]]:
+    def find_listings(self, folder: bytes, begin: _Begin | None = None) -> Generator[FolderListing, None, list[bytes]]:
         """
         List a folder, unless it is gone; without moving its atime where the kernel lets us.
 
@@ -166,7 +166,7 @@ class _Tree:
             fd = self.folders.open(folder)
         except OSError as error:
             if error.errno not in _GONE and not self._is_gone(folder, error):
-                yield Listing(folder, [], False, True, [], _describe(folder, error))
+                yield FolderListing(folder, [], False, True, [], _describe(folder, error))
             return []
         subfolders: list[bytes] = []
         try:
@@ -175,7 +175,7 @@ class _Tree:
                 yield from self._read_listings(folder, fd, subfolders, is_first=begin is None)
         except OSError as error:
             if not self._is_gone(folder, error):
-                yield Listing(folder, [], False, True, [], _describe(folder, error))
+                yield FolderListing(folder, [], False, True, [], _describe(folder, error))
         finally:
             os.close(fd)
         return sorted(subfolders)
@@ -186,7 +186,7 @@ class _Tree:
 
     def _read_listings(
         self, folder: bytes, fd: int, subfolders: list[bytes], *, is_first: bool
-    ) -> Generator[Listing, None, None]:
+    ) -> Generator[FolderListing, None, None]:
         """List an open folder from its position on; folders to be walked are added to ``subfolders``."""
         with os.scandir(fd) as entries:
             while True:
@@ -198,9 +198,9 @@ class _Tree:
                 is_last = len(batch) < self._chunk or error is not None
                 files, skips, failures = self._sort_out(folder, batch, subfolders)
                 for failure in failures:
-                    yield Listing(folder, [], False, False, [], failure)
+                    yield FolderListing(folder, [], False, False, [], failure)
                 is_whole = is_first and is_last and broken is None and not failures
-                yield Listing(folder, files, is_whole, is_last, skips, broken)
+                yield FolderListing(folder, files, is_whole, is_last, skips, broken)
                 if is_last:
                     return
                 is_first = False

@@ -33,8 +33,8 @@ from integrity.hashing.tasks import Answer, Failed, Result, StopSignal, Task, Ta
 from integrity.hashing.work_queue import (
     BUFFER_BYTES,
     SIDE_BY_SIDE,
+    AnswerBatch,
     Batch,
-    Delivery,
     FileReader,
     ReadTurn,
     Shared,
@@ -174,7 +174,7 @@ class _Crew:
         self._is_over = threading.Event()
         self._todo: WorkQueue[Batch] = WorkQueue(jobs, side_by_side)
         self._most_room = self._small_room, self._large_room = jobs * _IN_FLIGHT, self._todo.most_large
-        self._deliveries: SimpleQueue[Delivery] = SimpleQueue()
+        self._deliveries: SimpleQueue[AnswerBatch] = SimpleQueue()
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="hash") if jobs > 1 else None
         shared = Shared(
             reader,
@@ -223,7 +223,7 @@ class _Crew:
         """Say that no more will be given; may be said again."""
         self._todo.end()
 
-    def get(self, tick: Callable[[], None], *, is_paused: bool = False) -> Delivery:
+    def get(self, tick: Callable[[], None], *, is_paused: bool = False) -> AnswerBatch:
         """
         Wait for results; on the way, find threads that hang in the kernel, and call ``tick``.
 
@@ -280,7 +280,7 @@ class _Crew:
         tasks = [work] if isinstance(work, Task) else [work.task(index) for index in range(len(work))]
         failed = [Failed(task, DeviceStalled(error)) for task in tasks]
         is_large = batch.turn is None
-        self._deliveries.put(Delivery(failed, ended=not is_large, ended_large=is_large))
+        self._deliveries.put(AnswerBatch(failed, ended=not is_large, ended_large=is_large))
 
 
 class _Either:

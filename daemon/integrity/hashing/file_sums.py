@@ -65,7 +65,7 @@ class FileSum(NamedTuple):
     error: OSError | None
 
 
-class Request(NamedTuple):
+class SumRequest(NamedTuple):
     """A file, and the algorithms to digest it with."""
 
     path: bytes
@@ -107,7 +107,7 @@ def sum_files(
 
 
 def sum_each(
-    requests: Iterable[Request],
+    requests: Iterable[SumRequest],
     *,
     jobs: int | None = None,
     idle: Callable[[], None] = lambda: None,
@@ -213,7 +213,7 @@ class _Summing:
         self._begun: dict[bytes, int] = {}  # files that were hinted at
         self._too_many: set[bytes] = set()  # large ones that were not begun
 
-    def run(self, requests: Iterable[bytes | ListedPaths | Hint | Request]) -> Iterator[FileSum]:
+    def run(self, requests: Iterable[bytes | ListedPaths | Hint | SumRequest]) -> Iterator[FileSum]:
         """Answer all requests, in their order."""
         engine = Engine(
             PlainReader(), jobs=self._jobs, stall_s=inf, side_by_side=_SIDE_BY_SIDE, look_interval_s=_TICK_S
@@ -228,14 +228,14 @@ class _Summing:
         while self._turns and self._turns[0] in self._sums:
             yield self._sums.pop(self._turns.popleft())
 
-    def _find_work(self, requests: Iterable[bytes | ListedPaths | Hint | Request]) -> Iterator[Work | None]:
+    def _find_work(self, requests: Iterable[bytes | ListedPaths | Hint | SumRequest]) -> Iterator[Work | None]:
         """Give files to the engine; nothing for the moment while too many are under way."""
         for request in requests:
             if isinstance(request, Hint):
                 yield from self._begin(request)
             elif isinstance(request, ListedPaths):
                 yield from self._ask_all(request.paths)
-            elif isinstance(request, Request):
+            elif isinstance(request, SumRequest):
                 yield from self._ask(request.path, self._find_terms(request.algorithms))
             else:
                 assert self._terms is not None

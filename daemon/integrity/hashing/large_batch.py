@@ -19,7 +19,7 @@ from integrity._native import ffi, lib
 from integrity.errors import NativeError, ReadError, ReadInterrupted
 from integrity.hashing.digests import Want, combine_crc64nvme
 from integrity.hashing.large_file import PARTIAL_INTERVAL_S, find_start, or_racy
-from integrity.hashing.md5_native import SELF_TEST_FAILED, Scheduler, export_state, import_state
+from integrity.hashing.md5_native import SELF_TEST_FAILED, LaneScheduler, export_state, import_state
 from integrity.hashing.small_batch import CRC64NVME, MD5, XXH3_128
 from integrity.hashing.tasks import Done, Failed, Partial, Task
 from integrity.hashing.work_queue import Batch, OpenedFile, Shared, TaskLedger
@@ -123,7 +123,7 @@ class LargeBatch(Generic[T]):
     """
 
     def __init__(self, memory: memoryview, most_files: int) -> None:
-        self._scheduler = Scheduler()
+        self._scheduler = LaneScheduler()
         self._count = min(most_files, len(memory) // _STRIDE_BYTES)
         # The bare address: CPython crashes when its collector clears a memoryview that cffi still has a buffer of.
         self._memory, self._pieces = memory, ffi.cast("uint8_t *", ffi.from_buffer(memory))
@@ -214,7 +214,7 @@ class _Reading:
     saved_at: float
 
 
-class SideBySide:
+class LaneReader:
     """
     Answer large files from memory, for one thread.
 

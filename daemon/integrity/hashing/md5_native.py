@@ -232,7 +232,7 @@ def digest_many(messages: Sequence[Buffer], *, beside: Sequence[tuple[NativeMd5,
     return _cut(_buffer(digests)[:], 16 * len(streams))
 
 
-class Scheduler:
+class LaneScheduler:
     """
     The lanes of one thread, which stay full from one batch to the next: ``md5_scheduler`` of native/md5_batch.h.
 

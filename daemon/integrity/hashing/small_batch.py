@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from integrity._native import lib
 from integrity.files.batch import READ, Arena
 from integrity.hashing.digests import Want, digest_blake3, digest_others, digest_probe
-from integrity.hashing.md5_native import Scheduler
+from integrity.hashing.md5_native import LaneScheduler
 from integrity.hashing.tasks import DoneBatch, TaskBatch
 from integrity.hashing.work_queue import OpenBatch
 from integrity.model import ReadHow, Readings
@@ -49,7 +49,7 @@ class Lanes(Generic[T]):
         arena_bytes: the size.
     """
 
-    def __init__(self, scheduler: Scheduler, arenas: Sequence[Arena]) -> None:
+    def __init__(self, scheduler: LaneScheduler, arenas: Sequence[Arena]) -> None:
         self._scheduler = scheduler
         self._free = list(arenas)
         self._under_way: list[tuple[Arena, T]] = []
@@ -98,7 +98,7 @@ class _Part(NamedTuple):
     in_doubt: tuple[int, int]  # the first and the last stamp
 
 
-class SmallFiles:
+class SmallFileBatches:
     """
     Read and digest small files, for one thread.
 
@@ -111,7 +111,7 @@ class SmallFiles:
         waits_for_disk: it reads from the disk, and where one thread may read at a time, only in its turn.
     """
 
-    def __init__(self, reader: SmallReader, scheduler: Scheduler, memory: Sequence[memoryview]) -> None:
+    def __init__(self, reader: SmallReader, scheduler: LaneScheduler, memory: Sequence[memoryview]) -> None:
         self._reader = reader
         self._lanes: Lanes[_Part] = Lanes(scheduler, list(map(Arena, memory)))
         self._last: _Part | None = None

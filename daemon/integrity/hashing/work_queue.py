@@ -200,7 +200,7 @@ _RESULTS_AT_ONCE = 64
 _NO_TASKS = TaskBatch((), (), (), (), (), (), 1)
 
 
-class Delivery(NamedTuple):
+class AnswerBatch(NamedTuple):
     """What a thread sends: answers, how many batches are over with them, or the error that it died of."""
 
     results: Sequence[Answer]
@@ -239,7 +239,7 @@ class TaskLedger:
         bytes_done: what was read so far, holes included; may be read from any thread.
     """
 
-    def __init__(self, deliveries: SimpleQueue[Delivery], monotonic: Callable[[], float]) -> None:
+    def __init__(self, deliveries: SimpleQueue[AnswerBatch], monotonic: Callable[[], float]) -> None:
         self._deliveries = deliveries
         self._monotonic = monotonic
         self._lock = threading.Lock()  # over the next five
@@ -346,7 +346,7 @@ class TaskLedger:
 
     def _deliver(self) -> None:
         if self._results:
-            self._deliveries.put(Delivery(self._results, self._ended, self._ended_large))
+            self._deliveries.put(AnswerBatch(self._results, self._ended, self._ended_large))
             self._results, self._ended, self._ended_large = [], 0, 0
 
     def _check(self) -> None:
@@ -456,7 +456,7 @@ class Shared(NamedTuple):
     pool: ThreadPoolExecutor | None
     side_by_side: int
     todo: WorkQueue[Batch]
-    deliveries: SimpleQueue[Delivery]
+    deliveries: SimpleQueue[AnswerBatch]
 
     @property
     def is_over(self) -> bool:

@@ -20,8 +20,8 @@ from integrity.hashing.tasks import Done, Failed, Result, Task
 from integrity.hashing.work_queue import (
     BUFFER_BYTES,
     AbandonedError,
+    AnswerBatch,
     Batch,
-    Delivery,
     OpenBatch,
     OpenedFile,
     Shared,
@@ -31,9 +31,9 @@ from integrity.hashing.work_queue import (
 from integrity.model import Reading, Witness
 
 if TYPE_CHECKING:
-    from integrity.hashing.large_batch import SideBySide
-    from integrity.hashing.md5_native import Scheduler
-    from integrity.hashing.small_batch import SmallFiles
+    from integrity.hashing.large_batch import LaneReader
+    from integrity.hashing.md5_native import LaneScheduler
+    from integrity.hashing.small_batch import SmallFileBatches
     from integrity.hashing.work_queue import SmallReader
 
 _ARENA_BYTES = 1 << 20
@@ -48,12 +48,12 @@ class _Small(NamedTuple):
     data: memoryview
 
 
-class _Core(NamedTuple):
+class _NativeCore(NamedTuple):
     """What the C core does for one thread."""
 
-    scheduler: Scheduler
-    small_files: SmallFiles
-    beside: SideBySide
+    scheduler: LaneScheduler
+    small_files: SmallFileBatches
+    beside: LaneReader
 
 
 class Worker:
@@ -76,7 +76,7 @@ class Worker:
         except AbandonedError:
             return
         except BaseException as error:  # noqa: BLE001 (whoever waits for the answers raises it)
-            self._shared.deliveries.put(Delivery((), error=error))
+            self._shared.deliveries.put(AnswerBatch((), error=error))
 
     def _work_on(self) -> bool:
         """Answer what is to be done next; say whether there may be more."""
@@ -105,15 +105,15 @@ class Worker:
             self._take_done(self._core)
             self.ledger.send()
 
-    def _make_core(self, reader: SmallReader) -> _Core:
-        from integrity.hashing.large_batch import SideBySide  # these need the extension
-        from integrity.hashing.md5_native import Scheduler
-        from integrity.hashing.small_batch import SmallFiles
+    def _make_core(self, reader: SmallReader) -> _NativeCore:
+        from integrity.hashing.large_batch import LaneReader  # these need the extension
+        from integrity.hashing.md5_native import LaneScheduler
+        from integrity.hashing.small_batch import SmallFileBatches
 
-        scheduler = Scheduler()
+        scheduler = LaneScheduler()
         arenas = [arena.acquire() for arena in self._buffers.cut(_ARENA_BYTES)]
-        beside = SideBySide(self._shared, self.ledger, self._buffers.memory)
-        return _Core(scheduler, SmallFiles(reader, scheduler, arenas), beside)
+        beside = LaneReader(self._shared, self.ledger, self._buffers.memory)
+        return _NativeCore(scheduler, SmallFileBatches(reader, scheduler, arenas), beside)
 
     def abandon_if_stalled(self, now: float, stall_s: float) -> bool:
         """Give the thread up if it hangs in a read; it may hold the turn, so hand that on. From any thread."""
@@ -149,7 +149,7 @@ class Worker:
                 turn.pass_on(number)
         self.ledger.send()
 
-    def _answer_by_the_batch(self, core: _Core, batch: OpenBatch) -> list[Task]:
+    def _answer_by_the_batch(self, core: _NativeCore, batch: OpenBatch) -> list[Task]:
         """Answer what can be answered the short way, now or later; return the rest."""
         left: list[Task] = []
         start, count = 0, len(batch.tasks)
@@ -169,7 +169,7 @@ class Worker:
             self._take_done(core)
         return left + self.ledger.take_out(batch, range(start, count))
 
-    def _take_done(self, core: _Core) -> None:
+    def _take_done(self, core: _NativeCore) -> None:
         for batch, indexes, done in core.small_files.take_done():
             self.ledger.add_batch(batch, indexes, done)
             self.ledger.bytes_done += sum(done.readings.sizes_bytes)

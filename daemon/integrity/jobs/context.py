@@ -358,7 +358,7 @@ class RootRun:
             self.open_finding(connection, kind, text)
 
 
-class Limit:
+class RunLimit:
     """
     Say when to stop: asked to, out of time, or enough bytes read.
 
@@ -387,10 +387,10 @@ class Limit:
             return True
         return self._until_bytes is not None and run.counts.bytes_read >= self._until_bytes
 
-    def half(self) -> Limit:
+    def half(self) -> RunLimit:
         """Make one that stops half-way from here."""
         now, done = self._run.context.monotonic(), self._run.counts.bytes_read
         until = None if self._until is None else (now + self._until) / 2
-        return Limit(
+        return RunLimit(
             self._run, until=until, until_bytes=None if self._until_bytes is None else (done + self._until_bytes) // 2
         )

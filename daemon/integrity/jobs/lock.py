@@ -25,7 +25,7 @@ _BETWEEN_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class LockHolder:
     """Who holds a root's lock. ``socket`` is where its requests go, None for a command."""
 
     pid: int
@@ -71,7 +71,7 @@ def lock_root(
             raise CatalogLocked(_describe(root, _read_holder(fd)))
         try:
             os.ftruncate(fd, 0)
-            os.pwrite(fd, json.dumps(asdict(Holder(os.getpid(), job.value, now, socket))).encode(), 0)
+            os.pwrite(fd, json.dumps(asdict(LockHolder(os.getpid(), job.value, now, socket))).encode(), 0)
         except OSError as error:
             raise _explain(path, error) from error
         yield
@@ -100,7 +100,7 @@ def _explain(path: bytes, error: OSError) -> CatalogError:
     )
 
 
-def find_holder(catalog_path: bytes, root_id: RootId) -> Holder | None:
+def find_holder(catalog_path: bytes, root_id: RootId) -> LockHolder | None:
     """Tell who works on a root at this moment; None when nobody does."""
     try:
         owner = own_files.find_owner(catalog_path)
@@ -116,16 +116,16 @@ def find_holder(catalog_path: bytes, root_id: RootId) -> Holder | None:
     return None
 
 
-def _read_holder(fd: int) -> Holder | None:
+def _read_holder(fd: int) -> LockHolder | None:
     """Read who holds the lock; None in the moment before the holder has written its name."""
     text = os.pread(fd, 4096, 0)
     try:
-        return Holder(**json.loads(text)) if text else None
+        return LockHolder(**json.loads(text)) if text else None
     except (ValueError, TypeError):
         return None
 
 
-def _describe(root: bytes, holder: Holder | None) -> str:
+def _describe(root: bytes, holder: LockHolder | None) -> str:
     name = os.fsdecode(root).encode(errors="surrogateescape").decode(errors="backslashreplace")
     if holder is None:
         return f"{name}: another job has just begun to work on it; try again when it has ended"

@@ -211,7 +211,7 @@ _NOT_HERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """Mounted below something that hides it by now, or on a file."""
 
 
-class _Seen(NamedTuple):
+class _RootSeen(NamedTuple):
     names: tuple[str, ...]  # of its file system, the surest first
     inode: int  # of the folder that is shown
     is_empty: bool
@@ -259,7 +259,7 @@ def find_absent(
     return absent, mounts
 
 
-def _why_absent(seen: _Seen | None, was_mounted: bool) -> str | None:
+def _why_absent(seen: _RootSeen | None, was_mounted: bool) -> str | None:
     """Say why the files recorded below a place can't be those that are there now, if so."""
     if seen is None:
         return "what was mounted here is not mounted"
@@ -299,9 +299,9 @@ def _describe(why: str) -> str:
     )
 
 
-def _find_present(root_fd: int, excludes: Excludes) -> dict[bytes, _Seen]:
+def _find_present(root_fd: int, excludes: Excludes) -> dict[bytes, _RootSeen]:
     """Look at what is mounted below an open root and can be seen from in there."""
-    present: dict[bytes, _Seen] = {}
+    present: dict[bytes, _RootSeen] = {}
     own = get_mount(root_fd).mount_id
     for path in find_mounts_beneath(root_fd):
         if excludes.covers(path + b"/x"):
@@ -310,18 +310,18 @@ def _find_present(root_fd: int, excludes: Excludes) -> dict[bytes, _Seen]:
             fd = open_noatime(root_fd, path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
             if error.errno not in _NOT_HERE:
-                present[path] = _Seen((f"can't be opened: {error.strerror}",), 0, is_empty=True)
+                present[path] = _RootSeen((f"can't be opened: {error.strerror}",), 0, is_empty=True)
             continue
         try:
             mount = get_mount(fd)
             if mount.mount_id != own:
                 with os.scandir(fd) as entries:
                     is_empty = all(entry.name == "lost+found" for entry in entries)
-                present[path] = _Seen(
+                present[path] = _RootSeen(
                     find_fs_names(fd, mount), os.fstat(fd).st_ino, is_empty, find_mount_state(fd, mount)
                 )
         except OSError as error:
-            present[path] = _Seen((f"can't be looked at: {error.strerror}",), 0, is_empty=True)
+            present[path] = _RootSeen((f"can't be looked at: {error.strerror}",), 0, is_empty=True)
         finally:
             os.close(fd)
     return present

@@ -17,7 +17,7 @@ from integrity.catalog.runs import RunRecord, find_runs, last_started
 from integrity.config import Config, RootSettings
 from integrity.files.excludes import BUILTIN
 from integrity.jobs.compare.promise import CopyStatus, find_copy_status
-from integrity.jobs.lock import Holder, find_holder
+from integrity.jobs.lock import LockHolder, find_holder
 from integrity.jobs.scrub.plan import OpenTimes, Plan, make_plan
 from integrity.jobs.scrub.promise import find_facts, measure_rate
 from integrity.jobs.targets import find_target, is_inside
@@ -54,7 +54,7 @@ class RootStatus:
     open_kinds: Counter[FindingKind]
     last_scan: RunRecord | None
     last_scrub: RunRecord | None
-    working: Holder | None
+    working: LockHolder | None
     due_at: int | None
     overdue_read_s: float | None
     plan: Plan | None = None

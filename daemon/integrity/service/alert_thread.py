@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from integrity.alerts.channels import Channel, make_channels
 from integrity.alerts.compose import Composer
-from integrity.alerts.delivery import Delivery
+from integrity.alerts.delivery import AlertDelivery
 from integrity.alerts.status import HOW_TO_TELL, NOBODY, find_recipients
 from integrity.catalog.connection import Catalog
 from integrity.errors import AppError, ChannelError
@@ -34,7 +34,7 @@ AGAIN_S = 86_400.0
 PAUSE_S = 3600.0
 
 
-class Outcry:
+class CatalogFailureAlert:
     """
     Say once what is wrong: again after a day while it lasts, and not within the hour if it comes and goes.
 
@@ -88,7 +88,7 @@ class Outcry:
 LONGEST_WAIT_S = 60.0
 
 
-class Mailman:
+class AlertThread:
     """
     Deliver alerts until told to end.
 
@@ -115,11 +115,11 @@ class Mailman:
         self._config = config
         self._beat = beat
         self._trouble = trouble
-        self._outcry = Outcry(hostname, clock)
+        self._outcry = CatalogFailureAlert(hostname, clock)
         self._hostname = hostname
         self._clock = clock
         self._catalog: Catalog | None = None
-        self._delivery: Delivery | None = None
+        self._delivery: AlertDelivery | None = None
         self._used: Config | None = None  # by the delivery
         self._called = threading.Event()
         self._is_over = False
@@ -169,14 +169,14 @@ class Mailman:
             self._catalog.close()
         self._catalog = self._delivery = None
 
-    def _find_delivery(self) -> Delivery:
+    def _find_delivery(self) -> AlertDelivery:
         """Make what delivers when it is first needed, and anew when the configuration is another one."""
         config = self._config()
         if self._catalog is None:
             self._catalog = self._open_catalog()
         if self._delivery is None or config is not self._used:
             channels = make_channels(config, hostname=self._hostname)
-            self._delivery = Delivery(
+            self._delivery = AlertDelivery(
                 self._catalog, config, channels, clock=self._clock, hostname=self._hostname, beat=self._beat
             )
             if config is not self._used and not find_recipients(config):

@@ -32,18 +32,18 @@ from integrity.jobs.judge import messages
 from integrity.jobs.pace.throttle import DevicePace, pace_device
 from integrity.jobs.report import Stop, Summary
 from integrity.model import FindingKind
-from integrity.service.alert_thread import Mailman
-from integrity.service.control.requests import Done, Request, Ticket
+from integrity.service.alert_thread import AlertThread
+from integrity.service.control.requests import Done, JobRequest, Ticket
 from integrity.service.control.server import ControlServer
-from integrity.service.dirty_paths import Hints
-from integrity.service.dispatch import Dispatcher, Grounds
+from integrity.service.dirty_paths import DirtyPaths
+from integrity.service.dispatch import Dispatcher, ServiceContext
 from integrity.service.inventory import KeptCopy, KeptRoot, MountWatch, find_kept_copies, find_kept_roots
 from integrity.service.schedule.timetable import Timetable
 from integrity.service.sd_notify import Notifier, watchdog_interval_s
 from integrity.service.startup import GOES_DOWN, MemoryTrimmer, make_folder, mark_clean_stop, prepare_catalog
 from integrity.service.states import BusyRoot, DaemonState
-from integrity.service.watch_thread import Lookout
-from integrity.service.watchdog import Heart
+from integrity.service.watch_thread import WatchThread
+from integrity.service.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from integrity.config import Config
@@ -105,10 +105,10 @@ class Daemon:
         self._status = ""
         self._trouble = ""  # with the catalog; what is to be recorded waits until it is over
         self._stuck: set[bytes] = set()
-        self._heart = Heart({"scheduler": _PATIENCE_S, "mailman": _PATIENCE_S}, monotonic=monotonic)
+        self._heart = Watchdog({"scheduler": _PATIENCE_S, "mailman": _PATIENCE_S}, monotonic=monotonic)
         self._fed_at = monotonic()
-        self._hints = Hints(self._settle_s, monotonic=monotonic)
-        grounds = Grounds(
+        self._hints = DirtyPaths(self._settle_s, monotonic=monotonic)
+        grounds = ServiceContext(
             self._open_catalog, lambda: self._config, self._pace_of, os.fsdecode(socket_path), clock, monotonic
         )
         self._dispatcher = Dispatcher(grounds, self._work_ended)
@@ -121,7 +121,7 @@ class Daemon:
             beat=self._scheduler_beats,
             has_news=lambda: self._mailman.call(),
         )
-        self._mailman = Mailman(
+        self._mailman = AlertThread(
             self._open_catalog,
             lambda: self._config,
             lambda: self._heart.beat("mailman"),
@@ -129,7 +129,7 @@ class Daemon:
             hostname=hostname,
             clock=clock,
         )
-        self._lookout = Lookout(
+        self._lookout = WatchThread(
             self._hints,
             self._open_catalog,
             catalog_path,
@@ -158,7 +158,7 @@ class Daemon:
             finally:
                 self._end()
 
-    def submit(self, request: Request, report: Report, done: Done) -> Ticket:
+    def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:
         """See Handler."""
         return self._dispatcher.submit(request, report, done)
 

@@ -150,7 +150,7 @@ def _join(root: bytes, path: bytes | None) -> str:
     return show_path(root if path is None else root.rstrip(b"/") + b"/" + path)
 
 
-class Lane:
+class DeviceQueue:
     """
     The thread of one device. A daemon thread: one that hangs in the kernel must not keep the service alive.
 

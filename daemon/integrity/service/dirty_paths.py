@@ -29,7 +29,7 @@ class _Waiting:
     last_at: float = 0.0
 
 
-class Hints:
+class DirtyPaths:
     """
     Collect names; hand them out when they have settled. Any thread may use it.
 

@@ -25,9 +25,9 @@ from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import Report, Summary
 from integrity.model import Job, Outcome
-from integrity.service.control.requests import Done, Request, Ticket, nothing_done, run_request
+from integrity.service.control.requests import Done, JobRequest, Ticket, nothing_done, run_request
 from integrity.service.control.server import Gathered
-from integrity.service.device_queue import Lane, Urgency, Work, WorkReport
+from integrity.service.device_queue import DeviceQueue, Urgency, Work, WorkReport
 from integrity.service.inventory import KeptRoot, lane_of
 from integrity.service.log_backoff import LogBackoff
 from integrity.service.states import BusyRoot, JobAhead, QueuedJob
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 _GLANCE_S = 0.2
 
 
-class Holder:
+class DeviceHold:
     """Has lanes held, for one work after the other. Any thread may use it."""
 
     def __init__(self) -> None:
         self._waiting = threading.Lock()
 
     @contextmanager
-    def hold(self, lane: Lane, whose: Work, monotonic: Callable[[], float]) -> Iterator[bool]:
+    def hold(self, lane: DeviceQueue, whose: Work, monotonic: Callable[[], float]) -> Iterator[bool]:
         """
         Hold a lane as long as the context lasts.
 
@@ -77,7 +77,7 @@ class Holder:
 
 
 class _Hold:
-    def __init__(self, lane: Lane, whose: Work) -> None:
+    def __init__(self, lane: DeviceQueue, whose: Work) -> None:
         self._lane = lane
         self._whose = whose
         self._begun = threading.Event()
@@ -117,7 +117,7 @@ class _Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Grounds:
+class ServiceContext:
     """
     What all work stands on.
 
@@ -159,14 +159,14 @@ class Dispatcher:
         ended: is told how each work has ended, after whoever wanted it.
     """
 
-    def __init__(self, grounds: Grounds, ended: Ended) -> None:
+    def __init__(self, grounds: ServiceContext, ended: Ended) -> None:
         self._grounds = grounds
         self._ended = ended
         self._lock = threading.Lock()
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, DeviceQueue] = {}
         self._roots: Sequence[KeptRoot] = ()
         self._is_over = False
-        self._holder = Holder()
+        self._holder = DeviceHold()
         self._backoff = LogBackoff(grounds.monotonic)
 
     def set_roots(self, roots: Sequence[KeptRoot]) -> None:
@@ -266,14 +266,14 @@ class Dispatcher:
         with self._holder.hold(self._find_lane(name), work, self._grounds.monotonic) as is_held:
             yield is_held
 
-    def submit(self, request: Request, report: Report, done: Done) -> Ticket:
+    def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:
         """Put what a person asks for in front of all else; see ``Handler``."""
         parts = self._split(request)
         gathered = Gathered(len(parts), report, done)
         works = []
         for name, part in parts.items():
 
-            def run(context: Context, _: Work, part: Request = part) -> Summary:
+            def run(context: Context, _: Work, part: JobRequest = part) -> Summary:
                 return run_request(context, part)
 
             root = part.paths[0] if len(part.paths) == 1 else b""
@@ -336,7 +336,7 @@ class Dispatcher:
         monotonic = self._grounds.monotonic
         return [lane.name for lane in self._all_lanes() if not lane.join(max(0.0, deadline - monotonic()))]
 
-    def _find_ahead(self, works: Sequence[tuple[Lane, Work]]) -> tuple[JobAhead, ...]:
+    def _find_ahead(self, works: Sequence[tuple[DeviceQueue, Work]]) -> tuple[JobAhead, ...]:
         """List what goes before all of these works, those under way first; nothing once one of them has begun."""
         found = [lane.find_ahead(work) for lane, work in works]
         if None in found:
@@ -354,16 +354,16 @@ class Dispatcher:
         works = (lane.current for lane in self._all_lanes())
         return [work for work in works if work is not None and not work.is_hold]
 
-    def _all_lanes(self) -> list[Lane]:
+    def _all_lanes(self) -> list[DeviceQueue]:
         with self._lock:
             return list(self._lanes.values())
 
-    def _find_lane(self, name: str) -> Lane:
+    def _find_lane(self, name: str) -> DeviceQueue:
         with self._lock:
             lane = self._lanes.get(name)
             if lane is None:
                 grounds = self._grounds
-                lane = Lane(name, self._surround(name), clock=grounds.clock, monotonic=grounds.monotonic)
+                lane = DeviceQueue(name, self._surround(name), clock=grounds.clock, monotonic=grounds.monotonic)
                 self._lanes[name] = lane
                 if self._is_over:
                     lane.end()
@@ -401,7 +401,7 @@ class Dispatcher:
 
         return surround
 
-    def _split(self, request: Request) -> dict[str, Request]:
+    def _split(self, request: JobRequest) -> dict[str, JobRequest]:
         """Give each lane its part of a request; without paths it is about all roots."""
         paths = request.paths or tuple(root.path for root in self._roots)
         parts: dict[str, list[bytes]] = {}

@@ -31,7 +31,7 @@ from integrity.service.control.requests import covers
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
     from integrity.config import Config, RootSettings
-    from integrity.config.definition import ConfiguredCopy, Pace
+    from integrity.config.definition import ConfiguredCopy, PaceConfig
 
 
 PATIENCE_S = 2.0
@@ -90,7 +90,7 @@ def find_disks(path: bytes) -> list[str]:
     return device.name.split("+") if device.key.startswith("disk:") else []
 
 
-class Glance:
+class PresenceProbe:
     """
     A look whether a copy on this machine is there, in a thread of its own: a disk that hangs has nobody else hang.
 
@@ -198,7 +198,7 @@ class KeptRoot:
         return any(is_asleep(disk) for disk in self.disks)
 
 
-def may_read(disks: Iterable[str], pace: Pace, *, must: bool) -> bool:
+def may_read(disks: Iterable[str], pace: PaceConfig, *, must: bool) -> bool:
     """Say whether disks may be read now: none is woken before a promise forces it, nor read while it is hot."""
     named = list(disks)
     if any(is_asleep(disk) for disk in named):

@@ -24,7 +24,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from integrity.alerts.channels import NO_CHANNELS, make_channels
-from integrity.alerts.delivery import Delivery
+from integrity.alerts.delivery import AlertDelivery
 from integrity.alerts.heartbeat import HEARTBEAT, ping
 from integrity.catalog import files, outbox
 from integrity.catalog.baselines import NewWitness, set_witnesses
@@ -145,7 +145,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SelfTestStep:
     """
     One step that was taken.
 
@@ -164,7 +164,7 @@ class Step:
 
 def run_self_test(
     config: Config, *, hostname: str, stop: Stop, clock: Callable[[], float] = time.time, damages: bool = True
-) -> Generator[Step, None, None]:
+) -> Generator[SelfTestStep, None, None]:
     """
     Take the steps, one after the other, and give each when it is done; the first that fails is the last.
 
@@ -186,7 +186,9 @@ def run_self_test(
     with make_folder() as folder:
         own = Config(catalog=folder + b"/catalog.db", mail=config.mail, alerts=replace(config.alerts, group_s=0))
         root = plant(folder)
-        yield Step(Stage.PLANT, True, f"a canary and a file to be left alone, of random bytes, in {show_path(root)}")
+        yield SelfTestStep(
+            Stage.PLANT, True, f"a canary and a file to be left alone, of random bytes, in {show_path(root)}"
+        )
         with Catalog.create(own.catalog, clock=clock) as catalog:
             test = _SelfTest(Context(catalog, own, _Heard(), stop=stop, clock=clock), root, hostname)
             for take in (test.record, lambda: test.damage(damages=damages), test.scrub):
@@ -231,15 +233,17 @@ class _SelfTest:
         self._root = root
         self._hostname = hostname
 
-    def record(self) -> Step:
+    def record(self) -> SelfTestStep:
         """Record the files, as a first scan does."""
         summary = runner.scan(self._context, [self._root], ScanOptions())
         record = self._find(CANARY)
         if record is None or record.digests.md5 is None or summary.counts.new != 2:
-            return Step(Stage.RECORD, False, f"a scan did not record the two files: {_describe(summary)}")
-        return Step(Stage.RECORD, True, f"a scan recorded 2 files; the canary's MD5 is {record.digests.md5.hex()}")
+            return SelfTestStep(Stage.RECORD, False, f"a scan did not record the two files: {_describe(summary)}")
+        return SelfTestStep(
+            Stage.RECORD, True, f"a scan recorded 2 files; the canary's MD5 is {record.digests.md5.hex()}"
+        )
 
-    def damage(self, *, damages: bool) -> Step:
+    def damage(self, *, damages: bool) -> SelfTestStep:
         """Flip a bit of the canary, and have the catalog believe that the file has always looked as it does now."""
         if damages:
             flip_bit(self._root)
@@ -250,35 +254,39 @@ class _SelfTest:
             set_witnesses(connection, self._catalog.sealer, self._find_root(), [seen])
         record = self._find(CANARY)
         if record is None or not record.is_sealed or record.witness != look(self._root):
-            return Step(Stage.DAMAGE, False, "the catalog does not believe that the canary has always looked like this")
+            return SelfTestStep(
+                Stage.DAMAGE, False, "the catalog does not believe that the canary has always looked like this"
+            )
         what = f"a bit of the canary's byte {BAD_BYTE:,} was flipped" if damages else "nothing was damaged"
-        return Step(Stage.DAMAGE, True, f"{what}; size, times and inode are as recorded, as when a disk forgets")
+        return SelfTestStep(
+            Stage.DAMAGE, True, f"{what}; size, times and inode are as recorded, as when a disk forgets"
+        )
 
-    def scrub(self) -> Step:
+    def scrub(self) -> SelfTestStep:
         """Have a scrub find the damage, and nothing else."""
         heard = self._context.report = _Heard()
         summary = runner.scrub(self._context, [self._root], ScrubOptions())
         if not _is_just_the_canary(heard.findings, summary):
             told = ", ".join(f"{one.kind.value} in {show_path(one.path or b'.')}" for one in heard.findings)
             text = f"a scrub did NOT find just the damage: {_describe(summary)}; it told of {told or 'nothing'}"
-            return Step(Stage.SCRUB, False, text)
+            return SelfTestStep(Stage.SCRUB, False, text)
         (rot,) = heard.findings
         certainty = f" ({rot.certainty.value})" if rot.certainty else ""
         path = show_path(rot.root + b"/" + (rot.path or b""))
-        return Step(
+        return SelfTestStep(
             Stage.SCRUB,
             True,
             f"a scrub found rot{certainty} in {path}, block {BAD_BLOCK} (counted from 0);"
             f" {rot.confirmed_reads} more readings agreed; the other file is intact, {self._describe_reading()}",
         )
 
-    def alert(self) -> Iterator[Step]:
+    def alert(self) -> Iterator[SelfTestStep]:
         """Tell of the finding through every channel that is configured."""
         config, clock = self._context.config, self._context.clock
         channels = make_channels(config, hostname=self._hostname)
         # Only the first part of a host's name stands in subjects.
         host = f"{self._hostname.partition('.')[0]} self-test"
-        Delivery(self._catalog, config, channels, clock=clock, hostname=host).tick()
+        AlertDelivery(self._catalog, config, channels, clock=clock, hostname=host).tick()
         with self._catalog.read() as connection:
             states = {state.name: state for state in outbox.channel_states(connection)}
             is_told = bool(outbox.created_times(connection, [AlertKind.INCIDENT], 1))
@@ -318,18 +326,18 @@ def _describe(summary: Summary) -> str:
     return f"{summary.outcome.value}, {', '.join(parts) or 'no files'}"
 
 
-def _describe_sent(name: str, state: ChannelState, host: str, *, is_told: bool) -> Step:
+def _describe_sent(name: str, state: ChannelState, host: str, *, is_told: bool) -> SelfTestStep:
     """Say whether a channel took the alert; one that was not asked is no success."""
     if state.last_error is not None:
-        return Step(Stage.ALERT, False, state.last_error, name)
+        return SelfTestStep(Stage.ALERT, False, state.last_error, name)
     if not is_told or state.good_at is None or state.waiting:
-        return Step(Stage.ALERT, False, "no alert about the finding left", name)
-    return Step(Stage.ALERT, True, f'took the alert; its subject begins with "[integrity] {host}:"', name)
+        return SelfTestStep(Stage.ALERT, False, "no alert about the finding left", name)
+    return SelfTestStep(Stage.ALERT, True, f'took the alert; its subject begins with "[integrity] {host}:"', name)
 
 
-def _ping(url: str) -> Step:
+def _ping(url: str) -> SelfTestStep:
     try:
         ping(url, "")
     except ChannelError as error:
-        return Step(Stage.ALERT, False, str(error), HEARTBEAT)
-    return Step(Stage.ALERT, True, "was pinged as after a good run: it takes no messages", HEARTBEAT)
+        return SelfTestStep(Stage.ALERT, False, str(error), HEARTBEAT)
+    return SelfTestStep(Stage.ALERT, True, "was pinged as after a good run: it takes no messages", HEARTBEAT)

@@ -24,7 +24,7 @@ from integrity.service.states import WatchState
 
 if TYPE_CHECKING:
     from integrity.config import RootSettings
-    from integrity.service.dirty_paths import Hints
+    from integrity.service.dirty_paths import DirtyPaths
     from integrity.service.inventory import KeptRoot
 
 _log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ LASTS_S = 900.0
 """Blindness of so long is a finding."""
 
 
-class Lookout:
+class WatchThread:
     """
     Watch roots; what is seen goes to the hints.
 
@@ -50,7 +50,7 @@ class Lookout:
 
     def __init__(
         self,
-        hints: Hints,
+        hints: DirtyPaths,
         open_catalog: Callable[[], Catalog],
         catalog_path: bytes,
         watched: Callable[[KeptRoot], None],

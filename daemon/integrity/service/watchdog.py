@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 
-class Heart:
+class Watchdog:
     """
     Keep the last sign of life of some threads. Any thread may use it.
 

@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import NamedTuple, NoReturn, Self
 
 from integrity.copies.filenames import find_fault, require_harmless
-from integrity.copies.protocol import DIGEST_BYTES, Entry, Kind, Published, Trouble
+from integrity.copies.protocol import DIGEST_BYTES, CopyEntry, Kind, Published, Trouble
 from integrity.copies.rclone.program import NOT_FOUND, Remote, Running
 from integrity.errors import ConfigError, Unreadable, Unstable, Vanished, show_path
 
@@ -221,7 +221,7 @@ class RcloneCopy:
         """Tell why a file of this path can't be there under its name; None if it can."""
         return find_name_fault(path)
 
-    def list(self, prefix: bytes = b"") -> Iterator[Entry | Trouble]:
+    def list(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
         """List what rclone lists; see ``Copy``."""
         fault = (find_fault(prefix) or find_name_fault(prefix)) if prefix else None
         if fault is not None:
@@ -366,7 +366,7 @@ def _read_time(text: object) -> int | None:
     return int(seconds.timestamp()) * 1_000_000_000 + int(digits.ljust(9, "0")[:9] or "0")
 
 
-def _translate(item: _Item) -> Entry | Trouble:
+def _translate(item: _Item) -> CopyEntry | Trouble:
     path = from_rclone(item.path)
     if path is None:
         shown = item.path.encode("utf-8", "replace")
@@ -374,7 +374,7 @@ def _translate(item: _Item) -> Entry | Trouble:
     fault = find_fault(path)
     if fault is not None:
         return Trouble(path, fault)
-    return Entry(path, item.size_bytes, item.mtime_ns, tuple(_find_published(item)))
+    return CopyEntry(path, item.size_bytes, item.mtime_ns, tuple(_find_published(item)))
 
 
 def _find_published(item: _Item) -> Sequence[Published]:

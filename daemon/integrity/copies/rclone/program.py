@@ -80,7 +80,7 @@ _LOOK_S = 0.2
 _MOST_TOLD = 300  # characters of what it complains of
 
 
-class Complaint(NamedTuple):
+class RcloneProblem(NamedTuple):
     """A line of rclone's log: what it is about (empty for all), and what it says."""
 
     about: str
@@ -242,7 +242,7 @@ class Running:
         except subprocess.TimeoutExpired as error:
             raise self._remote.failed(f"rclone did not end within {self._remote.idle_s:g} s, and was ended") from error
 
-    def complaints(self) -> Iterator[Complaint]:
+    def complaints(self) -> Iterator[RcloneProblem]:
         """Read its log, after its end."""
         self._log.seek(0)
         for line in self._log:
@@ -256,14 +256,14 @@ class Running:
         return last or f"rclone failed with exit code {self._process.returncode}"
 
 
-def _read_complaint(line: bytes) -> Complaint:
+def _read_complaint(line: bytes) -> RcloneProblem:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):
         # Its last words are no JSON: "2026/01/31 23:59:59 Failed to ..."
         text = re.sub(r"^[0-9/]+ [0-9:]+ ", "", line.decode("utf-8", "replace").strip())
-        return Complaint("", text)
+        return RcloneProblem("", text)
     if not isinstance(fields, dict):
-        return Complaint("", "")
+        return RcloneProblem("", "")
     about, message = fields.get("object"), fields.get("msg")
-    return Complaint(about if isinstance(about, str) else "", message if isinstance(message, str) else "")
+    return RcloneProblem(about if isinstance(about, str) else "", message if isinstance(message, str) else "")

@@ -175,7 +175,7 @@ _CHECKSUMS = {
 _DIRECTORY_BUCKET = "--x-s3"  # ends the names of buckets whose ETags are random
 
 
-class Stated(NamedTuple):
+class StatedChecksums(NamedTuple):
     """
     What the answer to HEAD says.
 
@@ -216,12 +216,12 @@ def read_etag(etag: str, size_bytes: int, bucket: str) -> Published | None:
     return Published(Kind.MD5_OF_PARTS, value, (size_bytes,) if parts == 1 else (), parts)
 
 
-def read_stated(stated: Stated, bucket: str) -> tuple[Published, ...]:
+def read_stated(stated: StatedChecksums, bucket: str) -> tuple[Published, ...]:
     """List all that can be compared of what HEAD says of an object."""
     return tuple(_find_all(stated, bucket))
 
 
-def _find_all(stated: Stated, bucket: str) -> Iterator[Published]:
+def _find_all(stated: StatedChecksums, bucket: str) -> Iterator[Published]:
     tag = None if stated.has_own_keys else read_etag(stated.etag, stated.size_bytes, bucket)
     kinds = set()
     if tag is not None:
@@ -238,7 +238,7 @@ def _find_all(stated: Stated, bucket: str) -> Iterator[Published]:
         yield Published(Kind.MD5, noted)
 
 
-def _whole(stated: Stated) -> Iterable[tuple[str, str]]:
+def _whole(stated: StatedChecksums) -> Iterable[tuple[str, str]]:
     """Leave out digests of digests: only that of MD5s is kept here, and the ETag has it."""
     if stated.is_composite:
         return ()

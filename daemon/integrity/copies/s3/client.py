@@ -28,7 +28,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from integrity.copies.s3.checksums import Stated
+from integrity.copies.s3.checksums import StatedChecksums
 from integrity.copies.threads import AskThread
 from integrity.errors import ConfigError, CopyUnreachable, Unreadable, Unstable, Vanished, show_path
 
@@ -36,7 +36,7 @@ _FORM = "write s3://BUCKET/PREFIX, with ?endpoint=https://HOST behind it for a s
 _OPTIONS = frozenset({"endpoint", "region", "profile"})
 
 
-class Address(NamedTuple):
+class S3Address(NamedTuple):
     """
     Where a copy is that S3 reaches.
 
@@ -61,7 +61,7 @@ class Address(NamedTuple):
         return f"s3://{self.bucket}/{show_path(self.prefix)}".rstrip("/") + where
 
 
-def parse_address(url: str, endpoint: str | None = None) -> Address:
+def parse_address(url: str, endpoint: str | None = None) -> S3Address:
     """
     Take ``s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME&profile=NAME]`` apart.
 
@@ -86,7 +86,7 @@ def parse_address(url: str, endpoint: str | None = None) -> Address:
     options = _parse_options(query)
     endpoint = endpoint or options.get("endpoint")
     _check_endpoint(endpoint)
-    return Address(bucket, _parse_prefix(folder), endpoint, options.get("region"), options.get("profile"))
+    return S3Address(bucket, _parse_prefix(folder), endpoint, options.get("region"), options.get("profile"))
 
 
 def _parse_options(query: str) -> dict[str, str]:
@@ -192,7 +192,7 @@ class Store:
 
     def __init__(
         self,
-        address: Address,
+        address: S3Address,
         *,
         timeout_s: float = TIMEOUT_S,
         attempts: int = ATTEMPTS,
@@ -243,7 +243,7 @@ class Store:
         following = answer.get("NextContinuationToken") if answer.get("IsTruncated") else None
         return Page(listed, None if following is None else str(following))
 
-    def head(self, key: bytes, *, part: int | None = None) -> Stated:
+    def head(self, key: bytes, *, part: int | None = None) -> StatedChecksums:
         """
         Ask what the store states of one object, or of one part of it.
 
@@ -343,7 +343,7 @@ class Store:
         raise CopyUnreachable(f"{self._shown}: {message}") from error
 
 
-def _make_client(address: Address, timeout_s: float, attempts: int) -> _Client:
+def _make_client(address: S3Address, timeout_s: float, attempts: int) -> _Client:
     session = boto3.session.Session(profile_name=address.profile)
     config = Config(
         connect_timeout=timeout_s,
@@ -385,7 +385,7 @@ def _make_listed(answer: _Answer, *, is_encoded: bool) -> Listed:
     return Listed(key, size if isinstance(size, int) else -1, str(answer.get("ETag", "")).strip('"'))
 
 
-def _make_stated(answer: _Answer) -> Stated:
+def _make_stated(answer: _Answer) -> StatedChecksums:
     size, parts = answer.get("ContentLength"), answer.get("PartsCount")
     checksums = {
         name.removeprefix("Checksum"): str(value)
@@ -393,7 +393,7 @@ def _make_stated(answer: _Answer) -> Stated:
         if name.startswith("Checksum") and name != "ChecksumType"
     }
     notes = cast("Mapping[str, str]", answer.get("Metadata") or {})
-    return Stated(
+    return StatedChecksums(
         size_bytes=size if isinstance(size, int) else -1,
         etag=str(answer.get("ETag", "")).strip('"'),
         has_own_keys=answer.get("ServerSideEncryption") in ("aws:kms", "aws:kms:dsse")

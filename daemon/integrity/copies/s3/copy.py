@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from integrity.copies.filenames import find_fault
-from integrity.copies.protocol import Entry, Kind, Published, Trouble
-from integrity.copies.s3.checksums import Stated, read_etag, read_stated
+from integrity.copies.protocol import CopyEntry, Kind, Published, Trouble
+from integrity.copies.s3.checksums import StatedChecksums, read_etag, read_stated
 from integrity.copies.s3.client import ATTEMPTS, TIMEOUT_S, Listed, Page, Store, parse_address
 from integrity.errors import CopyUnreachable, ReadError, Unreadable, Vanished, show_path
 
@@ -91,7 +91,7 @@ class S3Copy:
         assert self._entered is not None, "entered first"
         return self._entered
 
-    def list(self, prefix: bytes = b"") -> Iterator[Entry | Trouble]:
+    def list(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
         """List all objects, or those below one path; see ``Copy.list``."""
         fault = find_fault(prefix) if prefix else None
         if fault is not None:
@@ -118,7 +118,7 @@ class S3Copy:
             return "has characters in it that this store can't list"
         return None
 
-    def _list_keys(self, prefix: bytes) -> Iterator[Entry | Trouble]:
+    def _list_keys(self, prefix: bytes) -> Iterator[CopyEntry | Trouble]:
         for page in self._list_pages(prefix):
             for listed in page.objects:
                 if listed.key.startswith(prefix):
@@ -151,7 +151,7 @@ class S3Copy:
                     f"{self.shown}: the store lists the same objects, or none, over and over; it is out of order"
                 )
 
-    def _make_entries(self, listed: Listed) -> Iterator[Entry | Trouble]:
+    def _make_entries(self, listed: Listed) -> Iterator[CopyEntry | Trouble]:
         """Make one of each object, and none of what only stands for a folder."""
         path = listed.key[len(self._address.prefix) :]
         if listed.size_bytes == 0 and (not path or path.endswith(b"/")):
@@ -163,9 +163,9 @@ class S3Copy:
             yield Trouble(path, "the store lists it with a size that is none")
         else:
             tag = read_etag(listed.etag, listed.size_bytes, self._address.bucket)
-            yield Entry(path, listed.size_bytes, None, () if tag is None else (tag,))
+            yield CopyEntry(path, listed.size_bytes, None, () if tag is None else (tag,))
 
-    def look_closer(self, path: bytes, *, every_part: bool = False) -> Entry | Trouble:
+    def look_closer(self, path: bytes, *, every_part: bool = False) -> CopyEntry | Trouble:
         """
         Ask the store for all that it states of one object, without its bytes: one question, or two.
 
@@ -187,9 +187,9 @@ class S3Copy:
             sized = tuple(self._add_sizes(key, stated, one, every_part=every_part) for one in published)
         except ReadError as error:
             return Trouble(path, str(error))
-        return Entry(path, stated.size_bytes, None, sized)
+        return CopyEntry(path, stated.size_bytes, None, sized)
 
-    def _add_sizes(self, key: bytes, stated: Stated, published: Published, *, every_part: bool) -> Published:
+    def _add_sizes(self, key: bytes, stated: StatedChecksums, published: Published, *, every_part: bool) -> Published:
         """Find the sizes of the parts where the digest is one of digests."""
         if published.kind is not Kind.MD5_OF_PARTS or published.part_sizes:
             return published
@@ -201,7 +201,7 @@ class S3Copy:
             return published._replace(part_sizes=(first.size_bytes,))
         return self._ask_each(key, stated, published)
 
-    def _ask_each(self, key: bytes, stated: Stated, published: Published) -> Published:
+    def _ask_each(self, key: bytes, stated: StatedChecksums, published: Published) -> Published:
         sizes = tuple(self._store.head(key, part=number).size_bytes for number in range(1, published.parts + 1))
         return published._replace(part_sizes=sizes) if sum(sizes) == stated.size_bytes else published
 
@@ -230,7 +230,7 @@ class S3File:
 
     __slots__ = ("_ahead", "_ahead_offset", "_key", "_next_offset", "_stated", "_store")
 
-    def __init__(self, store: Store, key: bytes, stated: Stated) -> None:
+    def __init__(self, store: Store, key: bytes, stated: StatedChecksums) -> None:
         self._store = store
         self._key = key
         self._stated = stated

@@ -24,7 +24,7 @@ from integrity.copies.threads import LoopThread
 from integrity.errors import ConfigError, CopyUnreachable, show_path
 
 
-class Address(NamedTuple):
+class SshAddress(NamedTuple):
     """
     Where a copy is that SSH reaches.
 
@@ -50,7 +50,7 @@ class Address(NamedTuple):
         return f"ssh://{user}{host}{port}{show_path(folder)}"
 
 
-def parse_address(url: str) -> Address:
+def parse_address(url: str) -> SshAddress:
     """
     Take ``ssh://[USER@]HOST[:PORT]/FOLDER`` apart.
 
@@ -77,7 +77,7 @@ def parse_address(url: str) -> Address:
         raise ConfigError(f"the ssh:// URL of the copy names no folder; {form}")
     if folder == b"/~" or folder.startswith(b"/~/"):
         folder = folder[3:].lstrip(b"/") or b"."
-    return Address(unquote(host), unquote(user) if user else None, port, _without_slash(folder))
+    return SshAddress(unquote(host), unquote(user) if user else None, port, _without_slash(folder))
 
 
 def _without_slash(folder: bytes) -> bytes:
@@ -112,7 +112,7 @@ class Line:
         is_asked: says whether all waiting is to end.
     """
 
-    def __init__(self, address: Address, timeout_s: float) -> None:
+    def __init__(self, address: SshAddress, timeout_s: float) -> None:
         self.address = address
         self.timeout_s = timeout_s
         self._known = asyncssh.SSHKnownHosts()

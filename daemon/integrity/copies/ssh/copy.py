@@ -16,7 +16,7 @@ from typing import Final, Self
 import asyncssh
 
 from integrity.copies.filenames import find_fault, require_harmless
-from integrity.copies.protocol import Entry, Kind, Trouble
+from integrity.copies.protocol import CopyEntry, Kind, Trouble
 from integrity.copies.ssh.connection import Line, parse_address
 from integrity.copies.ssh.sftp import SftpFile, SftpFolder, open_sftp
 from integrity.copies.ssh.shell import (
@@ -122,7 +122,7 @@ class SshCopy:
                 return None
             raise
 
-    def list(self, prefix: bytes = b"") -> Iterator[Entry | Trouble]:
+    def list(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
         """List all files, or those below one folder; see ``Copy.list``."""
         fault = find_fault(prefix) if prefix else None
         if fault is not None:
@@ -137,13 +137,13 @@ class SshCopy:
                 f"{self.shown}: no file can be seen there; mount the copy's disk, or correct the path"
             )
 
-    def _list(self, prefix: bytes) -> Iterator[Entry | Trouble]:
+    def _list(self, prefix: bytes) -> Iterator[CopyEntry | Trouble]:
         if self._abilities is not None and self._abilities.can_list:
             return self._list_by_shell(prefix)
         assert self._sftp is not None, "not connected"
         return self._sftp.list(prefix)
 
-    def _list_by_shell(self, prefix: bytes) -> Iterator[Entry | Trouble]:
+    def _list_by_shell(self, prefix: bytes) -> Iterator[CopyEntry | Trouble]:
         text = make_list(self._address.folder, prefix)
         with RemoteCommand(self._line, text, patience_s=_FIND_PATIENCE_S) as command:
             for record in command:

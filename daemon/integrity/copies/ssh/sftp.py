@@ -13,7 +13,7 @@ from typing import Final
 import asyncssh
 
 from integrity.copies.filenames import find_fault
-from integrity.copies.protocol import Entry, Trouble
+from integrity.copies.protocol import CopyEntry, Trouble
 from integrity.copies.ssh.connection import Line
 from integrity.errors import CopyUnreachable, ReadError, ReadInterrupted, Unreadable, Unstable, Vanished, show_path
 
@@ -38,19 +38,19 @@ class SftpFolder:
         self._folder = folder
         self._last_parent: bytes | None = None  # that is known to lie in the folder
 
-    def list(self, prefix: bytes) -> Iterator[Entry | Trouble]:
+    def list(self, prefix: bytes) -> Iterator[CopyEntry | Trouble]:
         """List the files below the prefix."""
         try:
             found = self._find_start(prefix)
         except asyncssh.SFTPError as error:
             yield Trouble(prefix, _say(error))
             return
-        if isinstance(found, Entry):
+        if isinstance(found, CopyEntry):
             yield found
         elif found:
             yield from self._walk(prefix)
 
-    def _find_start(self, prefix: bytes) -> Entry | bool:
+    def _find_start(self, prefix: bytes) -> CopyEntry | bool:
         """Tell what stands at the prefix: a file, a folder of the copy (True), or nothing that is listed."""
         if not prefix:
             return True
@@ -64,7 +64,7 @@ class SftpFolder:
             return _make_entry(prefix, attrs)
         return attrs.type == asyncssh.FILEXFER_TYPE_DIRECTORY
 
-    def _walk(self, start: bytes) -> Iterator[Entry | Trouble]:
+    def _walk(self, start: bytes) -> Iterator[CopyEntry | Trouble]:
         waiting = [start]  # the folders beside those on the way to the present one: not the tree
         while waiting:
             folder = waiting.pop()
@@ -97,7 +97,7 @@ class SftpFolder:
             if self._line.is_open:
                 self._line.run(scan.aclose())
 
-    def _look(self, folder: bytes, found: asyncssh.SFTPName) -> Entry | Trouble | bytes | None:
+    def _look(self, folder: bytes, found: asyncssh.SFTPName) -> CopyEntry | Trouble | bytes | None:
         """Tell what a name of a folder is: a file, a trouble, a folder's path, or nothing that is listed."""
         name = found.filename if isinstance(found.filename, bytes) else found.filename.encode("utf-8")
         if name in (b".", b".."):
@@ -225,8 +225,8 @@ def open_sftp(line: Line, folder: bytes) -> SftpFolder | None:
     return SftpFolder(line, client, real) if attrs.type == asyncssh.FILEXFER_TYPE_DIRECTORY else None
 
 
-def _make_entry(path: bytes, attrs: asyncssh.SFTPAttrs) -> Entry:
-    return Entry(path, attrs.size, None if attrs.mtime is None else attrs.mtime * 1_000_000_000)
+def _make_entry(path: bytes, attrs: asyncssh.SFTPAttrs) -> CopyEntry:
+    return CopyEntry(path, attrs.size, None if attrs.mtime is None else attrs.mtime * 1_000_000_000)
 
 
 def _make_read_error(shown: str, error: asyncssh.SFTPError, span: tuple[int, int] | None = None) -> ReadError:

@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 import asyncssh
 
 from integrity.copies.filenames import LONGEST_PATH_BYTES, find_fault, is_below
-from integrity.copies.protocol import Entry, Kind, Trouble
+from integrity.copies.protocol import CopyEntry, Kind, Trouble
 from integrity.copies.ssh.connection import Line
 from integrity.errors import CopyUnreachable
 
@@ -280,7 +280,7 @@ def _add_tool(tools: dict[Kind, Tool], answer: bytes) -> None:
             tools.setdefault(tool.kind, tool)
 
 
-def parse_entry(record: bytes, prefix: bytes) -> Entry | Trouble:
+def parse_entry(record: bytes, prefix: bytes) -> CopyEntry | Trouble:
     """
     Read one record of a listing.
 
@@ -294,7 +294,7 @@ def parse_entry(record: bytes, prefix: bytes) -> Entry | Trouble:
     fault = find_fault(path)
     if fault is not None or not is_below(path, prefix):
         return Trouble(path[:LONGEST_PATH_BYTES], f"its name {fault or 'is not below what was asked for'}")
-    return Entry(path, int(fields[0]), _parse_time(fields[1]))
+    return CopyEntry(path, int(fields[0]), _parse_time(fields[1]))
 
 
 def _parse_time(text: bytes) -> int:

@@ -29,14 +29,14 @@ _INSTANCES = ("fs.inotify.max_user_instances", "user.max_inotify_instances")
 _WATCH_STEP = 65_536
 
 
-class Limit(NamedTuple):
+class KernelLimit(NamedTuple):
     """A setting of the kernel."""
 
     name: str  # as sysctl(8) takes it
     value: int
 
 
-def get_watch_limit() -> Limit:
+def get_watch_limit() -> KernelLimit:
     """Get how many folders this user's programs may watch together."""
     return _get_smallest(_WATCHES)
 
@@ -64,21 +64,21 @@ def advise_queue() -> str:
     return f"if it happens again: {_advise(limit, limit.value * 4)}"
 
 
-def _advise(limit: Limit, needed: int) -> str:
+def _advise(limit: KernelLimit, needed: int) -> str:
     return (
         f"{limit.name} is {limit.value}, raise it: sysctl -w {limit.name}={needed} "
         "(to keep it, write it to a file in /etc/sysctl.d)"
     )
 
 
-def _get_smallest(names: tuple[str, ...]) -> Limit:
+def _get_smallest(names: tuple[str, ...]) -> KernelLimit:
     return min((limit for name in names if (limit := _find(name))), key=lambda limit: limit.value)
 
 
-def _find(name: str) -> Limit | None:
+def _find(name: str) -> KernelLimit | None:
     try:
         with open("/proc/sys/" + name.replace(".", "/"), encoding="ascii") as file:
-            return Limit(name, int(file.read()))
+            return KernelLimit(name, int(file.read()))
     except FileNotFoundError:
         return None  # a kernel without user namespaces has no limits of theirs
 

@@ -75,7 +75,7 @@ class WatchedRoot(NamedTuple):
     cross_mounts: bool = False  # whether other file systems mounted below belong to it
 
 
-class Standing(NamedTuple):
+class WatchCoverage(NamedTuple):
     """The folder that a path leads to. It is compared within one life of a watch only, and never stored."""
 
     device: int
@@ -84,7 +84,7 @@ class Standing(NamedTuple):
     mount_point: bytes
     beneath: frozenset[tuple[int, bytes]]  # id and place, relative to the root, of each mount below it
 
-    def is_same_folder(self, other: Standing) -> bool:
+    def is_same_folder(self, other: WatchCoverage) -> bool:
         """Tell whether both are one folder, seen through one mount."""
         return self._replace(beneath=other.beneath) == other
 
@@ -94,7 +94,7 @@ class Standing(NamedTuple):
         return (status.st_dev, status.st_ino) == (self.device, self.inode)
 
 
-def look(path: bytes, mounts: Sequence[Mount]) -> Standing:
+def look(path: bytes, mounts: Sequence[Mount]) -> WatchCoverage:
     """
     Look at what a path leads to.
 
@@ -117,4 +117,4 @@ def look(path: bytes, mounts: Sequence[Mount]) -> Standing:
     beneath = frozenset(
         (mount.mount_id, mount.mount_point[len(top) :]) for mount in mounts if mount.mount_point.startswith(top)
     )
-    return Standing(status.st_dev, status.st_ino, mount_id, point, beneath)
+    return WatchCoverage(status.st_dev, status.st_ino, mount_id, point, beneath)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from integrity.errors import show_path
 from integrity.files.mounts import Mount, find_mounts
 from integrity.files.watch.inotify import advise_instances, advise_queue, advise_watches, get_watch_limit
-from integrity.files.watch.records import Blindness, BlindReason, Standing, WatchedRoot, WatchSink, look
+from integrity.files.watch.records import Blindness, BlindReason, WatchCoverage, WatchedRoot, WatchSink, look
 from integrity.files.watch.tree import TreeWatch
 
 # Of unreadable folders so many are named; a root with more is as blind, and its scans name them all.
@@ -32,7 +32,7 @@ _GONE = "the folder was removed, renamed or replaced: put it back"
 _NEVER_THERE = "the folder is not there: mount its disk, or correct the path"
 
 
-class RootLife:
+class RootWatch:
     """
     One root, watched or to be watched again.
 
@@ -44,8 +44,8 @@ class RootLife:
         self._sink = sink
         self._renew_interval_s = renew_interval_s
         self._tree: TreeWatch | None = None
-        self._first: Standing | None = None  # what stood there when watching began
-        self._home: Standing | None = None  # what was last watched
+        self._first: WatchCoverage | None = None  # what stood there when watching began
+        self._home: WatchCoverage | None = None  # what was last watched
         self._renewed_at: float | None = None
         self._retried_at = 0.0
         self._limit = 0  # of watches, when it was reached
@@ -152,7 +152,7 @@ class RootLife:
         if is_news:
             self._sink.went_blind(self.root.path, blindness)
 
-    def _look(self, mounts: Sequence[Mount]) -> Standing | None:
+    def _look(self, mounts: Sequence[Mount]) -> WatchCoverage | None:
         """Look at what stands at the root's path; None if there is nothing to be watched, which is told."""
         try:
             standing = look(self.root.path, mounts)
@@ -200,7 +200,7 @@ class RootLife:
             message = f"{show_path(self.root.path)}: {why}; it is watched again, and has to be scanned"
             self._sink.went_blind(self.root.path, Blindness(reason, b"", message))
 
-    def _follow_mounts(self, tree: TreeWatch, home: Standing, standing: Standing) -> None:
+    def _follow_mounts(self, tree: TreeWatch, home: WatchCoverage, standing: WatchCoverage) -> None:
         """Look at the places where something was mounted or unmounted: no event told what is there now."""
         with self._lock:
             gone = {path for reason, path in self._blind if path and reason is BlindReason.UNMOUNTED}

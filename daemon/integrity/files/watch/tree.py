@@ -20,12 +20,12 @@ from typing import Protocol
 
 from integrity.files.open_beneath import STAY_ON_MOUNT, open_noatime, open_root
 from integrity.files.watch.inotify import EventReader
-from integrity.files.watch.records import Standing, WatchedRoot
+from integrity.files.watch.records import WatchCoverage, WatchedRoot
 
 _NOWHERE = -1
 
 
-class Places:
+class WatchedPlaces:
     """
     The watched folders of one tree, by their watch.
 
@@ -154,13 +154,13 @@ class TreeWatch:
         OSError: EMFILE, there is no inotify instance left.
     """
 
-    def __init__(self, root: WatchedRoot, standing: Standing, observer: TreeObserver) -> None:
+    def __init__(self, root: WatchedRoot, standing: WatchCoverage, observer: TreeObserver) -> None:
         self._root = root
         self._standing = standing
         self._observer = observer
         self._flags = os.O_RDONLY | os.O_DIRECTORY | (0 if root.cross_mounts else STAY_ON_MOUNT)
         self._lock = threading.Lock()  # of the places; an event waits until its folder's place is noted
-        self._places = Places()
+        self._places = WatchedPlaces()
         self._moved: set[tuple[int, bytes]] = set()
         self._has_orphans = False
         self._is_stopped = False
@@ -191,7 +191,7 @@ class TreeWatch:
         """How many folders are watched."""
         return len(self._places)
 
-    def note_mounts(self, standing: Standing) -> None:
+    def note_mounts(self, standing: WatchCoverage) -> None:
         """Note what is mounted below the root by now."""
         self._standing = standing
 

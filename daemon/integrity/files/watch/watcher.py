@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 
 from integrity.files.mounts import find_mounts
 from integrity.files.watch.records import Blindness, BlindReason, WatchedRoot, WatchSink
-from integrity.files.watch.root import RootLife
+from integrity.files.watch.root import RootWatch
 
 __all__ = ["BlindReason", "Blindness", "WatchSink", "WatchedRoot", "Watcher"]
 
@@ -50,7 +50,7 @@ class Watcher:
         self._monotonic = monotonic
         self._renew_interval_s = renew_interval_s
         self._turn = threading.Lock()
-        self._lives: dict[bytes, RootLife] = {}  # replaced, never changed: read without a lock
+        self._lives: dict[bytes, RootWatch] = {}  # replaced, never changed: read without a lock
 
     def watch(self, roots: Sequence[WatchedRoot]) -> None:
         """
@@ -68,7 +68,7 @@ class Watcher:
             self._lives = kept
             for root in roots:
                 if root.path not in self._lives:
-                    life = RootLife(root, self._sink, self._renew_interval_s)
+                    life = RootWatch(root, self._sink, self._renew_interval_s)
                     self._lives = {**self._lives, root.path: life}
                     life.start(self._monotonic())
                     if root.path in old:

@@ -75,7 +75,7 @@ Digests = Mapping[Algorithm, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManifestEntry:
     """
     One file of a manifest.
 

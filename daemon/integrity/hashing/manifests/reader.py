@@ -6,7 +6,7 @@ and of BSD may stand in one file, as for md5sum. As there, a line that can't be 
 begin with ``#``, empty lines are nothing, a carriage return at the end of a line belongs to the end. Unlike there, a
 byte order mark is passed over, and what ``-z`` wrote is read: a file with NUL bytes behind which lines begin.
 
-I1  Whatever is in a file, nothing but ``Entry`` and ``BadLine`` comes out, and no memory is needed that grows with it.
+I1  Whatever is in a file, nothing but ``ManifestEntry`` and ``BadLine`` comes out, and memory does not grow with it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from integrity.hashing.manifests.entries import (
     HEAD_BYTES,
     IGNORED,
     BadLine,
-    Entry,
     Ignored,
+    ManifestEntry,
     Stream,
     read_head,
     split_lines,
@@ -32,7 +32,7 @@ from integrity.hashing.manifests.text import GnuReader, find_bagit_algorithm, re
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-_Read = Callable[[bytes, int], Entry | Ignored | None]
+_Read = Callable[[bytes, int], ManifestEntry | Ignored | None]
 """Read a line of that number: an entry, or what is to be ignored; None if it is bad."""
 
 
@@ -72,7 +72,7 @@ class Manifest:
         self._bagit = find_bagit_algorithm(base)
         self.form = Form.ZEROS if is_zero else _recognise(self._head, base, is_bagit=self._bagit is not None)
 
-    def read(self) -> Iterator[Entry | BadLine]:
+    def read(self) -> Iterator[ManifestEntry | BadLine]:
         """
         Yield what the lines say, in order.
 
@@ -86,7 +86,7 @@ class Manifest:
                 continue
             text = line.removesuffix(b"\r") if end == b"\n" else line
             found = read(text, number) if text else IGNORED
-            if isinstance(found, Entry):
+            if isinstance(found, ManifestEntry):
                 yield found
             elif found is None:
                 yield BadLine(number)
@@ -102,50 +102,50 @@ class Manifest:
             return _read_bagit_of(self._bagit, self._wanted)
         return _read_lines_with(GnuReader(self._wanted), self._wanted)
 
-    def _read_object(self, line: bytes, number: int) -> Entry | Ignored | None:
+    def _read_object(self, line: bytes, number: int) -> ManifestEntry | Ignored | None:
         found = read_json(line, self._wanted)
-        return found if found is None or isinstance(found, Ignored) else Entry(*found, number)
+        return found if found is None or isinstance(found, Ignored) else ManifestEntry(*found, number)
 
-    def _read_sfv(self, line: bytes, number: int) -> Entry | Ignored | None:
+    def _read_sfv(self, line: bytes, number: int) -> ManifestEntry | Ignored | None:
         if line.startswith(b";"):
             return IGNORED
         found = None if self._wanted and CRC32 not in self._wanted else read_sfv(line)
-        return None if found is None else Entry(found[0], None, {CRC32: found[1]}, number)
+        return None if found is None else ManifestEntry(found[0], None, {CRC32: found[1]}, number)
 
 
 def read_manifest(
     stream: Stream, *, name: bytes = b"", wanted: Sequence[Algorithm] = (), is_zero: bool = False
-) -> Iterator[Entry | BadLine]:
+) -> Iterator[ManifestEntry | BadLine]:
     """Read a file of digests; the arguments are those of ``Manifest``."""
     return Manifest(stream, name=name, wanted=wanted, is_zero=is_zero).read()
 
 
 def _read_lines_with(gnu: GnuReader, wanted: Sequence[Algorithm]) -> _Read:
-    def read(line: bytes, number: int) -> Entry | Ignored | None:
+    def read(line: bytes, number: int) -> ManifestEntry | Ignored | None:
         if line.startswith(b"#"):
             return IGNORED
         found = gnu.read(line) or read_bsd(line, wanted)
-        return None if found is None else Entry(found[0], None, {found[1]: found[2]}, number)
+        return None if found is None else ManifestEntry(found[0], None, {found[1]: found[2]}, number)
 
     return read
 
 
 def _read_hashdeep_with(reader: HashdeepReader) -> _Read:
-    def read(line: bytes, number: int) -> Entry | Ignored | None:
+    def read(line: bytes, number: int) -> ManifestEntry | Ignored | None:
         if line.startswith(b"#"):
             return IGNORED
         if line.startswith(b"%"):
             return IGNORED if reader.read_header(line) else None
         found = reader.read(line)
-        return None if found is None else Entry(*found, number)
+        return None if found is None else ManifestEntry(*found, number)
 
     return read
 
 
 def _read_bagit_of(algorithm: Algorithm, wanted: Sequence[Algorithm]) -> _Read:
-    def read(line: bytes, number: int) -> Entry | Ignored | None:
+    def read(line: bytes, number: int) -> ManifestEntry | Ignored | None:
         found = None if wanted and algorithm not in wanted else read_bagit(line, algorithm)
-        return None if found is None else Entry(found[0], None, {algorithm: found[1]}, number)
+        return None if found is None else ManifestEntry(found[0], None, {algorithm: found[1]}, number)
 
     return read
 

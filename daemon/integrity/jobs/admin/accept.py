@@ -60,7 +60,7 @@ _STAYS = _DAMAGE - {FindingKind.CATALOG_DAMAGED}
 """What is not over when newer content is taken over as it was seen: the bytes may be damaged since."""
 
 
-class Change(StrEnum):
+class FileChange(StrEnum):
     """What a folder's candidates are."""
 
     CHANGES = "changes"
@@ -76,7 +76,7 @@ class AcceptedAs(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedFile:
     """What became of one file. ``message`` says why it failed."""
 
     path: bytes  # absolute
@@ -130,7 +130,7 @@ def find_file_targets(catalog: Catalog, paths: Sequence[bytes]) -> list[Target]:
     return targets
 
 
-def accept_file(context: Context, target: Target, reason: str) -> Accepted:
+def accept_file(context: Context, target: Target, reason: str) -> AcceptedFile:
     """
     Read a file from the disk and take its content, or its absence, as its baseline.
 
@@ -149,22 +149,22 @@ def accept_file(context: Context, target: Target, reason: str) -> Accepted:
         except Vanished:
             pass  # its absence is accepted
         except ReadError as error:
-            return Accepted(path, AcceptedAs.FAILED, str(error))
+            return AcceptedFile(path, AcceptedAs.FAILED, str(error))
     catalog = context.catalog
     with catalog.transaction() as connection:
         record = files.find_file(connection, catalog.sealer, target.root.id, target.prefix)
         if record is None:
-            return Accepted(path, AcceptedAs.FAILED, "is not recorded any more: a scan was faster")
+            return AcceptedFile(path, AcceptedAs.FAILED, "is not recorded any more: a scan was faster")
         if reading is None:
             resolved = _take_out(context, connection, target.root, [record.id], reason)
-            return Accepted(path, AcceptedAs.REMOVAL, findings_resolved=len(resolved))
+            return AcceptedFile(path, AcceptedAs.REMOVAL, findings_resolved=len(resolved))
         others = files.find_files(connection, catalog.sealer, other_ids)
         taken = [_take_reading(context, connection, target.root, one, reading, reason) for one in (record, *others)]
         names = tuple(absolute(target.root.path, one.path) for one in others)
-        return Accepted(path, AcceptedAs.CONTENT, findings_resolved=len(set().union(*taken)), other_names=names)
+        return AcceptedFile(path, AcceptedAs.CONTENT, findings_resolved=len(set().union(*taken)), other_names=names)
 
 
-def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[Change]) -> FolderPlan:
+def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[FileChange]) -> FolderPlan:
     """
     Find what accepting a folder's changes or deletions would take over.
 
@@ -187,7 +187,7 @@ def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[Change]) -> Fol
                 record = files.find_file(connection, catalog.sealer, target.root.id, one.path)
                 if record is not None:
                     deletions[record.id] = record.path
-    chosen = (changes if Change.CHANGES in wanted else {}) | (deletions if Change.DELETIONS in wanted else {})
+    chosen = (changes if FileChange.CHANGES in wanted else {}) | (deletions if FileChange.DELETIONS in wanted else {})
     taken = {file_id: path for file_id, path in chosen.items() if path not in damaged}
     return FolderPlan(
         target=target,

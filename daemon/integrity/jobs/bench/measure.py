@@ -61,7 +61,7 @@ class Cost(NamedTuple):
         return Cost(self.wall_s / count, self.user_s / count, self.system_s / count)
 
 
-class Ended(NamedTuple):
+class ContenderFailed(NamedTuple):
     """How a program ended: what it took, its exit code (negative: a signal), its first line of complaint."""
 
     cost: Cost
@@ -99,7 +99,7 @@ def repeat_short(work: Callable[[], object]) -> Callable[[], Cost]:
     return lambda: _measure_loop(work, count).per(count)
 
 
-def run_program(command: Sequence[bytes | str], environment: Mapping[str, str] | None = None) -> Ended:
+def run_program(command: Sequence[bytes | str], environment: Mapping[str, str] | None = None) -> ContenderFailed:
     """
     Run a program to its end, its output thrown away.
 
@@ -137,7 +137,7 @@ def run_program(command: Sequence[bytes | str], environment: Mapping[str, str] |
         process.returncode = os.waitstatus_to_exitcode(status)
         complaints.seek(0)
         first = complaints.readline(500).decode("utf-8", "backslashreplace").strip()
-    return Ended(Cost(wall_s, usage.ru_utime, usage.ru_stime), process.returncode, first)
+    return ContenderFailed(Cost(wall_s, usage.ru_utime, usage.ru_stime), process.returncode, first)
 
 
 def _measure_loop(work: Callable[[], object], count: int) -> Cost:
@@ -321,7 +321,7 @@ def _finish(row: Row, taken: Sequence[Turn]) -> Row:
 _CHUNK_BYTES = 1 << 20
 
 
-class Hasher(Protocol):
+class BenchHasher(Protocol):
     """Takes bytes and gives a digest in the end."""
 
     def update(self, data: memoryview, /) -> object:
@@ -331,14 +331,14 @@ class Hasher(Protocol):
         """Return the digest of all of them."""
 
 
-def hash_file(path: bytes, make: Callable[[], Hasher]) -> Turn:
+def hash_file(path: bytes, make: Callable[[], BenchHasher]) -> Turn:
     """Read a file and hash it, piece by piece."""
     with Buffers(_CHUNK_BYTES, count=1) as buffers:
         buffer = buffers.acquire()
         return Turn(measure(lambda: _read(path, make(), buffer)))
 
 
-def _read(path: bytes, hasher: Hasher, buffer: memoryview) -> bytes:
+def _read(path: bytes, hasher: BenchHasher, buffer: memoryview) -> bytes:
     with open(path, "rb", buffering=0) as file:
         while count := file.readinto(buffer):
             hasher.update(buffer[:count])

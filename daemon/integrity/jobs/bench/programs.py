@@ -27,11 +27,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from integrity.hashing import Md5
-from integrity.jobs.bench.measure import Contender, Hasher, Row, Table, Turn, run_program
+from integrity.jobs.bench.measure import BenchHasher, Contender, Row, Table, Turn, run_program
 
 OURS = "integrity"
 HASHLIB = "hashlib"
-CONSTRUCTORS: dict[str, Callable[[bytes], Hasher]] = {
+CONSTRUCTORS: dict[str, Callable[[bytes], BenchHasher]] = {
     OURS: Md5,
     HASHLIB: hashlib.md5,
 }
@@ -76,8 +76,8 @@ def _main(what: str, size_bytes: int) -> None:
     os.write(1, b"%f" % (_keep(make, message, heap) / _OBJECTS))
 
 
-def _keep(make: Callable[[bytes], Hasher], message: bytes, heap: Callable[[], int]) -> int:
-    streams: list[Hasher | None] = [None] * _OBJECTS
+def _keep(make: Callable[[bytes], BenchHasher], message: bytes, heap: Callable[[], int]) -> int:
+    streams: list[BenchHasher | None] = [None] * _OBJECTS
     digests = [b""] * _OBJECTS
     before = heap()
     for index in range(_OBJECTS):

@@ -30,8 +30,8 @@ from integrity.config import format_size
 from integrity.hashing import Md5, native_status
 from integrity.hashing.md5_standin import StandinMd5
 from integrity.jobs.bench.measure import (
+    BenchHasher,
     Contender,
-    Hasher,
     Row,
     Table,
     Turn,
@@ -61,7 +61,7 @@ from integrity.jobs.bench.workspace import Workspace, describe_file
 
 class _Algorithm(NamedTuple):
     name: str
-    make: Callable[[], Hasher]
+    make: Callable[[], BenchHasher]
     program: Program
 
 
@@ -201,7 +201,7 @@ def measure_objects(workspace: Workspace) -> list[Row]:
     return compare(rows, HASHLIB)
 
 
-def _digest(make: Callable[[bytes], Hasher], message: bytes) -> bytes:
+def _digest(make: Callable[[bytes], BenchHasher], message: bytes) -> bytes:
     return make(message).digest()
 
 

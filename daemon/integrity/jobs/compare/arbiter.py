@@ -26,9 +26,9 @@ from integrity.copies.protocol import Kind
 from integrity.hashing.digests import is_blank
 from integrity.jobs.batching import IdSet
 from integrity.jobs.compare import messages
-from integrity.jobs.compare.copy_answer import Voice, is_older
+from integrity.jobs.compare.copy_answer import CopyAnswer, is_older
 from integrity.jobs.compare.local_digests import Asked, FileMatch, LocalPass
-from integrity.jobs.compare.recheck import FileCheck, Standing, look_up
+from integrity.jobs.compare.recheck import FileCheck, FileRecheck, look_up
 from integrity.jobs.judge.content_diff import block_ranges
 from integrity.jobs.report import Compared, NoteKind
 from integrity.model import CONTENT_FINDINGS, CopyId, Digests, FileId, FindingKind, Tally
@@ -37,10 +37,10 @@ from integrity.verdict import (
     COMPARE,
     REPAIR_FROM_COPY,
     Arbitration,
+    ArbitrationOutcome,
     CopyVote,
+    FileState,
     Judgement,
-    Outcome,
-    Stand,
     Verdict,
     arbitrate,
     find_stand,
@@ -74,40 +74,54 @@ VOTES = {
 }
 """What a copy must have said of some file for a finding about many files to hold."""
 
-_REPAIRABLE = frozenset({Outcome.REPAIRABLE, Outcome.BOTH_DAMAGED})
-_DIFFERING = frozenset({Outcome.BOTH_DAMAGED, Outcome.COPY_DIFFERS, Outcome.COPIED_DAMAGE, Outcome.ALL_DIFFER})
+_REPAIRABLE = frozenset({ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.BOTH_DAMAGED})
+_DIFFERING = frozenset(
+    {
+        ArbitrationOutcome.BOTH_DAMAGED,
+        ArbitrationOutcome.COPY_DIFFERS,
+        ArbitrationOutcome.COPIED_DAMAGE,
+        ArbitrationOutcome.ALL_DIFFER,
+    }
+)
 
 _TALLIES = {
-    Outcome.IN_ORDER: Tally.VERIFIED,
-    Outcome.RENAMED: Tally.VERIFIED,
-    Outcome.RESTORABLE: Tally.DAMAGED,
-    Outcome.REPAIRABLE: Tally.DAMAGED,
-    Outcome.BOTH_DAMAGED: Tally.DAMAGED,
-    Outcome.COPY_DIFFERS: Tally.DAMAGED,
-    Outcome.COPIED_DAMAGE: Tally.DAMAGED,
-    Outcome.ALL_DIFFER: Tally.DAMAGED,
-    Outcome.COPY_STALE: Tally.CHANGED,
-    Outcome.MISSED_CHANGE: Tally.CHANGED,
-    Outcome.COPY_MISSING: Tally.MISSING,
-    Outcome.COPY_UNREADABLE: Tally.UNREADABLE,
-    Outcome.NOT_COMPARABLE: Tally.SKIPPED,
+    ArbitrationOutcome.IN_ORDER: Tally.VERIFIED,
+    ArbitrationOutcome.RENAMED: Tally.VERIFIED,
+    ArbitrationOutcome.RESTORABLE: Tally.DAMAGED,
+    ArbitrationOutcome.REPAIRABLE: Tally.DAMAGED,
+    ArbitrationOutcome.BOTH_DAMAGED: Tally.DAMAGED,
+    ArbitrationOutcome.COPY_DIFFERS: Tally.DAMAGED,
+    ArbitrationOutcome.COPIED_DAMAGE: Tally.DAMAGED,
+    ArbitrationOutcome.ALL_DIFFER: Tally.DAMAGED,
+    ArbitrationOutcome.COPY_STALE: Tally.CHANGED,
+    ArbitrationOutcome.MISSED_CHANGE: Tally.CHANGED,
+    ArbitrationOutcome.COPY_MISSING: Tally.MISSING,
+    ArbitrationOutcome.COPY_UNREADABLE: Tally.UNREADABLE,
+    ArbitrationOutcome.NOT_COMPARABLE: Tally.SKIPPED,
 }
 _OTHER_CONTENT = frozenset({CopyVote.DIFFERS, CopyVote.OLDER})
-_HAS_OTHER_CONTENT = frozenset({Stand.WRITTEN, Stand.DAMAGED, Stand.CONTESTED})
-_GOOD_COPIES = frozenset({Outcome.IN_ORDER, Outcome.RENAMED, Outcome.REPAIRABLE, Outcome.RESTORABLE})
-_BEHIND = frozenset({Outcome.COPY_MISSING, Outcome.COPY_STALE})
+_HAS_OTHER_CONTENT = frozenset({FileState.WRITTEN, FileState.DAMAGED, FileState.CONTESTED})
+_GOOD_COPIES = frozenset(
+    {
+        ArbitrationOutcome.IN_ORDER,
+        ArbitrationOutcome.RENAMED,
+        ArbitrationOutcome.REPAIRABLE,
+        ArbitrationOutcome.RESTORABLE,
+    }
+)
+_BEHIND = frozenset({ArbitrationOutcome.COPY_MISSING, ArbitrationOutcome.COPY_STALE})
 _REASONS_AT_MOST = 1000
 
 
-class Doubt(NamedTuple):
+class Disagreement(NamedTuple):
     """A file and what its copy says, which is not all in order; ``state``, if any, is kept once that is decided."""
 
     record: FileRecord
-    voice: Voice
+    voice: CopyAnswer
     state: CopyState | None
 
 
-class Arbiter:
+class CopyArbiter:
     """
     Decide over doubts, and tell them.
 
@@ -157,7 +171,7 @@ class Arbiter:
             )
         )
 
-    def settle(self, doubts: Sequence[Doubt]) -> None:
+    def settle(self, doubts: Sequence[Disagreement]) -> None:
         """Have the files re-read where that can tell more, decide, and write it down."""
         asked = [one for one in doubts if one.voice.doubts_file or one.voice.vote in _OTHER_CONTENT]
         unread = [one.record for one in asked if one.record.path not in self.doubted]
@@ -181,11 +195,11 @@ class Arbiter:
     def _settle(
         self,
         connection: Connection,
-        doubt: Doubt,
-        standing: Standing,
+        doubt: Disagreement,
+        standing: FileRecheck,
         equal: IdSet,
         others: Mapping[FileId, bytes],
-    ) -> Doubt | None:
+    ) -> Disagreement | None:
         """Decide over one file, unless it is another one by now; return the doubt as it turned out to be."""
         run, record = self._run, doubt.record
         if record.id in self._check.moved or not standing.is_still(record):
@@ -194,10 +208,10 @@ class Arbiter:
             return None
         judgement = standing.judge()
         if judgement is None:
-            voice = Voice(CopyVote.NOT_COMPARABLE, reason=messages.record_contradicts())
+            voice = CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.record_contradicts())
             doubt = doubt._replace(voice=voice)
         judgement = judgement or Judgement(Verdict.INTACT)
-        if record.id in others and find_stand(judgement) is Stand.GOOD:
+        if record.id in others and find_stand(judgement) is FileState.GOOD:
             doubt = _as_before_rename(doubt, others[record.id])
         arbitration = arbitrate(
             judgement,
@@ -209,20 +223,22 @@ class Arbiter:
             self._pass_over(connection, standing)
             return None
         run.counts.add(_TALLIES[arbitration.outcome])
-        if arbitration.outcome is Outcome.REPAIRABLE and not self._has_bytes:
+        if arbitration.outcome is ArbitrationOutcome.REPAIRABLE and not self._has_bytes:
             arbitration = replace(arbitration, words="", command=None)  # it knows what is right, and can't give it
         self._count(arbitration.outcome)
         self._tell(connection, doubt, standing, find_stand(judgement), arbitration)
         return doubt
 
-    def _may_be_behind(self, connection: Connection, doubt: Doubt, standing: Standing, judgement: Judgement) -> bool:
+    def _may_be_behind(
+        self, connection: Connection, doubt: Disagreement, standing: FileRecheck, judgement: Judgement
+    ) -> bool:
         """
         Say whether the copy has what a backup that ran as it should has: the file as it was so long ago, or nothing.
 
         What is missing must have come since: recorded since, and created or written, as a first scan records all files.
         """
         since, record = self._behind_at, doubt.record
-        if since is None or find_stand(judgement) not in (Stand.GOOD, Stand.WRITTEN):
+        if since is None or find_stand(judgement) not in (FileState.GOOD, FileState.WRITTEN):
             return False
         former = history.history_of(connection, self._run.root.id, record.id)
         if doubt.voice.vote is CopyVote.MISSING:
@@ -233,7 +249,7 @@ class Arbiter:
         recent = [one for one in former if one.replaced_at >= since]
         return is_older(recent, doubt.voice.size_bytes, doubt.voice.stated)
 
-    def _pass_over(self, connection: Connection, standing: Standing) -> None:
+    def _pass_over(self, connection: Connection, standing: FileRecheck) -> None:
         """Count a file that is newer than the backup has to be, and end what was said of its copy."""
         self._run.counts.add(Tally.NOT_DUE)
         self._compared.behind += 1
@@ -241,7 +257,7 @@ class Arbiter:
         resolution = messages.behind()
         self._run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=self._run.now()))
 
-    def _find_equal(self, doubts: Sequence[Doubt]) -> IdSet:
+    def _find_equal(self, doubts: Sequence[Disagreement]) -> IdSet:
         """Find the files whose content is their copy's, among those of which neither is what was recorded."""
         others = [one for one in doubts if one.voice.stated and one.voice.vote in _OTHER_CONTENT]
         with self._run.catalog.read() as connection:
@@ -255,7 +271,7 @@ class Arbiter:
                 equal.add(doubt.record.id)
         return equal
 
-    def _find_others(self, doubts: Sequence[Doubt]) -> dict[FileId, bytes]:
+    def _find_others(self, doubts: Sequence[Disagreement]) -> dict[FileId, bytes]:
         """
         Find of which other file of the root a copy has the content under a name, as it is recorded now.
 
@@ -276,15 +292,20 @@ class Arbiter:
             if others and not is_blank(content.size_bytes, others[0].digests, None)
         }
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: ArbitrationOutcome) -> None:
         self._compared.differing += outcome in _DIFFERING
-        self._compared.stale += outcome is Outcome.COPY_STALE
-        self._compared.renamed += outcome is Outcome.RENAMED
-        self._compared.repairable += outcome is Outcome.REPAIRABLE and self._has_bytes
-        self._compared.not_comparable += outcome is Outcome.NOT_COMPARABLE
+        self._compared.stale += outcome is ArbitrationOutcome.COPY_STALE
+        self._compared.renamed += outcome is ArbitrationOutcome.RENAMED
+        self._compared.repairable += outcome is ArbitrationOutcome.REPAIRABLE and self._has_bytes
+        self._compared.not_comparable += outcome is ArbitrationOutcome.NOT_COMPARABLE
 
     def _tell(
-        self, connection: Connection, doubt: Doubt, standing: Standing, stand: Stand, arbitration: Arbitration
+        self,
+        connection: Connection,
+        doubt: Disagreement,
+        standing: FileRecheck,
+        stand: FileState,
+        arbitration: Arbitration,
     ) -> None:
         """Open, keep or end findings, and leave the next step where it is looked for."""
         run, record, copy = self._run, doubt.record, self._compared.copy
@@ -315,19 +336,19 @@ class Arbiter:
         over = [one.id for one in standing.about_copy if one.kind in COPY_KINDS and one.kind is not kind]
         run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=run.now()))
 
-    def _count_reason(self, voice: Voice) -> None:
+    def _count_reason(self, voice: CopyAnswer) -> None:
         is_known = voice.reason in self.reasons or len(self.reasons) < _REASONS_AT_MOST
         self.reasons[voice.reason if is_known else messages.other_reasons()] += 1
         self._wants_read |= voice.wants_read
 
-    def _take_back_advice(self, connection: Connection, path: bytes, standing: Standing) -> None:
+    def _take_back_advice(self, connection: Connection, path: bytes, standing: FileRecheck) -> None:
         """Do not send anybody any longer to a copy that had good bytes once."""
         former = self._make_command(path, REPAIR_FROM_COPY)
         ids = [one.id for one in standing.own if one.command == former]
         findings.set_step(connection, ids, None, None)
 
     def _open(
-        self, connection: Connection, kind: FindingKind, doubt: Doubt, text: str, step: str, command: str | None
+        self, connection: Connection, kind: FindingKind, doubt: Disagreement, text: str, step: str, command: str | None
     ) -> None:
         run, record, voice = self._run, doubt.record, doubt.voice
         self._opened[kind] += 1
@@ -353,7 +374,7 @@ class Arbiter:
         self,
         connection: Connection,
         record: FileRecord,
-        standing: Standing,
+        standing: FileRecheck,
         arbitration: Arbitration,
         command: str | None,
     ) -> None:
@@ -410,7 +431,7 @@ class Arbiter:
         return "once the reason is gone, compare again", COMPARE
 
 
-def _find_content(voice: Voice) -> FileContent | None:
+def _find_content(voice: CopyAnswer) -> FileContent | None:
     """Return what a copy was found to have instead, as files are looked up by; None if that can't be told."""
     if voice.vote is not CopyVote.DIFFERS or not voice.size_bytes:
         return None
@@ -419,13 +440,13 @@ def _find_content(voice: Voice) -> FileContent | None:
     return content if content.whole_digests else None
 
 
-def _as_before_rename(doubt: Doubt, other: bytes) -> Doubt:
+def _as_before_rename(doubt: Disagreement, other: bytes) -> Disagreement:
     """Take a copy for an older one, which has under a name what the root has under another one by now."""
     voice = doubt.voice._replace(vote=CopyVote.OLDER, bad_blocks=(), content_of=other)
     return doubt._replace(voice=voice, state=doubt.state and doubt.state._replace(vote=CopyVote.OLDER))
 
 
-def _has_good_blocks(standing: Standing, doubt: Doubt) -> bool:
+def _has_good_blocks(standing: FileRecheck, doubt: Disagreement) -> bool:
     """Say whether all places that are damaged in the file were found to be good in the copy."""
     record, voice = doubt.record, doubt.voice
     here = [place for finding in standing.own for place in finding.ranges]
@@ -435,7 +456,7 @@ def _has_good_blocks(standing: Standing, doubt: Doubt) -> bool:
     return not any(a < d + m and d < a + n for a, n in here for d, m in there)
 
 
-def _has_other_content(standing: Standing) -> bool:
+def _has_other_content(standing: FileRecheck) -> bool:
     """Say whether there is content in the file, and not what was recorded."""
     judgement = standing.judge()
     return judgement is not None and find_stand(judgement) in _HAS_OTHER_CONTENT

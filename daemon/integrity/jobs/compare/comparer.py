@@ -30,14 +30,14 @@ from integrity.files.capability import recognise, recognise_folder, spell_folder
 from integrity.files.open_beneath import stat_beneath
 from integrity.jobs.batching import Commits, iterate_files
 from integrity.jobs.compare import messages
-from integrity.jobs.compare.arbiter import COPY_KINDS, VOTES, Arbiter, Doubt
-from integrity.jobs.compare.copy_answer import Level, Voice
-from integrity.jobs.compare.evidence import Hearing
+from integrity.jobs.compare.arbiter import COPY_KINDS, VOTES, CopyArbiter, Disagreement
+from integrity.jobs.compare.copy_answer import CopyAnswer, Level
+from integrity.jobs.compare.evidence import CopyEvidence
 from integrity.jobs.compare.listing import Below, CopyListing
 from integrity.jobs.compare.local_digests import LocalPass
 from integrity.jobs.compare.read_folder import TreeReading
-from integrity.jobs.compare.source import Source, is_same_place
-from integrity.jobs.context import Limit
+from integrity.jobs.compare.source import CopySource, is_same_place
+from integrity.jobs.context import RunLimit
 from integrity.jobs.judge.messages import catalog_damaged
 from integrity.jobs.options import CompareOptions
 from integrity.jobs.report import Compared, NoteKind
@@ -53,7 +53,9 @@ _PAGE = 1000
 _DOUBTS_AT_ONCE = 1000
 
 
-def compare_root(run: RootRun, source: Source, options: CompareOptions, compared: Compared, *, began_at: float) -> None:
+def compare_root(
+    run: RootRun, source: CopySource, options: CompareOptions, compared: Compared, *, began_at: float
+) -> None:
     """
     Compare a run's part of its root with a copy; what is known of the copy is kept.
 
@@ -69,7 +71,7 @@ def compare_root(run: RootRun, source: Source, options: CompareOptions, compared
         ConfigError: what was asked for can't be done with this copy.
     """
     until = None if options.time_limit_s is None else began_at + options.time_limit_s
-    limit = Limit(run, until=until, until_bytes=options.byte_limit)
+    limit = RunLimit(run, until=until, until_bytes=options.byte_limit)
     try:
         base = _find_base(run, source)
         excludes = Below(run.excludes, base) if base else run.excludes
@@ -104,7 +106,7 @@ def compare_root(run: RootRun, source: Source, options: CompareOptions, compared
             )
 
 
-def _find_base(run: RootRun, source: Source) -> bytes:
+def _find_base(run: RootRun, source: CopySource) -> bytes:
     """Name the folder in the root that the copy is one of; empty for the root itself."""
     return source.base[len(run.root.path.rstrip(b"/")) + 1 :]
 
@@ -141,11 +143,11 @@ def _identify(copy: Copy, recorded: str | None) -> str | None:
     return recognised or spell_folder(found.names, found.folder_inode)
 
 
-def _get_url(source: Source, copy: Copy) -> str:
+def _get_url(source: CopySource, copy: Copy) -> str:
     return copy.shown if source.url.startswith("rclone:") else source.url  # only these may have secrets in them
 
 
-def _find_known(run: RootRun, source: Source, copy: Copy, base: bytes) -> CopyRecord | None:
+def _find_known(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> CopyRecord | None:
     """Find what is recorded of a copy: under its name, or of its place under another one."""
     with run.catalog.read() as connection:
         known = [one for one in copies.find_copies(connection, run.root.id) if one.prefix == base]
@@ -153,7 +155,7 @@ def _find_known(run: RootRun, source: Source, copy: Copy, base: bytes) -> CopyRe
     return next(iter(named or [one for one in known if is_same_place(one.url, _get_url(source, copy))]), None)
 
 
-def _is_other(run: RootRun, source: Source, copy: Copy, base: bytes) -> bool:
+def _is_other(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> bool:
     """Say whether another disk or folder is at a copy's place than when it was compared last (R5)."""
     known = _find_known(run, source, copy, base)
     if known is None or known.identity is None:  # it is configured, and was not there yet
@@ -164,7 +166,7 @@ def _is_other(run: RootRun, source: Source, copy: Copy, base: bytes) -> bool:
     return recognise_folder(known.identity, found.names, found.folder_inode) is None
 
 
-def _remember(run: RootRun, source: Source, copy: Copy, base: bytes, *, is_other: bool) -> CopyRecord:
+def _remember(run: RootRun, source: CopySource, copy: Copy, base: bytes, *, is_other: bool) -> CopyRecord:
     """
     Write the copy down; what was said by another disk at the same place counts no more.
 
@@ -250,7 +252,7 @@ class Comparer:
         listing: CopyListing,
         options: CompareOptions,
         compared: Compared,
-        limit: Limit,
+        limit: RunLimit,
         *,
         behind_s: int,
     ) -> None:
@@ -261,9 +263,9 @@ class Comparer:
         self._compared = compared
         self._limit = limit
         self._listing = listing
-        self._arbiter = Arbiter(run, known.id, compared, has_bytes=copy.has_bytes, behind_s=behind_s)
+        self._arbiter = CopyArbiter(run, known.id, compared, has_bytes=copy.has_bytes, behind_s=behind_s)
         self._states: list[CopyState] = []
-        self._doubts: list[Doubt] = []
+        self._doubts: list[Disagreement] = []
         self._settled: list[FileRecord] = []
         self._damaged: list[FileRecord] = []
         self._verified: list[Verified] = []
@@ -295,7 +297,7 @@ class Comparer:
 
     def _hear_all(self) -> None:
         """Have every file's copy heard: a mounted one's bytes by many threads, others one after the other."""
-        hearing = Hearing(
+        hearing = CopyEvidence(
             self._run,
             self._copy,
             self._listing,
@@ -318,7 +320,7 @@ class Comparer:
         self._commits.write_if_due()
         self._tell(self._run.counts.bytes_read)
 
-    def _read_tree(self, copy: TreeCopy, hearing: Hearing) -> None:
+    def _read_tree(self, copy: TreeCopy, hearing: CopyEvidence) -> None:
         reading = TreeReading(self._run, self._known, copy, self._listing, hearing, self._limit, take=self._take)
         reading.read(self._rows(), self._commits, tell=self._tell)
 
@@ -342,7 +344,7 @@ class Comparer:
             if len(self._doubts) >= _DOUBTS_AT_ONCE:
                 self._settle_doubts()
 
-    def _take(self, row: CompareRow, voice: Voice | None) -> None:
+    def _take(self, row: CompareRow, voice: CopyAnswer | None) -> None:
         """Take what the copy says of a file; None: it was not asked."""
         run, record = self._run, row.record
         self._done += 1
@@ -360,7 +362,7 @@ class Comparer:
         self._compared.read += voice.level is Level.READ
         state = self._make_state(row, voice)
         if voice.vote is not CopyVote.SAME or record.path in self._arbiter.doubted:
-            self._doubts.append(Doubt(record, voice, state))
+            self._doubts.append(Disagreement(record, voice, state))
             return
         if state is not None:
             self._states.append(state)
@@ -368,7 +370,7 @@ class Comparer:
         if self._arbiter.is_open(record.path):
             self._settled.append(record)
 
-    def _make_state(self, row: CompareRow, voice: Voice) -> CopyState | None:
+    def _make_state(self, row: CompareRow, voice: CopyAnswer) -> CopyState | None:
         """Make what is kept of an answer; None where what the bytes told last is more than it."""
         record, now = row.record, self._run.now()
         if voice.wants_read and row.read_at is not None:

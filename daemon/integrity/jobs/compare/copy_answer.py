@@ -36,7 +36,7 @@ class Level(StrEnum):
     READ = "read"  # its bytes, as they are now
 
 
-class Voice(NamedTuple):
+class CopyAnswer(NamedTuple):
     """
     What a copy says of a file.
 
@@ -67,13 +67,13 @@ class Voice(NamedTuple):
     content_of: bytes | None = None
 
 
-Take = Callable[[CompareRow, Voice | None], None]
+Take = Callable[[CompareRow, CopyAnswer | None], None]
 """Takes what a copy says of a file; None where it was not asked."""
 
 
-def cannot(reason: str, *, wants_read: bool = False) -> Voice:
+def cannot(reason: str, *, wants_read: bool = False) -> CopyAnswer:
     """Say why nothing can be said, and whether reading the copy would help."""
-    return Voice(CopyVote.NOT_COMPARABLE, reason=reason, wants_read=wants_read)
+    return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=reason, wants_read=wants_read)
 
 
 def vote_by_digests(
@@ -170,16 +170,16 @@ def is_older(history: Iterable[HistoryRecord], size_bytes: int | None, stated: S
     )
 
 
-def hear_reading(difference: Difference, reading: Reading, history: Iterable[HistoryRecord]) -> Voice:
+def hear_reading(difference: Difference, reading: Reading, history: Iterable[HistoryRecord]) -> CopyAnswer:
     """Take what was read of a copy's file, and how it differs from the baseline."""
     size = reading.witness.size_bytes
     if difference.is_catalog_damaged:
         reason = "what is recorded of the file is damaged; see integrity catalog check"
-        return Voice(CopyVote.NOT_COMPARABLE, reason=reason, doubts_file=True)
+        return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=reason, doubts_file=True)
     if difference.is_same:
-        return Voice(CopyVote.SAME, Level.READ, size_bytes=size)
+        return CopyAnswer(CopyVote.SAME, Level.READ, size_bytes=size)
     whole = reading.digests.xxh3_128
     stated = () if whole is None else (Published(Kind.XXH3_128, whole),)
     vote = CopyVote.OLDER if is_older(history, size, stated) else CopyVote.DIFFERS
     bad_blocks = difference.bad_blocks if vote is CopyVote.DIFFERS else ()  # in an older version no block is bad
-    return Voice(vote, Level.READ, stated=stated, bad_blocks=bad_blocks, size_bytes=size)
+    return CopyAnswer(vote, Level.READ, stated=stated, bad_blocks=bad_blocks, size_bytes=size)

@@ -29,9 +29,9 @@ from integrity.copies.s3.checksums import list_parts
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.jobs.compare import messages
 from integrity.jobs.compare.copy_answer import (
+    CopyAnswer,
     Level,
     Take,
-    Voice,
     cannot,
     is_older,
     pick_checksums,
@@ -42,7 +42,7 @@ from integrity.jobs.compare.listing import CopyListing, unpack_published
 from integrity.jobs.compare.local_digests import Asked, FileMatch, match_file
 from integrity.jobs.compare.read_back import ReadBack
 from integrity.jobs.compare.renamed import RenamedFiles
-from integrity.jobs.context import Limit
+from integrity.jobs.context import RunLimit
 from integrity.jobs.options import CompareOptions
 from integrity.jobs.report import Compared
 from integrity.model import Reading
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 
-class Stated(NamedTuple):
+class StatedDigests(NamedTuple):
     """What a copy states of a file."""
 
     row: CompareRow
@@ -85,7 +85,7 @@ class Statements:
         self._has_bytes = copy.has_bytes
         self._verify = verify
 
-    def hear(self, stated: Stated, size_bytes: int | None) -> Voice | None:
+    def hear(self, stated: StatedDigests, size_bytes: int | None) -> CopyAnswer | None:
         """
         Hold what is stated against what is recorded.
 
@@ -102,23 +102,23 @@ class Statements:
         """
         row, published, level = stated
         record = row.record
-        proven = Voice(CopyVote.SAME, level, size_bytes=size_bytes, is_proven=True)
+        proven = CopyAnswer(CopyVote.SAME, level, size_bytes=size_bytes, is_proven=True)
         if self._close_look is None:
             voice = self._derive(record, published, size_bytes, level)
             return proven if voice is None and level is Level.PUBLISHED and _is_proven(row) else voice
         if self._vote(record, published, size_bytes) is CopyVote.SAME:
-            return Voice(CopyVote.SAME, level, size_bytes=size_bytes)
+            return CopyAnswer(CopyVote.SAME, level, size_bytes=size_bytes)
         return proven if _is_proven(row) else self._hear_closely(self._close_look, record, size_bytes)
 
-    def _hear_closely(self, copy: CloseLook, record: FileRecord, listed_bytes: int | None) -> Voice:
+    def _hear_closely(self, copy: CloseLook, record: FileRecord, listed_bytes: int | None) -> CopyAnswer:
         """Ask for all that is stated; for the size of each part only where equal ones did not make it the same."""
         voice, parts = None, None
         for every_part in (False, True):
             closer = copy.look_closer(self._listing.place(record.path), every_part=every_part)
             if isinstance(closer, Trouble):
-                return Voice(CopyVote.UNREADABLE, reason=closer.message)
+                return CopyAnswer(CopyVote.UNREADABLE, reason=closer.message)
             if listed_bytes not in (None, closer.size_bytes):
-                return Voice(CopyVote.UNREADABLE, reason=messages.written_meanwhile())
+                return CopyAnswer(CopyVote.UNREADABLE, reason=messages.written_meanwhile())
             published = closer.published
             found = [list_parts(record.witness.size_bytes, one) for one in published if one.kind is Kind.MD5_OF_PARTS]
             if voice is not None and found == parts:
@@ -130,7 +130,9 @@ class Statements:
         assert voice is not None
         return voice
 
-    def _weigh(self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level) -> Voice:
+    def _weigh(
+        self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level
+    ) -> CopyAnswer:
         """Decide by all that is stated; the file is read where that can't be derived from what is recorded."""
         voice = self._derive(record, published, size_bytes, level)
         if voice is not None:
@@ -145,7 +147,7 @@ class Statements:
 
     def _derive(
         self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level
-    ) -> Voice | None:
+    ) -> CopyAnswer | None:
         """Decide by what is recorded; None where the file has to be read."""
         checksums = tuple(published) if self._close_look is None else pick_checksums(published)
         vote = self._vote(record, checksums, size_bytes)
@@ -156,7 +158,7 @@ class Statements:
         if vote is None:
             return None if published else cannot(messages.nothing_stated(), wants_read=self._has_bytes)
         if vote is CopyVote.SAME:
-            return Voice(vote, level, size_bytes=size_bytes)
+            return CopyAnswer(vote, level, size_bytes=size_bytes)
         return self._hear_other(record, published, size_bytes, level)
 
     def _vote(self, record: FileRecord, published: Sequence[Published], size_bytes: int | None) -> CopyVote | None:
@@ -169,28 +171,28 @@ class Statements:
 
     def _hear_other(
         self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level
-    ) -> Voice:
+    ) -> CopyAnswer:
         """Tell an older version from what was never recorded."""
         with self._run.catalog.read() as connection:
             former = history.history_of(connection, self._run.root.id, record.path)
         vote = CopyVote.OLDER if is_older(former, size_bytes, published) else CopyVote.DIFFERS
-        return Voice(vote, level, stated=tuple(published), size_bytes=size_bytes)
+        return CopyAnswer(vote, level, stated=tuple(published), size_bytes=size_bytes)
 
     def hear_match(
         self, record: FileRecord, published: Sequence[Published], level: Level, found: FileMatch | ReadError
-    ) -> Voice:
+    ) -> CopyAnswer:
         """Take what a file has in common with what is stated of its copy, by digests that are not kept of it."""
         if isinstance(found, ReadError):
-            return Voice(CopyVote.NOT_COMPARABLE, reason=messages.file_not_read(str(found)), doubts_file=True)
+            return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.file_not_read(str(found)), doubts_file=True)
         if not found.is_recorded and found.is_match:
-            return Voice(CopyVote.DIFFERS, level, stated=tuple(published))
+            return CopyAnswer(CopyVote.DIFFERS, level, stated=tuple(published))
         if not found.is_recorded:
-            return Voice(CopyVote.NOT_COMPARABLE, reason=messages.file_differs(), doubts_file=True)
+            return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.file_differs(), doubts_file=True)
         self._verify(record, found.reading)
         if found.is_match is None:
             return cannot(_say_uncomputable(published), wants_read=self._has_bytes)
         if found.is_match:
-            return Voice(CopyVote.SAME, level, is_proven=level is Level.PUBLISHED)
+            return CopyAnswer(CopyVote.SAME, level, is_proven=level is Level.PUBLISHED)
         return self._hear_other(record, published, None, level)
 
 
@@ -213,7 +215,7 @@ _ABSENCES_ASKED = 50
 _PREFERRED = (Kind.XXH3_128, Kind.MD5, Kind.BLAKE3, Kind.SHA256, Kind.SHA1, Kind.XXH64, Kind.SHA512, Kind.CRC32)
 
 
-class Hearing:
+class CopyEvidence:
     """
     Hear a copy on one file after the other.
 
@@ -241,7 +243,7 @@ class Hearing:
         compared: Compared,
         total_bytes: int,
         *,
-        limit: Limit,
+        limit: RunLimit,
         take: Take,
         verify: Callable[[FileRecord, Reading], None],
     ) -> None:
@@ -257,12 +259,12 @@ class Hearing:
         self._statements = Statements(run, copy, listing, verify=verify)
         self.read_back = ReadBack(run, copy, listing, compared.copy, take=take)
         self._renamed = RenamedFiles(run, copy, listing, reads=options.read or isinstance(copy, TreeCopy))
-        self._asked: list[Asked[Stated]] = []
+        self._asked: list[Asked[StatedDigests]] = []
         self._take = take
         self._remote: dict[Kind, list[CompareRow]] = {}
         self._absences = 0
 
-    def hear_all(self, rows: Iterable[CompareRow]) -> Iterator[Asked[Stated]]:
+    def hear_all(self, rows: Iterable[CompareRow]) -> Iterator[Asked[StatedDigests]]:
         """Hear and, where that takes their bytes, read all of some files; give those that are to be read here."""
         for row in rows:
             if self.hear(row):
@@ -271,7 +273,7 @@ class Hearing:
         self._finish()
         yield from self._take_asked()
 
-    def _take_asked(self) -> list[Asked[Stated]]:
+    def _take_asked(self) -> list[Asked[StatedDigests]]:
         asked, self._asked = self._asked, []
         return asked
 
@@ -279,7 +281,7 @@ class Hearing:
         """Hear what can be heard without bytes; say whether these are to be read."""
         record, listed = row.record, row.listed
         if not record.is_sealed:
-            self._take(row, Voice(CopyVote.NOT_COMPARABLE))
+            self._take(row, CopyAnswer(CopyVote.NOT_COMPARABLE))
         elif listed is None:
             self._take(row, self._hear_absence(record))
         elif listed.is_contradictory:
@@ -291,7 +293,7 @@ class Hearing:
         elif row.was_found_bad:
             self._take(row, None)  # the share is used up, and what was found by bytes is not ended by less
         elif listed.published:
-            self._take_stated(Stated(row, unpack_published(listed), Level.PUBLISHED), listed.size_bytes)
+            self._take_stated(StatedDigests(row, unpack_published(listed), Level.PUBLISHED), listed.size_bytes)
         elif self._has_share:
             self._take(row, None)
         elif not self._ask_remote(row):
@@ -321,11 +323,11 @@ class Hearing:
         except OSError:
             return False  # it was listed a moment ago: reading its files tells what is the matter
 
-    def _hear_absence(self, record: FileRecord) -> Voice:
+    def _hear_absence(self, record: FileRecord) -> CopyAnswer:
         place = self._listing.place(record.path)
         trouble = self._listing.find_trouble(place)
         if trouble is not None:
-            return Voice(CopyVote.UNREADABLE, reason=trouble)
+            return CopyAnswer(CopyVote.UNREADABLE, reason=trouble)
         fault = self._listing.find_name_fault(place)
         if fault is not None:
             return cannot(f"its name {fault}")
@@ -333,31 +335,35 @@ class Hearing:
         if self._copy.has_bytes and (self._spelling is not None or self._absences <= _ABSENCES_ASKED):
             for found in self._copy.list(place):  # it may have come meanwhile, or be something that can't be looked at
                 if isinstance(found, Trouble):
-                    return Voice(CopyVote.UNREADABLE, reason=found.message)
+                    return CopyAnswer(CopyVote.UNREADABLE, reason=found.message)
                 if found.path == place:
                     return self._hear_unlisted(place)
                 break  # a folder has its name over there
-        return self._renamed.find(record) or Voice(CopyVote.MISSING)
+        return self._renamed.find(record) or CopyAnswer(CopyVote.MISSING)
 
-    def _hear_unlisted(self, place: bytes) -> Voice:
+    def _hear_unlisted(self, place: bytes) -> CopyAnswer:
         """Say what is the matter with a file that is there, though the listing did not have it."""
         try:
             is_exact = self._spelling is None or self._spelling.is_exact(place)
         except OSError as error:
-            return Voice(CopyVote.UNREADABLE, reason=f"its folder can't be listed: {error.strerror}")
-        return Voice(CopyVote.UNREADABLE, reason=messages.came_meanwhile()) if is_exact else cannot(messages.spelling())
+            return CopyAnswer(CopyVote.UNREADABLE, reason=f"its folder can't be listed: {error.strerror}")
+        return (
+            CopyAnswer(CopyVote.UNREADABLE, reason=messages.came_meanwhile())
+            if is_exact
+            else cannot(messages.spelling())
+        )
 
-    def _hear_size(self, row: CompareRow) -> Voice:
+    def _hear_size(self, row: CompareRow) -> CopyAnswer:
         """Conclude what can be concluded of a size: that it differs."""
         assert row.listed is not None
         size = row.listed.size_bytes
         if size is not None and size != row.record.witness.size_bytes:
-            return Voice(CopyVote.DIFFERS, Level.PUBLISHED, size_bytes=size)
+            return CopyAnswer(CopyVote.DIFFERS, Level.PUBLISHED, size_bytes=size)
         if self._copy.has_bytes:
             return cannot(messages.nothing_stated(), wants_read=True)
         return cannot("the copy states no digest of it")
 
-    def _take_stated(self, stated: Stated, size_bytes: int | None) -> None:
+    def _take_stated(self, stated: StatedDigests, size_bytes: int | None) -> None:
         """Take what the copy states of a file, or put the file among those that are to be read for it."""
         try:
             voice = self._statements.hear(stated, size_bytes)
@@ -368,7 +374,7 @@ class Hearing:
         else:
             self._take(stated.row, voice)
 
-    def take_match(self, stated: Stated, match: FileMatch | ReadError) -> None:
+    def take_match(self, stated: StatedDigests, match: FileMatch | ReadError) -> None:
         """Take what a file has in common with what is stated of its copy."""
         if not isinstance(match, ReadInterrupted):
             record = stated.row.record
@@ -395,10 +401,10 @@ class Hearing:
         places = [self._listing.place(row.record.path) for row in rows]
         for row, (_, answer) in zip(rows, self._copy.digest(places, kind), strict=True):
             if isinstance(answer, Trouble):
-                self._take(row, Voice(CopyVote.UNREADABLE, reason=answer.message))
+                self._take(row, CopyAnswer(CopyVote.UNREADABLE, reason=answer.message))
             else:
                 size = None if row.listed is None else row.listed.size_bytes
-                self._take_stated(Stated(row, (Published(kind, answer),), Level.READ), size)
+                self._take_stated(StatedDigests(row, (Published(kind, answer),), Level.READ), size)
             if self._limit.is_set():
                 return
 

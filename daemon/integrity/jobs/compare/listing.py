@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog.copy_listing import (
     ListedFile,
-    Listing,
+    StoredListing,
     count_below,
     count_listed,
     is_any_recorded,
     iterate_extra,
 )
-from integrity.copies.protocol import Copy, Entry, Kind, LimitedNames, Published, Trouble
+from integrity.copies.protocol import Copy, CopyEntry, Kind, LimitedNames, Published, Trouble
 from integrity.errors import CopyUnreachable, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import stat_beneath
@@ -97,7 +97,7 @@ class CopyListing:
         """
         run = self._run
         with run.catalog.snapshot() as connection:
-            kept = Listing(connection, run.root.id)
+            kept = StoredListing(connection, run.root.id)
         found = self._entries(self.part)
         for entries in _into_portions(found):
             if run.context.stop.is_set():
@@ -219,7 +219,7 @@ def unpack_published(listed: ListedFile) -> tuple[Published, ...]:
     return tuple(Published(Kind(kind), value, sizes, parts) for kind, value, sizes, parts in listed.published)
 
 
-def pack_entry(entry: Entry) -> ListedFile:
+def pack_entry(entry: CopyEntry) -> ListedFile:
     """Keep of an entry what is kept with the listing."""
     published = tuple((one.kind.value, one.value, one.part_sizes, one.parts) for one in entry.published)
     return ListedFile(entry.size_bytes, published)

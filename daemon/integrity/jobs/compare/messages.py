@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from integrity.errors import show_path
-from integrity.jobs.compare.copy_answer import Level, Voice
+from integrity.jobs.compare.copy_answer import CopyAnswer, Level
 from integrity.model import FindingKind
-from integrity.verdict import Outcome, Stand
+from integrity.verdict import ArbitrationOutcome, FileState
 
 _LEVELS = {
     Level.PUBLISHED: "by what the copy states of its content",
@@ -23,10 +23,10 @@ _MANY = {
 _REASONS_SHOWN = 3
 
 
-def describe(outcome: Outcome, stand: Stand, voice: Voice, copy: str) -> str:
+def describe(outcome: ArbitrationOutcome, stand: FileState, voice: CopyAnswer, copy: str) -> str:
     """Say what is the matter with a file's copy, how that is known, and what is known of the file itself."""
     how = f" ({_LEVELS[voice.level]})" if voice.level is not None else ""
-    if outcome is Outcome.COPY_UNREADABLE:
+    if outcome is ArbitrationOutcome.COPY_UNREADABLE:
         return f"in the copy {copy} it can't be read: {voice.reason}"
     if voice.content_of is not None:
         return (
@@ -37,18 +37,20 @@ def describe(outcome: Outcome, stand: Stand, voice: Voice, copy: str) -> str:
 
 
 _TEXTS = {
-    Outcome.BOTH_DAMAGED: "the copy {copy} is not what was recorded, but at other places than the file",
-    Outcome.COPY_DIFFERS: "the copy {copy} is not what was recorded",
-    Outcome.COPY_STALE: "the copy {copy} is an older version of the file",
-    Outcome.COPY_MISSING: "the copy {copy} does not have it",
-    Outcome.COPIED_DAMAGE: "the damaged file was copied: the copy {copy} is the same, and neither is what was recorded",
-    Outcome.ALL_DIFFER: "what was recorded, the file and the copy {copy} are three different things",
+    ArbitrationOutcome.BOTH_DAMAGED: "the copy {copy} is not what was recorded, but at other places than the file",
+    ArbitrationOutcome.COPY_DIFFERS: "the copy {copy} is not what was recorded",
+    ArbitrationOutcome.COPY_STALE: "the copy {copy} is an older version of the file",
+    ArbitrationOutcome.COPY_MISSING: "the copy {copy} does not have it",
+    ArbitrationOutcome.COPIED_DAMAGE: (
+        "the damaged file was copied: the copy {copy} is the same, and neither is what was recorded"
+    ),
+    ArbitrationOutcome.ALL_DIFFER: "what was recorded, the file and the copy {copy} are three different things",
 }
 
 _FILES = {
-    (Outcome.COPY_DIFFERS, Stand.GOOD): "; the file here is: it was just read from its disk",
-    (Outcome.COPY_DIFFERS, Stand.LOST): "; the file here can't be had",
-    (Outcome.COPY_STALE, Stand.LOST): "; the file here can't be had",
+    (ArbitrationOutcome.COPY_DIFFERS, FileState.GOOD): "; the file here is: it was just read from its disk",
+    (ArbitrationOutcome.COPY_DIFFERS, FileState.LOST): "; the file here can't be had",
+    (ArbitrationOutcome.COPY_STALE, FileState.LOST): "; the file here can't be had",
 }
 
 

@@ -21,7 +21,7 @@ from integrity.files.span import Pace
 from integrity.hashing.digests import FileHasher, Want
 from integrity.hashing.tasks import StopSignal
 from integrity.jobs.compare import messages
-from integrity.jobs.compare.copy_answer import Level, Take, Voice, hear_reading
+from integrity.jobs.compare.copy_answer import CopyAnswer, Level, Take, hear_reading
 from integrity.jobs.compare.listing import CopyListing
 from integrity.jobs.judge.content_diff import Difference, compare_content
 from integrity.model import FindingKind, ReadHow, Reading, Witness
@@ -106,7 +106,7 @@ class ReadBack:
         except ReadInterrupted:
             return  # it is not due, and comes first the next time
         except ReadError as error:
-            self._take(row, Voice(CopyVote.UNREADABLE, Level.READ, str(error)))
+            self._take(row, CopyAnswer(CopyVote.UNREADABLE, Level.READ, str(error)))
             return
         with self._run.catalog.read() as connection:
             difference = compare_content(connection, self._run.catalog.sealer, row.record, reading)
@@ -126,7 +126,7 @@ class ReadBack:
                         run.open_finding(connection, FindingKind.TRANSIENT, text, record=record, copy=self._name)
             reading, difference = again or (reading, difference)
         if not difference.is_same and _has_moved(row, reading):
-            self._take(row, Voice(CopyVote.UNREADABLE, Level.READ, messages.written_meanwhile()))
+            self._take(row, CopyAnswer(CopyVote.UNREADABLE, Level.READ, messages.written_meanwhile()))
             return
         with run.catalog.read() as connection:
             former = history.history_of(connection, run.root.id, record.path) if not difference.is_same else []

@@ -19,11 +19,11 @@ from integrity.hashing.tasks import Done, Partial, Result, Resume, Task
 from integrity.jobs.batching import Commits, IdSet
 from integrity.jobs.checkpoints import LARGE_BYTES
 from integrity.jobs.compare import messages
-from integrity.jobs.compare.copy_answer import Level, Take, Voice
-from integrity.jobs.compare.evidence import Hearing
+from integrity.jobs.compare.copy_answer import CopyAnswer, Level, Take
+from integrity.jobs.compare.evidence import CopyEvidence
 from integrity.jobs.compare.listing import CopyListing
 from integrity.jobs.compare.read_back import READING
-from integrity.jobs.context import Limit
+from integrity.jobs.context import RunLimit
 from integrity.jobs.judge.content_diff import Difference, compare_blocks, compare_content
 from integrity.model import FileId, Reading
 from integrity.verdict import CopyVote
@@ -52,8 +52,8 @@ class TreeReading:
         known: CopyRecord,
         copy: TreeCopy,
         listing: CopyListing,
-        hearing: Hearing,
-        limit: Limit,
+        hearing: CopyEvidence,
+        limit: RunLimit,
         *,
         take: Take,
     ) -> None:
@@ -138,7 +138,7 @@ class TreeReading:
             found = Difference(is_same=False, bad_blocks=bad_before + found.bad_blocks)
         if self._is_itself(row, done.reading):
             self._run.counts.bytes_read += done.reading.bytes_read
-            self._take(row, Voice(CopyVote.NOT_COMPARABLE, reason=messages.is_itself()))
+            self._take(row, CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.is_itself()))
             return
         if done.task.resume is not None or counted_bytes:
             with self._run.writing() as connection:
@@ -177,4 +177,4 @@ class TreeReading:
     def _failed(self, row: CompareRow, error: ReadError) -> None:
         self._refuse_silent(error)
         self._bad.pop(self._listing.place(row.record.path), None)
-        self._take(row, Voice(CopyVote.UNREADABLE, Level.READ, str(error)))
+        self._take(row, CopyAnswer(CopyVote.UNREADABLE, Level.READ, str(error)))

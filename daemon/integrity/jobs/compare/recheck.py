@@ -25,8 +25,8 @@ from integrity.jobs.batching import IdSet
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge.assess import Assessor
 from integrity.jobs.judge.repair_advice import VERDICTS
-from integrity.jobs.judge.replaced_inodes import Replaced
-from integrity.jobs.scan.apply_changes import settle
+from integrity.jobs.judge.replaced_inodes import ReplacedInodes
+from integrity.jobs.scan.apply_changes import apply_changes
 from integrity.model import FileId, Finding, FindingKind
 from integrity.verdict import Judgement, Verdict
 
@@ -46,7 +46,7 @@ class FileCheck:
     def __init__(self, run: RootRun) -> None:
         self._run = run
         self._want = want_to_record(blake3="blake3" in run.settings.digests)
-        self._assessor = Assessor(run, from_disk=True, replaced=Replaced())
+        self._assessor = Assessor(run, from_disk=True, replaced=ReplacedInodes())
         self._checkpoints = Checkpoints(run)
         self.moved = IdSet()
 
@@ -61,7 +61,7 @@ class FileCheck:
         with run.writing() as connection:
             self._assessor.account.flush(connection)
         if not run.context.stop.is_set():
-            settle(run, len(records))
+            apply_changes(run, len(records))
 
     def _tasks(self, records: Iterable[FileRecord]) -> Iterable[Task]:
         default = self._run.settings.block_size_bytes
@@ -83,7 +83,7 @@ class FileCheck:
             self._assessor.failures.failed(record, result.error)
 
 
-class Standing(NamedTuple):
+class FileRecheck(NamedTuple):
     """
     Where one file stands.
 
@@ -124,13 +124,13 @@ class Standing(NamedTuple):
         return Judgement(Verdict.INTACT)
 
 
-def look_up(run: RootRun, connection: Connection, ids: Sequence[FileId], copy: str) -> dict[FileId, Standing]:
+def look_up(run: RootRun, connection: Connection, ids: Sequence[FileId], copy: str) -> dict[FileId, FileRecheck]:
     """Look up where files stand, each of ``ids``; ``copy``: the name of the copy."""
     records = {one.id: one for one in files.find_files(connection, run.catalog.sealer, ids)}
     opened = findings.find_open_of_files(connection, ids)
     newer = candidates.get_candidates(connection, ids)
     return {
-        one: Standing(
+        one: FileRecheck(
             records.get(one),
             tuple(_about(opened.get(one, ()), None)),
             tuple(_about(opened.get(one, ()), copy)),

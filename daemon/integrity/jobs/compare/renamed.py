@@ -13,7 +13,7 @@ from integrity.catalog.copy_listing import ListedFile, find_extra
 from integrity.catalog.rows import FileRecord
 from integrity.copies.protocol import Copy
 from integrity.errors import ReadError
-from integrity.jobs.compare.copy_answer import Level, Voice, vote_by_digests
+from integrity.jobs.compare.copy_answer import CopyAnswer, Level, vote_by_digests
 from integrity.jobs.compare.listing import CopyListing, unpack_published
 from integrity.jobs.compare.read_back import read_from_copy
 from integrity.model import Digests
@@ -47,7 +47,7 @@ class RenamedFiles:
         self._reads = reads and copy.has_bytes
         self._digests: dict[bytes, Digests | None] = {}
 
-    def find(self, record: FileRecord) -> Voice | None:
+    def find(self, record: FileRecord) -> CopyAnswer | None:
         """Return that the copy has a file's content under another name, and which; None if it is not found."""
         size = record.witness.size_bytes
         if not size or not record.is_sealed:
@@ -57,7 +57,7 @@ class RenamedFiles:
         for path, listed in found:
             level = self._compare(record, path, listed)
             if level is not None:
-                return Voice(CopyVote.RENAMED, level, size_bytes=size, found_as=path)
+                return CopyAnswer(CopyVote.RENAMED, level, size_bytes=size, found_as=path)
         return None
 
     def _compare(self, record: FileRecord, path: bytes, listed: ListedFile) -> Level | None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CopySource:
     """
     Where a copy is.
 
@@ -73,7 +73,7 @@ class Source:
 
 def find_source(
     catalog: Catalog, config: Config, text: str, paths: Sequence[bytes], endpoint: str | None = None
-) -> Source:
+) -> CopySource:
     """
     Find out which copy is meant.
 
@@ -104,12 +104,12 @@ def find_source(
     base = _find_base(known, roots, shown, paths)
     if base is None:
         base = _choose_base(catalog, roots, [root.path for root in config.roots], text, paths)
-    source = Source(shown, url, base)
+    source = CopySource(shown, url, base)
     _refuse_overlap(source)
     return source
 
 
-def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[Source]:
+def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[CopySource]:
     """List the copies that a path should be in: those of the configuration, then those that were compared before."""
     found = [_make_source(one, one.url) for one in config.copies if is_inside(path, one.of.rstrip(b"/"))]
     configured = list(found)
@@ -120,7 +120,7 @@ def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[So
         base = record.find_base(roots[record.root_id].path)
         is_found = any(record.name == one.name or is_same_place(record.url, one.url) for one in configured)
         if not is_found and is_inside(path, base.rstrip(b"/")) and _is_address_believed(catalog, record):
-            found.append(Source(record.name, record.url, base))
+            found.append(CopySource(record.name, record.url, base))
     return found
 
 
@@ -135,8 +135,8 @@ def _is_address_believed(catalog: Catalog, record: CopyRecord) -> bool:
     return is_own and not has_backend_options(record.url)
 
 
-def _make_source(configured: ConfiguredCopy, url: str) -> Source:
-    return Source(configured.name, url, configured.of, configured.verify_every_s, configured.behind_s)
+def _make_source(configured: ConfiguredCopy, url: str) -> CopySource:
+    return CopySource(configured.name, url, configured.of, configured.verify_every_s, configured.behind_s)
 
 
 def is_same_place(one: str, other: str) -> bool:
@@ -149,12 +149,12 @@ def _spell(url: str) -> str:
     return os.path.realpath(url) if is_path else url.rstrip("/")
 
 
-def place_in_copy(source: Source, path: bytes) -> bytes:
+def place_in_copy(source: CopySource, path: bytes) -> bytes:
     """Make the path in the copy of an absolute path below its base; empty for the base itself."""
     return path[len(source.base.rstrip(b"/")) + 1 :]
 
 
-def narrow(source: Source, paths: Sequence[bytes]) -> list[bytes]:
+def narrow(source: CopySource, paths: Sequence[bytes]) -> list[bytes]:
     """
     Keep of each absolute path what the copy is one of; without any: all of it.
 
@@ -237,7 +237,7 @@ def _is_recorded_folder(catalog: Catalog, root: RootRecord, path: bytes) -> bool
     return any(below != prefix for _, below, _ in found)
 
 
-def _refuse_overlap(source: Source) -> None:
+def _refuse_overlap(source: CopySource) -> None:
     if source.path is None:
         return
     copy, base = os.path.realpath(source.path).rstrip(b"/"), source.base.rstrip(b"/")

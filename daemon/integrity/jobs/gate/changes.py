@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, gate_passes
 from integrity.catalog.candidates import CandidateKind, CandidateState
-from integrity.catalog.gate_passes import Passed, Standing
+from integrity.catalog.gate_passes import Passed, StandingChanges
 from integrity.config import RootSettings
 from integrity.errors import show_path
 from integrity.jobs.gate.file_types import is_document
@@ -59,7 +59,7 @@ class Changes:
 
     rewritten: list[bytes]
     removed: list[bytes]
-    new: list[Standing]
+    new: list[StandingChanges]
     touched: list[bytes]
     rewritten_count: int = 0
     removed_count: int = 0
@@ -100,7 +100,7 @@ def _find(
 ) -> Changes:
     """Find what is new since one point, and what was rewritten or went since another."""
     root_id, prefix = target.root.id, target.prefix
-    gone: dict[bytes, gate_passes.Content] = {}
+    gone: dict[bytes, gate_passes.PassedContent] = {}
     if lost_since is not None:
         for one in gate_passes.find_removed(connection, root_id, prefix, lost_since):
             if len(gone) < KEPT:
@@ -123,7 +123,7 @@ def _find(
     rewritten = set(found.rewritten)  # a file that is edited again counts once
     for path, kind in waiting.items():
         if kind is CandidateKind.REMOVAL:
-            gone[path] = gate_passes.Content(0, None, None)
+            gone[path] = gate_passes.PassedContent(0, None, None)
         elif path not in rewritten:
             _add_rewritten(found, path)
     found.removed = list(gone)
@@ -150,7 +150,7 @@ def _find_waiting(connection: Connection, target: Target) -> Iterator[CandidateR
             after = page[-1].file_id
 
 
-def _add_new(found: Changes, standing: Standing) -> None:
+def _add_new(found: Changes, standing: StandingChanges) -> None:
     found.new_count += 1
     if len(found.new) < KEPT:
         found.new.append(standing)
@@ -166,7 +166,7 @@ GROUP_PERCENT = 50
 """At least so much of a group; the configured percentage holds where it is more."""
 
 
-class Group(NamedTuple):
+class FileGroup(NamedTuple):
     """The documents below a folder, empty for the root; or those of one type in all of the root."""
 
     folder: bytes
@@ -204,23 +204,23 @@ def find_hit_group(connection: Connection, root_id: RootId, changes: Changes, se
     return f"{large[group]} of {max(known[group], large[group])} {group.name} changed or are gone"
 
 
-def _groups_of(path: bytes) -> Iterator[Group]:
+def _groups_of(path: bytes) -> Iterator[FileGroup]:
     if not is_document(path):
         return
-    yield Group(b"", path.rpartition(b".")[2].lower())
+    yield FileGroup(b"", path.rpartition(b".")[2].lower())
     folder = path
     while folder:
         folder = folder.rpartition(b"/")[0]
-        yield Group(folder)
+        yield FileGroup(folder)
 
 
 def _count_known(
-    connection: Connection, root_id: RootId, changes: Changes, groups: Collection[Group]
-) -> Counter[Group]:
+    connection: Connection, root_id: RootId, changes: Changes, groups: Collection[FileGroup]
+) -> Counter[FileGroup]:
     """Count the files of groups as they were before: without new ones, with those that are gone from the catalog."""
     new = {standing.path for standing in changes.new}
     gone = set(changes.removed)
-    known: Counter[Group] = Counter()
+    known: Counter[FileGroup] = Counter()
     for path in gate_passes.find_paths(connection, root_id):
         gone.discard(path)
         if path not in new:

@@ -108,7 +108,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ContentLook:
     """
     What a sample shows.
 
@@ -125,7 +125,7 @@ class Look:
     is_random: bool
 
 
-def look_at(sample: Sample) -> Look | None:
+def look_at(sample: Sample) -> ContentLook | None:
     """Look at a sample; None where it is too short, or where its type may hold anything."""
     suffix, is_typed = find_suffix(sample.path, is_renamed=sample.is_renamed)
     if may_hold_anything(suffix):
@@ -137,11 +137,11 @@ def look_at(sample: Sample) -> Look | None:
     else:
         if len(sample.head) < _LEAST_BYTES:
             is_readable = len(sample.head) >= _LEAST_READABLE_BYTES and _is_text(sample.head)
-            return Look(suffix, is_typed, is_lost=False, is_random=False) if is_readable else None
+            return ContentLook(suffix, is_typed, is_lost=False, is_random=False) if is_readable else None
         marks = _BY_SUFFIX.get(suffix, ())
         is_lost = is_typed and not (_has(sample.head, marks) or _has_mark(sample.head) or _is_text(sample.head))
     is_marked = not is_lost and (is_typed or _has_mark(sample.head))
-    return Look(suffix, is_typed, is_lost, not is_marked and _is_random(sample, is_lost=is_lost))
+    return ContentLook(suffix, is_typed, is_lost, not is_marked and _is_random(sample, is_lost=is_lost))
 
 
 def find_suffix(path: bytes, *, is_renamed: bool) -> tuple[bytes, bool]:

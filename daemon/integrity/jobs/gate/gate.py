@@ -50,7 +50,7 @@ EXAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GateVerdict:
     """
     Whether a part of a root may be backed up.
 
@@ -118,7 +118,7 @@ class Verdict:
         return not self.problems and not self.gaps and not self.is_gone and self.reason is None
 
 
-def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> Verdict:
+def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> GateVerdict:
     """
     Say whether a part of a root may be backed up, as far as the catalog knows.
 
@@ -143,7 +143,7 @@ def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> Verdict:
     looks = look_into(target, found, doubtful)
     limits = {"most_files": settings.mass_change_files, "most_percent": settings.mass_change_percent}
     wave = Wave(found.rewritten_count, found.removed_count, found.known_before)
-    return Verdict(
+    return GateVerdict(
         target=target,
         since=since,
         present=present,
@@ -188,7 +188,7 @@ def _is_gone(target: Target) -> bool:
     return bool(target.prefix) and not os.path.lexists(absolute(target.root.path, target.prefix))
 
 
-def decide(catalog: Catalog, verdicts: Sequence[Verdict], *, is_covered: bool, now: int) -> bool:
+def decide(catalog: Catalog, verdicts: Sequence[GateVerdict], *, is_covered: bool, now: int) -> bool:
     """
     Let all through or none, and write down what the gate noticed.
 
@@ -268,7 +268,7 @@ def _is_own(target: Target, finding: Finding) -> bool:
     return finding.kind is FindingKind.SUSPICIOUS_CHANGE and (finding.path or b"") == target.prefix
 
 
-def _close(connection: Connection, verdict: Verdict, reason: str, now: int) -> None:
+def _close(connection: Connection, verdict: GateVerdict, reason: str, now: int) -> None:
     new = NewFinding(
         FindingKind.SUSPICIOUS_CHANGE,
         verdict.target.root.id,

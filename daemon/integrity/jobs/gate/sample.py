@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from integrity.errors import RootSuspended
 from integrity.files.open_beneath import open_noatime
 from integrity.jobs.gate.changes import Changes, find_changes_after, find_hit_group
-from integrity.jobs.gate.file_types import HEAD_BYTES, MIDDLE_BYTES, Look, Sample, look_at
-from integrity.jobs.gate.signs import Arrival, are_enough, find_arrivals, find_returned, find_signs
+from integrity.jobs.gate.file_types import HEAD_BYTES, MIDDLE_BYTES, ContentLook, Sample, look_at
+from integrity.jobs.gate.signs import AppearedFile, are_enough, find_arrivals, find_returned, find_signs
 from integrity.jobs.judge import messages
 from integrity.jobs.open_root import open_guarded
 from integrity.jobs.targets import Target
@@ -45,8 +45,8 @@ class Looks:
         arrivals: of new ones, if they may be what most of the others were made into.
     """
 
-    changed: list[list[Look]]
-    arrivals: list[Arrival]
+    changed: list[list[ContentLook]]
+    arrivals: list[AppearedFile]
 
     @property
     def count(self) -> int:
@@ -78,12 +78,12 @@ def look_into(target: Target, changes: Changes, doubtful: Collection[bytes]) -> 
     try:
         changed = [_look(root_fd, changes.rewritten)]
         changed += (_look(root_fd, paths, is_renamed=True) for paths in renamed)
-        return Looks(changed, [Arrival(len(paths), _look(root_fd, paths)) for paths in arrivals])
+        return Looks(changed, [AppearedFile(len(paths), _look(root_fd, paths)) for paths in arrivals])
     finally:
         os.close(root_fd)
 
 
-def _look(root_fd: int, paths: Collection[bytes], *, is_renamed: bool = False) -> list[Look]:
+def _look(root_fd: int, paths: Collection[bytes], *, is_renamed: bool = False) -> list[ContentLook]:
     samples = (_read(root_fd, path, is_renamed=is_renamed) for path in spread(paths))
     looks = (look for sample in samples if sample is not None and (look := look_at(sample)) is not None)
     return list(islice(looks, MOST_SAMPLES))

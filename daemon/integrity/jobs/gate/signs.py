@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from integrity.jobs.gate.changes import Changes
-from integrity.jobs.gate.file_types import Look, find_suffix, is_innocent, may_hold_anything
+from integrity.jobs.gate.file_types import ContentLook, find_suffix, is_innocent, may_hold_anything
 from integrity.jobs.open_root import LEAST_PATTERN
 
 SIGNS_TO_STOP = 2
@@ -82,11 +82,11 @@ def are_enough(signs: Collection[Sign]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class AppearedFile:
     """New files of one sort: how many there are, and looks at some."""
 
     count: int
-    looks: Sequence[Look]
+    looks: Sequence[ContentLook]
 
     @property
     def random_count(self) -> int:
@@ -97,8 +97,8 @@ class Arrival:
 
 def find_signs(
     changes: Changes,
-    groups: Sequence[Collection[Look]],
-    arrivals: Sequence[Arrival],
+    groups: Sequence[Collection[ContentLook]],
+    arrivals: Sequence[AppearedFile],
     *,
     most_files: int,
     most_percent: int,
@@ -139,7 +139,7 @@ def _find_rewritten(changes: Changes, most_files: int, most_percent: int) -> Sig
     return Sign(SignKind.REWRITTEN, f"{count} of {changes.known_before} files were rewritten")
 
 
-def _are_sound(looks: Collection[Look]) -> bool:
+def _are_sound(looks: Collection[ContentLook]) -> bool:
     """Say whether enough files were looked into, most of which are neither lost nor random: they were not encrypted."""
     bad = sum(look.is_lost or look.is_random for look in looks)
     return len(looks) >= LEAST_LOOKED_AT and bad < LOST_SHARE * len(looks)
@@ -215,7 +215,7 @@ def _is_typed(path: bytes) -> bool:
     return find_suffix(path, is_renamed=False)[1]
 
 
-def _find_replaced(changes: Changes, arrivals: Sequence[Arrival]) -> Sign | None:
+def _find_replaced(changes: Changes, arrivals: Sequence[AppearedFile]) -> Sign | None:
     """
     Find files that went while as many came that are random, where even the names are others.
 
@@ -229,7 +229,7 @@ def _find_replaced(changes: Changes, arrivals: Sequence[Arrival]) -> Sign | None
     return Sign(SignKind.REPLACED, f"{gone} of {changes.known_before} files are gone, and about {arrived} others came")
 
 
-def _say_arrived(arrivals: Sequence[Arrival]) -> Sign:
+def _say_arrived(arrivals: Sequence[AppearedFile]) -> Sign:
     looks = max(arrivals, key=lambda one: one.random_count).looks
     count = sum(look.is_random for look in looks)
     text = f"{count} of {len(looks)} new files that were looked into are as random as if they were encrypted"
@@ -263,7 +263,7 @@ def _folder(path: bytes) -> bytes:
     return path.rpartition(b"/")[0]
 
 
-def _find_lost(looks: Collection[Look]) -> Sign | None:
+def _find_lost(looks: Collection[ContentLook]) -> Sign | None:
     typed = [look for look in looks if look.is_typed]
     lost = sum(look.is_lost for look in typed)
     if len(typed) < LEAST_LOOKED_AT or lost < LOST_SHARE * len(typed):
@@ -272,7 +272,7 @@ def _find_lost(looks: Collection[Look]) -> Sign | None:
     return Sign(SignKind.TYPES_LOST, f"{lost} of {len(typed)} files that were looked into are not {suffixes} any more")
 
 
-def _find_scrambled(looks: Collection[Look]) -> Sign | None:
+def _find_scrambled(looks: Collection[ContentLook]) -> Sign | None:
     random = [look for look in looks if look.is_random]
     typed = sum(look.is_typed for look in random)
     is_mixed = len({look.suffix for look in random}) >= LEAST_RANDOM_TYPES

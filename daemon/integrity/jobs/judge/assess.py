@@ -29,12 +29,12 @@ from integrity.jobs.judge import messages
 from integrity.jobs.judge.account import Account
 from integrity.jobs.judge.confirm import find_doubtful_blocks
 from integrity.jobs.judge.content_diff import Difference, as_record, compare_content, is_candidate, is_complete
-from integrity.jobs.judge.copied_damage import DamageCopies
+from integrity.jobs.judge.copied_damage import CopiedDamage
 from integrity.jobs.judge.evidence import Evidence
 from integrity.jobs.judge.failures import Failures
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode
 from integrity.jobs.judge.mismatches import Mismatches
-from integrity.jobs.judge.replaced_inodes import Replaced
+from integrity.jobs.judge.replaced_inodes import ReplacedInodes
 from integrity.jobs.report import NoteKind
 from integrity.model import BaselineReason, FileId, FindingKind, Policy, ReadHow, Reading, Tally, Witness
 from integrity.paths import shell_path
@@ -78,13 +78,13 @@ class Assessor:
         failures: takes the files about which there is no verdict.
     """
 
-    def __init__(self, run: RootRun, *, from_disk: bool, replaced: Replaced | None) -> None:
+    def __init__(self, run: RootRun, *, from_disk: bool, replaced: ReplacedInodes | None) -> None:
         self._run = run
         self._follows_names = replaced is not None
         self.account = Account(run, from_disk=from_disk)
-        self._evidence = Evidence(run, replaced or Replaced())
+        self._evidence = Evidence(run, replaced or ReplacedInodes())
         self.failures = Failures(run, self.account, self._evidence)
-        self._copies = DamageCopies(run, self.account)
+        self._copies = CopiedDamage(run, self.account)
         self._mismatches = Mismatches(run, self.account, self.failures, self._evidence, self._copies)
         self._displaced: list[tuple[FileRecord, ReadError | None]] = []  # and why it could not be read
         self._told = IdSet()  # as still open
@@ -431,7 +431,7 @@ class Assessor:
         displaced, self._displaced = self._displaced, []
         return displaced
 
-    def follow(self, replaced: Replaced) -> None:
+    def follow(self, replaced: ReplacedInodes) -> None:
         """Go on after a walk came, which met other files than were recorded under these names."""
         self._follows_names, self._evidence.replaced = True, replaced
 

@@ -145,7 +145,7 @@ class Suspicion:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ConfirmationResult:
     """
     What re-reading showed.
 
@@ -170,7 +170,7 @@ class Rereader:
 
     def confirm_all(
         self, suspicions: Sequence[Suspicion]
-    ) -> list[tuple[Suspicion, Outcome | ReadError | RecordSuperseded]] | None:
+    ) -> list[tuple[Suspicion, ConfirmationResult | ReadError | RecordSuperseded]] | None:
         """
         Confirm mismatches in two rounds: all of them share the waiting, and names of one file the reading.
 
@@ -230,7 +230,7 @@ class Rereader:
 
     def _conclude_all(
         self, names: Sequence[Suspicion], readings: Sequence[Rereading | ReadError]
-    ) -> Iterator[tuple[Suspicion, Outcome | ReadError | RecordSuperseded]]:
+    ) -> Iterator[tuple[Suspicion, ConfirmationResult | ReadError | RecordSuperseded]]:
         """Conclude from rereadings of one file what is the matter under each of its names."""
         first, *others = names
         error = next((one for one in readings if isinstance(one, ReadError)), None)
@@ -249,7 +249,7 @@ class Rereader:
 
     def _conclude(
         self, suspicion: Suspicion, rereads: Sequence[Rereading], each_copy: dict[int, list[tuple[str, Pair]]]
-    ) -> Outcome | RecordSuperseded:
+    ) -> ConfirmationResult | RecordSuperseded:
         record, mirror = suspicion.record, self._run.mirror
         verdicts: dict[int, Confirmation] = {}
         bad_devices: dict[str, None] = {}
@@ -272,8 +272,10 @@ class Rereader:
         for confirmation in _GRAVEST_FIRST:
             blocks = tuple(index for index, value in verdicts.items() if value is confirmation)
             if blocks:
-                return Outcome(confirmation, blocks if suspicion.bad_blocks else (), len(rereads), tuple(bad_devices))
-        return Outcome(Confirmation.TRANSIENT, suspicion.bad_blocks, len(rereads))
+                return ConfirmationResult(
+                    confirmation, blocks if suspicion.bad_blocks else (), len(rereads), tuple(bad_devices)
+                )
+        return ConfirmationResult(Confirmation.TRANSIENT, suspicion.bad_blocks, len(rereads))
 
     def _pairs(self, connection: Connection, suspicion: Suspicion, index: int) -> tuple[Pair, Pair]:
         """Give the recorded digests and those of the first reading, of one block or of the whole file."""

@@ -75,7 +75,7 @@ def _load(connection: Connection) -> dict[int, list[CandidateRecord]]:
     return by_size
 
 
-class DamageCopies:
+class CopiedDamage:
     """
     Keep confirmed damage, and find its copies.
 

@@ -19,7 +19,7 @@ from integrity.catalog.runs import Interruption, find_interruption
 from integrity.hashing.tasks import Done
 from integrity.jobs.judge.content_diff import as_former, keeps_prefix
 from integrity.jobs.judge.inodes import as_last_seen, was_born_before
-from integrity.jobs.judge.replaced_inodes import Replaced
+from integrity.jobs.judge.replaced_inodes import ReplacedInodes
 from integrity.model import BaselineReason, Policy, ReadHow, Witness
 from integrity.verdict import Circumstances, Content, Elsewhere, Judgement, compare_witness, judge
 
@@ -38,7 +38,7 @@ class Evidence:
         replaced: the names under which the run met another file than was recorded.
     """
 
-    def __init__(self, run: RootRun, replaced: Replaced) -> None:
+    def __init__(self, run: RootRun, replaced: ReplacedInodes) -> None:
         self._run = run
         self.replaced = replaced
         self._interruptions: dict[tuple[int | None, str], Interruption | None] = {}

@@ -16,7 +16,7 @@ from integrity.catalog.candidates import CandidateState
 from integrity.catalog.rows import require_current
 from integrity.errors import ReadError, RecordSuperseded, Unstable, Vanished
 from integrity.jobs.judge import messages
-from integrity.jobs.judge.confirm import Outcome, Rereader, Suspicion
+from integrity.jobs.judge.confirm import ConfirmationResult, Rereader, Suspicion
 from integrity.jobs.judge.content_diff import Difference, block_ranges, is_complete
 from integrity.jobs.judge.elsewhere import find_elsewhere
 from integrity.model import BaselineReason, Certainty, FileId, FindingKind, Tally
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from integrity.hashing.tasks import Done
     from integrity.jobs.context import RootRun
     from integrity.jobs.judge.account import Account
-    from integrity.jobs.judge.copied_damage import DamageCopies
+    from integrity.jobs.judge.copied_damage import CopiedDamage
     from integrity.jobs.judge.evidence import Evidence
     from integrity.jobs.judge.failures import Failures
 
@@ -49,7 +49,7 @@ class Mismatches:
     """
 
     def __init__(
-        self, run: RootRun, account: Account, failures: Failures, evidence: Evidence, copies: DamageCopies
+        self, run: RootRun, account: Account, failures: Failures, evidence: Evidence, copies: CopiedDamage
     ) -> None:
         self._run = run
         self._account = account
@@ -145,7 +145,7 @@ class Mismatches:
                 moved.append((one, judgement))
         return left, moved
 
-    def _take_outcome(self, suspicion: Suspicion, outcome: Outcome, *, is_synced: bool) -> None:
+    def _take_outcome(self, suspicion: Suspicion, outcome: ConfirmationResult, *, is_synced: bool) -> None:
         record, judgement = suspicion.record, suspicion.judgement
         if outcome.confirmation is Confirmation.CATALOG_DAMAGED:
             self._failures.catalog_damaged(record)
@@ -186,7 +186,7 @@ class Mismatches:
         kind: FindingKind,
         text: str,
         certainty: Certainty | None,
-        outcome: Outcome,
+        outcome: ConfirmationResult,
         *,
         is_synced: bool,
     ) -> FileRecord:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import files
 from integrity.catalog.rows import Sighting
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode, was_born_before
-from integrity.jobs.scan.new_files import Move, Place
+from integrity.jobs.scan.new_files import Move, TreePlace
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -33,18 +33,18 @@ _KEPT = 200_000
 class ReplacedName(NamedTuple):
     """A name, and what stands under it now."""
 
-    place: Place
+    place: TreePlace
     seen: Seen
 
 
-class Replaced:
+class ReplacedInodes:
     """Keep such names, and what stands under them now."""
 
     def __init__(self) -> None:
         self._names: list[ReplacedName] = []
         self._found: dict[int, ReplacedName] = {}
 
-    def add(self, place: Place, seen: Seen) -> bool:
+    def add(self, place: TreePlace, seen: Seen) -> bool:
         """Let a name wait; say False if it can't, because too many do."""
         if len(self._names) >= _KEPT:
             return False

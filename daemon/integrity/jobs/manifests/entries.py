@@ -23,7 +23,7 @@ from integrity.errors import show_path
 from integrity.files.open_beneath import STAY_ON_MOUNT, open_beneath, stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.hashing.algorithms import BLAKE3, CRC32, MD5, XXH128, Algorithm
-from integrity.hashing.manifests.entries import BadLine, Entry
+from integrity.hashing.manifests.entries import BadLine, ManifestEntry
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode
 from integrity.jobs.targets import Target
 from integrity.model import Digests
@@ -43,7 +43,7 @@ def known_digests(digests: Digests) -> dict[Algorithm, bytes]:
     return {algorithm: digest for algorithm, digest in found.items() if digest is not None}
 
 
-class Places:
+class RootPlaces:
     """
     Find what the names of one manifest mean.
 
@@ -76,7 +76,7 @@ _AT_ONCE = 10_000
 """Names of one page: what of a manifest is in memory at a time."""
 
 
-class Verdict(StrEnum):
+class ImportVerdict(StrEnum):
     """The one thing that an import says of each entry (R8)."""
 
     VERIFIED = "verified"  # read, found equal, and recorded
@@ -113,9 +113,9 @@ class ImportCounts:
     @property
     def entries(self) -> int:
         """Sum up the verdicts."""
-        return sum(getattr(self, verdict.value) for verdict in Verdict)
+        return sum(getattr(self, verdict.value) for verdict in ImportVerdict)
 
-    def add(self, verdict: Verdict, count: int) -> None:
+    def add(self, verdict: ImportVerdict, count: int) -> None:
         """Count entries."""
         setattr(self, verdict.value, getattr(self, verdict.value) + count)
 
@@ -132,7 +132,7 @@ class Told:
         message: why.
     """
 
-    verdict: Verdict
+    verdict: ImportVerdict
     path: bytes | None
     line: int
     message: str
@@ -192,12 +192,12 @@ class Claim:
         return None
 
 
-Refuse = Callable[[Verdict, bytes | None, int, str], None]
+Refuse = Callable[[ImportVerdict, bytes | None, int, str], None]
 """Is told verdict, name, line and reason of what is no claim."""
 
 
 def gather(
-    lines: Iterable[Entry | BadLine], places: Places, refuse: Refuse, is_stopped: Callable[[], bool]
+    lines: Iterable[ManifestEntry | BadLine], places: RootPlaces, refuse: Refuse, is_stopped: Callable[[], bool]
 ) -> Iterator[list[Claim]]:
     """
     Gather the claims of a manifest, a page at a time.
@@ -209,14 +209,14 @@ def gather(
         if is_stopped():
             return
         if isinstance(line, BadLine):
-            refuse(Verdict.BAD, None, line.line, "can't be read as an entry")
+            refuse(ImportVerdict.BAD, None, line.line, "can't be read as an entry")
             continue
         digests = {algorithm: digest for algorithm, digest in line.digests.items() if algorithm is not CRC32}
         path = places.find(line.path)
         if not digests:
-            refuse(Verdict.BAD, line.path, line.line, "has no digest that could tell that the file is right")
+            refuse(ImportVerdict.BAD, line.path, line.line, "has no digest that could tell that the file is right")
         elif path is None:
-            refuse(Verdict.OUTSIDE, line.path, line.line, f"{show_path(line.path)} leads out of what is imported")
+            refuse(ImportVerdict.OUTSIDE, line.path, line.line, f"{show_path(line.path)} leads out of what is imported")
         elif path in claims:
             claims[path].add(1, digests, line.size_bytes)
         else:
@@ -234,11 +234,11 @@ _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 class Refusal(NamedTuple):
     """Why a name is not read."""
 
-    verdict: Verdict
+    verdict: ImportVerdict
     message: str
 
 
-class Found(NamedTuple):
+class FoundFile(NamedTuple):
     """A file that is there, and its record, which may stand under a former name; None: it has none."""
 
     size_bytes: int
@@ -246,23 +246,23 @@ class Found(NamedTuple):
     former: bytes | None = None
 
 
-def look_up(run: RootRun, connection: Connection, path: bytes) -> Found | Refusal:
+def look_up(run: RootRun, connection: Connection, path: bytes) -> FoundFile | Refusal:
     """Look at a name, relative to the root, as a walk would; nothing outside of the root is ever touched."""
     if run.excludes.covers(path):
-        return Refusal(Verdict.LEFT_OUT, "is excluded from this root")
+        return Refusal(ImportVerdict.LEFT_OUT, "is excluded from this root")
     try:
         stat = _stat(run, path)
     except OSError as error:
         return _explain(error)
     if S_ISLNK(stat.st_mode):
-        return Refusal(Verdict.LEFT_OUT, "is a symbolic link, and those are not recorded")
+        return Refusal(ImportVerdict.LEFT_OUT, "is a symbolic link, and those are not recorded")
     if not S_ISREG(stat.st_mode):
-        return Refusal(Verdict.LEFT_OUT, "is no regular file")
+        return Refusal(ImportVerdict.LEFT_OUT, "is no regular file")
     record = files.find_file(connection, run.catalog.sealer, run.root.id, path)
     if record is not None:
-        return Found(stat.st_size, record)
+        return FoundFile(stat.st_size, record)
     moved = _find_moved(run, connection, path, stat)
-    return Found(stat.st_size, moved, None if moved is None else moved.path)
+    return FoundFile(stat.st_size, moved, None if moved is None else moved.path)
 
 
 def _stat(run: RootRun, path: bytes) -> os.stat_result:
@@ -276,12 +276,12 @@ def _stat(run: RootRun, path: bytes) -> os.stat_result:
 
 def _explain(error: OSError) -> Refusal:
     if error.errno in _NOT_THERE:
-        return Refusal(Verdict.MISSING, "is not there")
+        return Refusal(ImportVerdict.MISSING, "is not there")
     if error.errno == errno.ELOOP:
-        return Refusal(Verdict.LEFT_OUT, "lies behind a symbolic link, and those are not followed")
+        return Refusal(ImportVerdict.LEFT_OUT, "lies behind a symbolic link, and those are not followed")
     if error.errno == errno.EXDEV:
-        return Refusal(Verdict.LEFT_OUT, "lies on another file system, which is mounted inside the root")
-    return Refusal(Verdict.UNREADABLE, f"can't be looked at: {error.strerror}")
+        return Refusal(ImportVerdict.LEFT_OUT, "lies on another file system, which is mounted inside the root")
+    return Refusal(ImportVerdict.UNREADABLE, f"can't be looked at: {error.strerror}")
 
 
 def _find_moved(run: RootRun, connection: Connection, path: bytes, stat: os.stat_result) -> FileRecord | None:

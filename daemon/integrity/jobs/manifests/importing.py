@@ -45,10 +45,10 @@ from integrity.jobs.judge import messages
 from integrity.jobs.manifests.entries import (
     Claim,
     ImportCounts,
-    Places,
+    ImportVerdict,
     Refusal,
+    RootPlaces,
     Told,
-    Verdict,
     gather,
     known_digests,
     look_up,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
     from integrity.catalog.rows import FileRecord
     from integrity.jobs.context import Context, RootRun
-    from integrity.jobs.manifests.source import ImportForm, Source
+    from integrity.jobs.manifests.source import ImportForm, ManifestSource
     from integrity.jobs.report import Summary
 
 
@@ -115,7 +115,7 @@ class Baselines:
                 self._record(connection)
             self._is_named = True
             self._run.counts.add(Tally.NEW, len(self._waiting))
-            self._counts.add(Verdict.VERIFIED, sum(claim.count for claim, _ in self._waiting.values()))
+            self._counts.add(ImportVerdict.VERIFIED, sum(claim.count for claim, _ in self._waiting.values()))
             self._waiting.clear()
         self._written_at = self._run.context.monotonic()
 
@@ -141,16 +141,16 @@ _WAIT_S = 3.0
 """Between two tries of a file that changed while it was read: three tries, less than ten seconds (R1)."""
 
 _TALLIES = {
-    Verdict.ALREADY: Tally.NOT_DUE,
-    Verdict.DIFFERING: Tally.DAMAGED,
-    Verdict.MISSING: Tally.MISSING,
-    Verdict.UNREADABLE: Tally.UNREADABLE,
-    Verdict.LEFT_OUT: Tally.SKIPPED,
-    Verdict.RECORD_DAMAGED: Tally.SKIPPED,
+    ImportVerdict.ALREADY: Tally.NOT_DUE,
+    ImportVerdict.DIFFERING: Tally.DAMAGED,
+    ImportVerdict.MISSING: Tally.MISSING,
+    ImportVerdict.UNREADABLE: Tally.UNREADABLE,
+    ImportVerdict.LEFT_OUT: Tally.SKIPPED,
+    ImportVerdict.RECORD_DAMAGED: Tally.SKIPPED,
 }
 """How the record of the run counts names; what is verified is new there. What is no name of the root is not in it."""
 
-_UNCOVERED = frozenset({Verdict.MISSING, Verdict.UNREADABLE, Verdict.OUTSIDE, Verdict.BAD})
+_UNCOVERED = frozenset({ImportVerdict.MISSING, ImportVerdict.UNREADABLE, ImportVerdict.OUTSIDE, ImportVerdict.BAD})
 """What was asked for and could not be done."""
 
 
@@ -165,7 +165,7 @@ class ImportSummary:
 
 
 def import_manifest(
-    context: Context, source: Source, root: bytes, base: bytes | None, tell: Callable[[Told], None]
+    context: Context, source: ManifestSource, root: bytes, base: bytes | None, tell: Callable[[Told], None]
 ) -> ImportSummary:
     """
     Import a manifest.
@@ -190,14 +190,14 @@ def import_manifest(
     counts = ImportCounts()
 
     def work(run: RootRun) -> None:
-        places = Places(Target(run.root, run.prefix), base, os.path.abspath(root))
+        places = RootPlaces(Target(run.root, run.prefix), base, os.path.abspath(root))
         Importer(run, source, places, counts, tell).run()
 
     summary = runner.run_on(context, real, Job.IMPORT, work)
     return ImportSummary(summary, counts, source.name, source.kind)
 
 
-def _find_base(source: Source, root: bytes) -> bytes:
+def _find_base(source: ManifestSource, root: bytes) -> bytes:
     folder = os.path.dirname(source.path)
     is_inside = folder == root or folder.startswith(root.rstrip(b"/") + b"/")
     return folder if source.form is Form.BAGIT and is_inside else root
@@ -216,7 +216,12 @@ class Importer:
     """
 
     def __init__(
-        self, run: RootRun, source: Source, places: Places, counts: ImportCounts, tell: Callable[[Told], None]
+        self,
+        run: RootRun,
+        source: ManifestSource,
+        places: RootPlaces,
+        counts: ImportCounts,
+        tell: Callable[[Told], None],
     ) -> None:
         self._run = run
         self._source = source
@@ -274,7 +279,7 @@ class Importer:
             elif (reading := self._baselines.find(claim.path)) is not None:
                 self._compare(claim, known_digests(reading.digests), reading.witness.size_bytes, "")
             elif (difference := claim.find_difference({}, found.size_bytes)) is not None:
-                self._settle(claim, Verdict.DIFFERING, difference)
+                self._settle(claim, ImportVerdict.DIFFERING, difference)
             else:
                 claim.expected_bytes = found.size_bytes
                 yield claim
@@ -287,17 +292,17 @@ class Importer:
         with self._run.writing() as connection:
             if is_current(connection, record):
                 self._run.open_finding(connection, FindingKind.CATALOG_DAMAGED, text, record=record)
-        self._settle(claim, Verdict.RECORD_DAMAGED, text)
+        self._settle(claim, ImportVerdict.RECORD_DAMAGED, text)
 
     def _compare(self, claim: Claim, digests: Mapping[Algorithm, bytes], size_bytes: int, where: str) -> None:
         """Hold a claim against what is recorded; the file is not read."""
         difference = claim.find_difference(digests, size_bytes)
         if difference is not None:
-            self._settle(claim, Verdict.DIFFERING, f"is recorded already, but otherwise: {difference}{where}")
+            self._settle(claim, ImportVerdict.DIFFERING, f"is recorded already, but otherwise: {difference}{where}")
             return
         if not claim.digests.keys() & digests.keys():
             self._counts.not_compared += claim.count
-        self._settle(claim, Verdict.ALREADY)
+        self._settle(claim, ImportVerdict.ALREADY)
 
     def _read(self, claims: Iterable[Claim]) -> None:
         """Read files and judge them; very sparse ones twice, as a recording computes no digest of the whole of them."""
@@ -340,7 +345,7 @@ class Importer:
         self._run.counts.bytes_read += reading.bytes_read
         difference = claim.find_difference(digests, reading.witness.size_bytes)
         if difference is not None:
-            self._settle(claim, Verdict.DIFFERING, difference)
+            self._settle(claim, ImportVerdict.DIFFERING, difference)
         elif reading.witness.is_racy and not claim.was_racy and not self._reader.is_being_written(claim.path):
             claim.was_racy = True
             self._again[claim.path] = claim
@@ -351,7 +356,7 @@ class Importer:
         if isinstance(error, Unstable):
             self._again[claim.path] = claim
         elif isinstance(error, Vanished):
-            self._settle(claim, Verdict.MISSING, "is not there any more")
+            self._settle(claim, ImportVerdict.MISSING, "is not there any more")
         elif not isinstance(error, ReadInterrupted):
             if isinstance(error, DeviceFailing | DeviceStalled):
                 is_stalled = isinstance(error, DeviceStalled)
@@ -359,7 +364,7 @@ class Importer:
                     self._run.note_device(
                         connection, FindingKind.DEVICE_STALLED if is_stalled else FindingKind.DEVICE_FAILING
                     )
-            self._settle(claim, Verdict.UNREADABLE, str(error))
+            self._settle(claim, ImportVerdict.UNREADABLE, str(error))
 
     def _read_again(self) -> None:
         """Read files again that changed while they were read, or were written just before (R1)."""
@@ -375,10 +380,10 @@ class Importer:
         for claim in self._again.values():
             self._run.counts.add(Tally.UNSTABLE)
             self._run.is_incomplete = True
-            self._report(Verdict.UNREADABLE, self._absolute(claim), claim.line, messages.unstable(), claim.count)
+            self._report(ImportVerdict.UNREADABLE, self._absolute(claim), claim.line, messages.unstable(), claim.count)
         self._again = {}
 
-    def _settle(self, claim: Claim, verdict: Verdict, message: str = "") -> None:
+    def _settle(self, claim: Claim, verdict: ImportVerdict, message: str = "") -> None:
         """Count a claim that nothing more is done for."""
         self._run.counts.add(_TALLIES[verdict])
         self._report(verdict, self._absolute(claim), claim.line, message, claim.count)
@@ -386,15 +391,15 @@ class Importer:
     def _absolute(self, claim: Claim) -> bytes:
         return self._run.root.path.rstrip(b"/") + b"/" + claim.path
 
-    def _refuse(self, verdict: Verdict, name: bytes | None, line: int, message: str) -> None:
+    def _refuse(self, verdict: ImportVerdict, name: bytes | None, line: int, message: str) -> None:
         self._report(verdict, name, line, message, 1)
 
-    def _report(self, verdict: Verdict, path: bytes | None, line: int, message: str, count: int) -> None:
+    def _report(self, verdict: ImportVerdict, path: bytes | None, line: int, message: str, count: int) -> None:
         self._counts.add(verdict, count)
         self._run.is_incomplete |= verdict in _UNCOVERED
-        if verdict is Verdict.DIFFERING:
+        if verdict is ImportVerdict.DIFFERING:
             self._run.kinds_met.add(FindingKind.COPY_DIFFERS)  # told, and no finding: which of the two is wrong?
-        if verdict is not Verdict.ALREADY:
+        if verdict is not ImportVerdict.ALREADY:
             self._tell(Told(verdict, path, line, message))
 
     def _look(self, bytes_done: int) -> None:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from integrity.errors import ConfigError, Unreadable, show_path
 from integrity.hashing.algorithms import Algorithm
-from integrity.hashing.manifests.entries import BadLine, Entry
+from integrity.hashing.manifests.entries import BadLine, ManifestEntry
 from integrity.hashing.manifests.reader import Form, Manifest
 from integrity.hashing.manifests.text import find_bagit_algorithm
 
@@ -41,7 +41,7 @@ _FORMS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ManifestSource:
     """
     A manifest that is open, with at least one entry.
 
@@ -53,7 +53,7 @@ class Source:
 
     path: bytes
     form: Form
-    lines: Iterator[Entry | BadLine]
+    lines: Iterator[ManifestEntry | BadLine]
 
     @property
     def kind(self) -> ImportForm:
@@ -67,7 +67,7 @@ class Source:
 
 
 @contextmanager
-def open_source(path: bytes, form: ImportForm, algorithm: Algorithm | None) -> Iterator[Source]:
+def open_source(path: bytes, form: ImportForm, algorithm: Algorithm | None) -> Iterator[ManifestSource]:
     """
     Open a manifest.
 
@@ -90,7 +90,7 @@ def open_source(path: bytes, form: ImportForm, algorithm: Algorithm | None) -> I
         yield _start(stream, os.path.realpath(path), form, algorithm)
 
 
-def _start(stream: BinaryIO, path: bytes, form: ImportForm, algorithm: Algorithm | None) -> Source:
+def _start(stream: BinaryIO, path: bytes, form: ImportForm, algorithm: Algorithm | None) -> ManifestSource:
     """Recognise a manifest, and read up to its first entry."""
     shown = "standard input" if path == STDIN else show_path(path)
     name = os.path.basename(path)
@@ -107,10 +107,10 @@ def _start(stream: BinaryIO, path: bytes, form: ImportForm, algorithm: Algorithm
             " with: integrity sum -c"
         )
     lines = _read(manifest, shown)
-    bad: list[Entry | BadLine] = []
+    bad: list[ManifestEntry | BadLine] = []
     for line in lines:
-        if isinstance(line, Entry):
-            return Source(path, manifest.form, chain(bad, (line,), lines))
+        if isinstance(line, ManifestEntry):
+            return ManifestSource(path, manifest.form, chain(bad, (line,), lines))
         bad.append(line)
         if len(bad) == _BAD_AT_MOST:
             break
@@ -124,7 +124,7 @@ def _say_useless(bad: int, form: Form, algorithm: Algorithm | None) -> str:
     return f"no line of it can be used ({bad:,} were looked at as {form.value}{said}); is it a manifest?"
 
 
-def _read(manifest: Manifest, shown: str) -> Iterator[Entry | BadLine]:
+def _read(manifest: Manifest, shown: str) -> Iterator[ManifestEntry | BadLine]:
     try:
         yield from manifest.read()
     except OSError as error:

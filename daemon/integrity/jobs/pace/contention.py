@@ -72,7 +72,7 @@ LEAST_S = 0.02
 """So much silence must have been heard before it says anything: one seek of somebody else fits in."""
 
 
-class Silence:
+class IdlePeriods:
     """
     Add up the silences on one device and the pressure in them. Its callers hold a lock.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from integrity.config.definition import Pace as PaceSettings
+from integrity.config.definition import PaceConfig as PaceSettings
 
 _DECREASE = 0.25  # from full speed to a few MiB a second in a second: whoever came waits no longer than that
 _STEPS = 16

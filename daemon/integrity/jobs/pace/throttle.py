@@ -13,11 +13,11 @@ import threading
 import time
 from collections.abc import Callable
 
-from integrity.config.definition import Pace as PaceSettings
+from integrity.config.definition import PaceConfig as PaceSettings
 from integrity.files.block_devices import Device
 from integrity.files.span import Pace
 from integrity.files.system_load import Pressure
-from integrity.jobs.pace.contention import Latency, Silence
+from integrity.jobs.pace.contention import IdlePeriods, Latency
 from integrity.jobs.pace.rate import Rate
 from integrity.jobs.report import Stop
 
@@ -122,7 +122,7 @@ class DevicePace(Pace):
         self._lock = threading.Lock()
         self._rate = Rate(settings, needed_bytes_per_s)
         self._throttle = Throttle(self._rate.allowed, stop, monotonic=monotonic, wait=wait)
-        self._silence = Silence(pressure)
+        self._silence = IdlePeriods(pressure)
         self._latency = Latency(monotonic)
         self._judged_at = monotonic()
         self._fetched_bytes = 0

@@ -21,7 +21,7 @@ from integrity.files.open_beneath import open_noatime, stat_beneath
 from integrity.files.replace_file import is_open_for_writing, is_there, noticing_writers
 from integrity.files.stamps import witness_of
 from integrity.jobs.repair.build import Made, Maker, explaining, require_same
-from integrity.jobs.repair.exchange import Folders, Placer, explaining_swap, making_folders
+from integrity.jobs.repair.exchange import ParentFolders, Placer, explaining_swap, making_folders
 from integrity.jobs.repair.inspect import describe_move, require_unmoved
 from integrity.jobs.repair.recover import MEDDLED, after_renaming, record_repaired
 from integrity.jobs.repair.targets import make_id, make_place
@@ -29,7 +29,7 @@ from integrity.paths import absolute
 from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
-    from integrity.catalog.repair_journal import Place
+    from integrity.catalog.repair_journal import JournalPlace
     from integrity.files.buffers import Buffers
     from integrity.jobs.context import RootRun
     from integrity.jobs.repair.good_blocks import BlockSource
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class RepairedFile:
     """
     What became of one file.
 
@@ -85,7 +85,7 @@ class Application:
         self._maker = Maker(run, buffers, tick)
         self._id = make_id()
 
-    def run(self) -> Done:
+    def run(self) -> RepairedFile:
         """
         Do it.
 
@@ -98,12 +98,12 @@ class Application:
                 with explaining(self._plan.path, "begun"):
                     undoing.enter_context(making_folders(self._run.root_fd, self._plan.folders))
                     repair = self._describe()
-                    folders = staying_open.enter_context(Folders(self._run.root_fd, repair.places))
+                    folders = staying_open.enter_context(ParentFolders(self._run.root_fd, repair.places))
                     folders.require_unlocked()
                 made, verified = self._make(repair, folders)
             return self._end(repair, folders, verified, made.reading.how)
 
-    def _end(self, repair: Repair, folders: Folders, verified: Witness, how: ReadHow) -> Done:
+    def _end(self, repair: Repair, folders: ParentFolders, verified: Witness, how: ReadHow) -> RepairedFile:
         try:
             return self._finish(repair, folders, verified, how)
         except OSError as error:
@@ -112,7 +112,7 @@ class Application:
                 f" {error.strerror}; the next run on this root ends it"
             ) from error
 
-    def _make(self, repair: Repair, folders: Folders) -> tuple[Made, Witness]:
+    def _make(self, repair: Repair, folders: ParentFolders) -> tuple[Made, Witness]:
         """Make the new file and put it in its place; return it, and the witness that its verified bytes have there."""
         with self._run.writing() as connection:
             save_repair(connection, self._run.root, repair)
@@ -149,14 +149,14 @@ class Application:
             resolution += f"; the damaged file was kept as {show_path(places[0].kept)}"
         return Repair(self._id, places, resolution, judged)
 
-    def _place(self, places: Sequence[Place], made: Made, folders: Folders) -> Witness:
+    def _place(self, places: Sequence[JournalPlace], made: Made, folders: ParentFolders) -> Witness:
         """Put the new file in its place, if nothing moved meanwhile."""
         with explaining_swap(self._plan.path), self._guarding(places[0], made) as was_written:
             self._rename(folders, Placer(folders, self._run.capability), places)
             return self._see_renamed(places[0], made, was_written())
 
     @contextmanager
-    def _guarding(self, place: Place, made: Made) -> Iterator[Callable[[], bool]]:
+    def _guarding(self, place: JournalPlace, made: Made) -> Iterator[Callable[[], bool]]:
         """Open the new file, see that it is as it was verified, and notice writers from now on."""
         fd = open_noatime(self._run.root_fd, place.beside(place.made), os.O_RDONLY)
         try:
@@ -169,7 +169,7 @@ class Application:
         finally:
             os.close(fd)
 
-    def _rename(self, folders: Folders, placer: Placer, places: Sequence[Place]) -> None:
+    def _rename(self, folders: ParentFolders, placer: Placer, places: Sequence[JournalPlace]) -> None:
         if self._plan.look is None:
             folders.require_same()
             placer.take_free_name(places[0])
@@ -179,14 +179,14 @@ class Application:
         self._require_still(places)
         placer.swap(places)
 
-    def _see_renamed(self, place: Place, made: Made, was_written: bool) -> Witness:
+    def _see_renamed(self, place: JournalPlace, made: Made, was_written: bool) -> Witness:
         """Return the witness that the verified bytes have now; if the name is gone again, the one that they had."""
         try:
             return after_renaming(self._run, place, made.reading.witness, was_written=was_written)
         except OSError:
             return made.reading.witness
 
-    def _require_still(self, places: Sequence[Place]) -> None:
+    def _require_still(self, places: Sequence[JournalPlace]) -> None:
         """
         See for the last time that the damaged file is the one that was judged, under all of its names (I1).
 
@@ -246,7 +246,7 @@ class Application:
         finally:
             os.close(fd)
 
-    def _take_away(self, folders: Folders, places: Sequence[Place]) -> None:
+    def _take_away(self, folders: ParentFolders, places: Sequence[JournalPlace]) -> None:
         """
         Remove the new file, which is in nobody's place; but no name that may lead to the damaged one alone.
 
@@ -264,7 +264,7 @@ class Application:
             if inode == plan.look.witness.inode:
                 placer.take_away((place,), "kept")
 
-    def _forget(self, repair: Repair, folders: Folders) -> None:
+    def _forget(self, repair: Repair, folders: ParentFolders) -> None:
         """
         Forget a repair that was undone; one that was not is ended by the next run.
 
@@ -276,7 +276,7 @@ class Application:
         with self._run.writing() as connection:
             drop_repair(connection, self._run.root.id, repair.id)
 
-    def _finish(self, repair: Repair, folders: Folders, verified: Witness, how: ReadHow) -> Done:
+    def _finish(self, repair: Repair, folders: ParentFolders, verified: Witness, how: ReadHow) -> RepairedFile:
         """Verify if the damaged file is to go, and write down what was done; it does not stop here any more."""
         run, plan, first = self._run, self._plan, repair.places[0]
         kept = None if plan.look is None else absolute(run.root.path, first.beside(first.kept))
@@ -294,7 +294,7 @@ class Application:
         run.note_over(recorded.ended)
         if recorded.moved:
             message += f"{'; ' if message else ''}{recorded.moved} {MEDDLED}"
-        return Done(plan, is_repaired=True, kept=kept, message=message)
+        return RepairedFile(plan, is_repaired=True, kept=kept, message=message)
 
 
 def _describe_resolution(plan: FilePlan) -> str:

@@ -29,7 +29,7 @@ from integrity.model import Reading, Witness
 from integrity.verdict import Shift, compare_witness
 
 if TYPE_CHECKING:
-    from integrity.catalog.repair_journal import Place
+    from integrity.catalog.repair_journal import JournalPlace
     from integrity.files.buffers import Buffers
     from integrity.jobs.context import RootRun
     from integrity.jobs.repair.good_blocks import BlockSource
@@ -64,7 +64,7 @@ class Maker:
         self._tick = tick
         self._reader: Reader = run.reader(ReadMode.DISK)
 
-    def make(self, plan: FilePlan, place: Place, folder_fd: int, lenders: BlockSource) -> Made:
+    def make(self, plan: FilePlan, place: JournalPlace, folder_fd: int, lenders: BlockSource) -> Made:
         """
         Make the new file under ``place.made``, in the open folder of the place.
 
@@ -106,7 +106,7 @@ class Maker:
         return reading
 
     @contextmanager
-    def _created(self, folder_fd: int, place: Place) -> Iterator[int]:
+    def _created(self, folder_fd: int, place: JournalPlace) -> Iterator[int]:
         """Create the new file, and take it away again if it does not become one."""
         with explaining(place.path, "begun"):
             fd = os.open(place.made, _NEW_FILE, _NOT_FOR_OTHERS, dir_fd=folder_fd)

@@ -31,7 +31,7 @@ from integrity.files.open_beneath import make_folder_at, open_beneath, stat_bene
 from integrity.files.replace_file import UNSUPPORTED, exchange, is_locked, may_exchange, rename_to_free
 
 if TYPE_CHECKING:
-    from integrity.catalog.repair_journal import Place
+    from integrity.catalog.repair_journal import JournalPlace
     from integrity.model import Capability
 
 
@@ -104,7 +104,7 @@ def _take_away(root_fd: int, path: bytes) -> None:
             os.close(above_fd)
 
 
-class Folders:
+class ParentFolders:
     """
     The open folders of some places; a context manager.
 
@@ -116,13 +116,13 @@ class Folders:
         OSError: (on entering) one can't be opened, or a symbolic link leads to it.
     """
 
-    def __init__(self, root_fd: int, places: Sequence[Place]) -> None:
+    def __init__(self, root_fd: int, places: Sequence[JournalPlace]) -> None:
         self._root_fd = root_fd
         self._wanted = dict.fromkeys(place.folder for place in places)
         self._fds: dict[bytes, int] = {}
         self._stack = ExitStack()
 
-    def __enter__(self) -> Folders:
+    def __enter__(self) -> ParentFolders:
         try:
             for folder in self._wanted:
                 fd = open_beneath(self._root_fd, folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -136,7 +136,7 @@ class Folders:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def __getitem__(self, place: Place) -> int:
+    def __getitem__(self, place: JournalPlace) -> int:
         """Give the descriptor of a place's folder; it stays ours."""
         return self._fds[place.folder]
 
@@ -185,11 +185,11 @@ class Placer:
         capability: of the file system.
     """
 
-    def __init__(self, folders: Folders, capability: Capability) -> None:
+    def __init__(self, folders: ParentFolders, capability: Capability) -> None:
         self._folders = folders
         self._has_flags = may_exchange(capability)
 
-    def link_others(self, places: Sequence[Place]) -> None:
+    def link_others(self, places: Sequence[JournalPlace]) -> None:
         """Give the new file, which has the first ``made`` name, the others as well."""
         first = places[0]
         for place in places[1:]:
@@ -201,19 +201,19 @@ class Placer:
             )
         self._folders.sync()
 
-    def take_free_name(self, place: Place) -> None:
+    def take_free_name(self, place: JournalPlace) -> None:
         """Give the new file its name, where there was none."""
         rename_to_free(self._folders[place], place.made, place.name, has_flags=self._has_flags)
         self._folders.sync()
 
-    def swap(self, places: Sequence[Place]) -> None:
+    def swap(self, places: Sequence[JournalPlace]) -> None:
         """
         Put the new file in the place of the damaged one, under each of its names.
 
         Raises:
             OSError: it can't be; what was done is undone, as far as it can be.
         """
-        done: list[Place] = []
+        done: list[JournalPlace] = []
         try:
             for place in places:
                 self._rename(place, place.made, place.kept)
@@ -228,7 +228,7 @@ class Placer:
             self._folders.sync()
             raise
 
-    def exchange(self, place: Place) -> None:
+    def exchange(self, place: JournalPlace) -> None:
         """
         Exchange what stands under the file's name with what stands under ``kept``.
 
@@ -258,14 +258,14 @@ class Placer:
             self._rename(place, place.made, place.kept)
             raise
 
-    def take_away(self, places: Sequence[Place], names: str) -> None:
+    def take_away(self, places: Sequence[JournalPlace], names: str) -> None:
         """Remove files under ``made`` or ``kept`` names, those that there are."""
         for place in places:
             with suppress(FileNotFoundError):
                 os.unlink(getattr(place, names), dir_fd=self._folders[place])
         self._folders.sync()
 
-    def _rename(self, place: Place, old: bytes, new: bytes) -> None:
+    def _rename(self, place: JournalPlace, old: bytes, new: bytes) -> None:
         rename_to_free(self._folders[place], old, new, has_flags=self._has_flags)
 
 

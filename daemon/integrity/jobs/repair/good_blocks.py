@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 from integrity.copies.folder import TreeCopy, TreeFile
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted, Vanished
 from integrity.files.open_beneath import stat_beneath
-from integrity.jobs.compare.source import Source, place_in_copy
+from integrity.jobs.compare.source import CopySource, place_in_copy
 from integrity.jobs.targets import is_inside
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from integrity.jobs.repair.inspect import Expected
 
 
-class Lender:
+class GoodCopy:
     """
     One copy, entered when it is first asked.
 
@@ -33,7 +33,7 @@ class Lender:
     """
 
     def __init__(
-        self, source: Source, stack: ExitStack, warn: Callable[[str], None], is_asked: Callable[[], bool]
+        self, source: CopySource, stack: ExitStack, warn: Callable[[str], None], is_asked: Callable[[], bool]
     ) -> None:
         self.source = source
         self.name = source.name
@@ -90,7 +90,7 @@ class Lender:
         return self._copy
 
 
-class Lenders:
+class GoodBlocks:
     """
     The copies that may lend blocks; a context manager.
 
@@ -100,11 +100,13 @@ class Lenders:
         is_asked: says whether all waiting is to end with ReadInterrupted.
     """
 
-    def __init__(self, sources: Sequence[Source], warn: Callable[[str], None], is_asked: Callable[[], bool]) -> None:
+    def __init__(
+        self, sources: Sequence[CopySource], warn: Callable[[str], None], is_asked: Callable[[], bool]
+    ) -> None:
         self._stack = ExitStack()
-        self._all = {source: Lender(source, self._stack, warn, is_asked) for source in sources}
+        self._all = {source: GoodCopy(source, self._stack, warn, is_asked) for source in sources}
 
-    def for_file(self, path: bytes, sources: Sequence[Source]) -> BlockSource:
+    def for_file(self, path: bytes, sources: Sequence[CopySource]) -> BlockSource:
         """Give what lends the blocks of one file, of this absolute path; its caller closes it."""
         return BlockSource([self._all[source] for source in sources if self._all[source].covers(path)], path)
 
@@ -125,7 +127,7 @@ class BlockSource:
         troubles: by name of a copy, why it could not lend what it was asked for; empty: other bytes than were recorded.
     """
 
-    def __init__(self, lenders: Sequence[Lender], path: bytes) -> None:
+    def __init__(self, lenders: Sequence[GoodCopy], path: bytes) -> None:
         self._lenders = list(lenders)
         self._path = path
         self._files: dict[str, CopyFile] = {}
@@ -171,7 +173,7 @@ class BlockSource:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read(self, lender: Lender, index: int, expected: Expected) -> bytes | None:
+    def _read(self, lender: GoodCopy, index: int, expected: Expected) -> bytes | None:
         if lender.trouble is not None:
             self.troubles[lender.name] = lender.trouble
             return None
@@ -189,7 +191,7 @@ class BlockSource:
             self.troubles[lender.name] = str(error)
         return None
 
-    def _open(self, lender: Lender) -> CopyFile | None:
+    def _open(self, lender: GoodCopy) -> CopyFile | None:
         file = self._files.get(lender.name)
         if file is not None or lender.name in self._closed:
             return file

@@ -130,7 +130,7 @@ Tick = Callable[[int], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Inspection:
     """
     What a file is now.
 
@@ -163,7 +163,7 @@ class BlockRead(NamedTuple):
     data: bytes | None
 
 
-def look_at(reader: Reader, path: bytes, root_fd: int, expected: Expected, buffers: Buffers, tick: Tick) -> Look:
+def look_at(reader: Reader, path: bytes, root_fd: int, expected: Expected, buffers: Buffers, tick: Tick) -> Inspection:
     """
     Read a file past the cache and hold its blocks against its baseline.
 
@@ -184,10 +184,10 @@ def look_at(reader: Reader, path: bytes, root_fd: int, expected: Expected, buffe
         except OSError:
             raise error from None
         every = tuple(range(expected.count))
-        return Look(stat, every, ((0, stat.st_size),) if stat.st_size else (), ReadHow.CACHE_POSSIBLE)
+        return Inspection(stat, every, ((0, stat.st_size),) if stat.st_size else (), ReadHow.CACHE_POSSIBLE)
 
 
-def _look(file: OpenFile, expected: Expected, buffers: Buffers, tick: Tick) -> Look:
+def _look(file: OpenFile, expected: Expected, buffers: Buffers, tick: Tick) -> Inspection:
     good = bytearray(expected.count)
     for block in read_blocks(file, buffers, expected, tick):
         good[block.number] = expected.matches_block(block.number, block.data)
@@ -197,7 +197,7 @@ def _look(file: OpenFile, expected: Expected, buffers: Buffers, tick: Tick) -> L
         if not _is_of_disk(error):
             raise
     bad = tuple(number for number, is_good in enumerate(good) if not is_good)
-    return Look(file.stat, bad, tuple(file.bad_ranges), file.how)
+    return Inspection(file.stat, bad, tuple(file.bad_ranges), file.how)
 
 
 def _is_of_disk(error: Unreadable) -> bool:
@@ -262,7 +262,7 @@ class _Cutter:
             yield BlockRead(index, data)
 
 
-def require_unmoved(root_fd: int, path: bytes, look: Look) -> None:
+def require_unmoved(root_fd: int, path: bytes, look: Inspection) -> None:
     """
     See that a name still leads to the file that was looked at, and that nothing of it moved.
 

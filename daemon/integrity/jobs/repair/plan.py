@@ -25,7 +25,7 @@ from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.jobs.judge.confirm import find_doubtful_blocks
 from integrity.jobs.repair.exchange import NewFolder, find_gone_folders
-from integrity.jobs.repair.inspect import Expected, Look, describe_move, load_expected, look_at
+from integrity.jobs.repair.inspect import Expected, Inspection, describe_move, load_expected, look_at
 from integrity.jobs.repair.rights import find_conflict, find_model, find_owner
 from integrity.jobs.repair.targets import find_names
 from integrity.model import CONTENT_FINDINGS, Finding, FindingKind
@@ -54,7 +54,7 @@ NEWER = (
 def find_refusal(
     capability: Capability,
     record: FileRecord,
-    look: Look,
+    look: Inspection,
     open_findings: Sequence[Finding],
     candidate: CandidateRecord | None,
 ) -> str | None:
@@ -98,7 +98,7 @@ def _say_moved(before: Witness, after: Witness) -> str:
     )
 
 
-class Standing(StrEnum):
+class FindingCheck(StrEnum):
     """What a file's plan comes to."""
 
     WHOLE = "whole"  # it is what was recorded: nothing to do
@@ -145,11 +145,11 @@ class FilePlan:
 
     root: bytes
     path: bytes
-    standing: Standing
+    standing: FindingCheck
     reason: str = ""
     record: FileRecord | None = None
     expected: Expected | None = None
-    look: Look | None = None
+    look: Inspection | None = None
     kinds: tuple[FindingKind, ...] = ()
     mends: tuple[Mend, ...] = ()
     missing: tuple[int, ...] = ()
@@ -191,7 +191,7 @@ class FilePlan:
         return self.others if self.record is None else (self.record, *self.others)
 
 
-class Planner:
+class RepairPlanner:
     """
     Plan the repairs of one root.
 
@@ -226,12 +226,12 @@ class Planner:
             record = files.find_file(connection, run.catalog.sealer, run.root.id, path)
             if record is None:
                 reason = "it is not recorded, so there is nothing it could be made into"
-                return FilePlan(run.root.path, path, Standing.REFUSED, reason)
+                return FilePlan(run.root.path, path, FindingCheck.REFUSED, reason)
             found = findings.find_findings(connection, root_id=run.root.id, prefix=path)
             open_findings = [one for one in found if one.path == path and one.copy is None]
             expected = load_expected(connection, run.catalog.sealer, record)
         kinds = tuple(one.kind for one in open_findings)
-        draft = FilePlan(run.root.path, path, Standing.REFUSED, "", record, expected, kinds=kinds)
+        draft = FilePlan(run.root.path, path, FindingCheck.REFUSED, "", record, expected, kinds=kinds)
         if expected is None or FindingKind.CATALOG_DAMAGED in draft.kinds:
             reason = (
                 "its record in the catalog is damaged, so nothing can be proved; see how much of it is:"
@@ -245,14 +245,14 @@ class Planner:
         except ReadInterrupted:
             raise
         except ReadError as error:
-            return replace(draft, standing=Standing.UNREADABLE, reason=str(error))
+            return replace(draft, standing=FindingCheck.UNREADABLE, reason=str(error))
         return self._plan_damaged(draft, expected, look, open_findings, lenders, is_named=is_named)
 
     def _plan_damaged(
         self,
         draft: FilePlan,
         expected: Expected,
-        look: Look,
+        look: Inspection,
         open_findings: Sequence[Finding],
         lenders: BlockSource,
         *,
@@ -264,7 +264,7 @@ class Planner:
         look = replace(look, bad=tuple(sorted({*look.bad, *doubtful})))
         draft = replace(draft, look=look)
         if look.is_whole(expected):
-            return replace(draft, standing=Standing.WHOLE)
+            return replace(draft, standing=FindingCheck.WHOLE)
         if not is_named and set(draft.kinds) & CONTESTED:
             reason = (
                 "somebody changed it, and may have meant it: to have the recorded bytes put back, name the file itself"
@@ -283,16 +283,16 @@ class Planner:
             return replace(draft, reason=reason_moved or reason_names or "")
         return self._refuse_conflict(self._ask(draft, expected, lenders), record, look, lenders)
 
-    def _refuse_conflict(self, plan: FilePlan, record: FileRecord, look: Look, lenders: BlockSource) -> FilePlan:
+    def _refuse_conflict(self, plan: FilePlan, record: FileRecord, look: Inspection, lenders: BlockSource) -> FilePlan:
         """Refuse to give recorded bytes the rights of another file that stands there."""
-        if plan.standing is not Standing.REPAIRABLE:
+        if plan.standing is not FindingCheck.REPAIRABLE:
             return plan
         run, copies = self._run, lenders.find_stats(one.copy for one in plan.mends)
         try:
             reason = find_conflict(run.root_fd, run.capability, record, look, copies)
         except OSError as error:
             reason = f"it is not there as it was: {error.strerror}; have it judged again: integrity scrub FILE"
-        return plan if reason is None else replace(plan, standing=Standing.REFUSED, reason=reason)
+        return plan if reason is None else replace(plan, standing=FindingCheck.REFUSED, reason=reason)
 
     def _plan_gone(self, draft: FilePlan, expected: Expected, lenders: BlockSource, error: Vanished) -> FilePlan:
         """Plan for a file that is not there: it is made anew if a finding says that it should be."""
@@ -342,7 +342,7 @@ class Planner:
                 room -= len(data)
         plan = replace(
             draft,
-            standing=Standing.REPAIRABLE,
+            standing=FindingCheck.REPAIRABLE,
             mends=tuple(Mend(name, tuple(blocks)) for name, blocks in found.items()),
             missing=tuple(missing),
             troubles=tuple(lenders.troubles.items()),
@@ -353,9 +353,9 @@ class Planner:
             return plan
         if not lenders.names:
             reason = "no copy of it is known; say where one is: --from COPY"
-            return replace(plan, standing=Standing.NO_GOOD_COPY, reason=reason)
+            return replace(plan, standing=FindingCheck.NO_GOOD_COPY, reason=reason)
         if lenders.has_unreachable:
             reason = "the copies that could be reached do not have all of it good"
-            return replace(plan, standing=Standing.UNREACHABLE, reason=reason)
+            return replace(plan, standing=FindingCheck.UNREACHABLE, reason=reason)
         reason = "no copy has all of it good; give another one, too: --from COPY --from OTHER"
-        return replace(plan, standing=Standing.NO_GOOD_COPY, reason=reason)
+        return replace(plan, standing=FindingCheck.NO_GOOD_COPY, reason=reason)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import candidates, files, findings
 from integrity.catalog.baselines import Verified, mark_verified
 from integrity.catalog.history import add_history
-from integrity.catalog.repair_journal import Place, Repair, drop_repair
+from integrity.catalog.repair_journal import JournalPlace, Repair, drop_repair
 from integrity.errors import ReadError, RepairFailed, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.open_beneath import stat_beneath
@@ -26,7 +26,7 @@ from integrity.files.replace_file import is_there, may_exchange, rename_to_free
 from integrity.files.span import ReadMode
 from integrity.files.stamps import witness_of
 from integrity.jobs.judge.repair_advice import renew_copy_advice
-from integrity.jobs.repair.exchange import Folders, Placer
+from integrity.jobs.repair.exchange import ParentFolders, Placer
 from integrity.jobs.repair.inspect import describe_move, load_expected, look_at
 from integrity.jobs.report import NoteKind
 from integrity.model import CONTENT_FINDINGS, BaselineReason, Finding, FindingKind, ReadHow
@@ -105,7 +105,7 @@ def record_repaired(
     return Recorded(ended, moved)
 
 
-def after_renaming(run: RootRun, place: Place, verified: Witness, *, was_written: bool = False) -> Witness:
+def after_renaming(run: RootRun, place: JournalPlace, verified: Witness, *, was_written: bool = False) -> Witness:
     """
     Take the witness of a verified file anew where it stands now, for renaming has moved its ctime.
 
@@ -152,14 +152,14 @@ class _Recovery:
 
     def run(self) -> None:
         try:
-            with Folders(self._run.root_fd, self._repair.places) as folders:
+            with ParentFolders(self._run.root_fd, self._repair.places) as folders:
                 self._end(folders)
         except FileNotFoundError:
             self._forget("its folder is gone")
         except OSError as error:
             self._could_not(error)
 
-    def _end(self, folders: Folders) -> None:
+    def _end(self, folders: ParentFolders) -> None:
         places = self._repair.places
         placer = Placer(folders, self._run.capability)
         for place in places:
@@ -177,7 +177,7 @@ class _Recovery:
         else:
             self._complete(folders, placer)
 
-    def _bring_back(self, fd: int, place: Place) -> None:
+    def _bring_back(self, fd: int, place: JournalPlace) -> None:
         """Let a name that leads nowhere lead to a file again: the good one if it is whole, else the damaged one."""
         if is_there(fd, place.name) or not is_there(fd, place.kept):
             return
@@ -185,7 +185,7 @@ class _Recovery:
         has_flags = may_exchange(self._run.capability)
         rename_to_free(fd, place.made if is_good else place.kept, place.name, has_flags=has_flags)
 
-    def _go_forward(self, fd: int, placer: Placer, place: Place) -> bool:
+    def _go_forward(self, fd: int, placer: Placer, place: JournalPlace) -> bool:
         """Let one more name lead to the good file, as others do; say False if what stands there has changed."""
         if is_there(fd, place.made) and not is_there(fd, place.kept):
             rename_to_free(fd, place.made, place.kept, has_flags=may_exchange(self._run.capability))
@@ -194,7 +194,7 @@ class _Recovery:
         placer.exchange(place)
         return True
 
-    def _go_back(self, fd: int, placer: Placer, place: Place) -> bool:
+    def _go_back(self, fd: int, placer: Placer, place: JournalPlace) -> bool:
         """Take the good file away that is not in its place; say False if what stands there is something else."""
         if not is_there(fd, place.kept):
             return True
@@ -203,7 +203,7 @@ class _Recovery:
         placer.take_away((place,), "kept")
         return True
 
-    def _complete(self, folders: Folders, placer: Placer) -> None:
+    def _complete(self, folders: ParentFolders, placer: Placer) -> None:
         """Write down that the file is repaired; the damaged one is kept under one name only."""
         places = self._repair.places
         first = places[0]
@@ -222,7 +222,7 @@ class _Recovery:
             text += f"; {recorded.moved} {MEDDLED}"
         self._run.note(NoteKind.RESOLVED, first.path, text)
 
-    def _is_judged(self, place: Place) -> bool:
+    def _is_judged(self, place: JournalPlace) -> bool:
         """Say whether the damaged file stands there as it was; renaming may have moved its ctime."""
         try:
             witness = witness_of(stat_beneath(self._run.root_fd, place.path))

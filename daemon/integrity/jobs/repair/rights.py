@@ -25,7 +25,7 @@ from integrity.jobs.judge.inodes import is_born_before
 
 if TYPE_CHECKING:
     from integrity.catalog.rows import FileRecord
-    from integrity.jobs.repair.inspect import Look
+    from integrity.jobs.repair.inspect import Inspection
     from integrity.model import Capability
 
 _SET_ID = stat.S_ISUID | stat.S_ISGID
@@ -45,7 +45,7 @@ def find_owner(model: os.stat_result | None) -> tuple[int, int] | None:
 
 
 def find_conflict(
-    root_fd: int, capability: Capability, record: FileRecord, look: Look, copies: Sequence[os.stat_result]
+    root_fd: int, capability: Capability, record: FileRecord, look: Inspection, copies: Sequence[os.stat_result]
 ) -> str | None:
     """
     Say why the recorded bytes must not get owner, mode and attributes of the file that stands there; None if they may.
@@ -78,7 +78,7 @@ def find_conflict(
     )
 
 
-def _is_recorded(fd: int, capability: Capability, record: FileRecord, look: Look) -> bool:
+def _is_recorded(fd: int, capability: Capability, record: FileRecord, look: Inspection) -> bool:
     """Say whether a file is the recorded one itself, not another under its name: its rights are its own then."""
     if look.witness.inode != record.witness.inode:
         return False

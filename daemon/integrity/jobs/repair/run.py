@@ -14,9 +14,9 @@ from integrity.catalog import findings
 from integrity.errors import ReadError, ReadInterrupted, RepairFailed
 from integrity.files.buffers import Buffers
 from integrity.jobs import runner
-from integrity.jobs.repair.apply import Application, Done
-from integrity.jobs.repair.good_blocks import BlockSource, Lenders
-from integrity.jobs.repair.plan import FilePlan, Planner, Standing
+from integrity.jobs.repair.apply import Application, RepairedFile
+from integrity.jobs.repair.good_blocks import BlockSource, GoodBlocks
+from integrity.jobs.repair.plan import FilePlan, FindingCheck, RepairPlanner
 from integrity.jobs.report import Note, NoteKind
 from integrity.model import CONTENT_FINDINGS, FindingKind, Job, Tally
 from integrity.paths import absolute
@@ -46,7 +46,7 @@ class RepairOptions:
 
 
 Tell = Callable[[FilePlan], None]
-TellDone = Callable[[Done], None]
+TellDone = Callable[[RepairedFile], None]
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ def repair(
     summary = RepairSummary()
     warn = _Warner(context)
     sources = dict.fromkeys(source for one in wanted for source in one.sources)
-    with Lenders(list(sources), warn, context.stop.is_set) as lenders:
+    with GoodBlocks(list(sources), warn, context.stop.is_set) as lenders:
         for root_path in dict.fromkeys(one.target.root.path for one in wanted):
             mine = [one for one in wanted if one.target.root.path == root_path]
             was_run = False
@@ -115,7 +115,7 @@ class _Repairer:
     def __init__(
         self,
         run: RootRun,
-        lenders: Lenders,
+        lenders: GoodBlocks,
         options: RepairOptions,
         buffers: Buffers,
         summary: RepairSummary,
@@ -155,13 +155,15 @@ class _Repairer:
     def _repair(self, path: bytes, wanted: Wanted) -> None:
         run, options = self._run, self._options
         hold_bytes = options.hold_bytes if options.applies else 0
-        planner = Planner(run, self._buffers, hold_bytes=hold_bytes, tick=self._tick)
+        planner = RepairPlanner(run, self._buffers, hold_bytes=hold_bytes, tick=self._tick)
         with self._lenders.for_file(absolute(run.root.path, path), wanted.sources) as lenders:
             try:
                 plan = planner.plan(path, lenders, is_named=not wanted.is_folder)
                 self._seen.update(plan.names)
                 self._tell(plan)
-                done = self._apply(plan, lenders) if options.applies and plan.standing is Standing.REPAIRABLE else None
+                done = (
+                    self._apply(plan, lenders) if options.applies and plan.standing is FindingCheck.REPAIRABLE else None
+                )
             except ReadInterrupted:
                 return
         plan.held.clear()  # the plans of many files are kept until they are told
@@ -169,20 +171,20 @@ class _Repairer:
         if done is not None:
             self._tell_done(done)
 
-    def _apply(self, plan: FilePlan, lenders: BlockSource) -> Done:
+    def _apply(self, plan: FilePlan, lenders: BlockSource) -> RepairedFile:
         options = self._options
         try:
             return Application(self._run, self._buffers, plan, lenders, self._tick, discards=options.discards).run()
         except ReadInterrupted:
             raise
         except (RepairFailed, ReadError) as error:
-            return Done(plan, message=str(error))
+            return RepairedFile(plan, message=str(error))
 
-    def _count(self, plan: FilePlan, done: Done | None) -> None:
+    def _count(self, plan: FilePlan, done: RepairedFile | None) -> None:
         """Count a file once for the caller, and once for the record of the run (R8)."""
         summary, run = self._summary, self._run
         summary.plans += 1
-        if plan.standing is Standing.WHOLE:
+        if plan.standing is FindingCheck.WHOLE:
             summary.whole += 1
             run.counts.add(Tally.VERIFIED)
             return
@@ -193,9 +195,9 @@ class _Repairer:
         run.counts.add(Tally.MISSING if plan.is_gone else Tally.DAMAGED)
         if done is not None:
             summary.failed += 1
-        elif plan.standing in (Standing.UNREACHABLE, Standing.UNREADABLE):
+        elif plan.standing in (FindingCheck.UNREACHABLE, FindingCheck.UNREADABLE):
             summary.incomplete += 1
-        elif plan.standing is not Standing.REPAIRABLE:
+        elif plan.standing is not FindingCheck.REPAIRABLE:
             summary.not_repairable += 1
 
     def _tick(self, size_bytes: int) -> bool:

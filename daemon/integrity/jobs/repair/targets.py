@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files
-from integrity.catalog.repair_journal import Place
+from integrity.catalog.repair_journal import JournalPlace
 from integrity.catalog.roots import find_roots
 from integrity.errors import ConfigError, show_path
 from integrity.files.excludes import KEPT_ID_DIGITS
 from integrity.files.mounts import mount_of
 from integrity.files.open_beneath import open_beneath, stat_beneath
 from integrity.files.stamps import fold_inode
-from integrity.jobs.compare.source import Source, find_known_sources, find_source
+from integrity.jobs.compare.source import CopySource, find_known_sources, find_source
 from integrity.jobs.repair.inspect import Expected, load_expected
 from integrity.jobs.targets import Target, find_target, is_inside
 from integrity.paths import absolute, shell_path
@@ -78,7 +78,7 @@ def _leads_to(root_fd: int, path: bytes, stat: os.stat_result) -> bool:
     return (there.st_dev, there.st_ino) == (stat.st_dev, stat.st_ino)
 
 
-def make_place(root_fd: int, path: bytes, repair_id: str) -> Place:
+def make_place(root_fd: int, path: bytes, repair_id: str) -> JournalPlace:
     """
     Give names beside one name of a file.
 
@@ -94,7 +94,7 @@ def make_place(root_fd: int, path: bytes, repair_id: str) -> Place:
     finally:
         os.close(fd)
     kept = name_kept(name, repair_id, most)
-    return Place(folder, name, kept + MADE_SUFFIX, kept)
+    return JournalPlace(folder, name, kept + MADE_SUFFIX, kept)
 
 
 def name_kept(name: bytes, repair_id: str, most: int = _USUAL_NAME_MAX) -> bytes:
@@ -126,7 +126,7 @@ class Wanted:
     """
 
     target: Target
-    sources: tuple[Source, ...]
+    sources: tuple[CopySource, ...]
     is_folder: bool
 
 
@@ -192,10 +192,10 @@ def _place(connection: Connection, path: bytes) -> Target | None:
     return None
 
 
-def _find_known(catalog: Catalog, config: Config, path: bytes, *, is_folder: bool) -> list[Source]:
+def _find_known(catalog: Catalog, config: Config, path: bytes, *, is_folder: bool) -> list[CopySource]:
     """List the copies of a path; of a folder, those of parts of it, too."""
     found = find_known_sources(catalog, config, path)
     if is_folder:
         inner = [copy for copy in config.copies if copy.of != path and is_inside(copy.of, path.rstrip(b"/"))]
-        found += [Source(copy.name, copy.url, copy.of, copy.verify_every_s) for copy in inner]
+        found += [CopySource(copy.name, copy.url, copy.of, copy.verify_every_s) for copy in inner]
     return found

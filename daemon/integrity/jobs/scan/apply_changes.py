@@ -35,7 +35,7 @@ _PAGE = 500
 _UNDECIDED = (CandidateState.STAGED, CandidateState.HELD)
 
 
-def settle(run: RootRun, looked_at: int) -> None:
+def apply_changes(run: RootRun, looked_at: int) -> None:
     """
     Decide over all that the run staged.
 
@@ -184,7 +184,7 @@ def _promote(connection: Connection, run: RootRun, candidate: CandidateRecord) -
         run.note(NoteKind.DELETED, candidate.path, f"is gone{instead}; its record is kept for 90 days")
 
 
-def forget_unsettled(run: RootRun) -> None:
+def discard_staged(run: RootRun) -> None:
     """Drop what a run that was killed had staged: this run looks at everything itself."""
     with run.catalog.read() as connection:
         staged = candidates.find_staged(connection, run.root.id)

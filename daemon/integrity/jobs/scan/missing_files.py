@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from integrity.files.listing import Skip
     from integrity.jobs.context import RootRun
     from integrity.jobs.judge.assess import Assessor
-    from integrity.jobs.judge.replaced_inodes import Replaced
+    from integrity.jobs.judge.replaced_inodes import ReplacedInodes
     from integrity.jobs.scan.met_files import MetFiles
-    from integrity.jobs.scan.new_files import Arrivals
+    from integrity.jobs.scan.new_files import NewFiles
 
 _BATCH = 500
 _SUCCESSORS_AT_ONCE = 5000
 """Looked up together, for that costs a pass over all files; about as many as SQLite takes in one statement."""
 
 
-class Departures:
+class MissingFiles:
     """
     Account for what a walk did not meet.
 
@@ -47,7 +47,7 @@ class Departures:
     """
 
     def __init__(
-        self, run: RootRun, assessor: Assessor, arrivals: Arrivals, seen: MetFiles, replaced: Replaced
+        self, run: RootRun, assessor: Assessor, arrivals: NewFiles, seen: MetFiles, replaced: ReplacedInodes
     ) -> None:
         self._run = run
         self._assessor = assessor

@@ -63,7 +63,7 @@ _NEW_KEPT = 200_000
 """New files remembered by content, to recognise moves; beyond it a move is recorded as new and deleted."""
 
 
-class Place(NamedTuple):
+class TreePlace(NamedTuple):
     """Where a file stands: its folder's path and its name."""
 
     folder: bytes
@@ -75,14 +75,14 @@ class Place(NamedTuple):
         return self.folder + b"/" + self.name if self.folder else self.name
 
     @classmethod
-    def of(cls, path: bytes) -> Place:
+    def of(cls, path: bytes) -> TreePlace:
         """Split a path."""
         folder, _, name = path.rpartition(b"/")
         return cls(folder, name)
 
 
 @dataclass(slots=True)
-class Arrival:
+class UnknownFile:
     """A new file with hard links that is being read, with all names of it that were met meanwhile."""
 
     paths: list[bytes]
@@ -102,12 +102,12 @@ class Move:
     """
 
     record: FileRecord
-    place: Place
+    place: TreePlace
     seen: Sighting
     former: bytes | None = None
 
 
-class Arrivals:
+class NewFiles:
     """
     Take unknown names; record them in batches.
 
@@ -124,7 +124,7 @@ class Arrivals:
         self._staying = IdSet()
         self._displaced = IdSet()
         self._want = want_to_record(blake3="blake3" in run.settings.digests)
-        self._links: OrderedDict[Witness, Arrival | Reading] = OrderedDict()
+        self._links: OrderedDict[Witness, UnknownFile | Reading] = OrderedDict()
         self._ready: deque[NewFile] = deque()
         self._small: deque[DoneBatch] = deque()
         self._small_count = 0  # of files in them
@@ -145,7 +145,7 @@ class Arrivals:
         self.new_count = 0  # of the names in ``seen``: recorded by this run
         self._superseded: list[Move] = []
         self._occupied: set[bytes] = set()  # names that their records keep
-        self._vacated: list[Place] = []
+        self._vacated: list[TreePlace] = []
         self.doubtful: list[bytes] = []
         self.misjudged: list[FileId] = []  # by what another file has, which stands under their former names
 
@@ -191,12 +191,12 @@ class Arrivals:
 
     def _meet_singly(
         self, connection: Connection, folder: bytes, names: Iterable[Seen]
-    ) -> Iterator[tuple[bytes, int, Arrival | None]]:
+    ) -> Iterator[tuple[bytes, int, UnknownFile | None]]:
         """Leave out what is known; of a file with several names give only the first."""
         prefix = folder + b"/" if folder else b""
         for name, size, mtime_ns, ctime_ns, inode, links in names:
             witness = Witness(size, mtime_ns, ctime_ns, inode)
-            if self._knows_inodes and self._recognise_inode(connection, Place(folder, name), witness, links):
+            if self._knows_inodes and self._recognise_inode(connection, TreePlace(folder, name), witness, links):
                 continue
             arrival = None
             if links > 1 and self._has_stable_inodes:
@@ -205,19 +205,19 @@ class Arrivals:
                     continue
             yield prefix + name, size, arrival
 
-    def _meet_link(self, path: bytes, witness: Witness) -> Arrival | None:
+    def _meet_link(self, path: bytes, witness: Witness) -> UnknownFile | None:
         """Take one of several names of a file; give what is to be read, unless it was or will be under another name."""
         known = self._links.get(witness)
-        if isinstance(known, Arrival):
+        if isinstance(known, UnknownFile):
             known.paths.append(path)
             return None
         if known is not None:
             self._ready.append(NewFile(path, known._replace(bytes_read=0)))
             return None
-        arrival = self._links[witness] = Arrival([path], witness)
+        arrival = self._links[witness] = UnknownFile([path], witness)
         return arrival
 
-    def _recognise_inode(self, connection: Connection, place: Place, witness: Witness, links: int) -> bool:
+    def _recognise_inode(self, connection: Connection, place: TreePlace, witness: Witness, links: int) -> bool:
         """
         Recognise a recorded file under a new name: same inode, size and mtime.
 
@@ -242,7 +242,9 @@ class Arrivals:
         telling = ids[:1] + [one for one in ids[1:] if one not in self._seen or one in self._displaced]
         return files.find_files(connection, self._run.catalog.sealer, telling)
 
-    def _match_names(self, connection: Connection, place: Place, witness: Witness, names: Iterable[FileRecord]) -> bool:
+    def _match_names(
+        self, connection: Connection, place: TreePlace, witness: Witness, names: Iterable[FileRecord]
+    ) -> bool:
         """Find among records of one inode number the one that a new name of the inode belongs to."""
         links: list[FileRecord] = []
         gone: list[FileRecord] = []
@@ -289,9 +291,9 @@ class Arrivals:
 
     def _note_vacated(self, record: FileRecord) -> None:
         if record.id in self._displaced:
-            self._vacated.append(Place.of(record.path))
+            self._vacated.append(TreePlace.of(record.path))
 
-    def take_vacated(self) -> list[Place]:
+    def take_vacated(self) -> list[TreePlace]:
         """Hand over the names that records left, or will with the next page, and under which other inodes stand."""
         vacated, self._vacated = self._vacated, []
         return vacated
@@ -319,12 +321,12 @@ class Arrivals:
         """Take the reading of a new file, for all names of it."""
         self._ready.append(NewFile(task.path, reading))
         arrival = task.tag
-        if not isinstance(arrival, Arrival):
+        if not isinstance(arrival, UnknownFile):
             return
         if arrival.witness in self._links:
             self._links[arrival.witness] = reading
             self._links.move_to_end(arrival.witness)
-            while len(self._links) > _LINKS_KEPT and not isinstance(next(iter(self._links.values())), Arrival):
+            while len(self._links) > _LINKS_KEPT and not isinstance(next(iter(self._links.values())), UnknownFile):
                 self._links.popitem(last=False)
         self._ready += [NewFile(path, reading._replace(bytes_read=0)) for path in arrival.paths[1:]]
 
@@ -338,7 +340,7 @@ class Arrivals:
 
     def dropped(self, task: Task) -> list[bytes]:
         """Forget a new file that could not be read; tell the names that it was met under."""
-        if not isinstance(task.tag, Arrival):
+        if not isinstance(task.tag, UnknownFile):
             return [task.path]
         self._links.pop(task.tag.witness, None)
         return task.tag.paths
@@ -478,7 +480,7 @@ class Arrivals:
         between, each record stands under a name of the cycle, and the next run finds the rest of the cycle.
         """
         part, left, last = cycle[:_ROWS_AT_ONCE], cycle[_ROWS_AT_ONCE:-1], cycle[-1]
-        between = Move(last.record, Place.of(part[-1].record.path), last.seen)
+        between = Move(last.record, TreePlace.of(part[-1].record.path), last.seen)
         self._write_together(connection, [*part, between], between)
         now = files.find_files(connection, self._run.catalog.sealer, [last.record.id])
         record = now[0] if now else last.record

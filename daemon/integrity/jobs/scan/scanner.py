@@ -24,14 +24,14 @@ from integrity.jobs.batching import Commits, IdSet
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge import messages
 from integrity.jobs.judge.assess import Assessor
-from integrity.jobs.judge.replaced_inodes import Replaced, ReplacedName, find_cycles, is_unwritten
+from integrity.jobs.judge.replaced_inodes import ReplacedInodes, ReplacedName, find_cycles, is_unwritten
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import NoteKind
-from integrity.jobs.scan.apply_changes import forget_unsettled, settle
+from integrity.jobs.scan.apply_changes import apply_changes, discard_staged
 from integrity.jobs.scan.met_files import MetFiles
-from integrity.jobs.scan.missing_files import Departures
-from integrity.jobs.scan.new_files import Arrivals, Place
-from integrity.jobs.scan.tree_diff import Comparison
+from integrity.jobs.scan.missing_files import MissingFiles
+from integrity.jobs.scan.new_files import NewFiles, TreePlace
+from integrity.jobs.scan.tree_diff import TreeDiff
 from integrity.model import FileId, Tally
 
 if TYPE_CHECKING:
@@ -56,13 +56,13 @@ class Scanner:
         self._run = run
         self._is_prelude = is_prelude
         self._seen = MetFiles(run.catalog)
-        self.replaced = Replaced()
+        self.replaced = ReplacedInodes()
         self.assessor = Assessor(run, from_disk=False, replaced=self.replaced)
-        self._arrivals = Arrivals(run, self._seen, is_prelude=is_prelude)
-        self._departures = Departures(run, self.assessor, self._arrivals, self._seen, self.replaced)
+        self._arrivals = NewFiles(run, self._seen, is_prelude=is_prelude)
+        self._departures = MissingFiles(run, self.assessor, self._arrivals, self._seen, self.replaced)
         self._checkpoints = Checkpoints(run)
         self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
-        self._comparison = Comparison(
+        self._comparison = TreeDiff(
             run,
             is_full=options.full,
             touched_bytes=options.touched_bytes,
@@ -79,13 +79,13 @@ class Scanner:
 
     def run(self) -> None:
         """Scan, and settle what was found."""
-        forget_unsettled(self._run)
+        discard_staged(self._run)
         self.prepare()
         if self._is_stopped():
             self._departures.leave_rest()
         else:
             self.remove_damaged()
-            settle(self._run, self._run.looked_at)
+            apply_changes(self._run, self._run.looked_at)
 
     def prepare(self) -> None:
         """Scan without settling: for a scrub, which settles what both found together."""
@@ -149,13 +149,13 @@ class Scanner:
             while freed and not self._is_stopped():
                 self._read(self._recheck_freed(freed, waiting))
                 freed = self._take_waiting(waiting, self._arrivals.take_vacated())  # by what was read
-            superseded = map(Place.of, self._arrivals.take_superseded())
+            superseded = map(TreePlace.of, self._arrivals.take_superseded())
             waiting |= {place: names[place] for place in superseded if place in names}
         if waiting and not self._is_stopped():
             done = self._swap_records(list(waiting.values()))
             self._read(self._comparison.recheck(place for place in waiting if place not in done))
 
-    def _recheck_freed(self, freed: list[Place], waiting: dict[Place, ReplacedName]) -> Iterator[Work]:
+    def _recheck_freed(self, freed: list[TreePlace], waiting: dict[TreePlace, ReplacedName]) -> Iterator[Work]:
         """Look at names that are not recorded any more, and at those that become free by what turns out to be there."""
         queue = deque(freed)
         while queue and not self._is_stopped():
@@ -164,11 +164,11 @@ class Scanner:
             self._commits.write_if_due()
 
     @staticmethod
-    def _take_waiting(waiting: dict[Place, ReplacedName], places: Iterable[Place]) -> list[Place]:
+    def _take_waiting(waiting: dict[TreePlace, ReplacedName], places: Iterable[TreePlace]) -> list[TreePlace]:
         """Take those of the names out that wait."""
         return [place for place in places if waiting.pop(place, None) is not None]
 
-    def _swap_records(self, waiting: list[ReplacedName]) -> set[Place]:
+    def _swap_records(self, waiting: list[ReplacedName]) -> set[TreePlace]:
         """Let the records of files that changed places with each other follow them; name the places that are done."""
         cycles, seen = find_cycles(self._run, waiting), dict(waiting)
         for cycle in cycles:

@@ -30,7 +30,7 @@ from integrity.catalog.files import KnownFile, PlainRow
 from integrity.catalog.folders import find_fingerprints, set_fingerprints
 from integrity.catalog.own_files import SQLITE_SUFFIXES
 from integrity.catalog.rows import Sighting
-from integrity.files.listing import Listing, Seen, Skip
+from integrity.files.listing import FolderListing, Seen, Skip
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.files.walk import walk as walk_tree
@@ -41,11 +41,11 @@ from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge import messages
 from integrity.jobs.judge.assess import Assessor
 from integrity.jobs.judge.content_diff import prefix_probe
-from integrity.jobs.judge.replaced_inodes import Replaced
+from integrity.jobs.judge.replaced_inodes import ReplacedInodes
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.met_files import MetFiles
-from integrity.jobs.scan.missing_files import Departures
-from integrity.jobs.scan.new_files import Arrivals, Place
+from integrity.jobs.scan.missing_files import MissingFiles
+from integrity.jobs.scan.new_files import NewFiles, TreePlace
 from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally, Witness
 from integrity.verdict import compare_witness
 
@@ -59,17 +59,17 @@ _FOLDERS_AT_ONCE = 256
 _FILES_AT_ONCE = 4096
 """What is made of more files does not stay in a processor's cache until it is compared."""
 
-_folder_of = itemgetter(Listing._fields.index("folder"))
-_files_of = itemgetter(Listing._fields.index("files"))
+_folder_of = itemgetter(FolderListing._fields.index("folder"))
+_files_of = itemgetter(FolderListing._fields.index("files"))
 _path_of = itemgetter(0)
 _id_of = itemgetter(-1)
 _known_of = itemgetter(slice(1, 6))  # of a PlainRow: name, size, mtime, ctime, inode
 _seen_of = itemgetter(slice(0, 5))  # the same of a Seen
 
 
-def gather(listings: Iterable[Listing]) -> Iterator[list[Listing]]:
+def gather(listings: Iterable[FolderListing]) -> Iterator[list[FolderListing]]:
     """Put listings together into groups that are worth a query."""
-    group: list[Listing] = []
+    group: list[FolderListing] = []
     count = 0
     for listing in listings:
         group.append(listing)
@@ -81,15 +81,17 @@ def gather(listings: Iterable[Listing]) -> Iterator[list[Listing]]:
         yield group
 
 
-class Folders(NamedTuple):
+class FoldersByFingerprint(NamedTuple):
     """Some listings, by what the fingerprints of their folders tell."""
 
     unchanged: list[tuple[FolderId, int]]  # of folders in which all is as recorded: the number of their files
-    other: list[Listing]
+    other: list[FolderListing]
     without: dict[bytes, FolderId]  # those of ``other`` that have files recorded, and no fingerprint
 
 
-def split_by_fingerprint(connection: Connection, root_id: RootId, listings: Sequence[Listing]) -> Folders:
+def split_by_fingerprint(
+    connection: Connection, root_id: RootId, listings: Sequence[FolderListing]
+) -> FoldersByFingerprint:
     """Tell folders whose fingerprint says that all in them is as recorded from the others."""
     known = {
         one.folder: one
@@ -97,7 +99,7 @@ def split_by_fingerprint(connection: Connection, root_id: RootId, listings: Sequ
             connection, root_id, [listing.folder for listing in listings if listing.fingerprint is not None]
         )
     }
-    folders = Folders([], [], {})
+    folders = FoldersByFingerprint([], [], {})
     for listing in listings:
         found = known.get(listing.folder)
         if found is None:
@@ -116,12 +118,12 @@ class Split(NamedTuple):
     """What became of some listings."""
 
     unchanged: list[FileId]  # the files of those in which all is as recorded
-    other: list[Listing]  # to be looked at file by file
-    unknown: list[Listing]  # whole folders of which nothing is recorded
-    same: list[Listing]  # those that the files of ``unchanged`` lie in
+    other: list[FolderListing]  # to be looked at file by file
+    unknown: list[FolderListing]  # whole folders of which nothing is recorded
+    same: list[FolderListing]  # those that the files of ``unchanged`` lie in
 
 
-def split_unchanged(connection: Connection, root_id: RootId, listings: Sequence[Listing]) -> Split:
+def split_unchanged(connection: Connection, root_id: RootId, listings: Sequence[FolderListing]) -> Split:
     """
     Tell folders in which all is as recorded from the others, and from those of which nothing is.
 
@@ -151,7 +153,7 @@ def split_unchanged(connection: Connection, root_id: RootId, listings: Sequence[
     return split
 
 
-def _is_same(listings: Sequence[Listing], rows: Sequence[PlainRow]) -> bool:
+def _is_same(listings: Sequence[FolderListing], rows: Sequence[PlainRow]) -> bool:
     """Compare folders, in the order of their paths, with what is recorded of all of them."""
     seen = list(map(_files_of, listings))
     if sum(map(len, seen)) != len(rows):
@@ -166,7 +168,7 @@ _SEEK_BYTES = 1 << 19
 """What a disk reads in the time of going to another place: 5 ms at 100 MB a second."""
 
 
-class Comparison:
+class TreeDiff:
     """
     Compare one root, or a part of it, with its records.
 
@@ -192,10 +194,10 @@ class Comparison:
         touched_bytes: int,
         is_prelude: bool,
         assessor: Assessor,
-        arrivals: Arrivals,
-        departures: Departures,
+        arrivals: NewFiles,
+        departures: MissingFiles,
         checkpoints: Checkpoints,
-        replaced: Replaced,
+        replaced: ReplacedInodes,
         seen: MetFiles,
         write_if_due: Callable[[], None],
     ) -> None:
@@ -243,14 +245,14 @@ class Comparison:
             self._write_if_due()
             self._run.progress("scan", len(self._seen), self._run.counts.bytes_read, files=None, size=None)
 
-    def _listings(self) -> Iterator[Listing]:
+    def _listings(self) -> Iterator[FolderListing]:
         for part in self._run.parts:
             if part:
                 yield from self._list_part(part)
             else:
                 yield from self._walk(b"")
 
-    def _list_part(self, part: bytes) -> Iterator[Listing]:
+    def _list_part(self, part: bytes) -> Iterator[FolderListing]:
         """List a folder with what lies below it, or one file, unless it is gone or left out."""
         run = self._run
         try:
@@ -265,7 +267,7 @@ class Comparison:
         if S_ISREG(stat.st_mode):
             folder, _, name = part.rpartition(b"/")
             if (stat.st_dev, stat.st_ino) not in _catalog_files(run.catalog.path):
-                yield Listing(folder, [_as_seen(name, stat)], False, True, [], None)
+                yield FolderListing(folder, [_as_seen(name, stat)], False, True, [], None)
         elif is_folder:
             yield from self._walk(part)
 
@@ -278,7 +280,7 @@ class Comparison:
         run.is_incomplete = True
         run.note(NoteKind.WARNING, part, messages.other_mount())
 
-    def _walk(self, start: bytes) -> Iterator[Listing]:
+    def _walk(self, start: bytes) -> Iterator[FolderListing]:
         run = self._run
         yield from walk_tree(
             run.root_fd,
@@ -288,7 +290,7 @@ class Comparison:
             leave_out=_catalog_files(run.catalog.path),
         )
 
-    def _take_skips(self, listing: Listing) -> None:
+    def _take_skips(self, listing: FolderListing) -> None:
         for skip in listing.skips:
             self._departures.was_skipped(skip)
             self._run.skip(skip)
@@ -301,7 +303,7 @@ class Comparison:
             with self._run.writing() as connection:
                 self._run.open_finding(connection, FindingKind.UNREADABLE, f"{error.message}", path=error.path)
 
-    def _leave_unchanged(self, listings: list[Listing]) -> Split:
+    def _leave_unchanged(self, listings: list[FolderListing]) -> Split:
         """Count the files of folders in which nothing changed; give what is left to be looked at."""
         if self._is_full:
             return Split([], listings, [], [])
@@ -321,7 +323,7 @@ class Comparison:
             self._run.counts.not_due += len(split.unchanged) + sum(count for _, count in folders.unchanged)
         return split._replace(other=[*apart, *split.other])
 
-    def _take_fingerprints(self, folders: Folders) -> Split:
+    def _take_fingerprints(self, folders: FoldersByFingerprint) -> Split:
         """Compare with the rows, and keep fingerprints of folders that are as recorded; no row can change between."""
         with self._run.writing(is_synced=False) as connection:
             split = split_unchanged(connection, self._run.root.id, folders.other)
@@ -340,7 +342,7 @@ class Comparison:
             tasks += self._compare(connection, listing, self._find_known(connection, listing))
         return tasks + self._unknown(connection, [(listing.folder, listing.files) for listing in split.unknown])
 
-    def _compare(self, connection: Connection, listing: Listing, known: dict[bytes, KnownFile]) -> list[Work]:
+    def _compare(self, connection: Connection, listing: FolderListing, known: dict[bytes, KnownFile]) -> list[Work]:
         """Sort the files of one folder into unchanged, suspect, to be read, and unknown."""
         prefix = listing.folder + b"/" if listing.folder else b""
         missing_paths = self._assessor.account.missing_paths
@@ -361,7 +363,7 @@ class Comparison:
                 unchanged += 1
                 continue
             if old.last_inode != seen.inode and inodes_are_stable:
-                if self._replaced.add(Place(listing.folder, seen.name), seen):
+                if self._replaced.add(TreePlace(listing.folder, seen.name), seen):
                     self._arrivals.displaces(old.id)
                     continue
                 self._arrivals.stays(old.id)
@@ -373,7 +375,7 @@ class Comparison:
             self._run.counts.not_due += unchanged
         return tasks + self._unknown(connection, [(listing.folder, unknown)])
 
-    def _find_known(self, connection: Connection, listing: Listing) -> dict[bytes, KnownFile]:
+    def _find_known(self, connection: Connection, listing: FolderListing) -> dict[bytes, KnownFile]:
         if listing.is_whole:
             return files.find_known(connection, self._run.root.id, listing.folder)
         return self._find_names(connection, listing.folder, [seen.name for seen in listing.files])
@@ -387,7 +389,7 @@ class Comparison:
         resume, met = self._checkpoints.resume, self._arrivals.meet(connection, unknown)
         return [resume(one) if isinstance(one, Task) else one for one in met]
 
-    def _unknown_one(self, connection: Connection, place: Place, seen: Seen) -> Work | None:
+    def _unknown_one(self, connection: Connection, place: TreePlace, seen: Seen) -> Work | None:
         tasks = self._unknown(connection, [(place.folder, [seen])])
         return tasks[0] if tasks else None
 
@@ -438,11 +440,11 @@ class Comparison:
         folder, _, name = path.rpartition(b"/")
         with self._run.catalog.read() as connection:
             is_folder = folders.get_folder_id(connection, self._run.root.id, path) is not None
-        return is_folder or not self.find_unrecorded([Place(folder, name)])
+        return is_folder or not self.find_unrecorded([TreePlace(folder, name)])
 
-    def find_unrecorded(self, places: Iterable[Place]) -> list[Place]:
+    def find_unrecorded(self, places: Iterable[TreePlace]) -> list[TreePlace]:
         """Find the names that are not recorded now."""
-        by_folder: dict[bytes, list[Place]] = {}
+        by_folder: dict[bytes, list[TreePlace]] = {}
         for place in places:
             by_folder.setdefault(place.folder, []).append(place)
         with self._run.catalog.read() as connection:
@@ -454,7 +456,7 @@ class Comparison:
                 if place.name not in known
             ]
 
-    def _find_one(self, connection: Connection, place: Place) -> KnownFile | None:
+    def _find_one(self, connection: Connection, place: TreePlace) -> KnownFile | None:
         """Find what is recorded under a name, and stays there."""
         old = self._find_names(connection, place.folder, [place.name]).get(place.name)
         return None if old is None or self._arrivals.is_moving(old.id) else old
@@ -463,7 +465,7 @@ class Comparison:
         folder_id = folders.get_folder_id(connection, self._run.root.id, folder)
         return {} if folder_id is None else files.find_known_names(connection, folder_id, names)
 
-    def recheck(self, places: Iterable[Place]) -> Iterator[Work]:
+    def recheck(self, places: Iterable[TreePlace]) -> Iterator[Work]:
         """Look at names once more, as they are recorded or not recorded now."""
         for place in places:
             with self._run.catalog.read() as connection:
@@ -517,7 +519,7 @@ class Comparison:
             stat = stat_beneath(self._run.root_fd, path)
         except OSError:
             return None  # gone since: unknown and not there, so there is nothing to account for
-        return self._unknown_one(connection, Place(folder, name), _as_seen(name, stat))
+        return self._unknown_one(connection, TreePlace(folder, name), _as_seen(name, stat))
 
 
 def _as_seen(name: bytes, stat: os.stat_result) -> Seen:

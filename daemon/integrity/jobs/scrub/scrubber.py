@@ -26,7 +26,7 @@ from integrity.hashing.tasks import Done, DoneBatch, Failed, Partial, Result, Ta
 from integrity.hashing.work_queue import small_bytes
 from integrity.jobs.batching import Commits, IdSet, iterate_files
 from integrity.jobs.checkpoints import LARGE_BYTES, Checkpoints
-from integrity.jobs.context import Limit
+from integrity.jobs.context import RunLimit
 from integrity.jobs.judge import messages
 from integrity.jobs.judge.assess import Assessor
 from integrity.jobs.judge.content_diff import compare_blocks, prefix_probe
@@ -35,7 +35,7 @@ from integrity.jobs.open_root import open_guarded
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.presence import find_overmounts, may_be_there
 from integrity.jobs.report import NoteKind
-from integrity.jobs.scan.apply_changes import forget_unsettled, settle
+from integrity.jobs.scan.apply_changes import apply_changes, discard_staged
 from integrity.jobs.scan.scanner import BETWEEN_TRIES_S, TRIES, Scanner
 from integrity.jobs.targets import is_inside
 from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally
@@ -62,7 +62,7 @@ class Scrubber:
         self._run = run
         self._options = options
         until = None if options.time_limit_s is None else began_at + options.time_limit_s
-        self._limit = Limit(run, until=until, until_bytes=options.byte_limit)
+        self._limit = RunLimit(run, until=until, until_bytes=options.byte_limit)
         blake3 = "blake3" in run.settings.digests
         self._want = want_to_record(blake3=blake3)
         self._verify = [want_to_verify(is_one_block=one, deep=options.deep, blake3=blake3) for one in (False, True)]
@@ -87,7 +87,7 @@ class Scrubber:
 
     def run(self) -> None:
         """Scan if asked for, read, judge, settle."""
-        forget_unsettled(self._run)
+        discard_staged(self._run)
         if self._scanner is not None:
             self._scanner.prepare()
             self._assessor.account.answered = self._scanner.assessor.account.answered
@@ -107,7 +107,7 @@ class Scrubber:
         if not self._run.context.stop.is_set():
             for scanner in self._scanners:
                 scanner.remove_damaged()
-            settle(self._run, self._run.looked_at or self._summary.files)
+            apply_changes(self._run, self._run.looked_at or self._summary.files)
 
     def _order(self) -> WorkOrder:
         options, now = self._options, self._run.now()
@@ -142,7 +142,7 @@ class Scrubber:
         self._read(self._tasks(self._limit, up_to=large), self._limit)
         self._read(self._tasks(self._limit, larger_than=large), self._limit)
 
-    def _tasks(self, limit: Limit, *, larger_than: int | None = None, up_to: int | None = None) -> Iterator[Work]:
+    def _tasks(self, limit: RunLimit, *, larger_than: int | None = None, up_to: int | None = None) -> Iterator[Work]:
         after, sealer = 0, self._run.catalog.sealer
         while not limit.is_set():
             with self._run.catalog.read() as connection:
@@ -225,7 +225,7 @@ class Scrubber:
         """Tell who keeps the parts of a large file: they are compared, or put together for a new baseline."""
         return self._recordings if task.want is self._want else self._checkpoints
 
-    def _read(self, tasks: Iterable[Work], limit: Limit) -> None:
+    def _read(self, tasks: Iterable[Work], limit: RunLimit) -> None:
         engine = self._run.engine(ReadMode.DISK, stop=limit)
         total = self._summary
         self._commits.read(

@@ -26,7 +26,7 @@ from integrity.jobs.sum.check import resolve
 
 
 @dataclass(slots=True, eq=False)
-class KnownFile:
+class ManifestFile:
     """What one manifest says of one file; lines that follow each other may add to its digests."""
 
     path: bytes
@@ -35,7 +35,7 @@ class KnownFile:
     digests: dict[Algorithm, bytes]
 
 
-class KnownFiles:
+class ManifestFiles:
     """
     All files of some manifests.
 
@@ -47,8 +47,8 @@ class KnownFiles:
     def __init__(self) -> None:
         self.bad_lines = 0
         self._working_folder = os.getcwdb()
-        self._files: list[KnownFile] = []
-        self._by_digest: dict[Algorithm, dict[bytes, list[KnownFile]]] = {}
+        self._files: list[ManifestFile] = []
+        self._by_digest: dict[Algorithm, dict[bytes, list[ManifestFile]]] = {}
 
     def add(self, manifest: Manifest, name: bytes) -> int:
         """
@@ -65,7 +65,7 @@ class KnownFiles:
             OSError: it can't be read on.
         """
         before = len(self._files)
-        last: KnownFile | None = None
+        last: ManifestFile | None = None
         for item in manifest.read():
             if isinstance(item, BadLine):
                 self.bad_lines += 1
@@ -74,7 +74,7 @@ class KnownFiles:
             if last is not None and last.path == path and not last.digests.keys() & item.digests.keys():
                 last.digests.update(item.digests)
                 continue
-            last = KnownFile(path, self.make_key(path), item.size_bytes, dict(item.digests))
+            last = ManifestFile(path, self.make_key(path), item.size_bytes, dict(item.digests))
             self._files.append(last)
             algorithm, digest = next(iter(item.digests.items()))
             self._by_digest.setdefault(algorithm, {}).setdefault(digest, []).append(last)
@@ -86,13 +86,13 @@ class KnownFiles:
         occurring = {algorithm for file in self._files for algorithm in file.digests}
         return tuple(algorithm for algorithm in ALGORITHMS if algorithm in occurring)
 
-    def __iter__(self) -> Iterator[KnownFile]:
+    def __iter__(self) -> Iterator[ManifestFile]:
         return iter(self._files)
 
-    def find_same(self, result: FileSum, algorithms: Sequence[Algorithm]) -> list[KnownFile]:
+    def find_same(self, result: FileSum, algorithms: Sequence[Algorithm]) -> list[ManifestFile]:
         """Return those with the content of a file that was digested with ``algorithms``, in the manifests' order."""
         found = dict(zip(algorithms, result.pieces[0][2], strict=True))
-        same: list[KnownFile] = []
+        same: list[ManifestFile] = []
         for algorithm, digest in found.items():
             candidates = self._by_digest.get(algorithm, {}).get(digest, ())
             same += [file for file in candidates if _agrees(file, found, result.size_bytes)]
@@ -107,13 +107,13 @@ class KnownFiles:
         return path
 
 
-def _agrees(file: KnownFile, found: Mapping[Algorithm, bytes], size_bytes: int) -> bool:
+def _agrees(file: ManifestFile, found: Mapping[Algorithm, bytes], size_bytes: int) -> bool:
     if file.size_bytes is not None and file.size_bytes != size_bytes:
         return False
     return all(found.get(algorithm) == digest for algorithm, digest in file.digests.items())
 
 
-class State(StrEnum):
+class AuditState(StrEnum):
     """What became of a file."""
 
     MATCHED = "matched"  # known under this name, with this content
@@ -135,13 +135,13 @@ class Audited(NamedTuple):
     """
 
     path: bytes
-    state: State
+    state: AuditState
     origin: bytes | None = None
     error: OSError | None = None
 
 
 def audit(
-    known: KnownFiles,
+    known: ManifestFiles,
     paths: Iterable[bytes | ListedPaths | Hint],
     *,
     jobs: int | None = None,
@@ -159,10 +159,10 @@ def audit(
         idle: called when the next file takes a while.
     """
     algorithms = known.algorithms
-    used: set[KnownFile] = set()
+    used: set[ManifestFile] = set()
     seen: set[bytes] = set()
     unreadable: set[bytes] = set()
-    others: list[tuple[bytes, list[KnownFile]]] = []
+    others: list[tuple[bytes, list[ManifestFile]]] = []
     for result in sum_files(paths, algorithms, jobs=jobs, idle=idle):
         key = known.make_key(result.path)
         if key in seen:
@@ -170,33 +170,33 @@ def audit(
         seen.add(key)
         if result.error is not None:
             unreadable.add(key)
-            yield Audited(result.path, State.UNREADABLE, error=result.error)
+            yield Audited(result.path, AuditState.UNREADABLE, error=result.error)
             continue
         same = known.find_same(result, algorithms)
         here = [file for file in same if file.key == key]
         if here:
             used.update(here)
-            yield Audited(result.path, State.MATCHED)
+            yield Audited(result.path, AuditState.MATCHED)
         else:
             others.append((result.path, same))
     used.update(file for file in known if file.key in unreadable)
     yield from _place(others, used)
-    yield from (Audited(file.path, State.MISSING) for file in known if file not in used)
+    yield from (Audited(file.path, AuditState.MISSING) for file in known if file not in used)
 
 
-def _place(others: list[tuple[bytes, list[KnownFile]]], used: set[KnownFile]) -> Iterator[Audited]:
+def _place(others: list[tuple[bytes, list[ManifestFile]]], used: set[ManifestFile]) -> Iterator[Audited]:
     """Tell moved files from new ones."""
     for path, same in others:
         origin = next((file for file in same if file not in used), None)
         if origin is not None:
             used.add(origin)
-            yield Audited(path, State.MOVED, origin.path)
+            yield Audited(path, AuditState.MOVED, origin.path)
         else:
-            yield Audited(path, State.NEW, same[0].path if same else None)
+            yield Audited(path, AuditState.NEW, same[0].path if same else None)
 
 
 def match(
-    known: KnownFiles,
+    known: ManifestFiles,
     paths: Iterable[bytes | ListedPaths | Hint],
     *,
     wants_known: bool,

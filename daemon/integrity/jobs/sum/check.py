@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 from integrity.files.plain import STDIN
 from integrity.hashing.algorithms import ALGORITHMS
-from integrity.hashing.file_sums import FileSum, Request, sum_each
-from integrity.hashing.manifests.entries import BadLine, Entry
+from integrity.hashing.file_sums import FileSum, SumRequest, sum_each
+from integrity.hashing.manifests.entries import BadLine, ManifestEntry
 from integrity.hashing.manifests.reader import Form, Manifest
 
 
-class Verdict(Enum):
+class LineVerdict(Enum):
     """What became of one line."""
 
     OK = "ok"
@@ -34,7 +34,7 @@ class Checked(NamedTuple):
     """One line's file: its path as it was opened, and why not if it was not."""
 
     path: bytes
-    verdict: Verdict
+    verdict: LineVerdict
     error: OSError | None = None
 
     @property
@@ -44,7 +44,7 @@ class Checked(NamedTuple):
 
 
 @dataclass(slots=True)
-class Tally:
+class CheckTally:
     """
     What a manifest's lines came to.
 
@@ -66,9 +66,9 @@ class Tally:
         elif event.is_missing and self.ignores_missing:
             self.missing += 1
             return False
-        elif event.verdict is Verdict.OK:
+        elif event.verdict is LineVerdict.OK:
             self.ok += 1
-        elif event.verdict is Verdict.FAILED:
+        elif event.verdict is LineVerdict.FAILED:
             self.failed += 1
         else:
             self.unreadable += 1
@@ -118,14 +118,14 @@ def check(
         raise lines.failure
 
 
-def judge(entry: Entry, request: Request, result: FileSum) -> Checked:
+def judge(entry: ManifestEntry, request: SumRequest, result: FileSum) -> Checked:
     """Compare what is in a file with what a line says of it."""
     if result.error is not None:
-        return Checked(result.path, Verdict.UNREADABLE, result.error)
+        return Checked(result.path, LineVerdict.UNREADABLE, result.error)
     found = dict(zip(request.algorithms, result.pieces[0][2], strict=True))
     is_same_size = entry.size_bytes is None or entry.size_bytes == result.size_bytes
     is_same = is_same_size and all(found[algorithm] == digest for algorithm, digest in entry.digests.items())
-    return Checked(result.path, Verdict.OK if is_same else Verdict.FAILED)
+    return Checked(result.path, LineVerdict.OK if is_same else LineVerdict.FAILED)
 
 
 class _Lines:
@@ -135,10 +135,10 @@ class _Lines:
         self._manifest = manifest
         self._name = name
         self._is_stdin = is_stdin
-        self._waiting: deque[BadLine | tuple[Request, list[Entry]]] = deque()
+        self._waiting: deque[BadLine | tuple[SumRequest, list[ManifestEntry]]] = deque()
         self.failure: OSError | None = None
 
-    def find_requests(self) -> Iterator[Request]:
+    def find_requests(self) -> Iterator[SumRequest]:
         """Yield what is to be read, one request for lines that follow each other and are about the same file."""
         for group in _group(self._read()):
             if isinstance(group, BadLine):
@@ -146,7 +146,7 @@ class _Lines:
                 continue
             known = {algorithm for entry in group for algorithm in entry.digests}
             algorithms = tuple(algorithm for algorithm in ALGORITHMS if algorithm in known)
-            request = Request(resolve(self._manifest, self._name, group[0].path), algorithms)
+            request = SumRequest(resolve(self._manifest, self._name, group[0].path), algorithms)
             self._waiting.append((request, group))
             yield request
 
@@ -167,20 +167,20 @@ class _Lines:
             self._waiting.popleft()
             yield first
 
-    def _read(self) -> Iterator[Entry | BadLine]:
+    def _read(self) -> Iterator[ManifestEntry | BadLine]:
         try:
             for item in self._manifest.read():
-                is_itself = self._is_stdin and isinstance(item, Entry) and item.path == STDIN
+                is_itself = self._is_stdin and isinstance(item, ManifestEntry) and item.path == STDIN
                 yield BadLine(item.line) if is_itself else item
         except OSError as error:
             self.failure = error
 
 
-def _group(items: Iterable[Entry | BadLine]) -> Iterator[list[Entry] | BadLine]:
+def _group(items: Iterable[ManifestEntry | BadLine]) -> Iterator[list[ManifestEntry] | BadLine]:
     """Put lines together that are about the same file."""
-    group: list[Entry] = []
+    group: list[ManifestEntry] = []
     for item in items:
-        if isinstance(item, Entry) and group and item.path == group[0].path:
+        if isinstance(item, ManifestEntry) and group and item.path == group[0].path:
             group.append(item)
             continue
         if group:

@@ -26,7 +26,7 @@ from integrity.service.control.wire import (
     REQUEST_LIMIT,
     Answer,
     Question,
-    Stop,
+    StopJob,
     WireError,
     decode_question,
     encode,
@@ -215,7 +215,7 @@ class Connection:
             self.question_bytes = len(line)
             self._question = decode_question(line)
         with self._lock:
-            if not isinstance(self._question, Stop) and self._waiting_bytes > _UNREAD_BYTES:
+            if not isinstance(self._question, StopJob) and self._waiting_bytes > _UNREAD_BYTES:
                 return None
         question, self._question = self._question, None
         return question

@@ -42,7 +42,7 @@ LEASED = "left to a command"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class JobRequest:
     """
     A scan or a scrub that somebody asks for; or that roots are left to a command, which compares them itself.
 
@@ -75,7 +75,7 @@ class Handler(Protocol):
     job or a disk. ``submit`` is called from any thread.
     """
 
-    def submit(self, request: Request, report: Report, done: Done) -> Ticket:
+    def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:
         """
         Put a request in front of the queue.
 
@@ -95,7 +95,7 @@ class Handler(Protocol):
         """Name the real, absolute paths of all roots, recorded or configured."""
 
 
-def run_request(context: Context, request: Request) -> Summary:
+def run_request(context: Context, request: JobRequest) -> Summary:
     """
     Run what was asked for, in this thread.
 
@@ -112,7 +112,7 @@ def run_request(context: Context, request: Request) -> Summary:
     return runner.scrub(context, request.paths, request.scrub)
 
 
-def _lend(context: Context, request: Request) -> Summary:
+def _lend(context: Context, request: JobRequest) -> Summary:
     root = request.paths[0] if request.paths else b""
     context.report.progress(Progress(Job.COMPARE, root, LEASED, 0, None, 0, None))
     context.stop.wait()

@@ -32,19 +32,19 @@ from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.jobs.targets import refuse_new
 from integrity.model import Finding, Job, Outcome
 from integrity.service.control.client_connection import Connection
-from integrity.service.control.requests import Done, Handler, Request, Ticket, covers, interrupted, run_request
+from integrity.service.control.requests import Done, Handler, JobRequest, Ticket, covers, interrupted, run_request
 from integrity.service.control.socket import Peer, default_socket_path, leave, listen
 from integrity.service.control.users import User, Users
 from integrity.service.control.wire import (
-    Accepted,
-    Ahead,
     AskAhead,
     AskCovered,
     AskState,
     Covered,
     Hello,
+    JobAccepted,
+    JobsAhead,
     Question,
-    Stop,
+    StopJob,
     Submit,
     WireError,
 )
@@ -282,12 +282,12 @@ class ControlServer:
         elif isinstance(question, AskState):
             connection.give(self._handler.state())
         elif isinstance(question, AskAhead):
-            connection.give(Ahead(connection.find_ahead()))
+            connection.give(JobsAhead(connection.find_ahead()))
         elif isinstance(question, AskCovered):
             roots = frozenset(self._handler.roots())
             connection.give(Covered(tuple(path for path in question.paths if covers(roots, path))))
         else:
-            assert isinstance(question, Stop)
+            assert isinstance(question, StopJob)
             self._stop(connection)
 
     def _stop(self, connection: Connection) -> None:
@@ -324,13 +324,13 @@ class ControlServer:
                 request = self._admit(question.request, may_add=may_add)
                 _log_request(request, question, connection.peer)
                 ticket = self._handler.submit(request, report, ended)
-                connection.give(Accepted(ticket.find_ahead()))
+                connection.give(JobAccepted(ticket.find_ahead()))
         finally:
             if ticket is None:
                 end()
             connection.follow_job(ticket if question.waits else None)
 
-    def _admit(self, request: Request, *, may_add: bool) -> Request:
+    def _admit(self, request: JobRequest, *, may_add: bool) -> JobRequest:
         """
         Look at the paths as the service sees them, and refuse what who asks may not have it do.
 
@@ -345,7 +345,7 @@ class ControlServer:
         return replace(request, paths=paths, may_add_roots=may_add)
 
 
-def _log_request(request: Request, question: Submit, peer: Peer) -> None:
+def _log_request(request: JobRequest, question: Submit, peer: Peer) -> None:
     _log.info(
         "control.submit job=%s paths=%d waits=%s pid=%d uid=%d gid=%d",
         request.job, len(request.paths), question.waits, peer.pid, peer.uid, peer.gid,
@@ -385,9 +385,9 @@ __all__ = [
     "Done",
     "Handler",
     "JobAhead",
+    "JobRequest",
     "NextRun",
     "QueuedJob",
-    "Request",
     "Ticket",
     "WatchState",
     "default_socket_path",

@@ -30,7 +30,7 @@ from integrity import errors
 from integrity.errors import AppError
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.model import Finding, Job
-from integrity.service.control.requests import Request
+from integrity.service.control.requests import JobRequest
 from integrity.service.states import DaemonState, JobAhead
 
 VERSION = 1
@@ -62,12 +62,12 @@ class Hello:
 class Submit:
     """Ask for a job. ``waits``: tell me what it tells, until its summary."""
 
-    request: Request
+    request: JobRequest
     waits: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopJob:
     """Ask that the job of this connection ends."""
 
 
@@ -91,7 +91,7 @@ class Covered:
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class JobAccepted:
     """The job is in the queue, behind these."""
 
     ahead: tuple[JobAhead, ...]
@@ -103,7 +103,7 @@ class AskAhead:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class JobsAhead:
     """What goes before the job of this connection; nothing once it has begun."""
 
     jobs: tuple[JobAhead, ...]
@@ -117,12 +117,12 @@ class Failure:
     message: str
 
 
-Question = Submit | Stop | AskState | AskCovered | AskAhead
-Answer = Hello | Covered | Accepted | Ahead | Progress | Finding | Note | Summary | Failure | DaemonState
+Question = Submit | StopJob | AskState | AskCovered | AskAhead
+Answer = Hello | Covered | JobAccepted | JobsAhead | Progress | Finding | Note | Summary | Failure | DaemonState
 
 _QUESTIONS: dict[str, type[Question]] = {
     "submit": Submit,
-    "stop": Stop,
+    "stop": StopJob,
     "state": AskState,
     "covers": AskCovered,
     "ahead": AskAhead,
@@ -130,8 +130,8 @@ _QUESTIONS: dict[str, type[Question]] = {
 _ANSWERS: dict[str, type[Answer]] = {
     "hello": Hello,
     "covered": Covered,
-    "accepted": Accepted,
-    "ahead": Ahead,
+    "accepted": JobAccepted,
+    "ahead": JobsAhead,
     "progress": Progress,
     "finding": Finding,
     "note": Note,
@@ -206,7 +206,7 @@ def to_error(failure: Failure) -> AppError:
     return _ERRORS.get(failure.kind, AppError)(failure.message)
 
 
-def check(request: Request) -> None:
+def check(request: JobRequest) -> None:
     """
     Check that a request can be handed over: what runs it relies on its options.
 

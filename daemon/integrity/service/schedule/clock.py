@@ -56,7 +56,7 @@ _MOST_LEFT_OUT_S = 2 * 3600
 """No clock is put on by more; where a whole day was once left out, so were its moments."""
 
 
-class Moments:
+class TriggerTimes:
     """
     The moments of a schedule in a time zone.
 
@@ -166,12 +166,12 @@ class Windows:
         self._zone = zone
 
     @cached_property
-    def moments(self) -> Moments | None:
+    def moments(self) -> TriggerTimes | None:
         """The moments at which a cron expression opens; None for windows of the week."""
         if self._cron is None:
             return None
 
-        return Moments(self._cron, self._zone)
+        return TriggerTimes(self._cron, self._zone)
 
     @property
     def text(self) -> str | None:

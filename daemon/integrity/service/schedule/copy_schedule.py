@@ -22,13 +22,13 @@ from integrity.jobs.compare.promise import find_copy_facts
 from integrity.jobs.options import CompareOptions
 from integrity.model import FindingKind, Outcome
 from integrity.service.dispatch import ComparePlan
-from integrity.service.inventory import Glance, KeptCopy, find_disks, may_read
+from integrity.service.inventory import KeptCopy, PresenceProbe, find_disks, may_read
 from integrity.service.states import CopyWait
 
 if TYPE_CHECKING:
     from integrity.jobs.context import Context
     from integrity.jobs.report import Summary
-    from integrity.service.dispatch import Dispatcher, Grounds
+    from integrity.service.dispatch import Dispatcher, ServiceContext
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class _Wanted:
     again_at: float = 0.0  # on the monotonic clock: not before
     failures: int = 0
     turns: int = 0  # that ended because it made room
-    glance: Glance | None = None
+    glance: PresenceProbe | None = None
 
 
 class Comparisons:
@@ -80,7 +80,7 @@ class Comparisons:
 
     def __init__(
         self,
-        grounds: Grounds,
+        grounds: ServiceContext,
         dispatcher: Dispatcher,
         copies: Callable[[], Sequence[KeptCopy]],
         ended: Callable[[], None],
@@ -155,7 +155,7 @@ class Comparisons:
                 self._give(copy)
 
         if copy.path is not None and (one.glance is None or one.glance.is_over):
-            one.glance = Glance(copy.path, seen)
+            one.glance = PresenceProbe(copy.path, seen)
 
     def _is_asleep(self, one: _Wanted) -> bool:
         """Say whether it still waits for disks that sleep: asked again and again, so nothing is touched for it."""
@@ -194,7 +194,7 @@ class Comparisons:
             one.waits, one.disks, one.is_away = "waits until its disks are awake, and not hot", disks, False
             return None
         one.disks = ()
-        absence = Glance(copy.path).result() if copy.path is not None else ""
+        absence = PresenceProbe(copy.path).result() if copy.path is not None else ""
         one.waits, one.is_away = f"waits for its disk: {absence}" if absence else "", bool(absence)
         if absence:
             _log.info("copy_absent name=%s: %s", copy.name, absence)
@@ -257,7 +257,7 @@ class Comparisons:
 
     def _miss(self, copy: KeptCopy, one: _Wanted) -> None:
         """A copy could not be reached, which its comparison has told; that a disk was taken away is no alarm."""
-        absence = Glance(copy.path).result() if copy.path is not None else ""
+        absence = PresenceProbe(copy.path).result() if copy.path is not None else ""
         if not absence:
             self._put_off(one, "could not be reached")
             return

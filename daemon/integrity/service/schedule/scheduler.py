@@ -29,13 +29,13 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from integrity.config.times import read_schedule
-from integrity.service.schedule.clock import Moments, Windows, local_zone
+from integrity.service.schedule.clock import TriggerTimes, Windows, local_zone
 
 _REPEAT_S = 3600
 """A clock that is set back by less repeats no moment that has been told; by more, it was wrong then."""
 
 
-class Entry(Protocol):
+class ScheduleEntry(Protocol):
     """Something that falls due again and again."""
 
     def wait_s(self) -> float:
@@ -63,7 +63,7 @@ class Scheduled:
     """
 
     def __init__(
-        self, moments: Moments, call: Callable[[], None], clock: Callable[[], float], last_at: int | None
+        self, moments: TriggerTimes, call: Callable[[], None], clock: Callable[[], float], last_at: int | None
     ) -> None:
         self._moments = moments
         self._call = call
@@ -94,7 +94,7 @@ class Scheduled:
         return self._due_at
 
 
-class Door:
+class WindowEntry:
     """
     Windows: what is called when one opens and when it closes.
 
@@ -121,7 +121,7 @@ class Door:
         if self._is_open:
             self._closed()
 
-    def follow(self, other: Door) -> None:
+    def follow(self, other: WindowEntry) -> None:
         """Take the place of another: what that one told holds until it is found to be otherwise."""
         self._is_open, self._closes_at = other._is_open, other._closes_at
 
@@ -151,7 +151,7 @@ class Door:
         return self._windows.next_opening(int(self._clock()))
 
 
-class Beat:
+class IntervalEntry:
     """
     What is done every so often, however the clock is set.
 
@@ -210,7 +210,7 @@ class Scheduler:
         self._zone = zone or local_zone()
         self._clock = clock
         self._monotonic = monotonic
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ScheduleEntry] = {}
         self._seen_at = clock()
         self._lock = threading.RLock()
         self._timer = _Timer(self.tick, self._wait_s)
@@ -235,7 +235,7 @@ class Scheduler:
         Raises:
             ValueError: it is no schedule.
         """
-        moments = Moments(read_schedule(schedule), self._zone)
+        moments = TriggerTimes(read_schedule(schedule), self._zone)
         self._put(name, Scheduled(moments, due, self._clock, last_started_at))
 
     def replace(self, name: str, schedule: str, due: Callable[[], None]) -> None:
@@ -248,7 +248,7 @@ class Scheduler:
             KeyError: there is none of this name.
             ValueError: it is no schedule.
         """
-        moments = Moments(read_schedule(schedule), self._zone)
+        moments = TriggerTimes(read_schedule(schedule), self._zone)
         with self._lock:
             old = self._entries[name]
             is_due = old.wait_s() <= 0
@@ -283,18 +283,18 @@ class Scheduler:
                 if old is not None and old.wait_s() > 0:
                     last_opened_at = int(self._clock())
                 self._entries[name] = Scheduled(windows.moments, opened, self._clock, last_opened_at)
-                if isinstance(old, Door):
+                if isinstance(old, WindowEntry):
                     old.shut()
             else:
-                door = Door(windows, opened, closed, self._clock)
-                if isinstance(old, Door):
+                door = WindowEntry(windows, opened, closed, self._clock)
+                if isinstance(old, WindowEntry):
                     door.follow(old)
                 self._entries[name] = door
         self._timer.wake()
 
     def every(self, name: str, seconds: float, call: Callable[[], None]) -> None:
         """Have something called every so many seconds, however the clock is set; the first time at once."""
-        self._put(name, Beat(seconds, call, self._monotonic))
+        self._put(name, IntervalEntry(seconds, call, self._monotonic))
 
     def remove(self, name: str) -> None:
         """Forget what has this name, if anything has; nothing is told."""
@@ -327,7 +327,7 @@ class Scheduler:
                 if self._entries.get(name) is entry and entry.wait_s() <= 0:  # a call may have replaced it
                     entry.fire()
 
-    def _put(self, name: str, entry: Entry) -> None:
+    def _put(self, name: str, entry: ScheduleEntry) -> None:
         with self._lock:
             self._entries[name] = entry
         self._timer.wake()  # not while holding the lock: the timer holds its own when it calls ``tick``

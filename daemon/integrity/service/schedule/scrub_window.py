@@ -36,7 +36,7 @@ class _Share:
     has_new: bool = True
 
 
-class Night:
+class ScrubWindow:
     """
     One open window. Any thread may use it; each root is planned by its lane's.
 

@@ -22,13 +22,13 @@ from integrity.service.device_queue import LogReport
 from integrity.service.schedule.clock import Windows, parse_windows
 from integrity.service.schedule.copy_schedule import Comparisons, schedule_name
 from integrity.service.schedule.scheduler import Scheduler
-from integrity.service.schedule.scrub_window import Night
+from integrity.service.schedule.scrub_window import ScrubWindow
 from integrity.service.states import CopyWait, NextRun
 
 if TYPE_CHECKING:
     from integrity.jobs.options import ScrubOptions
     from integrity.jobs.report import Summary
-    from integrity.service.dispatch import Dispatcher, Grounds
+    from integrity.service.dispatch import Dispatcher, ServiceContext
     from integrity.service.inventory import KeptCopy, KeptRoot
 
 _log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Timetable:
 
     def __init__(
         self,
-        grounds: Grounds,
+        grounds: ServiceContext,
         dispatcher: Dispatcher,
         roots: Callable[[], Sequence[KeptRoot]],
         copies: Callable[[], Sequence[KeptCopy]],
@@ -70,7 +70,7 @@ class Timetable:
         self._beat = beat
         self._has_news = has_news
         self._scheduler = Scheduler(clock=grounds.clock, monotonic=grounds.monotonic)
-        self._night: Night | None = None
+        self._night: ScrubWindow | None = None
         self._put_off: list[KeptRoot] = []  # scans that wait until their disks are awake anyway
         self._comparisons = Comparisons(grounds, dispatcher, copies, self.check_promise)
         self._compared: set[str] = set()  # names of the copies that have a schedule
@@ -203,7 +203,7 @@ class Timetable:
                 self._scan_root(root, "the schedule")
 
     def _open(self) -> None:
-        night = self._night = Night(self._windows(), self._grounds.config(), self._grounds.clock())
+        night = self._night = ScrubWindow(self._windows(), self._grounds.config(), self._grounds.clock())
         for root in self._roots():
             self._scrub(night, root)
 
@@ -213,7 +213,7 @@ class Timetable:
             self._night = None
         self._dispatcher.rest(Job.SCRUB)
 
-    def _scrub(self, night: Night, root: KeptRoot) -> None:
+    def _scrub(self, night: ScrubWindow, root: KeptRoot) -> None:
         def ended(result: Summary | AppError, has_rested: bool) -> None:
             if not isinstance(result, AppError) and night.take(root, result, has_rested=has_rested):
                 self._scrub(night, root)

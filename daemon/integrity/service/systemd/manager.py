@@ -13,7 +13,7 @@ from integrity.errors import AppError
 from integrity.service.systemd.units import UNIT, Scope, UnitFile
 
 
-class Step(NamedTuple):
+class SystemdStep(NamedTuple):
     """A command of systemd's; ``is_optional`` if it does not matter when it fails."""
 
     command: tuple[str, ...]
@@ -31,37 +31,39 @@ def is_running(scope: Scope) -> bool:
     return bool(folder) and os.path.exists(f"{folder}/systemd/private")
 
 
-def steps_to_install(scope: Scope, units: Sequence[UnitFile]) -> list[Step]:
+def steps_to_install(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdStep]:
     """List what must follow when the files are written: the user, the folders, the unit itself."""
     if scope is Scope.USER:
-        return [Step(("systemctl", "--user", "daemon-reload"))]
+        return [SystemdStep(("systemctl", "--user", "daemon-reload"))]
     _, sysusers, tmpfiles = (os.fsdecode(unit.path) for unit in units)
     return [
-        Step(("systemd-sysusers", sysusers)),
-        Step(("systemd-tmpfiles", "--create", tmpfiles)),
-        Step(("systemctl", "daemon-reload")),
+        SystemdStep(("systemd-sysusers", sysusers)),
+        SystemdStep(("systemd-tmpfiles", "--create", tmpfiles)),
+        SystemdStep(("systemctl", "daemon-reload")),
     ]
 
 
-def steps_to_start(scope: Scope) -> list[Step]:
+def steps_to_start(scope: Scope) -> list[SystemdStep]:
     """List what has the service started now, in the version that was just installed, and whenever it should run."""
-    return [Step((*_systemctl(scope), "enable", UNIT)), Step((*_systemctl(scope), "restart", UNIT))]
+    return [SystemdStep((*_systemctl(scope), "enable", UNIT)), SystemdStep((*_systemctl(scope), "restart", UNIT))]
 
 
-def steps_to_stop(scope: Scope) -> list[Step]:
+def steps_to_stop(scope: Scope) -> list[SystemdStep]:
     """List what ends the service, before its files are removed."""
-    return [Step((*_systemctl(scope), "disable", "--now", UNIT))]
+    return [SystemdStep((*_systemctl(scope), "disable", "--now", UNIT))]
 
 
-def steps_to_forget(scope: Scope) -> list[Step]:
+def steps_to_forget(scope: Scope) -> list[SystemdStep]:
     """List what must follow when the files are gone."""
     return [
-        Step((*_systemctl(scope), "daemon-reload")),
-        Step((*_systemctl(scope), "reset-failed", UNIT), is_optional=True),  # it fails when nothing is left to be reset
+        SystemdStep((*_systemctl(scope), "daemon-reload")),
+        SystemdStep(
+            (*_systemctl(scope), "reset-failed", UNIT), is_optional=True
+        ),  # it fails when nothing is left to be reset
     ]
 
 
-def take(steps: Sequence[Step]) -> None:
+def take(steps: Sequence[SystemdStep]) -> None:
     """
     Run commands, one after the other.
 

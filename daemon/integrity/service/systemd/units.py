@@ -117,7 +117,7 @@ class Scope(StrEnum):
     USER = "user"  # of the user who installs it, started with his session
 
 
-class State(StrEnum):
+class UnitState(StrEnum):
     """What stands in the place of a file now."""
 
     ABSENT = "absent"
@@ -142,7 +142,7 @@ class UnitFile(NamedTuple):
     content: bytes
 
 
-class Change(NamedTuple):
+class UnitChange(NamedTuple):
     """What was done to the file at ``path``; ``aside`` is where the edited one is now."""
 
     path: bytes
@@ -176,7 +176,7 @@ def make_units(scope: Scope, program: bytes, root: bytes = b"/") -> tuple[UnitFi
     )
 
 
-def find_state(unit: UnitFile) -> State:
+def find_state(unit: UnitFile) -> UnitState:
     """
     Tell what stands in the place of a file.
 
@@ -185,19 +185,19 @@ def find_state(unit: UnitFile) -> State:
     """
     try:
         if not os.path.lexists(unit.path):
-            return State.ABSENT
+            return UnitState.ABSENT
         with open(unit.path, "rb") as file:
             content = file.read()
     except OSError as error:
         raise ConfigError(f"{show_path(unit.path)}: can't be read: {error.strerror}; look what stands there") from error
     if content == unit.content:
-        return State.CURRENT
+        return UnitState.CURRENT
     head, found, rest = content.partition(_CHECKSUM)
     checksum, _, body = rest.partition(b"\n")
-    return State.OLDER if found and head.startswith(b"#") and checksum == _checksum(body) else State.EDITED
+    return UnitState.OLDER if found and head.startswith(b"#") and checksum == _checksum(body) else UnitState.EDITED
 
 
-def install(units: Sequence[UnitFile], *, replaces_edited: bool = False) -> list[Change]:
+def install(units: Sequence[UnitFile], *, replaces_edited: bool = False) -> list[UnitChange]:
     """
     Write the files; those that are there already are left alone.
 
@@ -210,7 +210,7 @@ def install(units: Sequence[UnitFile], *, replaces_edited: bool = False) -> list
         AppError: one can't be written.
     """
     states = [find_state(unit) for unit in units]
-    edited = [show_path(unit.path) for unit, state in zip(units, states, strict=True) if state is State.EDITED]
+    edited = [show_path(unit.path) for unit, state in zip(units, states, strict=True) if state is UnitState.EDITED]
     if edited and not replaces_edited:
         raise ConfigError(
             f"{', '.join(edited)}: edited, or not written by integrity, so nothing was done; put your changes into a"
@@ -218,17 +218,17 @@ def install(units: Sequence[UnitFile], *, replaces_edited: bool = False) -> list
         )
     changes = []
     for unit, state in zip(units, states, strict=True):
-        if state is State.CURRENT:
-            changes.append(Change(unit.path, Action.UNCHANGED))
+        if state is UnitState.CURRENT:
+            changes.append(UnitChange(unit.path, Action.UNCHANGED))
             continue
         with _explaining(unit.path, "written"):
-            aside = _put_aside(unit.path) if state is State.EDITED else b""
+            aside = _put_aside(unit.path) if state is UnitState.EDITED else b""
             _write(unit)
-        changes.append(Change(unit.path, Action.WRITTEN, aside))
+        changes.append(UnitChange(unit.path, Action.WRITTEN, aside))
     return changes
 
 
-def uninstall(units: Sequence[UnitFile]) -> list[Change]:
+def uninstall(units: Sequence[UnitFile]) -> list[UnitChange]:
     """
     Remove the files, and the links by which the unit is enabled; what was edited is kept under another name.
 
@@ -242,14 +242,14 @@ def uninstall(units: Sequence[UnitFile]) -> list[Change]:
     for unit in units:
         state = find_state(unit)
         with _explaining(unit.path, "removed"):
-            if state is State.EDITED:
-                changes.append(Change(unit.path, Action.KEPT_ASIDE, _put_aside(unit.path)))
-            elif state is not State.ABSENT:
+            if state is UnitState.EDITED:
+                changes.append(UnitChange(unit.path, Action.KEPT_ASIDE, _put_aside(unit.path)))
+            elif state is not UnitState.ABSENT:
                 os.unlink(unit.path)
-                changes.append(Change(unit.path, Action.REMOVED))
+                changes.append(UnitChange(unit.path, Action.REMOVED))
             for link in _find_links(unit.path):
                 os.unlink(link)
-                changes.append(Change(link, Action.REMOVED))
+                changes.append(UnitChange(link, Action.REMOVED))
     return changes
 
 
