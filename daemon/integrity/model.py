@@ -77,69 +77,6 @@ class FindingKind(StrEnum):
     COPY_UNREADABLE = "copy_unreadable"
 
 
-CONTENT_FINDINGS = frozenset(
-    {
-        FindingKind.ROT,
-        FindingKind.SILENT_REWRITE,
-        FindingKind.UNREADABLE,
-        FindingKind.CHANGED,
-        FindingKind.SHRUNK,
-        FindingKind.ROLLED_BACK,
-    }
-)
-"""Findings about a file's content: while one is open the file's baseline is frozen (R6)."""
-
-GRAVE_FINDINGS = frozenset(
-    {
-        FindingKind.ROT,
-        FindingKind.SILENT_REWRITE,
-        FindingKind.UNREADABLE,
-        FindingKind.CATALOG_DAMAGED,
-        FindingKind.MISSING,
-        FindingKind.MASS_CHANGE,
-        FindingKind.SUSPICIOUS_CHANGE,
-        FindingKind.ROOT_SUSPENDED,
-        FindingKind.DEVICE_FAILING,
-        FindingKind.DEVICE_STALLED,
-    }
-)
-"""Findings of which the first of its kind waits for no limit of mails: somebody should act now."""
-
-INTEGRITY_PROBLEMS = frozenset(
-    {
-        FindingKind.ROT,
-        FindingKind.SILENT_REWRITE,
-        FindingKind.TRANSIENT,
-        FindingKind.CATALOG_DAMAGED,
-        FindingKind.CHANGED,
-        FindingKind.MISSING,
-        FindingKind.SHRUNK,
-        FindingKind.ROLLED_BACK,
-        FindingKind.MASS_CHANGE,
-        FindingKind.SUSPICIOUS_CHANGE,
-        FindingKind.COPY_MISSING,
-        FindingKind.COPY_DIFFERS,
-        FindingKind.COPY_STALE,
-    }
-)
-"""Findings that mean exit code 1."""
-
-COVERAGE_PROBLEMS = frozenset(
-    {
-        FindingKind.UNREADABLE,
-        FindingKind.UNSTABLE,
-        FindingKind.ROOT_SUSPENDED,
-        FindingKind.OVERDUE,
-        FindingKind.WATCH_BLIND,
-        FindingKind.DEVICE_FAILING,
-        FindingKind.DEVICE_STALLED,
-        FindingKind.COPY_UNREADABLE,
-        FindingKind.COPY_NOT_COMPARABLE,
-    }
-)
-"""Findings that mean exit code 3: something could not be covered."""
-
-
 class Certainty(StrEnum):
     """How sure a verdict of rot is."""
 

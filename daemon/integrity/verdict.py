@@ -251,6 +251,9 @@ _FINDINGS = {
 }
 _ARCHIVE_FINDINGS = {Verdict.CHANGED: FindingKind.CHANGED, Verdict.ROLLED_BACK: FindingKind.ROLLED_BACK}
 
+VERDICTS = {kind: verdict for verdict, kind in (_FINDINGS | _ARCHIVE_FINDINGS).items()}
+"""The verdict behind each kind of finding about a file."""
+
 
 def finding_of(verdict: Verdict, policy: Policy) -> FindingKind | None:
     """Tell which kind of finding a verdict opens; None for what is only counted or noted."""
@@ -476,6 +479,15 @@ _COPY_FINDINGS = {
     ArbitrationOutcome.ALL_DIFFER: FindingKind.COPY_DIFFERS,
     ArbitrationOutcome.NOT_COMPARABLE: FindingKind.COPY_NOT_COMPARABLE,
 }
+
+KINDS_OF_VOTES = {
+    CopyVote.MISSING: FindingKind.COPY_MISSING,
+    CopyVote.DIFFERS: FindingKind.COPY_DIFFERS,
+    CopyVote.OLDER: FindingKind.COPY_STALE,
+    CopyVote.UNREADABLE: FindingKind.COPY_UNREADABLE,
+    CopyVote.NOT_COMPARABLE: FindingKind.COPY_NOT_COMPARABLE,
+}
+"""The finding about a copy that rests on each vote."""
 
 REPAIR_FROM_COPY = "integrity repair {path} --from {copy}"
 COMPARE = "integrity compare {path} --with {copy}"

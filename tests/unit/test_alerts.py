@@ -27,15 +27,8 @@ from integrity.catalog.notified import News
 from integrity.catalog.outbox import Message
 from integrity.config import Alerts, Config, Mail, MailTransport
 from integrity.errors import CatalogLocked, ChannelError
-from integrity.model import (
-    COVERAGE_PROBLEMS,
-    INTEGRITY_PROBLEMS,
-    Certainty,
-    Finding,
-    FindingId,
-    FindingKind,
-    FindingState,
-)
+from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS
+from integrity.model import Certainty, Finding, FindingId, FindingKind, FindingState
 from support.alerting import HOST, Teller
 from support.catalogs import MIB, NOW, CatalogBox
 from support.waiting import wait_until

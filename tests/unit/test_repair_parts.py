@@ -12,16 +12,8 @@ from integrity.files.excludes import Excludes
 from integrity.jobs.repair.inspect import Expected, Inspection
 from integrity.jobs.repair.plan import find_refusal
 from integrity.jobs.repair.targets import MADE_SUFFIX, make_id, name_kept
-from integrity.model import (
-    CONTENT_FINDINGS,
-    Capability,
-    Digests,
-    Finding,
-    FindingId,
-    FindingKind,
-    FindingState,
-    ReadHow,
-)
+from integrity.kinds import CONTENT_FINDINGS
+from integrity.model import Capability, Digests, Finding, FindingId, FindingKind, FindingState, ReadHow
 from support.catalogs import NOW, CatalogBox, make_reading
 from support.reading import make_capability
 

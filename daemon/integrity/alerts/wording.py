@@ -5,69 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from integrity.config import spell_size
 from integrity.errors import show_path
-from integrity.model import Finding, FindingKind
+from integrity.kinds import GRAVITY, KINDS, Phrase, headline
+from integrity.model import Finding
 from integrity.paths import absolute, shell_path
 
 _SHOWN = 5
 _PHRASES_SHOWN = 2
 
-Kind = FindingKind
-
-
-class Phrase(NamedTuple):
-    """How findings of a kind are called in a subject: one of them, several of them."""
-
-    one: str
-    many: str
-
-
-# In the order of gravity: a subject begins with the worst, and so does a mail.
-_DAMAGED = Phrase("file damaged", "files damaged")
-_PHRASES: dict[FindingKind, Phrase] = {
-    Kind.SUSPICIOUS_CHANGE: Phrase("gate closed by suspicious changes", "gates closed by suspicious changes"),
-    Kind.ROT: _DAMAGED,
-    Kind.SILENT_REWRITE: _DAMAGED,
-    Kind.SHRUNK: _DAMAGED,
-    Kind.DEVICE_FAILING: Phrase("disk failing", "disks failing"),
-    Kind.UNREADABLE: Phrase("file unreadable", "files unreadable"),
-    Kind.CHANGED: Phrase("file changed", "files changed"),
-    Kind.ROLLED_BACK: Phrase("file rolled back", "files rolled back"),
-    Kind.MISSING: Phrase("file missing", "files missing"),
-    Kind.MASS_CHANGE: Phrase("mass change held back", "mass changes held back"),
-    Kind.TRANSIENT: Phrase("wrong reading", "wrong readings"),
-    Kind.CATALOG_DAMAGED: Phrase("record damaged", "records damaged"),
-    Kind.DEVICE_STALLED: Phrase("disk hanging", "disks hanging"),
-    Kind.ROOT_SUSPENDED: Phrase("folder suspended", "folders suspended"),
-    Kind.COPY_DIFFERS: Phrase("file differs", "files differ"),
-    Kind.COPY_MISSING: Phrase("file missing", "files missing"),
-    Kind.COPY_STALE: Phrase("file out of date", "files out of date"),
-    Kind.COPY_UNREADABLE: Phrase("file unreadable", "files unreadable"),
-    Kind.COPY_NOT_COMPARABLE: Phrase("file not comparable", "files not comparable"),
-    Kind.OVERDUE: Phrase("verification overdue", "verifications overdue"),
-    Kind.WATCH_BLIND: Phrase("watcher blind", "watchers blind"),
-    Kind.UNSTABLE: Phrase("file never at rest", "files never at rest"),
-}
-_GRAVITY = {kind: number for number, kind in enumerate(_PHRASES)}
-_OTHER = Phrase("finding", "findings")
-_MORE = Phrase("more of them", "more of them")
-_OF_WHOLE_COPIES = {
-    Kind.COPY_UNREADABLE: Phrase("can't be read", "can't be read"),
-    Kind.COPY_NOT_COMPARABLE: Phrase("files could not be compared", "files could not be compared"),
-    Kind.OVERDUE: Phrase("comparison overdue", "comparisons overdue"),
-    # So many files that only the first ones have findings of their own.
-    Kind.COPY_DIFFERS: _MORE,
-    Kind.COPY_MISSING: _MORE,
-    Kind.COPY_STALE: _MORE,
-}
-
 
 def sort_by_gravity(findings: Iterable[Finding]) -> list[Finding]:
     """Put the damaged files first, each kind in the order of its numbers."""
-    return sorted(findings, key=lambda finding: (_GRAVITY.get(finding.kind, len(_GRAVITY)), finding.id))
+    return sorted(findings, key=lambda finding: (GRAVITY[finding.kind], finding.id))
 
 
 def sum_up(findings: Sequence[Finding]) -> str:
@@ -89,9 +40,9 @@ def _sum_up_one(copy: str | None, findings: Sequence[Finding]) -> str:
 
 
 def _find_phrase(finding: Finding) -> Phrase:
-    if finding.copy is not None and finding.path is None and finding.kind in _OF_WHOLE_COPIES:
-        return _OF_WHOLE_COPIES[finding.kind]
-    return _PHRASES.get(finding.kind, _OTHER)
+    entry = KINDS[finding.kind]
+    is_of_copy = finding.copy is not None and finding.path is None
+    return entry.phrase_of_copy if is_of_copy and entry.phrase_of_copy is not None else entry.phrase
 
 
 def count(number: int, phrase: Phrase) -> str:
@@ -100,8 +51,8 @@ def count(number: int, phrase: Phrase) -> str:
 
 
 def title(finding: Finding) -> str:
-    """Write a finding's kind, and how sure it is where that says something."""
-    return f"{finding.kind.value} ({finding.certainty.value})" if finding.certainty else finding.kind.value
+    """Write what a finding is, in words."""
+    return headline(finding.kind, finding.certainty)
 
 
 def place(finding: Finding) -> str:

@@ -14,11 +14,12 @@ import sqlalchemy as sa
 
 from integrity.catalog.rows import NEVER_AT, looked_at, unless_ahead
 from integrity.catalog.schema import file, finding, folder
-from integrity.model import FindingKind, FindingState, ReadHow, RootId
+from integrity.kinds import DOUBTS
+from integrity.model import FindingState, ReadHow, RootId
 
 _DAY_S = 86400
 _DAYS = (0, 1, 7, 14, 30, 60, 90, 180, 365)
-_UNSTEADY = (FindingKind.UNSTABLE.value, FindingKind.TRANSIENT.value, FindingKind.CATALOG_DAMAGED.value)
+_DOUBTS = sorted(kind.value for kind in DOUBTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +126,13 @@ def _last_looked_at(now: int) -> sa.ColumnElement[int]:
 
 
 def _is_uncovered(root_id: RootId) -> sa.ColumnElement[bool]:
-    unsteady = sa.select(finding.c.file_id).where(
+    doubted = sa.select(finding.c.file_id).where(
         finding.c.root_id == root_id,
         finding.c.state != FindingState.RESOLVED.value,
-        finding.c.kind.in_(_UNSTEADY),
+        finding.c.kind.in_(_DOUBTS),
         finding.c.file_id.is_not(None),
     )
-    return sa.or_(file.c.is_frozen == 1, file.c.id.in_(unsteady))
+    return sa.or_(file.c.is_frozen == 1, file.c.id.in_(doubted))
 
 
 def _of_root(query: sa.Select[*tuple[Any, ...]], root_id: RootId) -> sa.Select[*tuple[Any, ...]]:

@@ -25,18 +25,8 @@ from integrity.catalog.compiled_sql import CompiledStatement
 from integrity.catalog.rows import below, chunked, read_numbers, read_optional_word, read_ranges, read_word
 from integrity.catalog.schema import file, finding, root
 from integrity.errors import CatalogError
-from integrity.model import (
-    CONTENT_FINDINGS,
-    ByteRange,
-    Certainty,
-    FileId,
-    Finding,
-    FindingId,
-    FindingKind,
-    FindingState,
-    RootId,
-    RunId,
-)
+from integrity.kinds import CONTENT_FINDINGS, INODE_FINDINGS
+from integrity.model import ByteRange, Certainty, FileId, Finding, FindingId, FindingKind, FindingState, RootId, RunId
 
 RESOLVED: sa.ColumnElement[str] = sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
 UNRESOLVED = finding.c.state != RESOLVED
@@ -118,7 +108,6 @@ def is_first_of_incident() -> sa.ColumnElement[bool]:
 _CONTENT_KINDS = sorted(kind.value for kind in CONTENT_FINDINGS)
 _ALL_KINDS = sorted(kind.value for kind in FindingKind)
 _HOLDS = sa.exists().where(finding.c.file_id == file.c.id, finding.c.kind.in_(_CONTENT_KINDS), UNRESOLVED)
-_OF_INODE = CONTENT_FINDINGS | {FindingKind.UNREADABLE, FindingKind.UNSTABLE}
 _KEY = ("root_id", "kind", "path", "copy")
 _SAID_BEFORE = sa.select(finding).where(*(finding.c[one] == sa.bindparam(f"new_{one}") for one in _KEY), UNRESOLVED)
 _QUERY = sa.select(finding, root.c.path.label("root_path")).join(root, finding.c.root_id == root.c.id)
@@ -155,7 +144,7 @@ def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId |
     """
     values = {**_values(new), "updated_at": now, "run_id": run_id}
     old = c.execute(_SAID_BEFORE, {f"new_{name}": values[name] for name in _KEY}).one_or_none()
-    if new.kind in _OF_INODE and new.file_id is not None and new.copy is None:
+    if new.kind in INODE_FINDINGS and new.file_id is not None and new.copy is None:
         values |= find_incident(c, new.file_id, values, None if old is None else old.id)
     if old is None:
         values = {"state": FindingState.OPEN.value, "opened_at": now, "opened_by": run_id} | values

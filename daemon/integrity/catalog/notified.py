@@ -24,18 +24,11 @@ from integrity.catalog.findings import (
 )
 from integrity.catalog.rows import chunked
 from integrity.catalog.schema import file, finding, told
-from integrity.model import (
-    COVERAGE_PROBLEMS,
-    GRAVE_FINDINGS,
-    INTEGRITY_PROBLEMS,
-    Finding,
-    FindingId,
-    FindingKind,
-    FindingState,
-)
+from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS, URGENT_FINDINGS
+from integrity.model import Finding, FindingId, FindingKind, FindingState
 
 _TOLD_KINDS = sorted(kind.value for kind in INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS)
-_GRAVE_KINDS = sorted(kind.value for kind in GRAVE_FINDINGS)
+_URGENT_KINDS = sorted(kind.value for kind in URGENT_FINDINGS)
 _JOINED = finding.outerjoin(told, told.c.finding_id == INCIDENT)
 
 
@@ -74,7 +67,7 @@ def unsaid_grave_since(c: sa.Connection, now: int, since: int) -> int | None:
         earlier.c.first_told_at > since,
     )
     query = sa.select(sa.func.min(finding.c.opened_at)).select_from(_JOINED)
-    is_news = told.c.finding_id.is_(None), finding.c.kind.in_(_GRAVE_KINDS), ~was_told
+    is_news = told.c.finding_id.is_(None), finding.c.kind.in_(_URGENT_KINDS), ~was_told
     return c.execute(query.where(*_is_unsaid(now), _swallower().is_(None), *is_news)).scalar()
 
 

@@ -23,6 +23,7 @@ from integrity.catalog.files import make_anew, make_order, sum_up
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, looked_at, to_record, unless_ahead
 from integrity.catalog.schema import file, finding, folder, run
 from integrity.catalog.seal import Sealer
+from integrity.kinds import DEVICE_FINDINGS
 from integrity.model import FindingKind, RootId
 
 _DAY_S = 86400
@@ -44,7 +45,7 @@ _PAGE = CompiledStatement(
 )
 _ANY_SIZE = (1 << 63) - 1
 
-_DEVICE_KINDS = (FindingKind.DEVICE_FAILING.value, FindingKind.DEVICE_STALLED.value)
+_DEVICE_KINDS = sorted(kind.value for kind in DEVICE_FINDINGS)
 _UNRESOLVED = finding.c.state != sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
 _IS_UNREADABLE = sa.and_(
     file.c.is_frozen == 1,  # as each of them is: so the findings of the others are not looked for

@@ -37,7 +37,7 @@ TABLE = (
 
 def code_for_kinds(kinds: Iterable[FindingKind]) -> ExitCode:
     """Tell what open findings of these kinds mean; a problem outweighs a gap."""
-    from integrity.model import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS  # here, for --help does without
+    from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS  # here, for --help does without
 
     met = set(kinds)
     if met & INTEGRITY_PROBLEMS:

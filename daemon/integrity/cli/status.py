@@ -33,7 +33,8 @@ from integrity.cli.status_service import (
     service_object,
 )
 from integrity.errors import AppError, CatalogCorrupt, show_path
-from integrity.model import INTEGRITY_PROBLEMS, RootState
+from integrity.kinds import INTEGRITY_PROBLEMS
+from integrity.model import RootState
 from integrity.paths import path_fields
 
 if TYPE_CHECKING:

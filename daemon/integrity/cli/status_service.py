@@ -18,7 +18,8 @@ from integrity.cli.json_objects import iso_time
 from integrity.cli.output import JsonObject, Output, printable
 from integrity.cli.session import Session
 from integrity.errors import CatalogError, show_path
-from integrity.model import INTEGRITY_PROBLEMS, FindingKind
+from integrity.kinds import INTEGRITY_PROBLEMS
+from integrity.model import FindingKind
 from integrity.paths import absolute, path_fields
 
 if TYPE_CHECKING:

@@ -11,28 +11,19 @@ import os
 import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from integrity.alerts.wording import damage, other_names, title
 from integrity.cli.output import Output, printable
 from integrity.config import format_duration, format_size
 from integrity.errors import show_path
-from integrity.model import INTEGRITY_PROBLEMS, Finding, FindingKind, FindingState, Outcome, RunCounts
+from integrity.kinds import FROM_SOME_COPY, INTEGRITY_PROBLEMS, KINDS, NextStep
+from integrity.model import Finding, FindingKind, FindingState, Outcome, RunCounts
 from integrity.paths import absolute, shell_path
 
 if TYPE_CHECKING:
     from integrity.alerts.compose import AlertGroup
     from integrity.jobs.report import Compared, Summary
-
-
-Kind = FindingKind
-
-
-class NextStep(NamedTuple):
-    """One thing to do: what it is good for, and the command line if there is one."""
-
-    words: str
-    command: str | None = None
 
 
 def next_steps(finding: Finding) -> list[NextStep]:
@@ -48,7 +39,8 @@ def next_steps(finding: Finding) -> list[NextStep]:
 def _is_forbidden(finding: Finding) -> bool:
     """Say whether it is a permission that a file could not be read for; a finding keeps the cause in its words."""
     causes = (f": {os.strerror(code)}" for code in (errno.EACCES, errno.EPERM))
-    return finding.kind is Kind.UNREADABLE and not finding.ranges and any(one in finding.message for one in causes)
+    is_denied = any(one in finding.message for one in causes)
+    return finding.kind is FindingKind.UNREADABLE and not finding.ranges and is_denied
 
 
 def _steps_of_forbidden(finding: Finding) -> list[NextStep]:
@@ -60,7 +52,7 @@ def _steps_of_forbidden(finding: Finding) -> list[NextStep]:
 
 def _steps_of_copy(finding: Finding, copy: str) -> list[NextStep]:
     """Say what can be done about a copy as a whole."""
-    if finding.kind not in (Kind.COPY_UNREADABLE, Kind.OVERDUE):
+    if finding.kind not in (FindingKind.COPY_UNREADABLE, FindingKind.OVERDUE):
         return []
     forgetting = f"integrity forget {shell_path(finding.root)} --copy {shlex.quote(copy)}"
     return [NextStep("or, if it is gone for good (and out of the configuration), have it forgotten", forgetting)]
@@ -68,69 +60,18 @@ def _steps_of_copy(finding: Finding, copy: str) -> list[NextStep]:
 
 def _steps_of_kind(finding: Finding) -> list[NextStep]:
     path, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
-    if finding.kind is Kind.ROOT_SUSPENDED and finding.path is not None:
+    if finding.kind is FindingKind.ROOT_SUSPENDED and finding.path is not None:
         return [
             NextStep("mount the right disk there, then go on", f"integrity scan {root}"),
             NextStep("or, if it is not to come back, forget what was on it", f"integrity forget {path}"),
         ]
-    if finding.kind is Kind.ROOT_SUSPENDED and finding.step:
+    if finding.kind is FindingKind.ROOT_SUSPENDED and finding.step:
         return []  # it was never there, so there is nothing to release or to bind anew
     return [
         NextStep(step.words, step.command.format(path=path, root=root) if step.command else None)
-        for step in _STEPS.get(finding.kind, ())
-        if not (finding.step and step.command == _FROM_SOME_COPY)  # its own names one that is known to be good
+        for step in KINDS[finding.kind].steps
+        if not (finding.step and step.command == FROM_SOME_COPY)  # its own names one that is known to be good
     ]
-
-
-# Braces in the commands are filled in by next_steps; shell_path may bring braces of its own, but only as a value.
-_FROM_SOME_COPY = "integrity repair {path} --from COPY"
-_RESTORE_OR_ACCEPT = (
-    NextStep("put the recorded bytes back from a backup copy", _FROM_SOME_COPY),
-    NextStep("or restore the file by hand, then have it checked", "integrity scrub {path}"),
-    NextStep("or keep it as it is now", "integrity accept {path} --reason WHY"),
-)
-_STEPS: dict[FindingKind, tuple[NextStep, ...]] = {
-    **dict.fromkeys((Kind.ROT, Kind.SILENT_REWRITE, Kind.CHANGED, Kind.SHRUNK, Kind.ROLLED_BACK), _RESTORE_OR_ACCEPT),
-    Kind.TRANSIENT: (
-        NextStep("test the memory, change the disk's cable, then read it again", "integrity scrub {path}"),
-        NextStep("see what the disk says of itself", "smartctl -a /dev/DISK"),
-    ),
-    Kind.CATALOG_DAMAGED: (
-        NextStep("see how much of the catalog is damaged", "integrity catalog check"),
-        NextStep("bring back its newest backup", "integrity catalog restore"),
-    ),
-    Kind.MISSING: (
-        NextStep("put it back from a backup copy", _FROM_SOME_COPY),
-        NextStep("or restore it by hand, then have it noticed", "integrity scan {root}"),
-        NextStep("or agree that it is gone", "integrity accept {path} --reason WHY"),
-    ),
-    Kind.MASS_CHANGE: (
-        NextStep("if the changes were meant", "integrity accept {root} --changes --reason WHY"),
-        NextStep("if the deletions were meant", "integrity accept {root} --deletions --reason WHY"),
-        NextStep("if not: disconnect the backups before they are overwritten, then restore"),
-    ),
-    Kind.SUSPICIOUS_CHANGE: (
-        NextStep("if nobody meant this: disconnect the backups, stop what writes, then restore"),
-        NextStep("if it was meant", "integrity gate {path} --release --reason WHY"),
-    ),
-    Kind.UNREADABLE: (
-        NextStep("copy what still reads to another disk, see what the disk says of itself", "smartctl -a /dev/DISK"),
-        NextStep("put what can't be read back from a backup copy", _FROM_SOME_COPY),
-        NextStep("or restore the file by hand, then have it checked", "integrity scrub {path}"),
-    ),
-    Kind.UNSTABLE: (NextStep("stop the program that writes it, then have it read", "integrity scrub {path}"),),
-    Kind.ROOT_SUSPENDED: (
-        NextStep("mount the right disk, then go on", "integrity scan {root}"),
-        NextStep("if this is meant to be so", "integrity root release {root}"),
-        NextStep("if the files are on another disk or path now", "integrity root rebind {root} NEW"),
-    ),
-    Kind.OVERDUE: (NextStep("re-read what is due", "integrity scrub --due {root}"),),
-    Kind.DEVICE_FAILING: (
-        NextStep("copy what still reads to another disk, see what the disk says of itself", "smartctl -a /dev/DISK"),
-        NextStep("when the disk is replaced", "integrity root rebind {root} NEW"),
-    ),
-    Kind.DEVICE_STALLED: (NextStep("check cables and `dmesg`, then go on", "integrity scrub {root}"),),
-}
 
 
 _OUTCOMES = {

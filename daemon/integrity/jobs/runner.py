@@ -33,18 +33,8 @@ from integrity.jobs.pace.throttle import Throttle
 from integrity.jobs.report import Compared, Note, NoteKind, Report, Stop, Summary
 from integrity.jobs.scan.scanner import Scanner
 from integrity.jobs.targets import Target, find_targets, is_inside
-from integrity.model import (
-    COVERAGE_PROBLEMS,
-    INTEGRITY_PROBLEMS,
-    FindingKind,
-    Job,
-    Outcome,
-    RootId,
-    RootState,
-    RunCounts,
-    RunId,
-    Tally,
-)
+from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS
+from integrity.model import FindingKind, Job, Outcome, RootId, RootState, RunCounts, RunId, Tally
 from integrity.paths import shell_path
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from integrity.jobs.lock import LockHolder, find_holder
 from integrity.jobs.scrub.plan import OpenTimes, Plan, make_plan
 from integrity.jobs.scrub.promise import find_facts, measure_rate
 from integrity.jobs.targets import find_target, is_inside
-from integrity.model import COVERAGE_PROBLEMS, FindingKind, Job, RootId, RootState
+from integrity.kinds import COVERAGE_PROBLEMS
+from integrity.model import FindingKind, Job, RootId, RootState
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection

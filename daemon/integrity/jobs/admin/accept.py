@@ -37,6 +37,7 @@ from integrity.jobs.judge.inodes import leads_to
 from integrity.jobs.open_root import open_guarded
 from integrity.jobs.presence import may_be_there
 from integrity.jobs.targets import Target, find_target
+from integrity.kinds import POSSIBLE_DAMAGE
 from integrity.model import BaselineReason, FileId, FindingId, FindingKind, Reading, RootId, Witness
 from integrity.paths import absolute
 
@@ -46,17 +47,7 @@ if TYPE_CHECKING:
     from integrity.config import Config
     from integrity.jobs.context import Context
 
-_DAMAGE = frozenset(
-    {
-        FindingKind.ROT,
-        FindingKind.SILENT_REWRITE,
-        FindingKind.TRANSIENT,
-        FindingKind.UNREADABLE,
-        FindingKind.CATALOG_DAMAGED,
-    }
-)
-
-_STAYS = _DAMAGE - {FindingKind.CATALOG_DAMAGED}
+_STAYS = POSSIBLE_DAMAGE - {FindingKind.CATALOG_DAMAGED}
 """What is not over when newer content is taken over as it was seen: the bytes may be damaged since."""
 
 
@@ -174,7 +165,7 @@ def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[FileChange]) ->
     with catalog.read() as connection:
         target = find_target(connection, path)
         open_findings = findings.find_findings(connection, root_id=target.root.id, prefix=target.prefix)
-        damaged = {one.path for one in open_findings if one.kind in _DAMAGE}
+        damaged = {one.path for one in open_findings if one.kind in POSSIBLE_DAMAGE}
         changes: dict[FileId, bytes] = {}
         deletions: dict[FileId, bytes] = {}
         for candidate in _find_candidates(connection, target):

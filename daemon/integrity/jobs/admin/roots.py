@@ -29,6 +29,7 @@ from integrity.jobs.judge.repair_advice import advise_repair
 from integrity.jobs.open_root import RELEASED
 from integrity.jobs.presence import may_be_there
 from integrity.jobs.targets import find_target
+from integrity.kinds import ENDED_BY_REBIND
 from integrity.model import FileId, FindingKind, RootIdentity, RootState
 
 if TYPE_CHECKING:
@@ -264,11 +265,5 @@ def _is_moved(
             return False
         rebind_root(connection, root.id, new, identity)
         set_root_state(connection, root.id, RootState.ACTIVE, None)
-        kinds = {
-            FindingKind.ROOT_SUSPENDED,
-            FindingKind.MASS_CHANGE,
-            FindingKind.DEVICE_FAILING,
-            FindingKind.DEVICE_STALLED,
-        }
-        findings.resolve_findings(connection, root_id=root.id, kinds=kinds, resolution="rebound", now=now)
+        findings.resolve_findings(connection, root_id=root.id, kinds=ENDED_BY_REBIND, resolution="rebound", now=now)
     return True

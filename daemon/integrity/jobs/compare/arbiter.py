@@ -31,7 +31,8 @@ from integrity.jobs.compare.local_digests import Asked, FileMatch, LocalPass
 from integrity.jobs.compare.recheck import FileCheck, FileRecheck, look_up
 from integrity.jobs.judge.content_diff import block_ranges
 from integrity.jobs.report import Compared, NoteKind
-from integrity.model import CONTENT_FINDINGS, CopyId, Digests, FileId, FindingKind, Tally
+from integrity.kinds import ENDED_BY_COMPARE, REPAIRABLE
+from integrity.model import CopyId, Digests, FileId, FindingKind, Tally
 from integrity.paths import absolute, shell_path
 from integrity.verdict import (
     COMPARE,
@@ -54,25 +55,6 @@ FINDINGS_AT_MOST = 1000
 
 _AT_ONCE = 500  # doubts that are decided in one transaction: a commit for each would take longer than reading the file
 
-COPY_KINDS = frozenset(
-    {
-        FindingKind.COPY_MISSING,
-        FindingKind.COPY_DIFFERS,
-        FindingKind.COPY_STALE,
-        FindingKind.COPY_UNREADABLE,
-        FindingKind.TRANSIENT,
-    }
-)
-"""What can be open about one file of a copy."""
-
-VOTES = {
-    CopyVote.MISSING: FindingKind.COPY_MISSING,
-    CopyVote.DIFFERS: FindingKind.COPY_DIFFERS,
-    CopyVote.OLDER: FindingKind.COPY_STALE,
-    CopyVote.UNREADABLE: FindingKind.COPY_UNREADABLE,
-    CopyVote.NOT_COMPARABLE: FindingKind.COPY_NOT_COMPARABLE,
-}
-"""What a copy must have said of some file for a finding about many files to hold."""
 
 _REPAIRABLE = frozenset({ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.BOTH_DAMAGED})
 _DIFFERING = frozenset(
@@ -149,7 +131,7 @@ class CopyArbiter:
             about_files = findings.find_findings(connection, root_id=run.root.id, copy="")
             about_copy = findings.find_findings(connection, root_id=run.root.id, copy=compared.copy)
             held = candidates.find_held_paths(connection, run.root.id)
-        kinds = CONTENT_FINDINGS | {FindingKind.MISSING}
+        kinds = REPAIRABLE
         self.doubted = {one.path for one in about_files if one.path is not None and one.kind in kinds} | set(held)
         self._open_about_copy = {one.path for one in about_copy if one.path is not None}
 
@@ -164,7 +146,7 @@ class CopyArbiter:
             findings.resolve_findings(
                 connection,
                 file_id=record.id,
-                kinds=COPY_KINDS,
+                kinds=ENDED_BY_COMPARE,
                 copy=self._compared.copy,
                 resolution="the copy is what was recorded",
                 now=self._run.now(),
@@ -253,7 +235,7 @@ class CopyArbiter:
         """Count a file that is newer than the backup has to be, and end what was said of its copy."""
         self._run.counts.add(Tally.NOT_DUE)
         self._compared.behind += 1
-        over = [one.id for one in standing.about_copy if one.kind in COPY_KINDS]
+        over = [one.id for one in standing.about_copy if one.kind in ENDED_BY_COMPARE]
         resolution = messages.behind()
         self._run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=self._run.now()))
 
@@ -333,7 +315,7 @@ class CopyArbiter:
         elif kind is None:
             for finding in standing.own:
                 run.meet(finding)
-        over = [one.id for one in standing.about_copy if one.kind in COPY_KINDS and one.kind is not kind]
+        over = [one.id for one in standing.about_copy if one.kind in ENDED_BY_COMPARE and one.kind is not kind]
         run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=run.now()))
 
     def _count_reason(self, voice: CopyAnswer) -> None:

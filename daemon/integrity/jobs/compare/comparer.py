@@ -30,7 +30,7 @@ from integrity.files.capability import recognise, recognise_folder, spell_folder
 from integrity.files.open_beneath import stat_beneath
 from integrity.jobs.batching import Commits, iterate_files
 from integrity.jobs.compare import messages
-from integrity.jobs.compare.arbiter import COPY_KINDS, VOTES, CopyArbiter, Disagreement
+from integrity.jobs.compare.arbiter import CopyArbiter, Disagreement
 from integrity.jobs.compare.copy_answer import CopyAnswer, Level
 from integrity.jobs.compare.evidence import CopyEvidence
 from integrity.jobs.compare.listing import Below, CopyListing
@@ -41,9 +41,10 @@ from integrity.jobs.context import RunLimit
 from integrity.jobs.judge.messages import catalog_damaged
 from integrity.jobs.options import CompareOptions
 from integrity.jobs.report import Compared, NoteKind
+from integrity.kinds import ENDED_BY_COMPARE
 from integrity.model import FileId, FindingId, FindingKind, Reading, Tally
 from integrity.paths import shell_path
-from integrity.verdict import CopyVote
+from integrity.verdict import KINDS_OF_VOTES, CopyVote
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -426,9 +427,9 @@ class Comparer:
 
     def _find_over(self) -> frozenset[FindingKind]:
         """Name the kinds of which nothing but what this run found is open about the copy as a whole."""
-        kinds = COPY_KINDS | {FindingKind.COPY_NOT_COMPARABLE}
+        kinds = ENDED_BY_COMPARE | {FindingKind.COPY_NOT_COMPARABLE}
         if self._options.after is None and self._options.read_percent is None:
             return kinds
         with self._run.catalog.read() as connection:  # of what this run did not ask, the last answer holds
             votes = copies.find_votes(connection, self._known.id)
-        return kinds - {VOTES[vote] for vote in votes if vote in VOTES}
+        return kinds - {KINDS_OF_VOTES[vote] for vote in votes if vote in KINDS_OF_VOTES}

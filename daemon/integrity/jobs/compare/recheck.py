@@ -24,11 +24,10 @@ from integrity.hashing.tasks import Done, Partial, Result, Task
 from integrity.jobs.batching import IdSet
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge.assess import Assessor
-from integrity.jobs.judge.repair_advice import VERDICTS
 from integrity.jobs.judge.replaced_inodes import ReplacedInodes
 from integrity.jobs.scan.apply_changes import apply_changes
 from integrity.model import FileId, Finding, FindingKind
-from integrity.verdict import Judgement, Verdict
+from integrity.verdict import VERDICTS, Judgement, Verdict
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection

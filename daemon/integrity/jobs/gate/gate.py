@@ -28,23 +28,13 @@ from integrity.jobs.gate.signs import Sign, are_enough, find_signs
 from integrity.jobs.judge import messages
 from integrity.jobs.open_root import Wave
 from integrity.jobs.targets import Target, find_target, is_inside
-from integrity.model import INTEGRITY_PROBLEMS, Finding, FindingId, FindingKind
+from integrity.kinds import GATE_GAPS, INTEGRITY_PROBLEMS
+from integrity.model import Finding, FindingId, FindingKind
 from integrity.paths import absolute, shell_path
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection
     from integrity.catalog.roots import RootRecord
-
-GAPS = frozenset(
-    {
-        FindingKind.UNREADABLE,
-        FindingKind.UNSTABLE,
-        FindingKind.ROOT_SUSPENDED,
-        FindingKind.DEVICE_FAILING,
-        FindingKind.DEVICE_STALLED,
-    }
-)
-"""What the gate could not look at. That a scrub is overdue, or the watcher blind, says nothing against a backup."""
 
 EXAMPLES = 5
 
@@ -154,7 +144,7 @@ def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> GateVerdic
         looked_into=looks.count,
         examples=_choose_examples(found),
         problems=tuple(one for one in open_ones if one.kind in INTEGRITY_PROBLEMS),
-        gaps=tuple(one for one in open_ones if one.kind in GAPS),
+        gaps=tuple(one for one in open_ones if one.kind in GATE_GAPS),
         signs=tuple(find_signs(found, looks.changed, looks.arrivals, **limits)),
         is_wave=wave.is_mass_change(settings),
         hit_group=hit_group,

@@ -36,7 +36,8 @@ from integrity.jobs.judge.inodes import as_last_seen, is_same_inode
 from integrity.jobs.judge.mismatches import Mismatches
 from integrity.jobs.judge.replaced_inodes import ReplacedInodes
 from integrity.jobs.report import NoteKind
-from integrity.model import BaselineReason, FileId, FindingKind, Policy, ReadHow, Reading, Tally, Witness
+from integrity.kinds import ENDED_BY_GOOD_READING
+from integrity.model import BaselineReason, FileId, Policy, ReadHow, Reading, Tally, Witness
 from integrity.paths import shell_path
 from integrity.verdict import DAMAGE, Judgement, finding_of
 
@@ -45,21 +46,6 @@ if TYPE_CHECKING:
 
     from integrity.catalog.connection import Connection
     from integrity.jobs.context import RootRun
-
-_ENDED_BY_GOOD_CONTENT = frozenset(
-    {
-        FindingKind.ROT,
-        FindingKind.SILENT_REWRITE,
-        FindingKind.TRANSIENT,
-        FindingKind.CATALOG_DAMAGED,
-        FindingKind.CHANGED,
-        FindingKind.ROLLED_BACK,
-        FindingKind.SHRUNK,
-        FindingKind.UNREADABLE,
-        FindingKind.UNSTABLE,
-        FindingKind.MISSING,
-    }
-)
 
 
 class Assessor:
@@ -290,7 +276,7 @@ class Assessor:
             ended = findings.resolve_findings(
                 connection,
                 file_id=record.id,
-                kinds=_ENDED_BY_GOOD_CONTENT,
+                kinds=ENDED_BY_GOOD_READING,
                 copy="",
                 resolution=resolution,
                 now=self._run.now(),

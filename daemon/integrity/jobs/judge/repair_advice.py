@@ -7,23 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import findings
 from integrity.catalog.copies import find_good_copy
+from integrity.kinds import ENDED_BY_COMPARE
 from integrity.model import FileId, FindingKind
 from integrity.paths import absolute, shell_path
-from integrity.verdict import CopyVote, Judgement, Verdict, arbitrate
+from integrity.verdict import KINDS_OF_VOTES, VERDICTS, CopyVote, Judgement, Verdict, arbitrate
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
-
-VERDICTS = {
-    FindingKind.ROT: Verdict.ROT,
-    FindingKind.SILENT_REWRITE: Verdict.SILENT_REWRITE,
-    FindingKind.UNREADABLE: Verdict.UNREADABLE,
-    FindingKind.SHRUNK: Verdict.SHRUNK,
-    FindingKind.CHANGED: Verdict.CHANGED,
-    FindingKind.ROLLED_BACK: Verdict.ROLLED_BACK,
-    FindingKind.MISSING: Verdict.MISSING,
-}
-"""What a file with an open finding was judged to be."""
 
 
 class Advice(NamedTuple):
@@ -57,12 +47,7 @@ def advise_repair(
     return Advice(found.words, found.command.format(**places))
 
 
-_VOTES = {
-    FindingKind.COPY_DIFFERS: CopyVote.DIFFERS,
-    FindingKind.COPY_STALE: CopyVote.OLDER,
-    FindingKind.COPY_MISSING: CopyVote.MISSING,
-    FindingKind.COPY_UNREADABLE: CopyVote.UNREADABLE,
-}
+_VOTES = {kind: vote for vote, kind in KINDS_OF_VOTES.items() if kind in ENDED_BY_COMPARE}
 """What a copy of a file must have said for a finding about it to stand."""
 
 

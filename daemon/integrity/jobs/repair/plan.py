@@ -28,9 +28,10 @@ from integrity.jobs.repair.exchange import NewFolder, find_gone_folders
 from integrity.jobs.repair.inspect import Expected, Inspection, describe_move, load_expected, look_at
 from integrity.jobs.repair.rights import find_conflict, find_model, find_owner
 from integrity.jobs.repair.targets import find_names
-from integrity.model import CONTENT_FINDINGS, Finding, FindingKind
+from integrity.kinds import CONTENT_FINDINGS, REPAIRABLE
+from integrity.model import Finding, FindingKind
 from integrity.paths import absolute
-from integrity.verdict import Shift, compare_witness
+from integrity.verdict import VERDICTS, FileState, Judgement, Shift, compare_witness, find_stand
 
 if TYPE_CHECKING:
     from integrity.catalog.candidates import CandidateRecord
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from integrity.model import Capability, Witness
 
 
-CONTESTED = frozenset({FindingKind.CHANGED, FindingKind.SHRUNK, FindingKind.ROLLED_BACK})
+CONTESTED = frozenset(kind for kind, one in VERDICTS.items() if find_stand(Judgement(one)) is FileState.CONTESTED)
 """Findings about what somebody did, who may have meant it: such a file is only repaired if it is named itself."""
 
 NEWER = (
@@ -305,7 +306,7 @@ class RepairPlanner:
             return replace(draft, reason=f"something else stands there: {error}")
         else:
             return replace(draft, reason=f"something else stands there: {error}")
-        if not set(draft.kinds) & (CONTENT_FINDINGS | {FindingKind.MISSING}):
+        if not set(draft.kinds) & REPAIRABLE:
             return replace(draft, reason="it is gone, and no finding says that it should not be: integrity scan")
         try:
             gone = find_gone_folders(root_fd, path)

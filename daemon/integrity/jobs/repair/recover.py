@@ -29,7 +29,8 @@ from integrity.jobs.judge.repair_advice import renew_copy_advice
 from integrity.jobs.repair.exchange import ParentFolders, Placer
 from integrity.jobs.repair.inspect import describe_move, load_expected, look_at
 from integrity.jobs.report import NoteKind
-from integrity.model import CONTENT_FINDINGS, BaselineReason, Finding, FindingKind, ReadHow
+from integrity.kinds import ENDED_BY_REPAIR
+from integrity.model import BaselineReason, Finding, ReadHow
 from integrity.paths import absolute
 from integrity.verdict import compare_witness
 
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
     from integrity.model import Witness
 
-
-_ENDED = CONTENT_FINDINGS | {FindingKind.TRANSIENT, FindingKind.UNSTABLE, FindingKind.MISSING}
 
 MEDDLED = "after it had been verified: somebody writes to it, so the next run looks at it again"
 """What follows on what of a file moved."""
@@ -97,7 +96,7 @@ def record_repaired(
             mark_verified(connection, run.catalog.sealer, run.root, rows, now=now, boot_id=run.boot_id)
             add_history(connection, [record], because=BaselineReason.REPAIRED, now=now, note=repair.resolution)
             ended += findings.resolve_findings(
-                connection, file_id=record.id, kinds=_ENDED, copy="", resolution=repair.resolution, now=now
+                connection, file_id=record.id, kinds=ENDED_BY_REPAIR, copy="", resolution=repair.resolution, now=now
             )
             candidates.discard(connection, record.id)
             renew_copy_advice(connection, run.root.path, record.path, record.id)

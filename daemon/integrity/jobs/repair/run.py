@@ -18,7 +18,8 @@ from integrity.jobs.repair.apply import Application, RepairedFile
 from integrity.jobs.repair.good_blocks import BlockSource, GoodBlocks
 from integrity.jobs.repair.plan import FilePlan, FindingCheck, RepairPlanner
 from integrity.jobs.report import Note, NoteKind
-from integrity.model import CONTENT_FINDINGS, FindingKind, Job, Tally
+from integrity.kinds import REPAIRABLE
+from integrity.model import Job, Tally
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class _Repairer:
             return
         with self._run.catalog.read() as connection:
             found = findings.find_findings(connection, root_id=target.root.id, prefix=target.prefix)
-        kinds = CONTENT_FINDINGS | {FindingKind.MISSING}
+        kinds = REPAIRABLE
         yield from dict.fromkeys(
             one.path for one in found if one.path is not None and one.copy is None and one.kind in kinds
         )

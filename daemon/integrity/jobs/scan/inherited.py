@@ -26,7 +26,8 @@ from integrity.catalog.rows import FileContent, when_looked_at
 from integrity.errors import show_path
 from integrity.jobs.judge import messages
 from integrity.jobs.judge.inodes import is_same_inode
-from integrity.model import CONTENT_FINDINGS, BaselineReason, FileId, Reading, RootId
+from integrity.kinds import CONTENT_FINDINGS
+from integrity.model import BaselineReason, FileId, Reading, RootId
 from integrity.paths import absolute
 
 if TYPE_CHECKING:

@@ -38,6 +38,7 @@ from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.apply_changes import apply_changes, discard_staged
 from integrity.jobs.scan.scanner import BETWEEN_TRIES_S, TRIES, Scanner
 from integrity.jobs.targets import is_inside
+from integrity.kinds import DEVICE_FINDINGS
 from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally
 from integrity.paths import shell_path
 
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 _PAGE = 1000
-_DEVICE_KINDS = frozenset({FindingKind.DEVICE_FAILING, FindingKind.DEVICE_STALLED})
 
 
 class Scrubber:
@@ -430,12 +430,12 @@ class Scrubber:
         """End what was said of the device, once all of the root could be read without an error."""
         run = self._run
         is_whole = self._options.is_everything and run.is_whole and not self._limit.is_set()
-        if not is_whole or run.budget.errors or run.kinds_met & _DEVICE_KINDS:
+        if not is_whole or run.budget.errors or run.kinds_met & DEVICE_FINDINGS:
             return
         resolution = "all of the root was read without an error"
         with run.writing() as connection:
             ended = findings.resolve_findings(
-                connection, root_id=run.root.id, kinds=_DEVICE_KINDS, resolution=resolution, now=run.now()
+                connection, root_id=run.root.id, kinds=DEVICE_FINDINGS, resolution=resolution, now=run.now()
             )
         run.note_over(ended)
 

@@ -1,0 +1,415 @@
+"""
+The kinds of findings: one entry for each, with everything that depends on the kind.
+
+A new kind of finding needs a word in ``model.FindingKind``, an entry here, and the row of the verdict that opens it.
+Everything else that asks about kinds (exit codes, mails, frozen baselines, what ends a finding, next steps) iterates
+over this table. The order is that of gravity: a subject begins with the worst, and so does a mail.
+
+I1  Each kind has exactly one entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from integrity.model import Certainty, FindingKind
+
+
+class Weight(Enum):
+    """How a finding counts in the exit code."""
+
+    PROBLEM = 1  # exit code 1: something is wrong with a file, a copy, or the catalog
+    GAP = 3  # exit code 3: something could not be checked
+    NOTE = 0
+
+
+class Subject(Enum):
+    """What a finding is about."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    DEVICE = "device"
+    COPY = "copy"
+
+
+class Phrase(NamedTuple):
+    """How a mail's subject names one finding, and several."""
+
+    one: str
+    many: str
+
+
+class NextStep(NamedTuple):
+    """One thing to do; ``{path}`` and ``{root}`` in its command are filled in, ``COPY`` and ``WHY`` are the user's."""
+
+    words: str
+    command: str | None = None
+
+
+FROM_SOME_COPY = "integrity repair {path} --from COPY"
+_RESTORE_OR_ACCEPT = (
+    NextStep("restore the recorded content from a backup", FROM_SOME_COPY),
+    NextStep("or restore the file yourself, then check it", "integrity scrub {path}"),
+    NextStep("or keep the file as it is now", "integrity accept {path} --reason WHY"),
+)
+_LOOK_AT_DISK = NextStep("copy what is still readable to another disk, and check the disk", "smartctl -a /dev/DISK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindEntry:
+    """
+    What follows from the kind of a finding.
+
+    Attributes:
+        headline: what people read in place of the kind.
+        phrase: for the subject of a mail.
+        phrase_of_copy: the same, where the finding is about a whole copy instead of one of its files.
+        freezes_baseline: while it is open, no scan replaces the file's baseline (R6).
+        is_urgent: the first mail about this kind is sent at once, whatever the limits: somebody should act now.
+        is_of_inode: all names of one file share it, and people are told once.
+        closes_gate: a backup made now would miss something, or could carry damage that was not looked for.
+        leaves_doubt: the content may be right or wrong; ``status`` counts such files as "not sure".
+        may_hold_damage: what stands in the file may be damaged, so accepting a whole folder leaves the file out.
+        ended_by_good_reading: the recorded content, read from the disk, ends it.
+        ended_by_repair: so does a repair of the file.
+        ended_by_rebind: so does binding the root to another disk or path.
+        ended_by_compare: so does a comparison that finds the copy's file right.
+        steps: what to do, best first.
+    """
+
+    kind: FindingKind
+    weight: Weight
+    subject: Subject
+    headline: str
+    phrase: Phrase
+    phrase_of_copy: Phrase | None = None
+    freezes_baseline: bool = False
+    is_urgent: bool = False
+    is_of_inode: bool = False
+    closes_gate: bool = False
+    leaves_doubt: bool = False
+    may_hold_damage: bool = False
+    ended_by_good_reading: bool = False
+    ended_by_repair: bool = False
+    ended_by_rebind: bool = False
+    ended_by_compare: bool = False
+    steps: tuple[NextStep, ...] = ()
+
+
+_DAMAGED = Phrase("file damaged", "files damaged")
+_MORE = Phrase("more of them", "more of them")  # so many files that only the first ones have findings of their own
+
+TABLE = (
+    KindEntry(
+        kind=FindingKind.SUSPICIOUS_CHANGE,
+        weight=Weight.PROBLEM,
+        subject=Subject.FOLDER,
+        headline="Suspicious changes",
+        phrase=Phrase("backup blocked by suspicious changes", "backups blocked by suspicious changes"),
+        is_urgent=True,
+        steps=(
+            NextStep("if nobody meant this: disconnect the backups, stop the program that writes, then restore"),
+            NextStep("if it was meant", "integrity gate {path} --release --reason WHY"),
+        ),
+    ),
+    KindEntry(
+        kind=FindingKind.ROT,
+        weight=Weight.PROBLEM,
+        subject=Subject.FILE,
+        headline="DAMAGED (bit rot)",
+        phrase=_DAMAGED,
+        freezes_baseline=True,
+        is_urgent=True,
+        is_of_inode=True,
+        may_hold_damage=True,
+        ended_by_good_reading=True,
+        ended_by_repair=True,
+        steps=_RESTORE_OR_ACCEPT,
+    ),
+    KindEntry(
+        kind=FindingKind.SILENT_REWRITE,
+        weight=Weight.PROBLEM,
+        subject=Subject.FILE,
+        headline="Content changed, modification time did not",
+        phrase=_DAMAGED,
+        freezes_baseline=True,
+        is_urgent=True,
+        is_of_inode=True,
+        may_hold_damage=True,
+        ended_by_good_reading=True,
+        ended_by_repair=True,
+        steps=_RESTORE_OR_ACCEPT,
+    ),
+    KindEntry(
+        kind=FindingKind.SHRUNK,
+        weight=Weight.PROBLEM,
+        subject=Subject.FILE,
+        headline="Recorded beginning of the file changed",
+        phrase=_DAMAGED,
+        freezes_baseline=True,
+        is_of_inode=True,
+        ended_by_good_reading=True,
+        ended_by_repair=True,
+        steps=_RESTORE_OR_ACCEPT,
+    ),
+    KindEntry(
+        kind=FindingKind.DEVICE_FAILING,
+        weight=Weight.GAP,
+        subject=Subject.DEVICE,
+        headline="Disk is failing",
+        phrase=Phrase("disk failing", "disks failing"),
+        is_urgent=True,
+        closes_gate=True,
+        ended_by_rebind=True,
+        steps=(_LOOK_AT_DISK, NextStep("after replacing the disk", "integrity root rebind {root} NEW")),
+    ),
+    KindEntry(
+        kind=FindingKind.UNREADABLE,
+        weight=Weight.GAP,
+        subject=Subject.FILE,
+        headline="UNREADABLE",
+        phrase=Phrase("file unreadable", "files unreadable"),
+        freezes_baseline=True,
+        is_urgent=True,
+        is_of_inode=True,
+        closes_gate=True,
+        may_hold_damage=True,
+        ended_by_good_reading=True,
+        ended_by_repair=True,
+        steps=(
+            _LOOK_AT_DISK,
+            NextStep("restore the unreadable part from a backup", FROM_SOME_COPY),
+            NextStep("or restore the file yourself, then check it", "integrity scrub {path}"),
+        ),
+    ),
+    KindEntry(
+        kind=FindingKind.CHANGED,
+        weight=Weight.PROBLEM,
+        subject=Subject.FILE,
+        headline="Archived file changed",
+        phrase=Phrase("file changed", "files changed"),
+        freezes_baseline=True,
+        is_of_inode=True,
+        ended_by_good_reading=True,
+        ended_by_repair=True,
+        steps=_RESTORE_OR_ACCEPT,
+    ),
+    KindEntry(
+        kind=FindingKind.ROLLED_BACK,
+        weight=Weight.PROBLEM,
+        subject=Subject.FILE,
+        headline="Replaced by an older version",
+        phrase=Phrase("file rolled back", "files rolled back"),
+        freezes_baseline=True,
+        is_of_inode=True,
+        ended_by_good_reading=True,
+        ended_by_repair=True,
+        steps=_RESTORE_OR_ACCEPT,
+    ),
+    KindEntry(
+        kind=FindingKind.MISSING,
+        weight=Weight.PROBLEM,
+        subject=Subject.FILE,
+        headline="MISSING",
+        phrase=Phrase("file missing", "files missing"),
+        is_urgent=True,
+        ended_by_good_reading=True,
+        ended_by_repair=True,
+        steps=(
+            NextStep("restore it from a backup", FROM_SOME_COPY),
+            NextStep("or restore it yourself, then scan", "integrity scan {root}"),
+            NextStep("or confirm that it was deleted on purpose", "integrity accept {path} --reason WHY"),
+        ),
+    ),
+    KindEntry(
+        kind=FindingKind.MASS_CHANGE,
+        weight=Weight.PROBLEM,
+        subject=Subject.FOLDER,
+        headline="Unusually many changes",
+        phrase=Phrase("mass change held back", "mass changes held back"),
+        is_urgent=True,
+        ended_by_rebind=True,
+        steps=(
+            NextStep("if the changes were meant", "integrity accept {root} --changes --reason WHY"),
+            NextStep("if the deletions were meant", "integrity accept {root} --deletions --reason WHY"),
+            NextStep("if not: disconnect the backups before they are overwritten, then restore"),
+        ),
+    ),
+    KindEntry(
+        kind=FindingKind.TRANSIENT,
+        weight=Weight.PROBLEM,
+        subject=Subject.FILE,
+        headline="Wrong data was read once",
+        phrase=Phrase("wrong reading", "wrong readings"),
+        leaves_doubt=True,
+        may_hold_damage=True,
+        ended_by_good_reading=True,
+        ended_by_repair=True,
+        ended_by_compare=True,
+        steps=(
+            NextStep("test the memory, replace the disk's cable, then read the file again", "integrity scrub {path}"),
+            NextStep("check the disk", "smartctl -a /dev/DISK"),
+        ),
+    ),
+    KindEntry(
+        kind=FindingKind.CATALOG_DAMAGED,
+        weight=Weight.PROBLEM,
+        subject=Subject.FILE,
+        headline="Catalog record damaged",
+        phrase=Phrase("record damaged", "records damaged"),
+        is_urgent=True,
+        leaves_doubt=True,
+        may_hold_damage=True,
+        ended_by_good_reading=True,
+        steps=(
+            NextStep("check how much of the catalog is damaged", "integrity catalog check"),
+            NextStep("restore its newest backup", "integrity catalog restore"),
+        ),
+    ),
+    KindEntry(
+        kind=FindingKind.DEVICE_STALLED,
+        weight=Weight.GAP,
+        subject=Subject.DEVICE,
+        headline="Disk does not respond",
+        phrase=Phrase("disk hanging", "disks hanging"),
+        is_urgent=True,
+        closes_gate=True,
+        ended_by_rebind=True,
+        steps=(NextStep("check the cables and `dmesg`, then continue", "integrity scrub {root}"),),
+    ),
+    KindEntry(
+        kind=FindingKind.ROOT_SUSPENDED,
+        weight=Weight.GAP,
+        subject=Subject.FOLDER,
+        headline="Folder is not being checked",
+        phrase=Phrase("folder not being checked", "folders not being checked"),
+        is_urgent=True,
+        closes_gate=True,
+        ended_by_rebind=True,
+        steps=(
+            NextStep("mount the right disk, then continue", "integrity scan {root}"),
+            NextStep("if the folder is correct as it is", "integrity root release {root}"),
+            NextStep("if the files are on another disk or path now", "integrity root rebind {root} NEW"),
+        ),
+    ),
+    KindEntry(
+        kind=FindingKind.COPY_DIFFERS,
+        weight=Weight.PROBLEM,
+        subject=Subject.COPY,
+        headline="BACKUP DAMAGED",
+        phrase=_DAMAGED,
+        phrase_of_copy=_MORE,
+        ended_by_compare=True,
+    ),
+    KindEntry(
+        kind=FindingKind.COPY_MISSING,
+        weight=Weight.PROBLEM,
+        subject=Subject.COPY,
+        headline="Missing from the backup",
+        phrase=Phrase("file missing", "files missing"),
+        phrase_of_copy=_MORE,
+        ended_by_compare=True,
+    ),
+    KindEntry(
+        kind=FindingKind.COPY_STALE,
+        weight=Weight.PROBLEM,
+        subject=Subject.COPY,
+        headline="Backup out of date",
+        phrase=Phrase("file out of date", "files out of date"),
+        phrase_of_copy=_MORE,
+        ended_by_compare=True,
+    ),
+    KindEntry(
+        kind=FindingKind.COPY_UNREADABLE,
+        weight=Weight.GAP,
+        subject=Subject.COPY,
+        headline="Backup unreadable",
+        phrase=Phrase("file unreadable", "files unreadable"),
+        phrase_of_copy=Phrase("can't be read", "can't be read"),
+        ended_by_compare=True,
+    ),
+    KindEntry(
+        kind=FindingKind.COPY_NOT_COMPARABLE,
+        weight=Weight.GAP,
+        subject=Subject.COPY,
+        headline="Could not be compared with the backup",
+        phrase=Phrase("file not comparable", "files not comparable"),
+        phrase_of_copy=Phrase("files could not be compared", "files could not be compared"),
+    ),
+    KindEntry(
+        kind=FindingKind.OVERDUE,
+        weight=Weight.GAP,
+        subject=Subject.FOLDER,
+        headline="Verification overdue",
+        phrase=Phrase("verification overdue", "verifications overdue"),
+        phrase_of_copy=Phrase("comparison overdue", "comparisons overdue"),
+        steps=(NextStep("verify the files that are due", "integrity scrub --due {root}"),),
+    ),
+    KindEntry(
+        kind=FindingKind.WATCH_BLIND,
+        weight=Weight.GAP,
+        subject=Subject.FOLDER,
+        headline="Changes are not being watched",
+        phrase=Phrase("folder not watched for changes", "folders not watched for changes"),
+    ),
+    KindEntry(
+        kind=FindingKind.UNSTABLE,
+        weight=Weight.GAP,
+        subject=Subject.FILE,
+        headline="File keeps changing",
+        phrase=Phrase("file keeps changing", "files keep changing"),
+        is_of_inode=True,
+        closes_gate=True,
+        leaves_doubt=True,
+        ended_by_good_reading=True,
+        ended_by_repair=True,
+        steps=(NextStep("stop the program that writes the file, then check it", "integrity scrub {path}"),),
+    ),
+    KindEntry(
+        kind=FindingKind.COPY_EXTRA,
+        weight=Weight.NOTE,
+        subject=Subject.COPY,
+        headline="Only in the backup",
+        phrase=Phrase("file only in the backup", "files only in the backup"),
+    ),
+)
+
+KINDS = {entry.kind: entry for entry in TABLE}
+GRAVITY = {entry.kind: number for number, entry in enumerate(TABLE)}
+
+_ROT_HEADLINES = {
+    Certainty.AFTER_CRASH: "DAMAGED (bit rot or a crash)",
+    Certainty.INODE_MOVED: "DAMAGED or replaced by another file",
+    Certainty.NO_INODE: "DAMAGED or replaced by another file",
+    Certainty.NO_CTIME: "DAMAGED or rewritten",
+}
+
+
+def headline(kind: FindingKind, certainty: Certainty | None) -> str:
+    """Return what people read in place of a kind, and how sure it is where that matters."""
+    if kind is FindingKind.ROT and certainty in _ROT_HEADLINES:
+        return _ROT_HEADLINES[certainty]
+    return KINDS[kind].headline
+
+
+INTEGRITY_PROBLEMS = frozenset(entry.kind for entry in TABLE if entry.weight is Weight.PROBLEM)
+"""Exit code 1."""
+
+COVERAGE_PROBLEMS = frozenset(entry.kind for entry in TABLE if entry.weight is Weight.GAP)
+"""Exit code 3: something could not be checked."""
+
+CONTENT_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.freezes_baseline)
+URGENT_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.is_urgent)
+INODE_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.is_of_inode)
+DEVICE_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.subject is Subject.DEVICE)
+GATE_GAPS = frozenset(entry.kind for entry in TABLE if entry.closes_gate)
+DOUBTS = frozenset(entry.kind for entry in TABLE if entry.leaves_doubt)
+POSSIBLE_DAMAGE = frozenset(entry.kind for entry in TABLE if entry.may_hold_damage)
+ENDED_BY_GOOD_READING = frozenset(entry.kind for entry in TABLE if entry.ended_by_good_reading)
+ENDED_BY_REPAIR = frozenset(entry.kind for entry in TABLE if entry.ended_by_repair)
+ENDED_BY_REBIND = frozenset(entry.kind for entry in TABLE if entry.ended_by_rebind)
+ENDED_BY_COMPARE = frozenset(entry.kind for entry in TABLE if entry.ended_by_compare)
+REPAIRABLE = CONTENT_FINDINGS | {FindingKind.MISSING}
+"""A copy of the file mends it."""
