@@ -186,7 +186,7 @@ class CopyArbiter:
         run, record = self._run, doubt.record
         if record.id in self._check.moved or not standing.is_still(record):
             run.counts.add(Tally.UNSTABLE)
-            run.note(NoteKind.UNSTABLE, record.path, messages.moved())
+            run.note(NoteKind.UNSTABLE, record.path, messages.moved_meanwhile())
             return None
         judgement = standing.judge()
         if judgement is None:
@@ -301,9 +301,9 @@ class CopyArbiter:
             return
         if doubt.voice.found_as is not None:
             mark_renamed(connection, record.witness.size_bytes, doubt.voice.found_as)
-            run.note(NoteKind.MOVED, record.path, messages.renamed(absolute(run.root.path, doubt.voice.found_as), copy))
+            run.note(NoteKind.MOVED, record.path, messages.renamed_in_copy(absolute(run.root.path, doubt.voice.found_as), copy))
         if kind is not None:
-            text = messages.describe(arbitration.outcome, stand, doubt.voice, copy)
+            text = messages.describe_arbitration(arbitration.outcome, stand, doubt.voice, copy)
             assert standing.record is not None  # it is still what it was, so it is there
             self._open(connection, kind, doubt._replace(record=standing.record), text, arbitration.words, command)
             resolution = "it is something else now"

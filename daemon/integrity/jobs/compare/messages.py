@@ -23,7 +23,7 @@ _MANY = {
 _REASONS_SHOWN = 3
 
 
-def describe(outcome: ArbitrationOutcome, stand: FileState, voice: CopyAnswer, copy: str) -> str:
+def describe_arbitration(outcome: ArbitrationOutcome, stand: FileState, voice: CopyAnswer, copy: str) -> str:
     """Say what is the matter with a file's copy, how that is known, and what is known of the file itself."""
     how = f" ({_LEVELS[voice.level]})" if voice.level is not None else ""
     if outcome is ArbitrationOutcome.COPY_UNREADABLE:
@@ -173,7 +173,7 @@ def other_reasons() -> str:
     return "something else; each with: integrity --json compare"
 
 
-def moved() -> str:
+def moved_meanwhile() -> str:
     """Say that nothing can be concluded of a file now."""
     return "changed, or went, while it was compared; compare again"
 
@@ -183,7 +183,7 @@ def record_contradicts() -> str:
     return "what is recorded of the file contradicts itself; see: integrity catalog check"
 
 
-def renamed(path: bytes, copy: str) -> str:
+def renamed_in_copy(path: bytes, copy: str) -> str:
     """Say under which name a copy has a file."""
     return f"the copy {copy} has it as {show_path(path)}: renamed since the backup"
 
@@ -193,7 +193,7 @@ def behind() -> str:
     return "the file is newer than the backup has to be"
 
 
-def transient(copy: str) -> str:
+def copy_transient(copy: str) -> str:
     """Say that two readings of the same bytes differed."""
     return (
         f"the copy {copy} was read twice: the first reading differed, the second is what was recorded; memory, cable,"

@@ -122,7 +122,7 @@ class ReadBack:
             if again is not None and again[1].is_same:
                 with run.writing() as connection:
                     if is_current(connection, record):
-                        text = messages.transient(self._name)
+                        text = messages.copy_transient(self._name)
                         run.open_finding(connection, FindingKind.TRANSIENT, text, record=record, copy=self._name)
             reading, difference = again or (reading, difference)
         if not difference.is_same and _has_moved(row, reading):
