@@ -66,6 +66,8 @@ class KindEntry:
         headline: what people read in place of the kind.
         phrase: for the subject of a mail.
         phrase_of_copy: the same, where the finding is about a whole copy instead of one of its files.
+        explanation: the sentence below the headline, where the verdict has none of its own.
+        of_many: ends "N more files ... in the copy NAME".
         freezes_baseline: while it is open, no scan replaces the file's baseline (R6).
         is_urgent: the first mail about this kind is sent at once, whatever the limits: somebody should act now.
         is_of_inode: all names of one file share it, and people are told once.
@@ -85,6 +87,8 @@ class KindEntry:
     headline: str
     phrase: Phrase
     phrase_of_copy: Phrase | None = None
+    explanation: str = ""
+    of_many: str = "have the same finding"
     freezes_baseline: bool = False
     is_urgent: bool = False
     is_of_inode: bool = False
@@ -147,6 +151,7 @@ TABLE = (
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
         headline="Recorded beginning of the file changed",
+        explanation="The recorded beginning of this growing file changed or is missing.",
         phrase=_DAMAGED,
         freezes_baseline=True,
         is_of_inode=True,
@@ -189,6 +194,7 @@ TABLE = (
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
         headline="Archived file changed",
+        explanation="The content of a file in an archive changed.",
         phrase=Phrase("file changed", "files changed"),
         freezes_baseline=True,
         is_of_inode=True,
@@ -201,6 +207,7 @@ TABLE = (
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
         headline="Replaced by an older version",
+        explanation="An older version of this archived file was put here.",
         phrase=Phrase("file rolled back", "files rolled back"),
         freezes_baseline=True,
         is_of_inode=True,
@@ -213,6 +220,7 @@ TABLE = (
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
         headline="MISSING",
+        explanation="The file is gone from an archive.",
         phrase=Phrase("file missing", "files missing"),
         is_urgent=True,
         ended_by_good_reading=True,
@@ -299,6 +307,7 @@ TABLE = (
         weight=Weight.PROBLEM,
         subject=Subject.COPY,
         headline="BACKUP DAMAGED",
+        of_many="are damaged",
         phrase=_DAMAGED,
         phrase_of_copy=_MORE,
         ended_by_compare=True,
@@ -308,6 +317,7 @@ TABLE = (
         weight=Weight.PROBLEM,
         subject=Subject.COPY,
         headline="Missing from the backup",
+        of_many="are missing",
         phrase=Phrase("file missing", "files missing"),
         phrase_of_copy=_MORE,
         ended_by_compare=True,
@@ -317,6 +327,7 @@ TABLE = (
         weight=Weight.PROBLEM,
         subject=Subject.COPY,
         headline="Backup out of date",
+        of_many="are older versions",
         phrase=Phrase("file out of date", "files out of date"),
         phrase_of_copy=_MORE,
         ended_by_compare=True,
@@ -326,6 +337,7 @@ TABLE = (
         weight=Weight.GAP,
         subject=Subject.COPY,
         headline="Backup unreadable",
+        of_many="can't be read",
         phrase=Phrase("file unreadable", "files unreadable"),
         phrase_of_copy=Phrase("can't be read", "can't be read"),
         ended_by_compare=True,

@@ -496,28 +496,31 @@ _STEPS = {
     ArbitrationOutcome.IN_ORDER: ("", None),
     ArbitrationOutcome.RENAMED: ("", None),
     ArbitrationOutcome.RESTORABLE: (
-        "the copy has it whole under another name, which `compare` lists: put it back from there, then have it read",
+        "restore the file from its other name in the copy, which `compare` lists, then check it",
         "integrity scrub {path}",
     ),
-    ArbitrationOutcome.REPAIRABLE: ("put the good bytes back from the copy", REPAIR_FROM_COPY),
+    ArbitrationOutcome.REPAIRABLE: ("restore the damaged part from the copy", REPAIR_FROM_COPY),
     ArbitrationOutcome.BOTH_DAMAGED: (
-        "what is damaged here is good there: put these blocks back, then back the file up again",
+        "the copy is intact where the file is damaged: repair the file from it, then back the file up again",
         "integrity repair {path} --from {copy}",
     ),
-    ArbitrationOutcome.COPY_DIFFERS: ("back the file up again, then compare", COMPARE),
+    ArbitrationOutcome.COPY_DIFFERS: (
+        "overwrite the damaged backup (plain rsync skips it: use --checksum), then compare",
+        COMPARE,
+    ),
     ArbitrationOutcome.COPY_STALE: ("run the backup again, then compare", COMPARE),
     ArbitrationOutcome.COPY_MISSING: ("run the backup again, then compare", COMPARE),
     ArbitrationOutcome.COPY_UNREADABLE: (
-        "look at the copy's disk, server and permissions, then compare again",
+        "check the copy's disk, server, and permissions, then compare again",
         COMPARE,
     ),
     ArbitrationOutcome.COPIED_DAMAGE: (
-        "the damage was backed up: keep older backups from being deleted, and get the file from one of them",
+        "the damage was backed up: protect older backups from deletion, and restore the file from one of them",
         _FROM_OTHER,
     ),
-    ArbitrationOutcome.MISSED_CHANGE: ("file and copy agree: have the change recorded", "integrity scan {path}"),
+    ArbitrationOutcome.MISSED_CHANGE: ("the file and its copy agree: record the change", "integrity scan {path}"),
     ArbitrationOutcome.ALL_DIFFER: ("run the backup again, then compare", COMPARE),
-    ArbitrationOutcome.NOT_COMPARABLE: ("have the copy's bytes read", COMPARE + " --read"),
+    ArbitrationOutcome.NOT_COMPARABLE: ("compare the data itself", COMPARE + " --read"),
 }
 # Where the file is no good, backing it up would only spread that.
 _STEPS_WITHOUT_GOOD_FILE = {

@@ -18,7 +18,7 @@ from integrity.cli.output import Output, printable
 from integrity.config import format_duration, format_size
 from integrity.errors import show_path
 from integrity.kinds import FROM_SOME_COPY, INTEGRITY_PROBLEMS, KINDS, NextStep
-from integrity.model import Finding, FindingKind, FindingState, Outcome, RunCounts
+from integrity.model import Finding, FindingKind, FindingState, Job, Outcome, RunCounts
 from integrity.paths import absolute, shell_path
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ def _steps_of_kind(finding: Finding) -> list[NextStep]:
 _OUTCOMES = {
     Outcome.CLEAN: ("all is well", "green"),
     Outcome.FINDINGS: ("PROBLEMS FOUND", "red"),
-    Outcome.INCOMPLETE: ("not everything could be covered", "yellow"),
-    Outcome.INTERRUPTED: ("interrupted; what was done is kept", "yellow"),
+    Outcome.INCOMPLETE: ("not everything could be checked", "yellow"),
+    Outcome.INTERRUPTED: ("interrupted; finished work is kept", "yellow"),
     Outcome.FAILED: ("failed", "red"),
 }
-_STILL_OPEN = ("nothing new, but what was found before is still open", "yellow")
+_STILL_OPEN = ("nothing new, but earlier findings are still open", "yellow")
 
 
 def local_time(seconds: int) -> str:
@@ -113,7 +113,11 @@ def describe_finding(finding: Finding, output: Output) -> Iterator[str]:
     yield f"    {printable(finding.message)}"
     place = damage(finding)
     if place:
-        reads = f"; {count(finding.confirmed_reads, 'more reading')} agreed" if finding.confirmed_reads else ""
+        reads = (
+            f"; {count(finding.confirmed_reads, 'more read')} gave the same wrong data"
+            if finding.confirmed_reads
+            else ""
+        )
         yield f"    damaged: {place}{reads}"
     names = other_names(finding)
     if names:
@@ -144,7 +148,7 @@ def line_of_finding(finding: Finding) -> str:
     parts = [
         f"{finding.id:>5}",
         local_time(finding.opened_at),
-        f"{title(finding):<24}",
+        f"{title(finding):<34}",
         show_path(absolute(finding.root, finding.path)),
         f"in {printable(finding.copy)}" if finding.copy else "",
     ]
@@ -181,7 +185,7 @@ def describe_summary(summary: Summary, output: Output) -> Iterator[str]:
     """Write a run's end: how it ended, what became of each name, what was read, what is open."""
     counts, compared = summary.counts, summary.compared
     yield f"{summary.job.value}: {_describe_end(summary, output)}, after {format_duration(summary.duration_s)}"
-    tallies = _tallies(counts) if compared is None else _compared_tallies(counts, compared)
+    tallies = _tallies(summary) if compared is None else _compared_tallies(counts, compared)
     yield f"  {count(counts.known, 'file')}{tallies}"
     if compared is not None:
         yield from _describe_compared(compared)
@@ -193,49 +197,57 @@ def describe_summary(summary: Summary, output: Output) -> Iterator[str]:
     yield f"  {format_size(counts.bytes_read)} read{rate}"
     if counts.findings_open:
         yield f"  {count(counts.findings_open, 'finding')} open, {counts.findings_opened:,} of them new"
+    elif summary.job is Job.SCAN and counts.new and counts.new == counts.known - counts.skipped:
+        yield f"  {count(counts.new, 'file')} recorded, none verified yet; next: integrity scrub"
 
 
 def _describe_compared(compared: Compared) -> Iterator[str]:
     """Write how a copy was looked at, for that says what "the same" means."""
-    ways = [(compared.read, "by bytes read back"), (compared.published, "by what the copy states of them")]
+    ways = [
+        (compared.read, "match by reading the data back"),
+        (compared.published, "match by the checksum the copy stores"),
+    ]
     said = " and ".join(f"{number:,} {way}" for number, way in ways if number)
     where = f"{compared.copy} ({compared.shown})" if compared.copy != compared.shown else compared.copy
     yield f"  with {printable(where)}{f': {said}' if said else ''}"
     if compared.extra:
-        yield f"  {count(compared.extra, 'file')} only there"
+        yield f"  {count(compared.extra, 'file')} only in the backup"
 
 
 def _compared_tallies(counts: RunCounts, compared: Compared) -> str:
     named = (
         (counts.verified - compared.renamed, "the same"),
         (compared.renamed, "the same under another name"),
-        (compared.behind, "newer than the last backup has to be"),
-        (counts.not_due - compared.behind, "not looked at"),
+        (compared.behind, "not due for backup yet"),
+        (counts.not_due - compared.behind, "not compared"),
         (counts.skipped - compared.not_comparable, "left out"),
         (counts.unstable, "changing"),
         (compared.not_comparable, "not comparable"),
         (counts.changed - compared.stale, "changed here and there alike"),
-        (counts.unreadable, "UNREADABLE there"),
-        (compared.stale, "STALE there"),
-        (counts.missing, "MISSING there"),
-        (compared.differing, "DIFFERING there"),
-        (compared.repairable, "DAMAGED here and whole there"),
+        (counts.unreadable, "UNREADABLE in the backup"),
+        (compared.stale, "OUT OF DATE in the backup"),
+        (counts.missing, "MISSING from the backup"),
+        (compared.differing, "DAMAGED in the backup"),
+        (compared.repairable, "DAMAGED here, intact in the backup"),
         (counts.damaged - compared.differing - compared.repairable, "DAMAGED here"),
     )
     parts = [f"{number:,} {name}" for number, name in named if number]
     return f": {', '.join(parts)}" if parts else ""
 
 
-def _tallies(counts: RunCounts) -> str:
+def _tallies(summary: Summary) -> str:
+    """Write what became of each name; a scan reads no unchanged file, and a scrub leaves files that are not due."""
+    counts, is_scan = summary.counts, summary.job is Job.SCAN
+    is_deletion = is_scan and summary.outcome is Outcome.CLEAN
     named = (
         (counts.verified, "verified"),
         (counts.new, "new"),
         (counts.changed, "changed"),
-        (counts.not_due, "not due"),
+        (counts.not_due, "unchanged" if is_scan else "not due"),
         (counts.skipped, "skipped"),
-        (counts.unstable, "unstable"),
+        (counts.unstable, "changing"),
         (counts.unreadable, "UNREADABLE"),
-        (counts.missing, "MISSING"),
+        (counts.missing, "deleted" if is_deletion else "MISSING"),
         (counts.damaged, "DAMAGED"),
     )
     parts = [f"{number:,} {name}" for number, name in named if number]

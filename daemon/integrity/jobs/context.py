@@ -33,7 +33,7 @@ from integrity.files.system_load import read_boot_uuid
 from integrity.hashing.engine import STALL_S, Engine
 from integrity.hashing.tasks import StopSignal
 from integrity.hashing.work_queue import BUFFER_BYTES
-from integrity.jobs.judge import messages
+from integrity.jobs import messages
 from integrity.jobs.judge.repair_advice import advise_repair
 from integrity.jobs.report import Note, NoteKind, Progress, Report, Stop
 from integrity.model import (
@@ -351,7 +351,7 @@ class RootRun:
         self.is_incomplete = True
         if kind not in self.kinds_met:
             text = (
-                messages.device_stalled()
+                messages.DEVICE_STALLED
                 if kind is FindingKind.DEVICE_STALLED
                 else messages.device_failing(self.budget.errors)
             )

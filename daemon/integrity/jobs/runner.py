@@ -23,9 +23,9 @@ from integrity.files.block_devices import find_counters
 from integrity.files.excludes import Excludes
 from integrity.files.read_errors import ErrorBudget
 from integrity.files.span import Pace
+from integrity.jobs import messages
 from integrity.jobs.batching import iterate_files
 from integrity.jobs.context import Context, RootRun
-from integrity.jobs.judge import messages
 from integrity.jobs.lock import lock_root
 from integrity.jobs.open_root import RELEASED, Opened, make_excludes, open_disk, tell_absent
 from integrity.jobs.options import CompareOptions, ScanOptions, ScrubOptions

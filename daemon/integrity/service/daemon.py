@@ -27,8 +27,8 @@ from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError,
 from integrity.files.span import UNLIMITED, Pace
 from integrity.files.system_load import read_boot_uuid
 from integrity.hashing.engine import STALL_S
+from integrity.jobs import messages
 from integrity.jobs.admin.roots import follow_config
-from integrity.jobs.judge import messages
 from integrity.jobs.pace.throttle import DevicePace, pace_device
 from integrity.jobs.report import Stop, Summary
 from integrity.model import FindingKind
@@ -326,7 +326,7 @@ class Daemon:
         for root in self._roots:
             if root.path in stuck - self._stuck and root.id is not None:
                 _log.error("device_stalled root=%s", show_path(root.path))
-                new = NewFinding(FindingKind.DEVICE_STALLED, root.id, None, None, messages.device_stalled())
+                new = NewFinding(FindingKind.DEVICE_STALLED, root.id, None, None, messages.DEVICE_STALLED)
                 try:
                     with self._open_catalog() as catalog, catalog.transaction() as connection:
                         findings.open_finding(connection, new, now=int(self._clock()), run_id=None)

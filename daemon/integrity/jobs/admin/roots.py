@@ -24,7 +24,7 @@ from integrity.catalog.roots import (
 from integrity.errors import ConfigError, show_path
 from integrity.files.capability import identify
 from integrity.files.open_beneath import open_root
-from integrity.jobs.judge import messages
+from integrity.jobs import messages
 from integrity.jobs.judge.repair_advice import advise_repair
 from integrity.jobs.open_root import RELEASED
 from integrity.jobs.presence import may_be_there
@@ -239,7 +239,7 @@ def _move(
 def _tell_missing(connection: Connection, root: RootRecord, new: bytes, record: FileRecord, now: int) -> None:
     advice = advise_repair(connection, new, record.path, record.id, FindingKind.MISSING)
     step, command = advice or (None, None)
-    text = messages.missing_here()
+    text = messages.MISSING_HERE
     lost = NewFinding(FindingKind.MISSING, root.id, record.id, record.path, text, step=step, command=command)
     findings.open_finding(connection, lost, now=now, run_id=None)
 

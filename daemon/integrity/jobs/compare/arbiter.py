@@ -24,8 +24,8 @@ from integrity.catalog.copy_listing import mark_renamed
 from integrity.catalog.rows import FileContent, FileRecord
 from integrity.copies.protocol import Kind
 from integrity.hashing.digests import is_blank
+from integrity.jobs import messages
 from integrity.jobs.batching import IdSet
-from integrity.jobs.compare import messages
 from integrity.jobs.compare.copy_answer import CopyAnswer, is_older
 from integrity.jobs.compare.local_digests import Asked, FileMatch, LocalPass
 from integrity.jobs.compare.recheck import FileCheck, FileRecheck, look_up
@@ -186,11 +186,11 @@ class CopyArbiter:
         run, record = self._run, doubt.record
         if record.id in self._check.moved or not standing.is_still(record):
             run.counts.add(Tally.UNSTABLE)
-            run.note(NoteKind.UNSTABLE, record.path, messages.moved_meanwhile())
+            run.note(NoteKind.UNSTABLE, record.path, messages.MOVED_MEANWHILE)
             return None
         judgement = standing.judge()
         if judgement is None:
-            voice = CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.record_contradicts())
+            voice = CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.RECORD_CONTRADICTS)
             doubt = doubt._replace(voice=voice)
         judgement = judgement or Judgement(Verdict.INTACT)
         if record.id in others and find_stand(judgement) is FileState.GOOD:
@@ -236,7 +236,7 @@ class CopyArbiter:
         self._run.counts.add(Tally.NOT_DUE)
         self._compared.behind += 1
         over = [one.id for one in standing.about_copy if one.kind in ENDED_BY_COMPARE]
-        resolution = messages.behind()
+        resolution = messages.BEHIND
         self._run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=self._run.now()))
 
     def _find_equal(self, doubts: Sequence[Disagreement]) -> IdSet:
@@ -301,7 +301,11 @@ class CopyArbiter:
             return
         if doubt.voice.found_as is not None:
             mark_renamed(connection, record.witness.size_bytes, doubt.voice.found_as)
-            run.note(NoteKind.MOVED, record.path, messages.renamed_in_copy(absolute(run.root.path, doubt.voice.found_as), copy))
+            run.note(
+                NoteKind.MOVED,
+                record.path,
+                messages.renamed_in_copy(absolute(run.root.path, doubt.voice.found_as), copy),
+            )
         if kind is not None:
             text = messages.describe_arbitration(arbitration.outcome, stand, doubt.voice, copy)
             assert standing.record is not None  # it is still what it was, so it is there
@@ -320,7 +324,7 @@ class CopyArbiter:
 
     def _count_reason(self, voice: CopyAnswer) -> None:
         is_known = voice.reason in self.reasons or len(self.reasons) < _REASONS_AT_MOST
-        self.reasons[voice.reason if is_known else messages.other_reasons()] += 1
+        self.reasons[voice.reason if is_known else messages.OTHER_REASONS] += 1
         self._wants_read |= voice.wants_read
 
     def _take_back_advice(self, connection: Connection, path: bytes, standing: FileRecheck) -> None:

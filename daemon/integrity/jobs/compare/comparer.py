@@ -28,8 +28,8 @@ from integrity.copies.protocol import Copy
 from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
 from integrity.files.capability import recognise, recognise_folder, spell_folder
 from integrity.files.open_beneath import stat_beneath
+from integrity.jobs import messages
 from integrity.jobs.batching import Commits, iterate_files
-from integrity.jobs.compare import messages
 from integrity.jobs.compare.arbiter import CopyArbiter, Disagreement
 from integrity.jobs.compare.copy_answer import CopyAnswer, Level
 from integrity.jobs.compare.evidence import CopyEvidence
@@ -38,7 +38,7 @@ from integrity.jobs.compare.local_digests import LocalPass
 from integrity.jobs.compare.read_folder import TreeReading
 from integrity.jobs.compare.source import CopySource, is_same_place
 from integrity.jobs.context import RunLimit
-from integrity.jobs.judge.messages import catalog_damaged
+from integrity.jobs.messages import CATALOG_DAMAGED
 from integrity.jobs.options import CompareOptions
 from integrity.jobs.report import Compared, NoteKind
 from integrity.kinds import ENDED_BY_COMPARE
@@ -83,7 +83,7 @@ def compare_root(
             listing = CopyListing(run, copy, base, is_other=is_other)
             listing.read()  # it has to look like a copy before it counts as one
             if is_other:
-                run.note(NoteKind.WARNING, None, f"{copy.shown}: {messages.another_place()}")
+                run.note(NoteKind.WARNING, None, f"{copy.shown}: {messages.ANOTHER_PLACE}")
             known = _remember(run, source, copy, base, is_other=is_other)
             if not run.context.stop.is_set():
                 _tell_reached(run, known)
@@ -408,7 +408,7 @@ class Comparer:
                 baselines.mark_verified(connection, sealer, run.root, self._verified, now=run.now(), boot_id=boot_id)
             for record in self._damaged:
                 if is_current(connection, record):
-                    run.open_finding(connection, FindingKind.CATALOG_DAMAGED, catalog_damaged(), record=record)
+                    run.open_finding(connection, FindingKind.CATALOG_DAMAGED, CATALOG_DAMAGED, record=record)
         self._states, self._settled, self._verified, self._damaged = [], [], [], []
 
     def _tell(self, bytes_done: int) -> None:

@@ -27,7 +27,7 @@ from integrity.copies.folder import TreeCopy
 from integrity.copies.protocol import CloseLook, Copy, Kind, Published, Trouble
 from integrity.copies.s3.checksums import list_parts
 from integrity.errors import ReadError, ReadInterrupted
-from integrity.jobs.compare import messages
+from integrity.jobs import messages
 from integrity.jobs.compare.copy_answer import (
     CopyAnswer,
     Level,
@@ -118,7 +118,7 @@ class Statements:
             if isinstance(closer, Trouble):
                 return CopyAnswer(CopyVote.UNREADABLE, reason=closer.message)
             if listed_bytes not in (None, closer.size_bytes):
-                return CopyAnswer(CopyVote.UNREADABLE, reason=messages.written_meanwhile())
+                return CopyAnswer(CopyVote.UNREADABLE, reason=messages.WRITTEN_MEANWHILE)
             published = closer.published
             found = [list_parts(record.witness.size_bytes, one) for one in published if one.kind is Kind.MD5_OF_PARTS]
             if voice is not None and found == parts:
@@ -156,7 +156,7 @@ class Statements:
             if vote is CopyVote.DIFFERS and checksums:
                 vote = None
         if vote is None:
-            return None if published else cannot(messages.nothing_stated(), wants_read=self._has_bytes)
+            return None if published else cannot(messages.NOTHING_STATED, wants_read=self._has_bytes)
         if vote is CopyVote.SAME:
             return CopyAnswer(vote, level, size_bytes=size_bytes)
         return self._hear_other(record, published, size_bytes, level)
@@ -187,7 +187,7 @@ class Statements:
         if not found.is_recorded and found.is_match:
             return CopyAnswer(CopyVote.DIFFERS, level, stated=tuple(published))
         if not found.is_recorded:
-            return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.file_differs(), doubts_file=True)
+            return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.FILE_DIFFERS, doubts_file=True)
         self._verify(record, found.reading)
         if found.is_match is None:
             return cannot(_say_uncomputable(published), wants_read=self._has_bytes)
@@ -285,9 +285,9 @@ class CopyEvidence:
         elif listed is None:
             self._take(row, self._hear_absence(record))
         elif listed.is_contradictory:
-            self._take(row, cannot(messages.listed_twice()))
+            self._take(row, cannot(messages.LISTED_TWICE))
         elif self._is_part_folded:
-            self._take(row, cannot(messages.spelling()))
+            self._take(row, cannot(messages.SPELLING))
         elif self._is_chosen(row):
             return not self._ask_remote(row)
         elif row.was_found_bad:
@@ -348,9 +348,7 @@ class CopyEvidence:
         except OSError as error:
             return CopyAnswer(CopyVote.UNREADABLE, reason=f"its folder can't be listed: {error.strerror}")
         return (
-            CopyAnswer(CopyVote.UNREADABLE, reason=messages.came_meanwhile())
-            if is_exact
-            else cannot(messages.spelling())
+            CopyAnswer(CopyVote.UNREADABLE, reason=messages.CAME_MEANWHILE) if is_exact else cannot(messages.SPELLING)
         )
 
     def _hear_size(self, row: CompareRow) -> CopyAnswer:
@@ -360,7 +358,7 @@ class CopyEvidence:
         if size is not None and size != row.record.witness.size_bytes:
             return CopyAnswer(CopyVote.DIFFERS, Level.PUBLISHED, size_bytes=size)
         if self._copy.has_bytes:
-            return cannot(messages.nothing_stated(), wants_read=True)
+            return cannot(messages.NOTHING_STATED, wants_read=True)
         return cannot("the copy states no digest of it")
 
     def _take_stated(self, stated: StatedDigests, size_bytes: int | None) -> None:

@@ -26,7 +26,7 @@ from integrity.copies.protocol import Copy, CopyEntry, Kind, LimitedNames, Publi
 from integrity.errors import CopyUnreachable, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import stat_beneath
-from integrity.jobs.compare import messages
+from integrity.jobs import messages
 from integrity.jobs.report import NoteKind
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class CopyListing:
             self._refuse_unknown()
         if self.files and not files and not self.part:
             run.is_incomplete = True
-            run.note(NoteKind.WARNING, None, messages.nothing_recorded())
+            run.note(NoteKind.WARNING, None, messages.NOTHING_RECORDED)
 
     def _refuse_unknown(self) -> None:
         """Refuse a copy in which nothing has the name of a recorded file; of a part, the whole copy is asked."""
@@ -172,7 +172,7 @@ class CopyListing:
         self._trouble_count += 1
         self._trouble_bytes += len(trouble.path) + len(trouble.message) + _OBJECTS_BYTES
         if self._trouble_bytes > _TROUBLES_BYTES_KEPT:
-            self._troubles[b""] = messages.too_many_troubles()
+            self._troubles[b""] = messages.TOO_MANY_TROUBLES
         else:
             self._troubles.setdefault(trouble.path, trouble.message)
         if self._trouble_count > _TROUBLES_TOLD:

@@ -20,7 +20,7 @@ from integrity.files.read import Segment
 from integrity.files.span import Pace
 from integrity.hashing.digests import FileHasher, Want
 from integrity.hashing.tasks import StopSignal
-from integrity.jobs.compare import messages
+from integrity.jobs import messages
 from integrity.jobs.compare.copy_answer import CopyAnswer, Level, Take, hear_reading
 from integrity.jobs.compare.listing import CopyListing
 from integrity.jobs.judge.content_diff import Difference, compare_content
@@ -126,7 +126,7 @@ class ReadBack:
                         run.open_finding(connection, FindingKind.TRANSIENT, text, record=record, copy=self._name)
             reading, difference = again or (reading, difference)
         if not difference.is_same and _has_moved(row, reading):
-            self._take(row, CopyAnswer(CopyVote.UNREADABLE, Level.READ, messages.written_meanwhile()))
+            self._take(row, CopyAnswer(CopyVote.UNREADABLE, Level.READ, messages.WRITTEN_MEANWHILE))
             return
         with run.catalog.read() as connection:
             former = history.history_of(connection, run.root.id, record.path) if not difference.is_same else []

@@ -16,9 +16,9 @@ from integrity.errors import CopyUnreachable, DeviceFailing, DeviceStalled, Read
 from integrity.files.block_devices import find_device
 from integrity.files.open_beneath import stat_beneath
 from integrity.hashing.tasks import Done, Partial, Result, Resume, Task
+from integrity.jobs import messages
 from integrity.jobs.batching import Commits, IdSet
 from integrity.jobs.checkpoints import LARGE_BYTES
-from integrity.jobs.compare import messages
 from integrity.jobs.compare.copy_answer import CopyAnswer, Level, Take
 from integrity.jobs.compare.evidence import CopyEvidence
 from integrity.jobs.compare.listing import CopyListing
@@ -138,7 +138,7 @@ class TreeReading:
             found = Difference(is_same=False, bad_blocks=bad_before + found.bad_blocks)
         if self._is_itself(row, done.reading):
             self._run.counts.bytes_read += done.reading.bytes_read
-            self._take(row, CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.is_itself()))
+            self._take(row, CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.IS_ITSELF))
             return
         if done.task.resume is not None or counted_bytes:
             with self._run.writing() as connection:

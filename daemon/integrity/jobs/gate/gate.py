@@ -22,10 +22,10 @@ from integrity.catalog.findings import NewFinding
 from integrity.catalog.gate_passes import Passed
 from integrity.config import Config
 from integrity.errors import CatalogError, ConfigError, show_path
+from integrity.jobs import messages
 from integrity.jobs.gate.changes import Changes, find_changes, find_hit_group
 from integrity.jobs.gate.sample import look_into
 from integrity.jobs.gate.signs import Sign, are_enough, find_signs
-from integrity.jobs.judge import messages
 from integrity.jobs.open_root import Wave
 from integrity.jobs.targets import Target, find_target, is_inside
 from integrity.kinds import GATE_GAPS, INTEGRITY_PROBLEMS

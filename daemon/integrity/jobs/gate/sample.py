@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from integrity.errors import RootSuspended
 from integrity.files.open_beneath import open_noatime
+from integrity.jobs import messages
 from integrity.jobs.gate.changes import Changes, find_changes_after, find_hit_group
 from integrity.jobs.gate.file_types import HEAD_BYTES, MIDDLE_BYTES, ContentLook, Sample, look_at
 from integrity.jobs.gate.signs import AppearedFile, are_enough, find_arrivals, find_returned, find_signs
-from integrity.jobs.judge import messages
 from integrity.jobs.open_root import open_guarded
 from integrity.jobs.targets import Target
 

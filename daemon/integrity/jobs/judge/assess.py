@@ -24,8 +24,8 @@ from integrity.catalog.seal import Sealer
 from integrity.errors import ReadError, RecordSuperseded
 from integrity.files.span import can_vouch
 from integrity.hashing.tasks import Done, DoneBatch
+from integrity.jobs import messages
 from integrity.jobs.batching import IdSet
-from integrity.jobs.judge import messages
 from integrity.jobs.judge.account import Account
 from integrity.jobs.judge.confirm import find_doubtful_blocks
 from integrity.jobs.judge.content_diff import Difference, as_record, compare_content, is_candidate, is_complete
@@ -296,7 +296,7 @@ class Assessor:
         self.account.count(record.id, Tally.DAMAGED if record.is_frozen else otherwise)
         if self.account.from_disk and self._told.add(record.id):
             if record.is_frozen and otherwise is Tally.CHANGED and self._run.settings.policy is Policy.MUTABLE:
-                self._run.note(NoteKind.CHANGED, record.path, messages.newer_waits())
+                self._run.note(NoteKind.CHANGED, record.path, messages.NEWER_WAITS)
             with self._run.catalog.read() as connection:
                 self._run.meet_open_findings(connection, record.path)
 

@@ -15,7 +15,7 @@ from integrity.errors import (
     Unreadable,
     Unstable,
 )
-from integrity.jobs.judge import messages
+from integrity.jobs import messages
 from integrity.jobs.judge.inodes import leads_to
 from integrity.jobs.presence import describe_instead
 from integrity.jobs.report import NoteKind
@@ -48,7 +48,7 @@ class Failures:
         """Report a record that can't be relied on; nothing is said about its file."""
         try:
             with self._run.writing() as connection:
-                text = messages.catalog_damaged()
+                text = messages.CATALOG_DAMAGED
                 self._run.open_finding(connection, FindingKind.CATALOG_DAMAGED, text, record=record)
         except RecordSuperseded:
             self._account.read_again(record)

@@ -15,7 +15,7 @@ from integrity.catalog.blocks import CANDIDATE_VERSION
 from integrity.catalog.candidates import CandidateState
 from integrity.catalog.rows import require_current
 from integrity.errors import ReadError, RecordSuperseded, Unstable, Vanished
-from integrity.jobs.judge import messages
+from integrity.jobs import messages
 from integrity.jobs.judge.confirm import ConfirmationResult, Rereader, Suspicion
 from integrity.jobs.judge.content_diff import Difference, block_ranges, is_complete
 from integrity.jobs.judge.elsewhere import find_elsewhere
@@ -208,7 +208,7 @@ class Mismatches:
                 block_size_bytes=record.block_size_bytes or self._run.settings.block_size_bytes,
                 ranges=block_ranges(record, outcome.bad_blocks),
                 confirmed_reads=outcome.rereads,
-                step=messages.mend_newer_content() if is_newer else None,
+                step=messages.MEND_NEWER_CONTENT if is_newer else None,
             )
         self._account.open_paths.add(record.path)
         return record

@@ -39,9 +39,8 @@ from integrity.hashing.algorithms import BLAKE3, MD5, Algorithm
 from integrity.hashing.digests import want_to_record
 from integrity.hashing.manifests.reader import Form
 from integrity.hashing.tasks import Failed, Partial, Result, Task
-from integrity.jobs import runner
+from integrity.jobs import messages, runner
 from integrity.jobs.checkpoints import Checkpoints
-from integrity.jobs.judge import messages
 from integrity.jobs.manifests.entries import (
     Claim,
     ImportCounts,
@@ -288,7 +287,7 @@ class Importer:
         if record.is_sealed:
             self._compare(claim, known_digests(record.digests), record.witness.size_bytes, f" in its record{former}")
             return
-        text = messages.catalog_damaged()
+        text = messages.CATALOG_DAMAGED
         with self._run.writing() as connection:
             if is_current(connection, record):
                 self._run.open_finding(connection, FindingKind.CATALOG_DAMAGED, text, record=record)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog import candidates, findings, history, roots, runs
 from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.catalog.paging import make_timer
-from integrity.jobs.judge import messages
+from integrity.jobs import messages
 from integrity.jobs.open_root import LEAST_PATTERN, Wave
 from integrity.jobs.presence import describe_instead
 from integrity.jobs.report import NoteKind

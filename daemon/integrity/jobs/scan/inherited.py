@@ -24,7 +24,7 @@ from integrity.catalog.candidates import CandidateState
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.rows import FileContent, when_looked_at
 from integrity.errors import show_path
-from integrity.jobs.judge import messages
+from integrity.jobs import messages
 from integrity.jobs.judge.inodes import is_same_inode
 from integrity.kinds import CONTENT_FINDINGS
 from integrity.model import BaselineReason, FileId, Reading, RootId

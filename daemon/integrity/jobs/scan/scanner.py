@@ -20,9 +20,9 @@ from integrity.catalog.rows import FileRecord
 from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unstable, Vanished
 from integrity.files.span import ReadMode
 from integrity.hashing.tasks import Done, DoneBatch, Partial, Result, Task, Work
+from integrity.jobs import messages
 from integrity.jobs.batching import Commits, IdSet
 from integrity.jobs.checkpoints import Checkpoints
-from integrity.jobs.judge import messages
 from integrity.jobs.judge.assess import Assessor
 from integrity.jobs.judge.replaced_inodes import ReplacedInodes, ReplacedName, find_cycles, is_unwritten
 from integrity.jobs.options import ScanOptions

@@ -36,9 +36,9 @@ from integrity.files.stamps import witness_of
 from integrity.files.walk import walk as walk_tree
 from integrity.hashing.digests import want_to_record
 from integrity.hashing.tasks import Task, Work
+from integrity.jobs import messages
 from integrity.jobs.batching import IdSet
 from integrity.jobs.checkpoints import Checkpoints
-from integrity.jobs.judge import messages
 from integrity.jobs.judge.assess import Assessor
 from integrity.jobs.judge.content_diff import prefix_probe
 from integrity.jobs.judge.replaced_inodes import ReplacedInodes
@@ -278,7 +278,7 @@ class TreeDiff:
         if not self._is_known(part):
             run.count_unrecorded(Tally.SKIPPED)
         run.is_incomplete = True
-        run.note(NoteKind.WARNING, part, messages.other_mount())
+        run.note(NoteKind.WARNING, part, messages.OTHER_MOUNT)
 
     def _walk(self, start: bytes) -> Iterator[FolderListing]:
         run = self._run

@@ -17,7 +17,7 @@ from integrity.catalog.roots import RootRecord, find_roots, has_root
 from integrity.catalog.rows import NEVER_AT
 from integrity.catalog.runs import RunRecord, find_runs
 from integrity.config import format_size, spell_duration
-from integrity.jobs.judge import messages
+from integrity.jobs import messages
 from integrity.jobs.report import Note, NoteKind
 from integrity.jobs.scrub.plan import NOTHING, Facts, OpenTimes, Overdue, Plan, make_plan
 from integrity.model import Finding, FindingKind, Job, Outcome, RootState
@@ -111,7 +111,7 @@ def _end_overdue(context: Context, root: RootRecord, now: int) -> None:
     with context.catalog.read() as connection:
         if not findings.has_open(connection, root.id, FindingKind.OVERDUE):
             return
-    resolution = "the root is paused" if root.state is RootState.PAUSED else messages.verified_in_time()
+    resolution = "the root is paused" if root.state is RootState.PAUSED else messages.VERIFIED_IN_TIME
     with context.catalog.transaction() as connection:
         ended = findings.resolve_findings(
             connection, root_id=root.id, kinds={FindingKind.OVERDUE}, copy="", resolution=resolution, now=now

@@ -24,10 +24,10 @@ from integrity.files.span import ReadMode
 from integrity.hashing.digests import want_to_record, want_to_verify
 from integrity.hashing.tasks import Done, DoneBatch, Failed, Partial, Result, Task, TaskBatch, Work
 from integrity.hashing.work_queue import small_bytes
+from integrity.jobs import messages
 from integrity.jobs.batching import Commits, IdSet, iterate_files
 from integrity.jobs.checkpoints import LARGE_BYTES, Checkpoints
 from integrity.jobs.context import RunLimit
-from integrity.jobs.judge import messages
 from integrity.jobs.judge.assess import Assessor
 from integrity.jobs.judge.content_diff import compare_blocks, prefix_probe
 from integrity.jobs.judge.inodes import HardLinks
@@ -454,7 +454,7 @@ class Scrubber:
                 root_id=run.root.id,
                 kinds={FindingKind.OVERDUE},
                 copy="",
-                resolution=messages.verified_in_time(),
+                resolution=messages.VERIFIED_IN_TIME,
                 now=run.now(),
             )
         run.note_over(ended)

@@ -1,0 +1,405 @@
+"""
+The words of findings, notes, and results: what happened, and why it is thought so.
+
+What to do next stands in ``kinds`` and ``verdict``, with commands that fit the place. Messages of findings are whole
+sentences below a headline; notes follow the name of a file ("FILE: was written to since ...").
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from integrity.errors import Leased, Unstable, show_path
+from integrity.files.mirrors import Mirror
+from integrity.jobs.compare.copy_answer import CopyAnswer, Level
+from integrity.kinds import KINDS
+from integrity.model import ByteRange, Certainty, FindingKind
+from integrity.verdict import ArbitrationOutcome, FileState, Judgement, Verdict
+
+if TYPE_CHECKING:
+    from integrity.catalog.runs import Interruption
+    from integrity.errors import ReadError
+
+_REASONS_SHOWN = 3
+
+# Damage
+
+_ROT = {
+    Certainty.PROVEN: "The data on the disk changed, but nothing wrote to this file.",
+    Certainty.INODE_MOVED: (
+        "Another file with the recorded size and times stands under this name, and its content is recorded nowhere."
+        " Either the file is damaged, or a file from outside the recorded folders was moved here."
+    ),
+    Certainty.NO_INODE: (
+        "The content changed while size and times stayed the same. This file system does not show whether another file"
+        " was moved here: either the file is damaged, or another file with the same times replaced it."
+    ),
+    Certainty.NO_CTIME: (
+        "The content changed while the modification time stayed the same. This file system does not show whether a"
+        " program wrote to the file: either it is damaged, or a program rewrote it and restored the old time."
+    ),
+    Certainty.CTIME_MOVED: "The content changed, and the inode was touched since.",
+}
+
+
+def describe(judgement: Judgement, kind: FindingKind, interruption: Interruption | None = None) -> str:
+    """Describe a judged file; ``interruption``: a possible crash since the file was last intact."""
+    text = _describe(judgement, kind, interruption)
+    if judgement.may_be_misrecorded:
+        text += (
+            " It is also possible that the recorded content was wrong: after it was recorded from memory, the file was"
+            " never verified by reading it from the disk."
+        )
+    return text
+
+
+def _describe(judgement: Judgement, kind: FindingKind, interruption: Interruption | None) -> str:
+    if judgement.verdict is Verdict.ROT:
+        assert judgement.certainty is not None
+        text = _after_crash(interruption) if judgement.certainty is Certainty.AFTER_CRASH else _ROT[judgement.certainty]
+        if judgement.is_structural:
+            text += " Its size changed as well."
+        if judgement.is_odd and judgement.certainty is not Certainty.INODE_MOVED:
+            text += " Its times and inode contradict each other."
+        return text
+    if judgement.verdict is Verdict.SILENT_REWRITE:
+        if judgement.is_odd:
+            return (
+                "The content changed, but the modification time did not, and another file now stands under this name."
+                " Either a program rewrote the file and restored the old time, or the file was damaged while it was"
+                " copied here."
+            )
+        return (
+            "The content changed, but the modification time did not. Either the file is damaged, or a program rewrote"
+            " it and restored the old time."
+        )
+    return KINDS[kind].explanation
+
+
+def _after_crash(interruption: Interruption | None) -> str:
+    assert interruption is not None
+    if interruption.is_of_machine:
+        cause = (
+            "The machine was restarted since the file was last intact, possibly without a clean shutdown: a power cut"
+            " can leave new content under old times."
+        )
+    else:
+        seen_at = datetime.fromtimestamp(interruption.seen_at or 0, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        cause = (
+            f"The disk was mounted again since the file was last intact (first seen {seen_at}), possibly without a"
+            " clean unmount: a disk that loses power or is unplugged can keep new content under old times."
+        )
+    return f"The content changed while the times stayed the same. {cause} Otherwise it is bit rot."
+
+
+def linked(other: str, message: str) -> str:
+    """Describe a new name of a file that has an open finding."""
+    return f"This is another name of {other}, which has an open finding: {message}"
+
+
+def copied(other: str, message: str) -> str:
+    """Describe a copy of damaged content."""
+    return f"This is a copy of {other}, made after that file was damaged: {message}"
+
+
+def renamed(other: str, message: str) -> str:
+    """Describe a file with an open finding that was renamed over another one and written to."""
+    return f"This file was {other} when the problem was found, and was written to since: {message}"
+
+
+def restored(recorded_at: int) -> str:
+    """Describe a file that came back with its old size and time, but other content."""
+    date = time.strftime("%Y-%m-%d", time.gmtime(recorded_at))
+    return (
+        f"The file was deleted and restored. Its size and modification time are those recorded on {date}, its content"
+        " is not: either the backup that it was restored from is damaged, or a program restored the time."
+    )
+
+
+def of_newer_content(text: str) -> str:
+    """Describe damage of newer content that was not accepted yet."""
+    return f"Newer content of this file, not yet accepted, is affected: {text}"
+
+
+MEND_NEWER_CONTENT = (
+    "write the file again from the source of its newer content; restoring its former content from a backup would undo"
+    " the change"
+)
+
+
+def transient(*, is_unsteady: bool) -> str:
+    """Describe wrong data that did not come from the disk's surface."""
+    if is_unsteady:
+        return "Every read gave different data: the disk, its cable, the controller, or the memory is failing."
+    return (
+        "One read gave wrong data and a later one was right: the data on the disk is intact; the memory, the cable, or"
+        " the controller is at fault."
+    )
+
+
+def on_mirror(mirror: Mirror, bad_devices: Sequence[str], *, is_one_copy: bool) -> str:
+    """
+    Describe what a mirror below the file system means for damage that was found.
+
+    Args:
+        mirror: that the file lies on.
+        bad_devices: that hold wrong data; empty where they could not be read one by one.
+        is_one_copy: one read of the same data was right, so another half of the mirror is.
+    """
+    text = f" The file is on a mirror ({mirror.name}, {mirror.kind}, {mirror.copies} copies)"
+    if bad_devices:
+        text += f": the copy on {' and the one on '.join(bad_devices)} is damaged"
+        text += ", another one is intact." if is_one_copy else "."
+    elif is_one_copy:
+        text += ": one read was wrong and another right, so one of its copies is damaged. To have each copy read, scrub"
+        text += " the file as root while the service is stopped."
+    else:
+        text += "."
+    return f"{text} To compare the copies: {mirror.check}"
+
+
+def one_good_copy(mirror: Mirror) -> str:
+    """Explain why one good read does not end a finding."""
+    return (
+        f"was read correctly this time, but is on a mirror ({mirror.name}), where another copy may still be damaged."
+        " Rewrite the file (repair or restore it), or scrub it as root while the service is stopped, which reads every"
+        " copy"
+    )
+
+
+def unreadable(reason: str, ranges: Sequence[ByteRange]) -> str:
+    """Describe what could not be read."""
+    if not ranges:
+        return f"The file can't be read: {reason}. Its record is kept."
+    size = sum(length for _, length in ranges)
+    places = "1 place" if len(ranges) == 1 else f"{len(ranges):,} places"
+    return f"{size:,} bytes in {places} can't be read: {reason}. Its record is kept."
+
+
+def unstable(error: Unstable | None = None) -> str:
+    """Explain why a file could not be judged; None: the file or its record was replaced each time."""
+    if isinstance(error, Leased):
+        return "not read: another program has the file open under a lease (as Samba does) and did not release it"
+    return "changed each time it was read, so it could not be verified"
+
+
+# Missing and moved files
+
+
+def missing(instead: str) -> str:
+    """Describe a file that is gone from an archive; ``instead``: the end of a sentence that says what replaced it."""
+    return f"{KINDS[FindingKind.MISSING].explanation.rstrip('.')}{instead}."
+
+
+MISSING_HERE = (
+    "The file is recorded, but was not here when the folder was moved to this place: it was not copied, or it was"
+    " deleted before. Its record is kept until the file is here, or you confirm that it is gone."
+)
+
+
+def vanished(command: str) -> str:
+    """Report a recorded file that was not found."""
+    return f"is recorded and was not found; to find out whether it was moved or deleted: {command}"
+
+
+def displaced(command: str, error: ReadError | None) -> str:
+    """Report that another file, readable or not, has the name of a recorded one."""
+    other = "another file" if error is None else f"another, unreadable file ({error})"
+    return f"{other} has this name now; to find out what became of the recorded one: {command}"
+
+
+NEWER_WAITS = (
+    "was written to after the problem was found: the finding below is about its former content; to keep the present"
+    " content: integrity accept FILE --reason WHY"
+)
+
+# Folders, disks, and the catalog
+
+CATALOG_DAMAGED = "The catalog's record of this file is damaged; the file itself may be intact."
+
+
+def rows_lost(expected: int, actual: int) -> str:
+    """Report rows that were lost or added behind the catalog's back."""
+    return (
+        f"The catalog has {actual:,} files of this folder and should have {expected:,}: rows were lost or added by"
+        " something else. Files without a record are left alone until the catalog is restored, or resealed as it is"
+    )
+
+
+OTHER_MOUNT = (
+    "another file system is mounted here, or above here, and is not part of the recorded folder: to include it, set"
+    " cross_mounts = true for the [[root]], or scan it as a folder of its own"
+)
+
+
+def suspended(reason: str) -> str:
+    """Report a root that is not being checked."""
+    return f"{reason}. Nothing there is being checked; no records were removed."
+
+
+def never_there(reason: str) -> str:
+    """Report a configured root that was never found."""
+    return f"{reason}. Nothing of it is recorded or verified."
+
+
+def ransomware(signs: Iterable[str]) -> str:
+    """Describe changes that look like the work of ransomware."""
+    return f"This looks like ransomware: {'; '.join(signs)}"
+
+
+def mass_change(changed: int, removed: int, looked_at: int, earlier: int, why: str | None) -> str:
+    """
+    Describe changes that were held back.
+
+    Args:
+        changed: files that are held back because they changed.
+        removed: files that are held back because they are gone.
+        looked_at: recorded files when the first of these was noticed.
+        earlier: files that changed or went within the day before, and were taken over.
+        why: what speaks against the changes besides their number.
+    """
+    within = f" ({earlier:,} more within the day before)" if earlier else ""
+    reason = "More than usual; this may be accidental or malicious" if why is None else why
+    return (
+        f"{changed:,} of {looked_at:,} files changed, and {removed:,} are gone{within}. {reason}. The old records are"
+        " kept until you decide."
+    )
+
+
+def device_failing(errors: int) -> str:
+    """Report a device that is left alone."""
+    return f"{errors:,} read errors: the disk is left alone, so that it lasts until its files are saved."
+
+
+DEVICE_STALLED = "A read did not return: the disk does not respond."
+VERIFIED_IN_TIME = "everything is verified in time again"
+
+# Backup copies
+
+_LEVELS = {
+    Level.PUBLISHED: " (by the checksum the copy stores)",
+    Level.READ: " (by reading the data back)",
+    None: "",
+}
+_ARBITRATIONS = {
+    ArbitrationOutcome.BOTH_DAMAGED: "The file and its backup in {copy} are damaged in different places{how}.",
+    ArbitrationOutcome.COPY_DIFFERS: "The backup in {copy} is not the recorded content{how}{file}.",
+    ArbitrationOutcome.COPY_STALE: "The backup in {copy} is an older version{how}{file}.",
+    ArbitrationOutcome.COPY_MISSING: "The backup in {copy} does not contain this file.",
+    ArbitrationOutcome.COPIED_DAMAGE: "The damage was copied: the backup in {copy} equals the damaged file{how}.",
+    ArbitrationOutcome.ALL_DIFFER: "The recorded content, the file, and the backup in {copy} are all different{how}.",
+}
+
+
+def describe_arbitration(outcome: ArbitrationOutcome, state: FileState, answer: CopyAnswer, copy: str) -> str:
+    """Describe what is wrong with a file's copy, how that is known, and what is known of the file itself."""
+    how = _LEVELS[answer.level]
+    if outcome is ArbitrationOutcome.COPY_UNREADABLE:
+        return f"The backup in {copy} can't be read: {answer.reason}"
+    if answer.content_of is not None:
+        return (
+            f"The backup in {copy} has the recorded content of {show_path(answer.content_of)} under this name{how}:"
+            " files were renamed or swapped since the backup."
+        )
+    if outcome is ArbitrationOutcome.COPY_DIFFERS and state is FileState.GOOD:
+        return f"The backup in {copy} is damaged{how}; your original is intact (just read from its disk)."
+    file = ", and the original is missing or unreadable" if state is FileState.LOST else ""
+    return _ARBITRATIONS[outcome].format(copy=copy, how=how, file=file)
+
+
+def many_more(kind: FindingKind, count: int, copy: str) -> str:
+    """Report more files of a kind than are listed."""
+    return f"{count:,} more files {KINDS[kind].of_many} in the copy {copy}; one by one: integrity --json compare"
+
+
+def not_comparable(reasons: Counter[str], copy: str) -> str:
+    """Report how many files could not be compared, and why."""
+    shown = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.most_common(_REASONS_SHOWN))
+    more = f"; and {len(reasons) - _REASONS_SHOWN:,} other reasons" if len(reasons) > _REASONS_SHOWN else ""
+    return (
+        f"{reasons.total():,} files could not be compared with the copy {copy}, so they are not verified: {shown}{more}"
+    )
+
+
+def unreachable(reason: str, compared: int) -> str:
+    """Report a copy that can't be reached, or was lost after so many files."""
+    if compared:
+        return f"The copy was lost after {compared:,} files; the others were not compared: {reason}"
+    return f"The copy can't be reached, so no file was compared: {reason}"
+
+
+NOTHING_STATED = "the copy stores no usable checksum for this file; add --read to compare its data"
+FILE_DIFFERS = "the file is not the recorded content, so the checksum that its copy should store can't be computed"
+
+
+def file_not_read(reason: str) -> str:
+    """Report a file that could not be read for the kind of checksum that its copy stores."""
+    return f"the kind of checksum that the copy stores is not recorded, and the file could not be read for it: {reason}"
+
+
+CAME_MEANWHILE = "it appeared while the copy was being listed; compare again"
+SPELLING = (
+    "the copy has it under another spelling of its name (capitals or accents), which its file system treats as the"
+    " same: rename it there"
+)
+WRITTEN_MEANWHILE = "it was written to during the comparison; compare again when nothing writes to the copy"
+LISTED_TWICE = "the copy lists it more than once, with different contents"
+IS_ITSELF = "it is the file itself, by a hard link or a folder that is mounted twice: damage to one is damage to both"
+ANOTHER_PLACE = "another disk or folder is there than at the last comparison; its former results no longer count"
+
+
+def strange(files: int) -> str:
+    """Report a copy that has nothing in common with what is recorded."""
+    which = f"none of its {files:,} files has the name of a recorded one" if files else "none of its names can be used"
+    why = "its disk is not mounted, or it is a copy of something else, or of another folder"
+    return f"{which}: {why}; nothing was concluded"
+
+
+def extra(*, is_here: bool) -> str:
+    """Report a file that only the copy has."""
+    return "is in the copy; the file here is not recorded, so it was not compared" if is_here else "is only in the copy"
+
+
+def strange_and_short(listed: int, files: int) -> str:
+    """Report that something else, with few of the recorded files, replaced a copy."""
+    return (
+        f"another disk or folder is there than at the last comparison, with only {listed:,} of {files:,} files: is the"
+        " copy's disk mounted? Nothing was concluded; if this is the copy from now on, make a complete backup first"
+    )
+
+
+TOO_MANY_TROUBLES = "too many of the copy's names could not be looked at"
+
+
+def more_troubles(count: int) -> str:
+    """Count the troubles that were not listed."""
+    return f"in the copy: {count:,} more names could not be looked at, or can't be names in a copy"
+
+
+def gone_silent(reason: str) -> str:
+    """Report a mounted copy that went away while it was read."""
+    return f"stopped responding: {reason}; check its disk or server, mount it again, then compare again"
+
+
+NOTHING_RECORDED = "no file is recorded here, so nothing was compared; without --no-scan the files are recorded first"
+OTHER_REASONS = "other reasons; each with: integrity --json compare"
+MOVED_MEANWHILE = "changed or disappeared during the comparison; compare again"
+RECORD_CONTRADICTS = "the file's record contradicts itself; see: integrity catalog check"
+BEHIND = "the backup is allowed to be this far behind"
+
+
+def renamed_in_copy(path: bytes, copy: str) -> str:
+    """Report the name under which a copy has a file."""
+    return f"the copy {copy} has it as {show_path(path)}: renamed since the backup"
+
+
+def copy_transient(copy: str) -> str:
+    """Report two reads of the same data that differed."""
+    return (
+        f"The copy {copy} was read twice; the first read was wrong, the second right: the memory, the cable, the"
+        " controller, or the network delivered wrong data once."
+    )
