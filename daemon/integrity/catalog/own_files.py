@@ -3,8 +3,8 @@ Names of the files beside a catalog, and opening them safely.
 
     CATALOG-wal, -shm, -journal         SQLite's own
     CATALOG.lock                        held while the catalog is open (locking.py)
-    CATALOG.root-N.lock                 held while a job works on root N
-    CATALOG.control                     link to the service's socket
+    CATALOG.root-N.lock                 held while a job works on root N (jobs/lock.py)
+    CATALOG.control                     link to the service's socket (service/control/socket.py)
     CATALOG.new-XXXXXXXX                a new catalog until it is complete (database_file.py)
     CATALOG.restoring                   the backup that a restore puts in place (restore.py)
     CATALOG.replaced-TIME               the catalog before a restore
