@@ -209,7 +209,7 @@ def require_current(c: sa.Connection, record: FileRecord) -> None:
     Require that a file's record is still the one that it was judged against.
 
     Raises:
-        RecordSuperseded: judge the file again.
+        RecordSuperseded: the record changed; judge the file again.
     """
     if not is_current(c, record):
         raise RecordSuperseded(f"{show_path(record.path)}: its record was replaced or forgotten meanwhile")
