@@ -439,8 +439,8 @@ def refresh_witnesses(
     """
     Store new witnesses of files that matched their baselines but were not read from the disk.
 
-    A different inode or mtime means that the data was written since and was not read from the disk. Such a file becomes
-    unverified, as if it were recorded now, and a suspect.
+    A different mtime, or inode where inodes are stable, means that the data was written since and was not read from the
+    disk. Such a file becomes unverified, as if it were recorded now, and a suspect.
 
     Raises:
         CatalogCorrupt: a row is damaged; sealing it again would hide that.

@@ -305,7 +305,7 @@ def count_candidates(c: sa.Connection, root_id: RootId, state: CandidateState) -
 
 
 def count_recent_changes(c: sa.Connection, root_id: RootId, since: int, until: int) -> tuple[int, int]:
-    """Return how many files were changed and how many removed and accepted between two times (R5 uses 24 h)."""
+    """Return how many changes and how many removals were accepted between two times (R5 uses 24 h)."""
     return count_replaced(c, root_id, since, until)
 
 
@@ -323,8 +323,8 @@ def promote(
     Accept a candidate: a change becomes the baseline, a removal removes the file from the catalog.
 
     Returns:
-        Whether it was accepted. If not: a file with an open finding keeps it as frozen (R6). If the candidate's row or
-        the file's row is damaged, the candidate is dropped and the next scan reads the file again (R9).
+        Whether it was accepted. If not: a file with an open finding keeps it as frozen (R6). If the candidate, its
+        blocks, or the file's row is damaged, the candidate is dropped and the next scan reads the file again (R9).
 
     Raises:
         CatalogError: the file has no candidate.
