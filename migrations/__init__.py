@@ -1,1 +1,1 @@
-"""Alembic environment and the numbered versions of the catalog's schema."""
+"""Alembic environment and numbered versions of the catalog's schema."""

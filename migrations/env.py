@@ -1,8 +1,8 @@
 """
-Run the numbered versions on a connection that the catalog hands over.
+Run the numbered versions on the connection that the catalog passes in.
 
-There is no alembic.ini: ``integrity.catalog.upgrade`` sets the script location and gives the connection, which is in a
-transaction already. Alembic's own default for SQLite leaves half a migration behind when a step fails; with
+There is no alembic.ini: ``integrity.catalog.upgrade`` sets the script location and passes a connection that is already
+in a transaction. By default, Alembic leaves half a migration behind in SQLite when a step fails. With
 ``transactional_ddl`` it opens no transaction of its own, and the caller commits or rolls back all steps at once.
 """
 

@@ -1,7 +1,7 @@
 """
 Create all tables.
 
-Spelled out, not imported: what this step makes must stay what it was when the tables of the program move on.
+The definitions are written out, not imported: this step must not change when the program's tables change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Make the tables of an empty catalog."""
+    """Create the tables of an empty catalog."""
     _create_block_run()
     _create_boot()
     _create_meta()

@@ -1,7 +1,7 @@
 """
-Add what the daemon remembers: when its schedules ran, what is to be told, to whom, and what was told.
+Add tables for the daemon: schedule runs, messages and their deliveries, channels, and sent notifications.
 
-Only new tables: the rows that are there stay as they are.
+Existing rows are not changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Make the six tables."""
+    """Create the six tables."""
     _create_alert()
     _create_channel()
     _create_configured_root()

@@ -1,8 +1,8 @@
 """
-Add what is known of backup copies: which there are, what each said of each file, and when the gate was last passed.
+Add backup copies, their answers about each file, and the last pass of the gate.
 
-CRC-64/NVME joins the digests, for it is what S3 keeps of whole objects; rows that are there have none, and their seals
-stay as they are. Findings can name a copy: one file may be missing from two.
+Adds CRC-64/NVME to the digests, because S3 stores it for whole objects. Existing rows have none and keep their seals.
+Findings can name a copy, because one file may be missing from two copies.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Add columns to seven tables, and make four."""
-    # Spelled as SQL: SQLite takes a CHECK only with the column, which Alembic would drop.
+    """Add columns to seven tables and create four."""
+    # As SQL: SQLite accepts a CHECK only in the column definition, and Alembic would drop it.
     for table in ("file", "history", "candidate"):
         op.execute(f"ALTER TABLE {table} ADD COLUMN crc64nvme BLOB CHECK (length(crc64nvme) = 8)")
     for table in ("block_run", "checkpoint_run"):

@@ -1,15 +1,13 @@
 """
-Let boots be told apart by what was mounted in them: a file system can crash while the machine stays up.
+Record mounts in ``boot``: a file system can crash while the machine stays up. Existing rows stand for whole boots.
 
-What is recorded of boots stands for them as a whole.
+History stores what is needed to restore a baseline: block size, times, inode, and whether it was racy. Deleted files
+are also found by size and mtime, because a file that returns with both must have the old content. Former baselines are
+also found by inode, because the file may have another name now.
 
-History keeps what a baseline needs to be restored: the size of its blocks, its times and inode, and whether it was
-racy. Deleted files are also found by size and time of modification: what comes back with these must have the old
-content. All former baselines are found by inode: the file may stand under another name.
-
-Runs note the highest number of a file at their end; those that have ended note the highest of all, so that no file
-recorded until now counts as new. Findings note the run that opened them: with both, what came before is told from what
-came with it.
+Runs record the highest file id at their end. Finished runs get the highest id of all, so that no file recorded before
+this upgrade counts as new. Findings record the run that opened them. Together, both fields distinguish older changes
+from those of a run.
 """
 
 from __future__ import annotations
@@ -26,11 +24,11 @@ _INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Build the table of boots anew, for its unique key grows; add columns and an index."""
+    """Rebuild the table of boots, whose unique key grows; add columns and indexes."""
     op.execute("ALTER TABLE run ADD COLUMN last_file_id INTEGER")
     op.execute("UPDATE run SET last_file_id = (SELECT coalesce(max(id), 0) FROM file) WHERE finished_at IS NOT NULL")
     op.execute("ALTER TABLE finding ADD COLUMN opened_by INTEGER")
-    # Not by renaming: SQLite would follow it in the tables that refer to this one.
+    # Not by renaming: SQLite would update the references of other tables.
     op.execute("CREATE TEMPORARY TABLE former_boot AS SELECT * FROM boot")
     op.drop_table("boot")
     _create_boot()

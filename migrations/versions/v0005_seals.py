@@ -1,8 +1,8 @@
 """
-Seal all rows: those of files by what runs note about them, too, and those of other tables as a whole, by triggers.
+Seal all rows by triggers: ``file`` rows over what runs record about them, rows of other tables as a whole.
 
-The seals of candidates, checkpoints and readings of copies were made by other means; they are made anew as these rows
-are: a damaged one would have been dropped when it was used, and here counts as right from now on.
+Candidates, checkpoints, and readings of copies had other seals. They are sealed again in their present state: a damaged
+row, which would have been dropped on its next use, counts as valid from now on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ depends_on = None
 _SEAL = "BLOB DEFAULT (x'00000000000000000000000000000000') NOT NULL"
 _HAD_SEALS = ("candidate", "checkpoint", "copy_reading")
 
-# Columns in their order, the primary key's first of all and behind a colon; a text is marked by "*".
+# Primary key : sealed columns in order; "*" marks text.
 _TABLES = {
     "meta": "key* : key* value*",
     "root": "id : id token path fs_id* folder_inode fs_type* state* state_reason* created_at file_count seal_xor",
@@ -50,7 +50,7 @@ _STATE = "id seal recorded_at reason* verified_at read_how* boot_id is_suspect i
 
 
 def upgrade() -> None:
-    """Add the columns, seal what is there, and create the triggers that seal from now on."""
+    """Add the columns, seal existing rows, and create the triggers that seal later changes."""
     for table, text in _TABLES.items():
         key, columns = (part.split() for part in text.split(" : "))
         if table not in _HAD_SEALS:

@@ -1,8 +1,8 @@
 """
-Let findings about several names of one file be one incident, and a suspect keep what was last seen under its name.
+Group findings about several names of one file into incidents, and store what was last seen under a suspect's name.
 
-Findings are sealed anew with the new column, but for those that are damaged. The columns of suspects are part of what
-``state_seal`` covers; where they are null that is what it was.
+Findings are sealed again with the new column, except damaged ones. ``state_seal`` covers the new columns of suspects;
+where they are null, the seal does not change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ down_revision = "0005"
 branch_labels = None
 depends_on = None
 
-# Columns in their order; a text is marked by "*".
+# Sealed columns in order; "*" marks text.
 _FINDING = (
     "id root_id file_id path kind* certainty* state* opened_at updated_at resolved_at resolution* muted_until blocks*"
     " block_size_bytes ranges* confirmed_reads message* run_id copy* step* command* opened_by incident"

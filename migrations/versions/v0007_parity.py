@@ -1,9 +1,9 @@
 """
-Give rows a parity of their numbers, which SQLite computes whenever it writes one.
+Add a parity of their numbers to rows, as a generated column that SQLite computes on each write.
 
-SQLite can't add a stored generated column to a table. But on the disk it is the same as a plain one: that is added and
-filled, and then its definition is exchanged, as SQLite's documentation of ALTER TABLE describes it for changes that
-touch no content.
+SQLite cannot add a stored generated column to a table. But on disk it equals a plain column: that is added and filled,
+and then its definition is replaced, as SQLite's documentation of ALTER TABLE describes for changes that do not touch
+the stored content.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ down_revision = "0006"
 branch_labels = None
 depends_on = None
 
-_TABLES = {  # "?" marks what may be null
+_TABLES = {  # "?" marks nullable columns
     "folder": "id root_id",
     "file": "id folder_id size_bytes version recorded_at verified_at? is_suspect is_frozen",
     "run": "id root_id started_at finished_at? boot_id pid verified new changed damaged missing unreadable unstable"
@@ -32,7 +32,7 @@ _EXCHANGE = "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE type = 'tab
 
 
 def upgrade() -> None:
-    """Add the column to each table, fill it, and exchange its definition."""
+    """Add the column to each table, fill it, and replace its definition."""
     c = op.get_bind()
     for table, names in _TABLES.items():
         c.exec_driver_sql(f'ALTER TABLE "{table}" ADD COLUMN {_PLAIN}')
@@ -43,8 +43,8 @@ def upgrade() -> None:
         generated = f"parity INTEGER NOT NULL GENERATED ALWAYS AS ({_sum_up(names)}) STORED"
         done = c.exec_driver_sql(_EXCHANGE, (_PLAIN, generated, table))
         assert done.rowcount == 1, table
-    c.exec_driver_sql(f"PRAGMA schema_version = {version + 1}")  # other connections read the definitions again
-    c.exec_driver_sql("PRAGMA writable_schema = RESET")  # as does this one
+    c.exec_driver_sql(f"PRAGMA schema_version = {version + 1}")  # makes other connections reload the schema
+    c.exec_driver_sql("PRAGMA writable_schema = RESET")  # makes this connection reload it
 
 
 def _sum_up(names: str) -> str:

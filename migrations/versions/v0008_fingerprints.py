@@ -1,4 +1,4 @@
-"""Give folders a fingerprint of their files, which the next scans take, and triggers that drop it when one changes."""
+"""Add fingerprints of folders, which later scans compute, and triggers that drop them when a file's row changes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """
-The catalog: everything that integrity remembers, and the only SQL.
+The catalog: the database of everything that integrity records, and the only package with SQL.
 
-Import the module of the subject (``catalog.connect``, ``catalog.files``, ``catalog.findings``, ...). All functions
-take a connection that came from ``Catalog.transaction()`` or ``Catalog.read()``; nothing else commits.
+Import the module that you need (``catalog.connection``, ``catalog.files``, ``catalog.findings``, ...). All functions
+take a connection from ``Catalog.transaction()`` or ``Catalog.read()``. Only ``Catalog.transaction()`` commits.
 """

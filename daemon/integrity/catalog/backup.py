@@ -1,7 +1,7 @@
 """
-Backups of the catalog: taken while it is used, checked, thinned out.
+Backups of the catalog: made while it is in use, verified, and pruned to a configured number.
 
-A backup is a whole SQLite file named ``CATALOG-YYYYMMDDTHHMMSSZ.db``, so names sort by time.
+A backup is a complete SQLite file named ``STEM-YYYYMMDDTHHMMSSZ.SUFFIX``, so that names sort by time.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _LAST = "last_backup_at"
 
 def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:
     """
-    Copy the catalog while others use it, and drop the oldest backups beyond ``keep``.
+    Copy the catalog while others use it, and delete the oldest backups beyond ``keep``.
 
     Args:
         catalog: open for writing.
-        folder: where to; made if need be. Beside the catalog when empty.
-        keep: how many backups to keep, this one included; at least 1.
-        now: the time, for its name.
+        folder: destination, created if missing. Empty: the catalog's folder.
+        keep: how many backups to keep, including this one; at least 1.
+        now: time for the name, seconds UTC.
 
     Returns:
         The path of the backup.
 
     Raises:
-        CatalogError: it could not be written, or is not whole; older backups are all still there then.
+        CatalogError: the backup could not be written or is incomplete; all older backups still exist.
     """
     folder = folder or os.path.dirname(catalog.path)
     path = os.path.join(folder, own_files.backup_name(catalog.path, now))
@@ -52,6 +52,6 @@ def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:
 
 
 def due_for_backup(c: sa.Connection, every_s: int, now: int) -> bool:
-    """Say whether the last backup is ``every_s`` old, or there is none; a time in the future counts as none."""
+    """Return whether the last backup is at least ``every_s`` old, in the future, or missing."""
     last = c.execute(sa.select(meta.c.value).where(meta.c.key == _LAST)).scalar()
     return last is None or not str(last).isdigit() or not now - every_s < int(last) <= now

@@ -1,8 +1,8 @@
 """
-Baselines: taken, verified, replaced.
+Record, verify, and replace baselines of files.
 
-Every change of a row keeps its seal and the root's tally right in the same transaction (I1, I2 of ``tables.py``), and
-none overwrites a baseline that a finding holds (R6) or a row that is damaged (R9).
+Every change of a row updates its seal and the root's tally in the same transaction (I1, I2 of ``schema.py``). No change
+overwrites a baseline that a finding holds (R6) or a damaged row (R9), except on an explicit user decision.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from integrity.errors import CatalogCorrupt, CatalogError, show_path
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, Readings, Witness
 
 PERSONS_WORD = frozenset({BaselineReason.ACCEPTED, BaselineReason.REPAIRED})
-"""Reasons that stand above an open finding: a person has looked."""
+"""Reasons that override an open finding: explicit decisions of a user."""
 
 _SEALED = ("size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "md5", "xxh3_128", "blake3", "block_size_bytes")
 _CONSTANT = {"version": 1, "is_suspect": 0, "is_frozen": 0}
@@ -50,7 +50,7 @@ _VERIFY = CompiledStatement(
     "at_id",
     "at_seal",
 )
-# With a seal of its own: half the price of the trigger's, which runs only where nothing changed since it was made.
+# Writes the state seal itself, which costs half of what the trigger does; matches only rows that did not change.
 _VERIFY_SEALED = CompiledStatement(
     sa.update(file)
     .where(_AT_ID, _AT_SEAL, file.c.state_seal == sa.bindparam("at_state_seal"))
@@ -86,25 +86,25 @@ _DROP_CANDIDATE = CompiledStatement(
 
 
 class NewFile(NamedTuple):
-    """A file to be recorded."""
+    """A file to record."""
 
     path: bytes  # relative to the root
     reading: Reading
 
 
 class Verified(NamedTuple):
-    """A file whose content was found equal to its baseline, from the disk or not."""
+    """A file whose content matched its baseline, read from the disk or from the cache."""
 
-    record: FileRecord  # that it was held against
+    record: FileRecord  # the record that it was compared with
     witness: Witness | None  # None: as recorded
     how: ReadHow
 
 
 class NewWitness(NamedTuple):
-    """What stat says now of a file whose content is its baseline's."""
+    """The current stat of a file whose content is that of its baseline."""
 
     file_id: FileId
-    seal: bytes  # of the record that it was held against
+    seal: bytes  # of the record that it was compared with
     witness: Witness
 
 
@@ -119,10 +119,10 @@ def record_files(
     because: BaselineReason = BaselineReason.RECORDED,
 ) -> list[FileId]:
     """
-    Record files that are not in the catalog, with their blocks where the reading has them.
+    Record files that are not in the catalog, with block digests where the reading has them.
 
     Returns:
-        Their numbers, in the order of ``rows``.
+        The ids of the files, in the order of ``rows``.
 
     Raises:
         CatalogError: (from the transaction) one of the names is recorded already.
@@ -140,8 +140,8 @@ def record_small_files(
     now: int,
     boot_id: int | None,
 ) -> list[FileId]:
-    """Record files as ``record_files`` does, given in columns as the C core reads them. All loops are in C."""
-    from integrity.catalog.seal import seal_new_files  # it needs the extension
+    """Record files as ``record_files`` does, from the columns that the C core returns. All loops run in C."""
+    from integrity.catalog.seal import seal_new_files  # needs the C extension
 
     because, count, first_id = BaselineReason.RECORDED.value, len(paths), _allocate_ids(c, len(paths))
     sealed = seal_new_files(
@@ -176,7 +176,7 @@ def _record(
     moments: Sequence[tuple[int, int | None]],
     because: BaselineReason,
 ) -> list[FileId]:
-    """Record files, each with the time and the boot in which its content was last known to be right."""
+    """Record files. ``moments``: time and boot in which the content of each was last known to be right."""
     ids = [FileId(file_id) for file_id in range(first_id, first_id + len(rows))]
     places = [split_path(row.path) for row in rows]
     folder_ids = ensure_folders(c, root.id, dict.fromkeys(folder_path for folder_path, _ in places))
@@ -207,7 +207,11 @@ def _record(
 
 
 def _allocate_ids(c: sa.Connection, count: int) -> int:
-    """Take numbers that were never given before (I3), give the first; the highest in use guards against damage."""
+    """
+    Reserve ids that were never used before (I3) and return the first.
+
+    The highest id in use guards against a damaged counter.
+    """
     kept = sa.select(meta.c.value).where(meta.c.key == "next_file_id").scalar_subquery()
     row = c.execute(sa.select(kept.label("kept"), sa.select(sa.func.max(file.c.id)).scalar_subquery())).one()
     first = max(int(row[0]) if str(row[0]).isdigit() else 1, (row[1] or 0) + 1)
@@ -216,30 +220,24 @@ def _allocate_ids(c: sa.Connection, count: int) -> int:
 
 
 class Inherited(NamedTuple):
-    """A new name of something that is known."""
+    """A new name of a known file."""
 
     path: bytes  # not recorded yet
-    witness: Witness  # to hold the name's next witness against; its size is the source's
-    source: FileRecord | HistoryRecord  # whose baseline it is; of any root
+    witness: Witness  # the stat of the new name; its size is replaced by the source's
+    source: FileRecord | HistoryRecord  # owner of the baseline; in any root
     recorded_at: int  # when the content was last known to be right
-    boot_id: int | None  # in which it was
+    boot_id: int | None  # boot at recorded_at
 
 
 def inherit_baselines(
     c: sa.Connection, sealer: Sealer, root: RootRecord, names: Sequence[Inherited], *, because: BaselineReason
 ) -> list[FileId | None]:
     """
-    Record new names with the baselines of known files, for scrubs to verify early.
-
-    Args:
-        c: in a transaction.
-        sealer: of the catalog.
-        root: that the names are in.
-        names: each with what it inherits.
-        because: why they get these baselines.
+    Record new names with the baselines of known files, as suspects, so that scrubs verify them early.
 
     Returns:
-        The numbers of the new files; None, and nothing is recorded, where the source's blocks are lost or damaged.
+        The ids of the new files; None for a name that was not recorded, because the source's blocks are lost or
+        damaged.
     """
     contents = [load_content(c, sealer, one.source, one.witness) for one in names]
     kept = [(one, content) for one, content in zip(names, contents, strict=True) if content is not None]
@@ -257,9 +255,10 @@ def load_content(
     c: sa.Connection, sealer: Sealer, source: FileRecord | HistoryRecord, witness: Witness
 ) -> Reading | None:
     """
-    Load a baseline, present or former, as if it had been read now; None if its blocks are lost or damaged.
+    Load a current or former baseline as a Reading; None if its blocks are lost or damaged.
 
-    A former one can do without them if it has other digests: then they tell whether content differs, but not where.
+    A former baseline that has whole-file digests is loaded without blocks then: these digests still detect a
+    difference, but not its position.
     """
     blocks, size, block_size = None, source.witness.size_bytes, source.block_size_bytes
     file_id, how, needs_blocks = None, None, not has_whole_digests(source)
@@ -289,11 +288,11 @@ def replace_baseline(
     note: str | None = None,
 ) -> None:
     """
-    Take a reading as the new baseline of a file; the old one goes to history, a candidate is dropped.
+    Replace the baseline of a file with a reading. The old one goes to history; a candidate is dropped.
 
     Raises:
-        CatalogError: an open finding holds the baseline, and ``because`` is no person's word (R6).
-        CatalogCorrupt: the old row is damaged, and ``because`` is no person's word (R9).
+        CatalogError: an open finding holds the baseline, and ``because`` is not a user decision (R6).
+        CatalogCorrupt: the old row is damaged, and ``because`` is not a user decision (R9).
     """
     old = require_replaceable(c, sealer, root, file_id, because)
     block_size = None if reading.blocks is None else reading.blocks.block_size_bytes
@@ -312,7 +311,7 @@ def replace_baseline(
 def require_replaceable(
     c: sa.Connection, sealer: Sealer, root: RootRecord, file_id: FileId, because: BaselineReason
 ) -> FileRecord:
-    """Get a record whose baseline may be replaced for this reason, or raise as ``replace_baseline`` says."""
+    """Return the record whose baseline may be replaced for this reason. Raises like ``replace_baseline``."""
     old = require_record(c, sealer, file_id)
     if because in PERSONS_WORD:
         return old
@@ -327,7 +326,7 @@ def require_replaceable(
 
 
 def require_record(c: sa.Connection, sealer: Sealer, file_id: FileId) -> FileRecord:
-    """Get one record, or raise CatalogError."""
+    """Return one record, or raise CatalogError if the file is no longer recorded."""
     record = load_record(c, sealer, file_id)
     if record is None:
         raise CatalogError(f"file {file_id}: not in the catalog any more; scan its root again")
@@ -349,13 +348,15 @@ def put_baseline(
     boot_id: int | None,
     note: str | None,
 ) -> None:
-    """Write the next version of a row; its blocks are the caller's to store."""
+    """Write the next version of a row. The caller stores the blocks."""
     add_history(c, [old], because=because, now=now, note=note)
     if old.block_size_bytes is not None:
         drop_former_runs(c, old)
-    if has_whole_digests(old) and witness.inode == old.witness.inode:  # else that file may stand under another name
+    if (
+        has_whole_digests(old) and witness.inode == old.witness.inode
+    ):  # otherwise the old file may still exist under another name
         drop_runs(c, old.id, old.version)
-    if old.block_size_bytes is not None:  # what of it was compared was compared with the old blocks
+    if old.block_size_bytes is not None:  # the partial result compared the old blocks
         drop_checkpoint(c, root.id, old.path, Purpose.VERIFY)
     version = old.version + 1
     seal = sealer.seal_file(root.token, old.path, witness, digests, block_size_bytes, version)
@@ -386,7 +387,7 @@ def put_baseline(
 
 
 def has_whole_digests(record: FileRecord | HistoryRecord) -> bool:
-    """Say whether a baseline can be recognised without its blocks."""
+    """Return whether a baseline has a digest of the whole file, so that it can be compared without its blocks."""
     return record.digests.md5 is not None or record.digests.xxh3_128 is not None
 
 
@@ -400,12 +401,12 @@ def mark_verified(
     boot_id: int | None,
 ) -> None:
     """
-    Write down that files were found intact, and their new witness where one is given.
+    Record that files were verified, with their new witness where one is given.
 
-    A file whose record was replaced or forgotten meanwhile stays as it is: it was verified first, and then that.
+    A file whose record was replaced or forgotten after the verification is not changed.
 
     Raises:
-        CatalogCorrupt: a row that gets a new witness is damaged; sealing it anew would hide that.
+        CatalogCorrupt: a row that gets a new witness is damaged; sealing it again would hide that.
     """
     values = [(now, row.how.value, boot_id, row.record.id, row.record.seal) for row in rows]
     sealed = [
@@ -413,7 +414,7 @@ def mark_verified(
         for new, (record, _, _) in zip(values, rows, strict=True)
         if record.is_sealed
     ]
-    if _VERIFY_SEALED.run_many(c, sealed) != len(rows):  # of some, something else was noted meanwhile
+    if _VERIFY_SEALED.run_many(c, sealed) != len(rows):  # the state of some rows changed meanwhile
         _VERIFY.run_many(c, values)
     moved = [NewWitness(row.record.id, row.record.seal, row.witness) for row in rows if row.witness is not None]
     if moved:
@@ -436,13 +437,13 @@ def refresh_witnesses(
     boot_id: int | None,
 ) -> None:
     """
-    Store the new witnesses of files that were found equal to their baselines, if not by reading the disk.
+    Store new witnesses of files that matched their baselines but were not read from the disk.
 
-    Another inode or another time of modification tells of bytes that were written since and that nobody has read from
-    the disk: such a file is verified no longer, as if it were recorded now, and a suspect.
+    A different mtime, or inode where inodes are stable, means that the data was written since and was not read from the
+    disk. Such a file becomes unverified, as if it were recorded now, and a suspect.
 
     Raises:
-        CatalogCorrupt: a row is damaged; sealing it anew would hide that.
+        CatalogCorrupt: a row is damaged; sealing it again would hide that.
     """
     found = {row.record.id: row for row in rows}
     moved = [NewWitness(row.record.id, row.record.seal, row.witness) for row in rows if row.witness is not None]
@@ -462,10 +463,10 @@ def refresh_witnesses(
 
 def set_witnesses(c: sa.Connection, sealer: Sealer, root: RootRecord, rows: Iterable[NewWitness]) -> None:
     """
-    Store new witnesses of files whose baselines stay; a file that is recorded anew by now keeps what it has.
+    Store new witnesses of files whose baselines stay. A file that was recorded again meanwhile is not changed.
 
     Raises:
-        CatalogCorrupt: a row is damaged; sealing it anew would hide that.
+        CatalogCorrupt: a row is damaged; sealing it again would hide that.
     """
     values: list[tuple[object, ...]] = []
     seals: list[bytes] = []
@@ -487,23 +488,23 @@ def set_witnesses(c: sa.Connection, sealer: Sealer, root: RootRecord, rows: Iter
 
 def mark_suspects(c: sa.Connection, seen: Mapping[FileId, Sighting | None]) -> None:
     """
-    Have scrubs read these files early: their ctime or inode moved (R2).
+    Mark files whose ctime or inode changed, so that scrubs read them early (R2).
 
     Args:
         c: in a transaction.
-        seen: by the files' numbers, what was seen under their names; None: nothing was.
+        seen: by file id, inode and ctime that were seen under the name; None: nothing was seen.
     """
     _SUSPECT.run_many(c, ((*(one or (None, None)), file_id) for file_id, one in seen.items()))
 
 
 def drop_candidate(c: sa.Connection, file_id: FileId) -> None:
-    """Forget a file's candidate with its blocks, if it has one."""
+    """Delete the candidate of a file and its blocks, if it has one."""
     _DROP_CANDIDATE.run(c, file_id)
     drop_runs(c, file_id, CANDIDATE_VERSION)
 
 
 def damaged_row(root: RootRecord, record: FileRecord) -> CatalogCorrupt:
-    """Say that a row is damaged and what to do."""
+    """Return the error for a damaged row, with the remedy."""
     return CatalogCorrupt(
         f"{shown_path(root, record.path)}: its row in the catalog is damaged (the seal does not match); the file may "
         "be healthy: run `integrity catalog check`, then restore or reseal the catalog"
@@ -511,5 +512,5 @@ def damaged_row(root: RootRecord, record: FileRecord) -> CatalogCorrupt:
 
 
 def shown_path(root: RootRecord, path: bytes) -> str:
-    """Write the path of a file for people."""
+    """Return the path of a file as text for people."""
     return show_path(root.path.rstrip(b"/") + b"/" + path)

@@ -1,10 +1,9 @@
 """
 Digests of blocks, packed 1,024 to a row.
 
-A row is either literal (16 bytes for each of its blocks, 8 of a CRC) or uniform: any number of blocks with equal
-digests, which are stored once. So the holes of a sparse file of 1 TiB cost one row, and nobody needs to know what a
-digest of zeros is. A row of ``block_count`` blocks begins at block 1,024 * ``run``; the next row's ``run`` follows from
-it.
+A row is either literal (16 bytes for each block and digest, 8 for a CRC) or uniform: any number of blocks with equal
+digests, which are stored once. A hole of 1 TiB in a sparse file costs one row, without special treatment of zeros. A
+row covers ``block_count`` blocks from block 1,024 * ``run`` on; the next row's ``run`` follows from it.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from integrity.catalog.seal import Sealer
 from integrity.model import CRC64NVME_BYTES, MD5_BYTES, XXH3_128_BYTES, Blocks, FileId
 
 BLOCKS_PER_RUN = 1024
-"""Blocks in one ``block_run``: 40 KiB of digests, so a window of 1 GiB costs one row of small size to append."""
+"""Blocks in one ``block_run``: 40 KiB of digests, so that appending a window of 1 GiB costs one small row."""
 
 CANDIDATE_VERSION = 0
-"""Under which the blocks of a candidate are stored; baselines begin with 1."""
+"""Version that the blocks of a candidate are stored under; baselines begin with 1."""
 
 _PAGE = 500
 
@@ -58,12 +57,12 @@ class BlockRun(NamedTuple):
 
     md5: bytes  # empty: none were taken
     xxh3_128: bytes
-    is_sealed: bool  # False: the row is damaged, its digests judge nobody
-    crc64nvme: bytes = b""  # empty: none were taken, as by versions that did not know it
+    is_sealed: bool  # False: the row is damaged; do not compare with its digests
+    crc64nvme: bytes = b""  # empty: none were taken, as in older versions
 
 
 class PackedRun(NamedTuple):
-    """One row as it is stored."""
+    """One stored row."""
 
     run: int
     block_count: int
@@ -73,7 +72,7 @@ class PackedRun(NamedTuple):
 
 
 def join_blocks(block_size_bytes: int, parts: Sequence[Blocks]) -> Blocks:
-    """Put digests of neighbouring blocks together; a kind that one of the parts lacks is nobody's."""
+    """Concatenate digests of adjacent blocks. A kind of digest that one part lacks is dropped."""
     has_md5 = all(len(part.md5) == len(part) * MD5_BYTES for part in parts)
     has_crc64nvme = all(len(part.crc64nvme) == len(part) * CRC64NVME_BYTES for part in parts)
     return Blocks(
@@ -85,7 +84,7 @@ def join_blocks(block_size_bytes: int, parts: Sequence[Blocks]) -> Blocks:
 
 
 def pack_runs(blocks: Blocks, first_run: int = 0) -> Iterator[PackedRun]:
-    """Cut digests of blocks into rows, neighbouring uniform runs with equal digests in one."""
+    """Pack digests into rows; adjacent uniform runs with equal digests share one row."""
     uniform: PackedRun | None = None
     for number, start in enumerate(range(0, len(blocks), BLOCKS_PER_RUN), first_run):
         row = _pack(number, blocks, start, min(start + BLOCKS_PER_RUN, len(blocks)))
@@ -115,7 +114,7 @@ def _pack(run: int, blocks: Blocks, start: int, end: int) -> PackedRun:
 
 
 def expand(row: PackedRun, run: int) -> tuple[bytes, bytes, bytes] | None:
-    """Take the digests (MD5, XXH3, CRC) of one run out of a stored row; None if the row does not reach that far."""
+    """Return the digests (MD5, XXH3, CRC) of one run from a stored row; None if the row ends before it."""
     count = min(BLOCKS_PER_RUN, row.block_count - (run - row.run) * BLOCKS_PER_RUN)
     if count <= 0:
         return None
@@ -125,22 +124,17 @@ def expand(row: PackedRun, run: int) -> tuple[bytes, bytes, bytes] | None:
 
 
 def save_runs(c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, blocks: Blocks) -> None:
-    """Store the digests of a file's blocks, all of them."""
+    """Store the digests of all blocks of a file."""
     insert_packed(c, sealer, file_id, version, pack_runs(blocks))
 
 
 def insert_packed(c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, rows: Iterable[PackedRun]) -> None:
-    """Seal and store rows that are packed already."""
+    """Seal and store packed rows."""
     _INSERT.run_many(c, ((file_id, version, *row, sealer.seal_run(file_id, version, *row)) for row in rows))
 
 
 def load_run(c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, run: int) -> BlockRun | None:
-    """
-    Load the digests of blocks 1,024 * ``run`` and following.
-
-    Returns:
-        None if nothing is recorded of them.
-    """
+    """Load the digests of blocks 1,024 * ``run`` and following; None if none are recorded."""
     found = _COVERING.run(c, file_id, version, run).fetchone()
     if found is None:
         return None
@@ -156,12 +150,12 @@ def load_run(c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, ru
 
 
 def is_run_sealed(sealer: Sealer, owner_id: int, version: int, row: PackedRun, seal: bytes) -> bool:
-    """Check the seal of a row."""
+    """Return whether the seal of a row is right."""
     return has_sound_shape(row) and sealer.seal_run(owner_id, version, *row) == seal
 
 
 def has_sound_shape(row: PackedRun) -> bool:
-    """Say whether the fields of a row can be digests at all: of their types, and as long as its count asks for."""
+    """Return whether the fields of a row have the types and the lengths of ``block_count`` digests."""
     if not (all(isinstance(value, bytes) for value in row[2:]) and isinstance(row.block_count, int)):
         return False
     stored, rest = divmod(len(row.xxh3_128), XXH3_128_BYTES)
@@ -173,7 +167,7 @@ def has_sound_shape(row: PackedRun) -> bool:
 def load_blocks(
     c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, block_size_bytes: int
 ) -> Blocks | None:
-    """Load the digests of all blocks of a file: 40 MiB for 1 TiB. None if a row is damaged or there are none."""
+    """Load the digests of all blocks of a file: 40 MiB for 1 TiB. None if a row is damaged or none are recorded."""
     parts: list[Blocks] = []
     while (found := load_run(c, sealer, file_id, version, len(parts))) is not None:
         if not found.is_sealed:
@@ -183,7 +177,7 @@ def load_blocks(
 
 
 def find_rows(c: sa.Connection) -> Iterator[sa.Row[Any]]:
-    """Go through all rows of all files in order, a page at a time."""
+    """Yield all rows of all files in order of their key, page by page."""
     key = sa.tuple_(*block_run.primary_key.columns)
     query = sa.select(block_run).order_by(*block_run.primary_key.columns).limit(_PAGE)
     page = c.execute(query).all()
@@ -195,21 +189,21 @@ def find_rows(c: sa.Connection) -> Iterator[sa.Row[Any]]:
 
 
 def packed_run(row: sa.Row[Any]) -> PackedRun:
-    """Take what is packed out of a row."""
+    """Return the packed fields of a row."""
     return PackedRun(row.run, row.block_count, row.md5, row.xxh3_128, row.crc64nvme)
 
 
 def drop_runs(c: sa.Connection, file_id: FileId, version: int) -> None:
-    """Forget the blocks of one version of a file."""
+    """Delete the blocks of one version of a file."""
     _DELETE.run(c, file_id, version)
 
 
 def move_runs(c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, to_version: int) -> bool:
     """
-    Store the blocks of one version under another, sealed anew.
+    Move the blocks of one version to another, and seal them again.
 
     Returns:
-        False, and nothing is changed, if one of them is damaged.
+        False if one row is damaged; nothing is changed then.
     """
     query = sa.select(block_run).where(block_run.c.file_id == file_id, block_run.c.version == version)
     rows = c.execute(query.order_by(block_run.c.run)).all()

@@ -1,8 +1,9 @@
 """
-Candidates: newer content, or the absence, of a file whose baseline stays for now (R5, R6).
+Candidates: newer content, or the removal, of a file whose baseline stays for now (R5, R6).
 
-A run stages what it sees and decides at its end; a finding freezes, a mass change holds back until a person has looked.
-A file has at most one candidate: what was seen last. It is sealed like a baseline, because it may become one.
+A run stages what it sees and decides at its end. An open finding freezes a candidate; a mass change holds it until a
+user decides. A file has at most one candidate, the last one seen. It is sealed like a baseline, because it may become
+one.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class CandidateState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CandidateRecord:
-    """What was last seen of a file whose baseline stays for now."""
+    """The content, or the removal, that was last seen of a file whose baseline stays for now."""
 
     file_id: FileId
     root_id: RootId
@@ -67,7 +68,7 @@ class CandidateRecord:
     kind: CandidateKind
     state: CandidateState
     verdict: str
-    because: BaselineReason | None  # with which it may become the baseline, if judging gave one
+    because: BaselineReason | None  # reason with which it may become the baseline, if the verdict gave one
     witness: Witness | None  # None for removals
     digests: Digests
     block_size_bytes: int | None
@@ -80,11 +81,11 @@ class CandidateRecord:
 
     @property
     def is_damage(self) -> bool:
-        """Say whether this is the damage that the open finding tells of, not something that was written since."""
+        """Return whether this content is the damage that a finding reports, and not a later write."""
         return self.verdict in _DAMAGE
 
     def holds(self, reading: Reading) -> bool:
-        """Say whether a reading has this content, as far as whole-file digests tell."""
+        """Return whether a reading has this content, according to size and whole-file digests."""
         if self.witness is None or self.witness.size_bytes != reading.witness.size_bytes:
             return False
         ours, theirs = self.digests, reading.digests
@@ -116,7 +117,7 @@ _INSERT_REMOVAL = CompiledStatement(
         version=sa.literal_column(str(CANDIDATE_VERSION)),
         verdict=sa.literal_column("'gone'"),
         state=sa.literal_column(f"'{CandidateState.STAGED.value}'"),
-        seal=sa.literal_column("zeroblob(16)"),  # sealed at once
+        seal=sa.literal_column("zeroblob(16)"),  # replaced by its trigger
         run_id=sa.bindparam("of_run"),
         seen_at=sa.select(run.c.started_at).where(run.c.id == sa.bindparam("by_run")).scalar_subquery(),
     ),
@@ -136,19 +137,19 @@ def stage_change(
     because: BaselineReason | None = None,
 ) -> None:
     """
-    Keep a reading as the candidate of a file, in place of an older one.
+    Store a reading as the candidate of a file, replacing an older candidate.
 
     Args:
         c: in a transaction.
-        record: that it was judged against.
-        reading: of its present content.
-        verdict: what judging said of it.
+        record: the record that the reading was compared with.
+        reading: the file's present content.
+        verdict: result of the comparison.
         run_id: the run that read it.
-        state: what it waits for.
-        because: with which reason it may become the baseline, if judging gave one.
+        state: what the candidate waits for.
+        because: reason with which it may become the baseline, if the verdict gave one.
 
     Raises:
-        RecordSuperseded: the file is not recorded like that any more.
+        RecordSuperseded: the file's record was replaced or removed since.
     """
     require_current(c, record)
     drop_candidate(c, record.id)
@@ -174,7 +175,7 @@ def stage_change(
 
 
 def load_candidate(c: sa.Connection, found: CandidateRecord) -> Reading | None:
-    """Load the content of a candidate as it was read; None for removals and damaged rows."""
+    """Load the content of a candidate as a Reading; None for removals and damaged rows."""
     if found.witness is None or not found.is_sealed:
         return None
     blocks, block_size = None, found.block_size_bytes
@@ -187,10 +188,10 @@ def load_candidate(c: sa.Connection, found: CandidateRecord) -> Reading | None:
 
 def stage_removal(c: sa.Connection, record: FileRecord, run_id: RunId) -> None:
     """
-    Note that a file is gone, in place of an older candidate; its run decides at its end.
+    Stage the removal of a file, replacing an older candidate; its run decides at its end.
 
     Raises:
-        RecordSuperseded: the file is not recorded like that any more.
+        RecordSuperseded: the file's record was replaced or removed since.
     """
     require_current(c, record)
     drop_candidate(c, record.id)
@@ -198,13 +199,13 @@ def stage_removal(c: sa.Connection, record: FileRecord, run_id: RunId) -> None:
 
 
 def get_candidate(c: sa.Connection, file_id: FileId) -> CandidateRecord | None:
-    """Get the candidate of a file; None if it has none."""
+    """Return the candidate of a file; None if it has none."""
     row = c.execute(_OF_FILE, {"of_file": file_id}).mappings().one_or_none()
     return None if row is None else _to_record(c, row)
 
 
 def get_candidates(c: sa.Connection, ids: Iterable[FileId]) -> dict[FileId, CandidateRecord]:
-    """Get the candidates of some files; those that have none are left out."""
+    """Return the candidates of files by file id; files without one are left out."""
     rows = (row for chunk in chunked(ids) for row in c.execute(_QUERY.where(candidate.c.file_id.in_(chunk))).mappings())
     return {record.file_id: record for record in (_to_record(c, row) for row in rows)}
 
@@ -218,16 +219,16 @@ def find_candidates(
     limit: int = 2000,
 ) -> list[CandidateRecord]:
     """
-    List candidates of a root in the order of their files' numbers, a page at a time.
+    Return one page of a root's candidates in the order of their file ids.
 
     Args:
         c: a connection.
         root_id: the root.
-        state: only these; None: all.
-        after: the last file of the page before.
-        limit: how many; an empty page is the end.
+        state: only candidates in this state; None: all.
+        after: the last file id of the previous page.
+        limit: size of the page; an empty page is the end.
     """
-    # "+ 0" keeps SQLite from going by folder, through all files of the root, for each page.
+    # "+ 0" keeps SQLite from scanning all files of the root by folder for each page.
     query = _QUERY.where(folder.c.root_id + sa.literal_column("0") == root_id, candidate.c.file_id > after)
     if state is not None:
         query = query.where(candidate.c.state == CandidateState(state).value)
@@ -237,7 +238,7 @@ def find_candidates(
 
 
 def find_in_question(c: sa.Connection) -> list[CandidateRecord]:
-    """List the contents, of files of all roots, about which a finding is open."""
+    """Return the changed contents in all roots that an open finding freezes."""
     is_open = candidate.c.state == CandidateState.FROZEN.value, file.c.is_frozen == 1
     is_change = candidate.c.kind == CandidateKind.CHANGE.value
     rows = c.execute(_QUERY.where(*is_open, is_change).order_by(candidate.c.file_id)).mappings().all()
@@ -245,7 +246,7 @@ def find_in_question(c: sa.Connection) -> list[CandidateRecord]:
 
 
 def find_held_removals(c: sa.Connection, root_id: RootId) -> list[FileId]:
-    """List the files of a root whose removal waits for a person."""
+    """Return the files of a root whose removal waits for a user."""
     is_held = candidate.c.state == CandidateState.HELD.value, candidate.c.kind == CandidateKind.REMOVAL.value
     return [
         FileId(row) for row in c.execute(sa.select(candidate.c.file_id).where(*is_held, _in_root(root_id))).scalars()
@@ -253,7 +254,7 @@ def find_held_removals(c: sa.Connection, root_id: RootId) -> list[FileId]:
 
 
 def find_held_paths(c: sa.Connection, root_id: RootId) -> list[bytes]:
-    """List the paths of a root of which anything waits for a person."""
+    """Return the paths of a root whose change or removal waits for a user."""
     query = sa.select(folder.c.path, file.c.name).join(file, file.c.folder_id == folder.c.id)
     joined = query.join(candidate, candidate.c.file_id == file.c.id)
     rows = c.execute(joined.where(candidate.c.state == CandidateState.HELD.value, folder.c.root_id == root_id))
@@ -261,14 +262,14 @@ def find_held_paths(c: sa.Connection, root_id: RootId) -> list[bytes]:
 
 
 def has_held(c: sa.Connection, root_id: RootId, prefix: bytes = b"") -> bool:
-    """Say whether anything at or below a path of a root waits for a person."""
+    """Return whether a candidate at or below a path waits for a user."""
     query = sa.select(candidate.c.file_id).join(file, file.c.id == candidate.c.file_id).join(folder)
     held = candidate.c.state == CandidateState.HELD.value
     return c.execute(query.where(held, inside(root_id, prefix)).limit(1)).first() is not None
 
 
 def find_refuted(c: sa.Connection, root_id: RootId, now: int) -> list[FileId]:
-    """List the files of which a change waits for a person though the baseline was found again since."""
+    """Return the files of a root whose held change is obsolete, because the baseline was found again later."""
     is_change = candidate.c.state == CandidateState.HELD.value, candidate.c.kind == CandidateKind.CHANGE.value
     is_back = sa.or_(
         unless_ahead(file.c.verified_at, now) > candidate.c.seen_at, file.c.ctime_ns > candidate.c.ctime_ns
@@ -278,7 +279,7 @@ def find_refuted(c: sa.Connection, root_id: RootId, now: int) -> list[FileId]:
 
 
 class Staged(NamedTuple):
-    """How many candidates wait for their run's decision. A name to which another file was moved is ``moved`` only."""
+    """Number of staged candidates. A name to which another file was moved counts only as ``moved``."""
 
     changed: int
     removed: int
@@ -296,7 +297,7 @@ def count_staged(c: sa.Connection, root_id: RootId) -> Staged:
 
 
 def count_candidates(c: sa.Connection, root_id: RootId, state: CandidateState) -> tuple[int, int]:
-    """Count the changes and the removals in a state."""
+    """Return the number of changes and the number of removals in a state."""
     is_change = candidate.c.kind == CandidateKind.CHANGE.value
     query = sa.select(sa.func.count().filter(is_change), sa.func.count().filter(~is_change))
     row = c.execute(query.where(candidate.c.state == state.value, _in_root(root_id))).one()
@@ -304,7 +305,7 @@ def count_candidates(c: sa.Connection, root_id: RootId, state: CandidateState) -
 
 
 def count_recent_changes(c: sa.Connection, root_id: RootId, since: int, until: int) -> tuple[int, int]:
-    """Count what was changed and removed between two times and taken over already (R5 looks at 24 h)."""
+    """Return how many changes and how many removals were accepted between two times (R5 uses 24 h)."""
     return count_replaced(c, root_id, since, until)
 
 
@@ -319,11 +320,11 @@ def promote(
     note: str | None = None,
 ) -> bool:
     """
-    Take a candidate over: a change becomes the baseline, a removal takes the file out of the catalog.
+    Accept a candidate: a change becomes the baseline, a removal removes the file from the catalog.
 
     Returns:
-        Whether it was taken over. If not, it is no longer in its state: a file with an open finding keeps it as frozen
-        (R6); if its own row or the file's is damaged it is dropped, and the next scan looks at the file again (R9).
+        Whether it was accepted. If not: a file with an open finding keeps it as frozen (R6). If the candidate, its
+        blocks, or the file's row is damaged, the candidate is dropped and the next scan reads the file again (R9).
 
     Raises:
         CatalogError: the file has no candidate.
@@ -358,7 +359,7 @@ def promote(
 
 
 def set_witness(c: sa.Connection, known: CandidateRecord, witness: Witness) -> None:
-    """Store a new witness of a candidate whose content was found again; if another took its place, do nothing."""
+    """Store a new witness of a candidate whose content was found again; do nothing if the candidate was replaced."""
     this = candidate.c.file_id == known.file_id, candidate.c.run_id == known.run_id
     row = c.execute(sa.select(candidate).where(*this)).mappings().one_or_none()
     if row is None or _witness(row) != known.witness:
@@ -368,24 +369,21 @@ def set_witness(c: sa.Connection, known: CandidateRecord, witness: Witness) -> N
 
 
 def discard(c: sa.Connection, file_id: FileId) -> None:
-    """Forget the candidate of a file, if it has one."""
+    """Delete the candidate of a file, if it has one."""
     drop_candidate(c, file_id)
 
 
 def discard_all(c: sa.Connection, ids: Iterable[FileId]) -> None:
-    """Forget the candidates of some files."""
+    """Delete the candidates of files."""
     for file_id in ids:
         drop_candidate(c, file_id)
 
 
 def find_staged(c: sa.Connection, root_id: RootId, last_file_id: int | None = None) -> list[FileId]:
     """
-    List the files of a root of which anything is staged.
+    Return the files of a root with a staged candidate.
 
-    Args:
-        c: a connection.
-        root_id: the root.
-        last_file_id: leave out the removals of what was recorded for the first time after the file with this number.
+    ``last_file_id``: leave out removals of files that were first recorded after the file with this id.
     """
     staged = [candidate.c.state == CandidateState.STAGED.value, _in_root(root_id)]
     if last_file_id is not None:
@@ -397,7 +395,7 @@ def find_staged(c: sa.Connection, root_id: RootId, last_file_id: int | None = No
 
 
 def discard_staged_of(c: sa.Connection, ids: Iterable[FileId]) -> list[FileId]:
-    """Forget what is staged of some files; return those of which something was."""
+    """Delete the staged candidates of files; return the files that had one."""
     found: list[FileId] = []
     for chunk in chunked(ids):
         staged = candidate.c.state == CandidateState.STAGED.value, candidate.c.file_id.in_(chunk)
@@ -408,7 +406,7 @@ def discard_staged_of(c: sa.Connection, ids: Iterable[FileId]) -> list[FileId]:
 
 
 def hold(c: sa.Connection, ids: Iterable[FileId]) -> None:
-    """Have what is staged of some files wait for a person (mass change)."""
+    """Hold the staged candidates of files until a user decides (mass change)."""
     for chunk in chunked(ids):
         staged = candidate.c.state == CandidateState.STAGED.value, candidate.c.file_id.in_(chunk)
         c.execute(sa.update(candidate).where(*staged).values(state=CandidateState.HELD.value))

@@ -1,14 +1,10 @@
 """
-Checkpoints: how far the reading of one large file has come, so that the next window goes on there (R7).
+Checkpoints: how much of a large file, or of a copy's large file, was read, so that the next run resumes there (R7).
 
-A checkpoint while recording carries the MD5 state and the digests of the blocks so far; while verifying, the blocks
-that did not match. All of it is sealed, because it becomes a baseline or a verdict. It is void if the witness moved:
-the caller compares. A damaged one is as good as none: reading from the start costs time only.
-
-How far the reading of a large file's copy has come, so that the next comparison goes on there (R7).
-
-It holds for one version of the baseline and one version of the copy's file: void if either moved. It is sealed, for it
-becomes a verdict; a damaged one is as good as none.
+A checkpoint for recording holds the MD5 state and the digests of the blocks so far; one for verifying holds the
+mismatching blocks. A copy's checkpoint holds for one version of the baseline. All are sealed, because they become a
+baseline or a verdict. A checkpoint is void if the witness changed: the caller compares. A damaged one is ignored, which
+only costs reading from the start.
 """
 
 from __future__ import annotations
@@ -35,11 +31,11 @@ from integrity.catalog.schema import checkpoint, checkpoint_run, copy_reading
 from integrity.catalog.seal import Sealer
 from integrity.model import Blocks, CopyId, FileId, RootId, Witness
 
-_SEALED_AS = -1  # the version that runs of checkpoints are sealed with: no baseline has it
+_SEALED_AS = -1  # version in the seals of a checkpoint's runs; no baseline has it
 
 
 class Purpose(StrEnum):
-    """What the file is read for."""
+    """Why the file is read."""
 
     RECORD = "record"
     VERIFY = "verify"
@@ -47,7 +43,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far the reading of a file has come."""
+    """How much of a file was read."""
 
     id: int
     witness: Witness
@@ -71,12 +67,9 @@ def save_checkpoint(
     bad_blocks: tuple[int, ...] = (),
 ) -> int:
     """
-    Write down how far a file was read, in place of the last checkpoint of the same reading.
+    Store how much of a file was read, replacing the last checkpoint of the same reading, and return its id.
 
-    The blocks appended so far stay with it, unless the witness is another: then they belonged to another content.
-
-    Returns:
-        The number of the checkpoint.
+    The blocks appended so far are kept, unless witness or block size changed: then they belong to other content.
     """
     values = {
         **witness._asdict(),
@@ -100,7 +93,7 @@ def save_checkpoint(
 
 
 def append_runs(c: sa.Connection, sealer: Sealer, checkpoint_id: int, blocks: Blocks) -> None:
-    """Add the digests of the blocks that follow those added before."""
+    """Append the digests of the blocks that follow the stored ones."""
     last = _rows(c, checkpoint_id, newest=1)
     first_run = 0
     if last:
@@ -119,7 +112,7 @@ def append_runs(c: sa.Connection, sealer: Sealer, checkpoint_id: int, blocks: Bl
 def load_checkpoint(
     c: sa.Connection, sealer: Sealer, root_id: RootId, path: bytes, purpose: Purpose
 ) -> Checkpoint | None:
-    """Load how far a file was read; None if it was not, or what is stored is damaged or not all there."""
+    """Load the checkpoint of a file; None if there is none, or if it is damaged or incomplete."""
     row = _find(c, root_id, path, purpose)
     if row is None or not row["is_sealed"]:
         return None
@@ -139,7 +132,7 @@ def load_checkpoint(
 
 
 def load_checkpoint_blocks(c: sa.Connection, found: Checkpoint) -> Blocks:
-    """Load the digests of all blocks that were added to a checkpoint."""
+    """Load the digests of all blocks that were appended to a checkpoint."""
     parts = [
         _expand(row, run, found.block_size_bytes)
         for row, _ in _rows(c, found.id)
@@ -149,7 +142,7 @@ def load_checkpoint_blocks(c: sa.Connection, found: Checkpoint) -> Blocks:
 
 
 def _expand(row: PackedRun, run: int, block_size_bytes: int) -> Blocks:
-    """Take the blocks of a run that a row has out of it."""
+    """Return the blocks of one run from a stored row."""
     digests = expand(row, run)
     assert digests is not None
     md5, xxh3_128, crc64nvme = digests
@@ -157,7 +150,7 @@ def _expand(row: PackedRun, run: int, block_size_bytes: int) -> Blocks:
 
 
 def drop_checkpoint(c: sa.Connection, root_id: RootId, path: bytes, purpose: Purpose) -> None:
-    """Forget how far a file was read."""
+    """Delete the checkpoint of a file and its blocks."""
     these = _of(root_id, path, purpose)
     ids = sa.select(checkpoint.c.id).where(*these)
     c.execute(sa.delete(checkpoint_run).where(checkpoint_run.c.checkpoint_id.in_(ids)))
@@ -174,7 +167,7 @@ def _of(root_id: RootId, path: bytes, purpose: Purpose) -> tuple[sa.ColumnElemen
 
 
 def _rows(c: sa.Connection, checkpoint_id: int, newest: int | None = None) -> list[tuple[PackedRun, bytes]]:
-    """Load stored runs with their seals: all in order, or the newest few."""
+    """Load stored rows with their seals: all in order, or the newest few."""
     query = sa.select(checkpoint_run).where(checkpoint_run.c.checkpoint_id == checkpoint_id)
     if newest is None:
         query = query.order_by(checkpoint_run.c.run)
@@ -193,7 +186,7 @@ def _insert(c: sa.Connection, sealer: Sealer, checkpoint_id: int, rows: list[Pac
 
 
 def _sealed_blocks(c: sa.Connection, sealer: Sealer, checkpoint_id: int) -> int:
-    """Count the blocks that are stored without a gap and undamaged, from the first on."""
+    """Count the blocks from the first on that are stored without a gap and undamaged."""
     blocks = 0
     for row, seal in _rows(c, checkpoint_id):
         if row.run * BLOCKS_PER_RUN != blocks or not is_run_sealed(sealer, checkpoint_id, _SEALED_AS, row, seal):
@@ -208,7 +201,7 @@ def _witness(row: Any) -> Witness:
 
 @dataclass(frozen=True, slots=True)
 class CopyReading:
-    """The reading of one file of a copy; ``witness``: of the copy's file."""
+    """Progress of reading one file of a copy. ``witness`` is that of the copy's file."""
 
     file_id: FileId
     version: int  # of the baseline
@@ -218,7 +211,7 @@ class CopyReading:
 
 
 def save_reading(c: sa.Connection, copy_id: CopyId, reading: CopyReading) -> None:
-    """Write down how far a reading has come."""
+    """Store the progress of reading a copy's file, replacing an older one."""
     drop_reading(c, copy_id, reading.file_id)
     values = {
         "copy_id": copy_id,
@@ -227,13 +220,13 @@ def save_reading(c: sa.Connection, copy_id: CopyId, reading: CopyReading) -> Non
         **reading.witness._asdict(),
         "offset_bytes": reading.offset_bytes,
         "bad_blocks": json.dumps(reading.bad_blocks),
-        "seal": bytes(16),  # until its trigger writes it
+        "seal": bytes(16),  # replaced by its trigger
     }
     c.execute(sa.insert(copy_reading).values(values))
 
 
 def load_reading(c: sa.Connection, copy_id: CopyId, file_id: FileId, version: int) -> CopyReading | None:
-    """Find how far the reading of a file has come, for this version of its baseline; None if it is to be begun."""
+    """Load the progress for this version of the baseline; None if there is none or it is damaged."""
     mine = copy_reading.c.copy_id == copy_id, copy_reading.c.file_id == file_id, copy_reading.c.version == version
     row = c.execute(sa.select(copy_reading).where(*mine, is_sealed(copy_reading))).one_or_none()
     if row is None:
@@ -243,5 +236,5 @@ def load_reading(c: sa.Connection, copy_id: CopyId, file_id: FileId, version: in
 
 
 def drop_reading(c: sa.Connection, copy_id: CopyId, file_id: FileId) -> None:
-    """Forget how far a reading has come: it is over, or void."""
+    """Delete the progress of a reading that is finished or void."""
     c.execute(sa.delete(copy_reading).where(copy_reading.c.copy_id == copy_id, copy_reading.c.file_id == file_id))

@@ -1,10 +1,9 @@
 """
-SQLAlchemy's Core on top of one connection of the driver, which knows the sealer of its catalog.
+SQLAlchemy Core on top of one driver connection that carries the sealer of its catalog.
 
-Statements that run once a file or once a folder.
-
-Core costs 50 us a call, which is more than the work itself here. These statements are still Core expressions; they are
-compiled to text once, and then run through the driver's own connection, inside the same transaction.
+Also runs statements without Core: Core costs 50 us a call, which is more than the work of a statement that runs once
+for each file or folder. Such statements are still Core expressions; they are compiled to text once and then run on the
+driver's connection, in the same transaction.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from integrity.catalog.seal import Sealer
 
 _SEALER = "integrity.sealer"
 
-# The driver asks of each value of these types how to adapt it. Where nobody says so, it tries two attributes that are
-# not there, which before Python 3.12 takes three times as long as binding the value.
+# The driver looks for an adapter for each value of these types. Without a registered one it looks up two missing
+# attributes, which before Python 3.12 takes three times as long as binding the value.
 sqlite3.register_adapter(bytes, bytes)
 sqlite3.register_adapter(type(None), lambda none: none)
 
 
 def connect_core(db: sqlite3.Connection, sealer: Sealer) -> sa.Connection:
     """
-    Put Core on top of a driver's connection, which stays in autocommit: whoever wants a transaction begins it.
+    Put Core on top of a driver connection, which stays in autocommit: transactions are begun explicitly.
 
-    Closing it leaves ``db`` open; disposing of its engine closes both.
+    Closing the returned connection leaves ``db`` open; disposing of its engine closes both.
     """
     sealer.bind(db)
     engine = sa.create_engine("sqlite://", creator=lambda: db, poolclass=StaticPool, isolation_level="AUTOCOMMIT")
@@ -44,7 +43,7 @@ def connect_core(db: sqlite3.Connection, sealer: Sealer) -> sa.Connection:
 
 
 def driver_of(c: sa.Connection) -> sqlite3.Connection:
-    """Reach the driver's connection below a connection of Core."""
+    """Return the driver connection below a Core connection."""
     return cast(sqlite3.Connection, c.connection.driver_connection)
 
 
@@ -55,7 +54,7 @@ def sealer_of(c: sa.Connection) -> Sealer:
 
 @contextmanager
 def snapshot(c: sa.Connection) -> Iterator[None]:
-    """Let everything that is read in the block be of one moment, whatever others commit meanwhile."""
+    """Read one consistent state in the block, whatever other connections commit."""
     db = driver_of(c)
     if db.in_transaction:
         yield
@@ -68,16 +67,16 @@ def snapshot(c: sa.Connection) -> Iterator[None]:
 
 
 _ROWS_AT_ONCE = (100, 10, 1)
-"""More rows in one statement cost no less. SQLite takes 32,766 values in one; the widest row has 19."""
+"""More rows per statement are not cheaper. SQLite accepts 32,766 parameters; the widest row has 19."""
 
 
 class CompiledStatement:
     """
-    Compile a Core statement when it is first needed, and run it without Core from then on.
+    A Core statement that is compiled on first use and then runs without Core.
 
     Args:
         statement: with a ``bindparam`` for each value that changes; constants as ``literal_column``.
-        names: of the parameters, in the order in which callers give their values.
+        names: names of the parameters, in the order in which callers pass their values.
     """
 
     def __init__(self, statement: sa.Executable, *names: str) -> None:
@@ -86,7 +85,7 @@ class CompiledStatement:
 
     @cached_property
     def _compiled(self) -> tuple[str, tuple[int, ...] | None, tuple[object, ...]]:
-        """Compile to the text, where each of its values comes from (None: as given), and the constants behind them."""
+        """Return the SQL text, the order of its parameters (None: as passed), and the constants after them."""
         compiled = cast(Any, self._statement.compile(dialect=sqlite_dialect()))
         own = [name for name in compiled.positiontup if name not in self._names]  # the OFFSET that Core adds to a LIMIT
         places = {name: place for place, name in enumerate((*self._names, *own))}
@@ -98,7 +97,7 @@ class CompiledStatement:
         )
 
     def run(self, c: sa.Connection, *values: object) -> sqlite3.Cursor:
-        """Run it once."""
+        """Run the statement once."""
         sql, order, constants = self._compiled
         if constants:
             values += constants
@@ -107,7 +106,7 @@ class CompiledStatement:
         return driver_of(c).execute(sql, values)
 
     def run_many(self, c: sa.Connection, rows: Iterable[Sequence[object]]) -> int:
-        """Run it once for each row of values, for statements without constants; return how many rows it changed."""
+        """Run the statement for each row of values and return how many rows it changed. Without constants only."""
         sql, order, _ = self._compiled
         if order is not None:
             rows = ([values[place] for place in order] for values in rows)
@@ -118,8 +117,8 @@ class CompiledInsert(CompiledStatement):
     """
     Insert many rows with few statements.
 
-    The driver lets go of the interpreter's lock for each statement that it runs, and where other threads want it, gets
-    it back only when they let go of it in their turn: felt once for a hundred rows, not once for each.
+    The driver releases the GIL for each statement, and gets it back from another running thread only when that thread
+    releases it. One statement for 100 rows pays this wait once instead of 100 times.
 
     Args:
         statement: an insert of one row.
@@ -128,7 +127,7 @@ class CompiledInsert(CompiledStatement):
 
     @cached_property
     def _statements(self) -> list[tuple[int, str]]:
-        """Write the statements: how many rows each of them inserts, the most first."""
+        """Return the SQL texts with the number of rows that each inserts, largest first."""
         sql, order, constants = self._compiled
         assert order is None, "the values of several rows are not sorted"
         assert not constants
@@ -137,14 +136,14 @@ class CompiledInsert(CompiledStatement):
         return [(count, head + values + ", ".join([row + end] * count) + tail) for count in _ROWS_AT_ONCE]
 
     def run_many(self, c: sa.Connection, rows: Iterable[Sequence[object]]) -> int:
-        """Insert rows; return how many."""
+        """Insert rows and return how many."""
         given = list(rows)
         for _ in self.run_returning(c, given):
             pass
         return len(given)
 
     def run_returning(self, c: sa.Connection, rows: Iterable[Sequence[object]]) -> Iterator[Any]:
-        """Insert rows; yield what the statement returns of each, in any order."""
+        """Insert rows and yield the RETURNING rows of the statement, in any order."""
         execute, given, start = driver_of(c).execute, list(rows), 0
         for count, sql in self._statements:
             for _ in range((len(given) - start) // count):

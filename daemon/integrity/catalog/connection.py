@@ -1,7 +1,8 @@
 """
-The catalog as one open file: one connection, explicit transactions, errors in the words of ``errors.py``.
+One open catalog file: one connection, explicit transactions, and driver errors translated to ``errors.py``.
 
-Leaves every question to the other modules, how SQLite is set up to ``opening``, and making a new file to ``building``.
+Decides when the write lock is taken and when a commit is synced to the disk. Leaves queries to the other modules, and
+SQLite's settings and the creation of a new file to ``database_file``.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ _REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph"
 
 class Catalog:
     """
-    One open catalog. Belongs to the thread that opened it, and must be closed.
+    An open catalog. Use it only in the thread that opened it, and close it.
 
     Attributes:
-        path: of the file.
-        sealer: seals and checks its rows.
+        path: absolute path of the file.
+        sealer: makes and checks the seals of its rows.
         writes: whether it was opened for writing.
-        warnings: what is unwise about where it lies, for people.
+        warnings: problems with its location, as text for people.
     """
 
     def __init__(self, path: bytes, db: sqlite3.Connection, sealer: Sealer, lock_fd: int | None) -> None:
@@ -58,18 +59,19 @@ class Catalog:
         cls, path: bytes | str, *, seal_key: bytes | None = None, clock: Callable[[], float] = time.time
     ) -> Catalog:
         """
-        Make a new, empty catalog and open it for writing.
+        Create a new, empty catalog and open it for writing.
 
-        Its folder is made if need be. If two programs make it at the same time, both get the one that was first.
+        Missing parent folders are created. If two programs create it at the same time, both open the file that was
+        first.
 
         Raises:
-            CatalogExists: there is one already.
-            CatalogError: there are remains of one, or it can't be made.
+            CatalogExists: the catalog exists.
+            CatalogError: only its log exists, or the file cannot be created.
         """
         path = os.path.abspath(os.fsencode(path))
         log = path + own_files.LOG
         has_log = os.path.lexists(log)
-        if os.path.lexists(path):  # asked last: one that another program makes at this moment is there before its log
+        if os.path.lexists(path):  # after the log: a catalog that another program creates now appears before its log
             raise CatalogExists(f"{show_path(path)}: exists already; open it, restore it, or move it away")
         if has_log:
             raise CatalogError(f"{show_path(log)}: exists without its catalog; restore that, or move the log away")
@@ -94,24 +96,25 @@ class Catalog:
         busy_timeout_s: float = _BUSY_TIMEOUT_S,
     ) -> Catalog:
         """
-        Open a catalog that exists.
+        Open an existing catalog.
 
         Args:
-            path: of the file.
+            path: absolute, or relative to the working directory.
             writes: False opens it read-only.
-            seal_key: what its seals are keyed with.
-            quick_check: have SQLite look it through first: 0.1 s for 500,000 files.
-            any_key: open it also if its seals were made with another key (before resealing).
-            verify_rows: with ``quick_check``, look through the rows that every job rests on, too, and name damaged ones
-                of others in ``damaged_rows``.
-            parities: tables of which this second part is done; None: all. Of files it takes 0.3 s for a million.
+            seal_key: key of the row seals; None: unkeyed seals.
+            quick_check: run SQLite's quick check first: 0.1 s for 500,000 files.
+            any_key: accept a catalog that was sealed with another key (before resealing).
+            verify_rows: with ``quick_check``, also check parities, and the seals and indexes of the core tables. Damage
+                in a core table raises; rows with a wrong parity are listed in ``damaged_rows``.
+            parities: tables whose parities ``verify_rows`` checks; None: all. ``file`` takes 0.3 s for a million rows.
             busy_timeout_s: how long to wait for another writer.
 
         Raises:
-            CatalogMissing: there is none.
-            SchemaMismatch: newer than this program; or older, and not opened for writing.
-            CatalogCorrupt: damaged, or no catalog at all.
+            CatalogMissing: the file does not exist.
+            SchemaMismatch: the schema is newer than this program, or older and the catalog was not opened for writing.
+            CatalogCorrupt: the file is damaged or is not a catalog.
             CatalogLocked: another program kept it locked, or it is being restored.
+            CatalogError: it was sealed with another key (unless ``any_key``), or cannot be opened.
         """
         path = os.path.abspath(os.fsencode(path))
         require_file(path)
@@ -130,11 +133,11 @@ class Catalog:
             if require_usable(path, revision, writes=writes):
                 _upgrade(path, db, sealer)
             catalog = cls(path, db, sealer, lock_fd)
-            opened.pop_all()  # they are the catalog's now
+            opened.pop_all()  # the catalog closes them from now on
         try:
             if quick_check and verify_rows and not any_key:
                 catalog._verify_rows(parities)
-        except BaseException:  # whatever it is, the file must not stay open
+        except BaseException:  # close the file on any exception
             catalog.close()
             raise
         return catalog
@@ -142,17 +145,17 @@ class Catalog:
     @contextmanager
     def transaction(self, *, is_synced: bool = True) -> Iterator[sa.Connection]:
         """
-        Write: all of the block or nothing of it.
+        Write all changes of the block, or none.
 
-        The write lock is taken at the start, so what was read inside cannot change before it is written.
+        The write lock is taken at the start, so that nothing that the block reads can change before it writes.
 
         Args:
-            is_synced: bring it to the disk before this returns. False where a power cut may take it away, with all that
-                was written after it: the next synced one brings all before it to the disk, too.
+            is_synced: sync the commit to the disk before returning. False: a power cut may lose it, together with
+                everything committed after it. The next synced commit also syncs all earlier ones.
 
         Raises:
-            CatalogReplaced: another file has its name by now.
-            CatalogError: and its kinds, for whatever the driver says; nothing was changed then.
+            CatalogReplaced: the path now names another file.
+            CatalogError: the driver failed (also subclasses of CatalogError); nothing was changed.
         """
         if self._in_transaction:
             raise RuntimeError("a transaction is open already")
@@ -169,7 +172,7 @@ class Catalog:
             try:
                 yield self._connection
                 self._connection.commit()
-            except BaseException:  # also an interrupt must not leave half of it behind
+            except BaseException:  # KeyboardInterrupt must roll back, too
                 self._connection.rollback()
                 raise
             finally:
@@ -179,9 +182,9 @@ class Catalog:
     @contextmanager
     def snapshot(self) -> Iterator[sa.Connection]:
         """
-        Fill temporary tables of this connection from what was recorded at one moment.
+        Read one consistent state of the catalog, to fill temporary tables of this connection.
 
-        It takes no lock that others wait for, however long it lasts, so nothing of the catalog may be written inside.
+        Blocks no other connection, however long it lasts. Do not write to the catalog inside the block.
         """
         if self._in_transaction:
             raise RuntimeError("a transaction is open already")
@@ -199,7 +202,7 @@ class Catalog:
 
     @contextmanager
     def _syncing(self, *, is_synced: bool) -> Iterator[None]:
-        """In WAL mode NORMAL appends to the log as FULL does, and leaves it to others to bring it to the disk."""
+        """Use synchronous=NORMAL for the block unless ``is_synced``: in WAL mode it commits without syncing the log."""
         if is_synced:
             yield
             return
@@ -211,19 +214,19 @@ class Catalog:
 
     def read(self) -> AbstractContextManager[sa.Connection]:
         """
-        Read, without holding up anybody: each statement sees the newest committed state.
+        Read without blocking other connections: each statement sees the newest committed state.
 
-        Inside a transaction it sees the transaction's.
+        Inside a transaction, statements see the transaction's changes.
         """
         return self._reading
 
     @contextmanager
     def held_alone(self) -> Iterator[None]:
         """
-        Keep everybody else from opening the catalog for writing.
+        Hold the exclusive lock: no other program can open the catalog for writing.
 
         Raises:
-            CatalogLocked: somebody has it open.
+            CatalogLocked: another program has it open.
         """
         if self._lock_fd is None:
             raise RuntimeError("the catalog is open for reading")
@@ -233,10 +236,10 @@ class Catalog:
     def _end_reading(self) -> None:
         if not self._in_transaction:
             with _translating(self.path):
-                self._connection.rollback()  # ends Core's own bookkeeping; SQLite has no transaction open
+                self._connection.rollback()  # only resets Core's state; SQLite has no transaction open
 
     def close(self) -> None:
-        """Close the file; may be called twice."""
+        """Close the file. May be called twice."""
         self._connection.close()
         self._connection.engine.dispose()
         lock_fd, self._lock_fd = self._lock_fd, None
@@ -251,7 +254,7 @@ class Catalog:
 
     @property
     def damaged_rows(self) -> tuple[sqlite_errors.DamagedRow, ...]:
-        """List the damaged rows that were met since it was opened."""
+        """Return the damaged rows that were found since the catalog was opened, at most 100."""
         return sqlite_errors.find_noted(self._connection)
 
     def _verify_rows(self, parities: Container[str] | None) -> None:
@@ -269,9 +272,9 @@ class Catalog:
 
 class _ReadTransaction:
     """
-    What ``Catalog.read`` gives.
+    Context manager that ``Catalog.read`` returns.
 
-    A class and not a generator, as a scrub enters it several times for each file.
+    A class instead of a generator, because a scrub enters it several times for each file.
     """
 
     def __init__(self, path: bytes, connection: sa.Connection, end: Callable[[], None]) -> None:
@@ -292,7 +295,7 @@ class _ReadTransaction:
 
 @contextmanager
 def _translating(path: bytes) -> Iterator[None]:
-    """Say what the driver's errors mean."""
+    """Translate driver errors into CatalogError."""
     try:
         yield
     except Exception as error:
@@ -303,7 +306,7 @@ def _translating(path: bytes) -> Iterator[None]:
 
 
 def _identify(path: bytes) -> tuple[int, int] | None:
-    """Tell the file of a name from others; None: there is none."""
+    """Return device and inode of a path; None if the file does not exist."""
     try:
         seen = os.stat(path)
     except FileNotFoundError:
@@ -312,11 +315,11 @@ def _identify(path: bytes) -> tuple[int, int] | None:
 
 
 def _find_driver_error(path: bytes, error: BaseException | None) -> sqlite3.Error | None:
-    """Find what SQLite said, if an error is one of the driver's."""
+    """Return the sqlite3 error behind an exception; None if the driver did not raise it."""
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
     if isinstance(cause, UnicodeDecodeError) and _is_damaged(path):
-        # The driver, over a message of SQLite's that quotes a damaged definition. Of a whole file it is an error of
-        # this program, and stays one.
+        # The driver failed to decode an SQLite message that quotes a damaged definition. If the file is intact, the
+        # error is a bug of this program and is not translated.
         cause = sqlite3.DatabaseError(f"what SQLite said can't be read: {cause}")
         cause.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return cause if isinstance(cause, sqlite3.Error) else None
@@ -330,7 +333,7 @@ def _is_damaged(path: bytes) -> bool:
 
 
 def _upgrade(path: bytes, db: sqlite3.Connection, sealer: Sealer) -> None:
-    # Imported here: Alembic costs 130 ms, and is needed once a year.
+    # Imported here: importing Alembic takes 130 ms and is rarely needed.
     from integrity.catalog.upgrade import upgrade
 
     upgrade(path, db, sealer)
@@ -346,4 +349,4 @@ def _warn_of_place(path: bytes) -> tuple[str, ...]:
     )
 
 
-__all__ = ["Catalog", "Connection"]  # Connection: for the signatures of callers, who may not import SQLAlchemy
+__all__ = ["Catalog", "Connection"]  # Connection: for signatures of callers, which must not import SQLAlchemy

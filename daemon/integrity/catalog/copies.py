@@ -1,13 +1,11 @@
 """
-Backup copies: which there are, and what each of them said last of each file.
+Backup copies: which exist, and the last answer of each about every file.
 
-What was said holds for one version of a baseline, and for the copy as it was then: of another place, or another disk at
-the same place, nothing is known.
+An answer holds for one version of a baseline and for the copy as it was then: if the copy's place or disk changes, all
+answers are dropped.
 
-How long the files of a root have waited to be held against a copy of it.
-
-The clock of a file starts when its present content was recorded, or when the copy was first known, if that was later;
-and again each time it is compared, whatever the copy said then: that is told by findings.
+Also reports how long files have waited for a comparison. The wait starts when the present content was recorded, or when
+the copy was first known if that was later. Every comparison restarts it, whatever its result: bad results are findings.
 """
 
 from __future__ import annotations
@@ -39,26 +37,26 @@ class CopyRecord:
 
     id: CopyId
     root_id: RootId
-    prefix: bytes  # the folder in the root that its top stands for
+    prefix: bytes  # folder in the root that the copy's top stands for
     name: str  # in the configuration, or its URL without secrets
     url: str  # without secrets
-    identity: str | None  # of a mounted one
+    identity: str | None  # of a mounted copy
     created_at: int
     listed_at: int | None
 
     def find_base(self, root: bytes) -> bytes:
-        """Make the absolute path of the folder that its top stands for from that of its root."""
+        """Return the absolute path of the folder that the copy's top stands for, given the path of the root."""
         return root.rstrip(b"/") + b"/" + self.prefix if self.prefix else root
 
 
 class CopyState(NamedTuple):
     """
-    What a copy said last of a file.
+    The last answer of a copy about a file.
 
     Attributes:
-        version: of the baseline that it was held against.
-        read_at: when its bytes were last read, unless less than that said otherwise since.
-        stated: digest of what it stated, if reading the file proved that to be right.
+        version: version of the baseline that it was compared with.
+        read_at: when the copy's bytes were last read, unless a comparison without reading contradicted that since.
+        stated: digest of the checksums that the copy stated, if reading the file proved them right.
     """
 
     file_id: FileId
@@ -82,9 +80,9 @@ def ensure_copy(
     is_other: bool = False,
 ) -> CopyRecord:
     """
-    Find a copy, or write a new one down; what was said by another place or disk of that name is forgotten.
+    Return the record of a copy, creating it if it is new.
 
-    ``is_other``: another disk or folder is there than the one that was recorded.
+    If place, kind, or disk changed (``is_other``: another disk or folder is mounted there), all answers are dropped.
     """
     mine = copy.c.root_id == root_id, copy.c.prefix == prefix, copy.c.name == name
     stored = _store_url(url)
@@ -96,13 +94,13 @@ def ensure_copy(
         _drop_all_states(c, row.id)
         values = {"url": stored, "identity": identity, "has_bytes": int(has_bytes), "listed_at": None}
         c.execute(sa.update(copy).where(copy.c.id == row.id).values(values))
-    elif row.identity != identity:  # a surer name of the same disk
+    elif row.identity != identity:  # a more reliable id of the same disk
         c.execute(sa.update(copy).where(copy.c.id == row.id).values(identity=identity))
     return _to_record(c.execute(sa.select(copy).where(*mine)).one())
 
 
 def rename_copy(c: sa.Connection, record: CopyRecord, name: str) -> None:
-    """Let a copy go on under another name with all that it said; where that name has one already, that one stays."""
+    """Rename a copy and keep its answers; if the new name is taken, remove this copy instead."""
     taken = copy.c.root_id == record.root_id, copy.c.prefix == record.prefix, copy.c.name == name
     if c.execute(sa.select(copy.c.id).where(*taken)).first() is None:
         c.execute(sa.update(copy).where(copy.c.id == record.id).values(name=name))
@@ -111,7 +109,7 @@ def rename_copy(c: sa.Connection, record: CopyRecord, name: str) -> None:
 
 
 def find_copies(c: sa.Connection, root_id: RootId | None = None) -> list[CopyRecord]:
-    """List the copies of a root, or of all, in the order in which they were first compared."""
+    """Return the copies of a root, or of all roots, in the order in which they were first compared."""
     query = sa.select(copy).order_by(copy.c.id)
     if root_id is not None:
         query = query.where(copy.c.root_id == root_id)
@@ -119,12 +117,12 @@ def find_copies(c: sa.Connection, root_id: RootId | None = None) -> list[CopyRec
 
 
 def set_listed(c: sa.Connection, copy_id: CopyId, now: int) -> None:
-    """Write down that a copy was listed as a whole."""
+    """Record that a copy was listed completely."""
     c.execute(sa.update(copy).where(copy.c.id == copy_id).values(listed_at=now))
 
 
 def save_states(c: sa.Connection, copy_id: CopyId, states: Iterable[CopyState]) -> None:
-    """Write down what a copy said of files."""
+    """Store the answers of a copy about files."""
     _REPLACE_STATE.run_many(
         c,
         (
@@ -145,7 +143,7 @@ _GOOD_COPY = (
 
 
 def states_of_file(c: sa.Connection, file_id: FileId) -> list[tuple[CopyRecord, CopyState]]:
-    """List what each copy said of a file, with the copy, in the order of the copies."""
+    """Return the answer of each copy about a file, in the order of the copies."""
     states = [copy_file.c[name].label(f"state_{name}") for name in CopyState._fields]
     joined = copy_file.join(copy, copy_file.c.copy_id == copy.c.id)
     query = select_sealed(copy_file, *copy.c, *states).select_from(joined)
@@ -154,31 +152,31 @@ def states_of_file(c: sa.Connection, file_id: FileId) -> list[tuple[CopyRecord, 
 
 
 def find_good_copy(c: sa.Connection, file_id: FileId) -> str | None:
-    """Name the copy that last had a file's present baseline and can give its bytes, the one read last first."""
+    """Return the name of the copy that matched the present baseline and can return its bytes, the last read first."""
     return c.execute(_GOOD_COPY, {"of_file": file_id}).scalar()
 
 
 def find_votes(c: sa.Connection, copy_id: CopyId) -> set[CopyVote]:
-    """Name all that a copy says of the present version of any file."""
+    """Return the distinct votes of a copy about present versions of files."""
     is_current = sa.and_(copy_file.c.file_id == file.c.id, copy_file.c.version == file.c.version)
     query = sa.select(copy_file.c.vote).distinct().select_from(copy_file.join(file, is_current))
     return {read_word(CopyVote, row.vote) for row in c.execute(query.where(copy_file.c.copy_id == copy_id))}
 
 
 def count_states(c: sa.Connection, copy_id: CopyId) -> int:
-    """Count the files of which a copy said something."""
+    """Count the files that a copy has an answer about."""
     query = sa.select(sa.func.count()).select_from(copy_file).where(copy_file.c.copy_id == copy_id)
     return int(c.execute(query).scalar_one())
 
 
 def remove_copy(c: sa.Connection, copy_id: CopyId) -> None:
-    """Remove a copy with its states of files; findings about it are for the caller."""
+    """Remove a copy and its answers. The caller resolves findings about it."""
     _drop_all_states(c, copy_id)
     c.execute(sa.delete(copy).where(copy.c.id == copy_id))
 
 
 def find_compared(c: sa.Connection, copy_id: CopyId, *, are_gone: bool = False) -> list[FileId]:
-    """List the files that a copy has a state or a reading of; ``are_gone``: only those that left the catalog."""
+    """Return the files that a copy has an answer or a partial reading of; ``are_gone``: only unrecorded files."""
     tables = (copy_file, copy_reading)
     compared = sa.union(*(sa.select(one.c.file_id).where(one.c.copy_id == copy_id) for one in tables)).subquery()
     query = sa.select(compared.c.file_id)
@@ -188,7 +186,7 @@ def find_compared(c: sa.Connection, copy_id: CopyId, *, are_gone: bool = False) 
 
 
 def drop_states(c: sa.Connection, copy_id: CopyId, ids: Iterable[FileId]) -> None:
-    """Remove a copy's states and readings of some files."""
+    """Delete a copy's answers about and partial readings of files."""
     for chunk in chunked(ids):
         for table in (copy_file, copy_reading):
             c.execute(sa.delete(table).where(table.c.copy_id == copy_id, table.c.file_id.in_(chunk)))
@@ -205,7 +203,7 @@ def _to_record(row: sa.Row[Any]) -> CopyRecord:
 
 
 def _store_url(url: str) -> str:
-    """Write a path that is no UTF-8 as text: its bytes as Latin-1, behind a backslash, with which no other begins."""
+    """Encode a URL as text; one that is not UTF-8 as a backslash (no URL begins with one) and its bytes as Latin-1."""
     try:
         url.encode()
     except UnicodeEncodeError:
@@ -233,20 +231,20 @@ _SILENT = (CopyVote.NOT_COMPARABLE.value, CopyVote.UNREADABLE.value)
 
 @dataclass(frozen=True, slots=True)
 class CopyWaits:
-    """What is known of a copy's comparisons."""
+    """State of a copy's comparisons."""
 
     files: int
     compared: int  # in their present version
-    same: int  # as the copy says
-    read: int  # the same by the copy's bytes
-    silent: int  # compared, but nothing could be said
-    last_compared_at: int | None  # of all; None: never
+    same: int  # by the copy's answer
+    read: int  # same, by reading the copy's bytes
+    silent: int  # compared without a result
+    last_compared_at: int | None  # of any file; None: never
     waits_since: int | None  # of the file that has waited longest; None: there is no file
     overdue: int
 
 
 def find_waits(c: sa.Connection, record: CopyRecord, *, now: int, verify_every_s: int) -> CopyWaits:
-    """Sum up one copy: one pass over the files that it should have."""
+    """Summarize one copy in one pass over the files that it should have."""
     is_current = sa.and_(
         copy_file.c.copy_id == record.id, copy_file.c.file_id == file.c.id, copy_file.c.version == file.c.version
     )

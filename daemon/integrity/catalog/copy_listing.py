@@ -1,9 +1,9 @@
 """
-What a copy listed, beside what is recorded, and the order in which both are held against each other.
+The listing of a copy next to the recorded files, and the order in which they are compared.
 
-Two tables that live with the connection, in temporary files: a listing of any length takes no memory, nothing of it is
-in the catalog, and no conclusion is drawn before it is whole. A third one has what is not recorded, in the order of the
-listing: a file that was renamed since the backup is found there by its size.
+The listing is kept in two temporary tables of the connection, in temporary files: a listing of any length takes no
+memory, does not touch the catalog, and is evaluated only when complete. ``extra`` holds the files that are not
+recorded: a file that was renamed since the backup is found there by size.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _listed = make_temporary(
 _extra = make_temporary(
     "extra",
     sa.Column("seq", sa.Integer, primary_key=True),
-    sa.Column("size_bytes", sa.Integer, nullable=False),  # 0: not known, either
+    sa.Column("size_bytes", sa.Integer, nullable=False),  # 0: also unknown
     sa.Column("path", sa.LargeBinary, nullable=False),
     sa.Column("published", sa.Text, nullable=False),
     sa.Column("is_renamed", sa.Integer, nullable=False, server_default="0"),
@@ -54,25 +54,25 @@ _order = make_order("compare_order")
 
 
 class ListedFile(NamedTuple):
-    """What a copy's listing says of one file; ``published``: kind, value, sizes and number of parts of each digest."""
+    """A file in a copy's listing. ``published``: kind, value, sizes and number of parts of each digest."""
 
     size_bytes: int | None
     published: tuple[tuple[str, bytes, tuple[int, ...], int], ...]
-    is_contradictory: bool = False  # listed twice, and not as one content
+    is_contradictory: bool = False  # listed twice with different content
 
 
 @dataclass(frozen=True, slots=True)
 class CompareRow:
     """
-    A recorded file beside what a copy says of it.
+    A recorded file and what the copy knows about it.
 
     Args:
-        seq: its place in the order.
-        record: what is recorded.
-        listed: what the copy listed; None: nothing.
-        read_at: when its bytes there were last read.
-        was_found_bad: they were not what is recorded, or could not be read.
-        stated: digest of what the copy stated when reading the file last proved that to be right.
+        seq: position in the order.
+        record: the recorded file.
+        listed: its entry in the copy's listing; None: not listed.
+        read_at: when the copy's bytes were last read.
+        was_found_bad: these bytes did not match, or could not be read.
+        stated: digest of the checksums that the copy stated, if the last reading of the file proved them right.
     """
 
     seq: int
@@ -85,11 +85,11 @@ class CompareRow:
 
 class StoredListing:
     """
-    Take a copy's listing.
+    Store a copy's listing, replacing the last one of this connection.
 
     Args:
-        c: the connection; what it listed last is forgotten.
-        root_id: of which the copy has files.
+        c: the connection whose temporary tables hold the listing.
+        root_id: the root whose files the copy holds.
     """
 
     def __init__(self, c: sa.Connection, root_id: RootId) -> None:
@@ -98,13 +98,7 @@ class StoredListing:
         make_anew(c, _extra)
 
     def add(self, c: sa.Connection, entries: Sequence[tuple[bytes, ListedFile]]) -> None:
-        """
-        Keep what is said of files, recorded and not.
-
-        Args:
-            c: the connection.
-            entries: paths in the root, and what is said of each.
-        """
+        """Add listed files, recorded or not: path in the root, and its entry."""
         unknown = []
         for path, listed in entries:
             file_id = self._names.find(c, path)
@@ -116,14 +110,14 @@ class StoredListing:
 
 
 class _Names:
-    """Find recorded files by their paths, quickest for many of one folder."""
+    """Look up recorded files by path; caches the last folder."""
 
     def __init__(self, root_id: RootId) -> None:
         self._root_id = root_id
         self._folder: tuple[bytes, FolderId | None] | None = None
 
     def find(self, c: sa.Connection, path: bytes) -> FileId | None:
-        """Find a file; None: it is not recorded."""
+        """Return the id of a file; None if it is not recorded."""
         folder_path, _, name = path.rpartition(b"/")
         if self._folder is None or self._folder[0] != folder_path:
             self._folder = folder_path, get_folder_id(c, self._root_id, folder_path)
@@ -133,23 +127,23 @@ class _Names:
 
 
 def find_extra(c: sa.Connection, size_bytes: int, limit: int) -> list[tuple[bytes, ListedFile]]:
-    """List files of one size that the copy has and that are not recorded: paths in the root, and what is stated."""
+    """Return listed but unrecorded files of one size: path in the root, and entry."""
     query = sa.select(_extra.c.path, _extra.c.published).where(_extra.c.size_bytes == size_bytes)
     rows = c.execute(query.order_by(_extra.c.path).limit(limit))
     return [(row.path, listed) for row in rows if (listed := _unpack(size_bytes, row.published, 0)) is not None]
 
 
 def mark_renamed(c: sa.Connection, size_bytes: int, path: bytes) -> None:
-    """Note of such a file that it is a recorded one, under the name that this had."""
+    """Mark an unrecorded file as a recorded file under its former name."""
     is_it = _extra.c.size_bytes == size_bytes, _extra.c.path == path
     c.execute(sa.update(_extra).where(*is_it).values(is_renamed=1))
 
 
 def iterate_extra(c: sa.Connection) -> Iterator[bytes]:
     """
-    Yield the paths in the root of the files that only the copy has; in a list such names may have any length.
+    Yield the paths in the root of files that only the copy has. There may be any number of them.
 
-    Nothing else may be asked of the list before the last one was yielded: the query keeps the table in use.
+    Do not use the table until the last path was yielded: the query keeps it locked.
     """
     query = sa.select(_extra.c.path).where(_extra.c.is_renamed == 0).order_by(_extra.c.seq)
     for row in c.execute(query):
@@ -157,13 +151,13 @@ def iterate_extra(c: sa.Connection) -> Iterator[bytes]:
 
 
 def is_any_recorded(c: sa.Connection, root_id: RootId, paths: Iterable[bytes]) -> bool:
-    """Say whether any of these files is recorded."""
+    """Return whether any of these files is recorded."""
     names = _Names(root_id)
     return any(names.find(c, path) is not None for path in paths)
 
 
 def count_listed(c: sa.Connection) -> int:
-    """Count the recorded files that were listed."""
+    """Count the recorded files that the copy listed."""
     return int(c.execute(sa.select(sa.func.count()).select_from(_listed)).scalar_one())
 
 
@@ -178,13 +172,13 @@ def order_files(
     c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, after: int | None = None
 ) -> tuple[int, int]:
     """
-    Put the recorded files in the order in which they are compared: those first whose bytes were not read for longest.
+    Order the recorded files for comparison: first those whose copy is not known to be good, then the longest unread.
 
-    Before them those whose copy is not known to be good. Inside a day in the order of recording, which is about that of
-    the disk. What was read is of the present version. What was compared later than ``after`` is left out.
+    Within a day, files are in the order of recording, which is roughly their order on the disk. Only answers about the
+    present version count. ``after``: leave out files that were compared later than this time.
 
     Returns:
-        How many files, and how many bytes.
+        Number of files, and number of bytes.
     """
     make_anew(c, _order)
     is_good = sa.func.coalesce(copy_file.c.vote == CopyVote.SAME.value, sa.false())
@@ -201,14 +195,14 @@ def order_files(
 
 
 def count_compared(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, after: int) -> int:
-    """Count the files that were compared later than ``after``, in their present version."""
+    """Count the files whose present version was compared later than ``after``."""
     joined = file.join(folder, file.c.folder_id == folder.c.id).join(copy_file, _is_current(copy_id))
     query = sa.select(sa.func.count()).select_from(joined)
     return int(c.execute(query.where(inside(root_id, prefix), copy_file.c.compared_at > after)).scalar_one())
 
 
 def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:
-    """List the next files in that order; those that are gone by now are left out."""
+    """Return the next files in that order; files that were removed meanwhile are left out."""
     was_good = sa.or_(copy_file.c.read_at.is_(None), copy_file.c.vote == CopyVote.SAME.value)
     known = copy_file.c.read_at, copy_file.c.stated, sa.func.coalesce(~was_good, sa.false())
     columns = (*(_listed.c[name] for name in ("size_bytes", "published", "is_contradictory")), *known)
@@ -235,7 +229,7 @@ _FIND = CompiledStatement(
 )
 
 
-_LONGEST = 4096  # of what is kept of one file's digests: a list may name it a million times
+_LONGEST = 4096  # characters kept of one file's digests: a manifest may name a file a million times
 _NAMES = ("file_id", "size_bytes", "published")
 _add = sqlite_insert(_listed).values(
     {name: sa.bindparam(name) for name in _NAMES} | {"is_contradictory": sa.literal_column("0")}
@@ -264,19 +258,19 @@ _ADD = CompiledStatement(
 
 
 def digest_stated(listed: ListedFile) -> bytes:
-    """Digest what a copy states of a file, to know it again."""
+    """Return a digest of the checksums that a copy states for a file, to detect a change of them."""
     return xxh3_128_digest(_pack(listed).encode())
 
 
 def _is_current(copy_id: CopyId) -> sa.ColumnElement[bool]:
-    """Match what a copy said of a file's present version."""
+    """Match the answer of a copy about a file's present version."""
     mine = copy_file.c.copy_id == copy_id, copy_file.c.file_id == file.c.id
     return sa.and_(*mine, copy_file.c.version == file.c.version)
 
 
 def _pack(listed: ListedFile) -> str:
     if not listed.published:
-        return ""  # of a mounted copy: the most files
+        return ""  # the most common case: files of a mounted copy
     return json.dumps([(kind, value.hex(), sizes, parts) for kind, value, sizes, parts in listed.published])
 
 

@@ -1,8 +1,8 @@
 """
-Whole files of the catalog: made and copied so that they survive a power cut and belong to the right person.
+Create and copy catalog files so that they survive a power cut and have the right owner.
 
-Every file that the catalog makes belongs to whoever owns the catalog (or its folder), also when root made it (R9), and
-is readable by nobody else: it names every file of its owner.
+Every file that the catalog creates belongs to the owner of the catalog (or of its folder), also when root creates it
+(R9). Only the owner can read it, because it contains all file names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BYTES_AT_ONCE = 1 << 20
 
 
 def make_folder(folder: bytes) -> None:
-    """Make the catalog's folder, 0700; as root for the owner of what lies above it."""
+    """Create the catalog's folder and its missing parents, mode 0700; as root, for the owner of the parent folder."""
     if os.path.isdir(folder):
         return
     above = os.path.dirname(folder) or b"."
@@ -35,9 +35,9 @@ def make_folder(folder: bytes) -> None:
 
 def sync_file(path: bytes) -> None:
     """
-    Bring a file or a folder to the disk, so that what is done next may rely on it.
+    Sync a file or a folder to the disk.
 
-    Never a database that is open: closing any descriptor of a file drops the locks that SQLite holds on it, fcntl(2).
+    Never call it for an open database: closing any descriptor of a file drops SQLite's locks on it, fcntl(2).
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -48,23 +48,23 @@ def sync_file(path: bytes) -> None:
 
 def copy_database(source: sqlite3.Connection, path: bytes, owner: os.stat_result) -> None:
     """
-    Copy a database while others use it: checked, on the disk, and under its name only when it is whole.
+    Copy a database while others use it. The copy gets its name only when it is checked and synced.
 
-    What others commit meanwhile is not in it: the copy is of one moment, or it would begin anew with each commit.
+    The copy is a snapshot: changes committed during the copy are not in it. Otherwise each commit would restart it.
 
     Args:
         source: a connection without a transaction.
-        path: of the copy; replaced if it exists.
+        path: destination; replaced if it exists.
         owner: stat of the file or folder whose owner gets the copy.
 
     Raises:
-        CatalogError: it could not be written, or the copy is not whole.
+        CatalogError: the copy could not be written, or failed the check.
     """
 
     def write(partial: bytes, fd: int) -> None:
         with closing(sqlite_errors.connect(partial, "mode=rw")) as target:
             own_files.require_opened(partial, fd)
-            target.execute("PRAGMA journal_mode = OFF")  # it is thrown away if it is not finished
+            target.execute("PRAGMA journal_mode = OFF")  # an unfinished copy is deleted
             source.backup(target)
 
     _make_copy(path, owner, write)
@@ -72,16 +72,16 @@ def copy_database(source: sqlite3.Connection, path: bytes, owner: os.stat_result
 
 def copy_file(source: bytes, path: bytes, owner: os.stat_result, *, is_trusted: bool) -> None:
     """
-    Copy a database that nobody uses, such as a backup, as ``copy_database`` does.
+    Copy an unused database, such as a backup, with the same guarantees as ``copy_database``.
 
     Args:
-        source: the database.
-        path: of the copy; replaced if it exists.
+        source: path of the database.
+        path: destination; replaced if it exists.
         owner: stat of the file or folder whose owner gets the copy.
-        is_trusted: a person named the source. Else it must be a file of that owner, of the caller or of root.
+        is_trusted: a user named the source. Otherwise it must belong to that owner, the caller, or root.
 
     Raises:
-        CatalogError: it could not be written, or the copy is not whole, or is not the owner's to have.
+        CatalogError: the copy could not be written, failed the check, or the source belongs to another user.
     """
 
     def write(_: bytes, fd: int) -> None:
@@ -94,7 +94,7 @@ def copy_file(source: bytes, path: bytes, owner: os.stat_result, *, is_trusted: 
 
 
 def _make_copy(path: bytes, owner: os.stat_result, write: Callable[[bytes, int], None]) -> None:
-    """Give a copy its name when it is whole; ``write`` gets the name that it has before, and its open file."""
+    """Write a copy under a temporary name and rename it when complete; ``write`` gets that name and its open file."""
     partial = own_files.partial_path(path)
     try:
         with own_files.claim(partial, owner) as fd:

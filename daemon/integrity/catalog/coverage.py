@@ -1,8 +1,8 @@
 """
-How long ago each byte of a root was last verified, and when it falls due again.
+How long ago the files of a root were last verified, and when they are due again.
 
-A file with an open finding that says why its content could not be found intact is *uncovered*: it is shown apart, is
-neither verified nor overdue, and no longer window would help it.
+A file with an open finding that explains why it could not be verified is *uncovered*. It is counted separately, and is
+neither verified nor overdue, because a longer window would not help.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _DOUBTS = sorted(kind.value for kind in DOUBTS)
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What is known of a root's verifications; ages count from the recording for files that were never re-read."""
+    """Verification state of a root. Files that were never re-read count from their recording."""
 
     files: int
     bytes: int
-    oldest_at: int | None  # the longest that any file has waited that is not uncovered; None if there is none
+    oldest_at: int | None  # of all files that are not uncovered; None: no such file
     never_verified_files: int
     never_verified_bytes: int
     overdue_files: int
     overdue_bytes: int
-    uncovered_files: int  # with an open finding that says why
+    uncovered_files: int  # with an open finding that explains it
     uncovered_bytes: int
-    cache_possible_files: int  # verified, but memory may have answered
+    cache_possible_files: int  # verified, but possibly from the page cache
     cache_possible_bytes: int
-    verified_bytes: int  # re-read from the disk within the promise, and intact
+    verified_bytes: int  # re-read from the disk within verify_every, and intact
     suspects: int
     histogram: tuple[tuple[int, int | None, int, int], ...]  # (from day, before day or None, files, bytes)
 
     @property
     def is_oldest_known(self) -> bool:
-        """Say whether there is a file, and its time can be believed: the clock may have been wrong when it was read."""
+        """Return whether ``oldest_at`` is known: there is a file, and its time was not ahead of the clock."""
         return self.oldest_at not in (None, NEVER_AT)
 
 
@@ -52,17 +52,17 @@ _SUMS = tuple(field.name for field in fields(Coverage) if field.name not in ("ol
 
 @dataclass(frozen=True, slots=True)
 class DueDay:
-    """Files that were last looked at on one day."""
+    """Files that were last verified or recorded on one day."""
 
-    oldest_at: int  # the first of them
+    oldest_at: int  # oldest time of them
     files: int
     bytes: int
 
 
 def coverage(c: sa.Connection, root_id: RootId, *, now: int, verify_every_s: int) -> Coverage:
-    """Sum up a root: one pass over its files, a second for a million."""
+    """Summarize a root in one pass over its files: 1 s for a million."""
     last, is_never = _last_looked_at(now), unless_ahead(file.c.verified_at, now).is_(None)
-    # A limit keeps SQLite from computing these anew wherever they are used below.
+    # LIMIT keeps SQLite from flattening the subquery, which would compute these columns at each use below.
     each = _of_root(
         sa.select(
             *(file.c.size_bytes, file.c.is_suspect, last.label("last"), is_never.label("is_never")),
@@ -85,7 +85,7 @@ def coverage(c: sa.Connection, root_id: RootId, *, now: int, verify_every_s: int
 
 
 def _sum_up(each: sa.Subquery, now: int, verify_every_s: int) -> sa.Select[Any]:
-    """Sum up the files of each bucket of the histogram."""
+    """Sum up the files of each histogram bucket."""
     is_never, is_uncovered, is_cached = each.c.is_never, each.c.is_uncovered, each.c.is_cached
     is_overdue = each.c.last < now - verify_every_s
     conditions = {
@@ -113,7 +113,7 @@ def _sum_up(each: sa.Subquery, now: int, verify_every_s: int) -> sa.Select[Any]:
 
 
 def find_due_days(c: sa.Connection, root_id: RootId, *, now: int) -> list[DueDay]:
-    """List what a root has to verify by the day of the last look, the oldest first; what is uncovered is left out."""
+    """Group a root's files by the day of their last verification or recording, oldest first; skip uncovered files."""
     last = _last_looked_at(now)
     day = (last // _DAY_S).label("day")
     query = sa.select(sa.func.min(last), sa.func.count(), sa.func.sum(file.c.size_bytes)).group_by(day)

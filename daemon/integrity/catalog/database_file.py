@@ -1,17 +1,15 @@
 """
-Make a new catalog: whole and on the disk before it has its name.
+Create, open, and configure the SQLite file of a catalog; reject files that are not catalogs.
 
-Open the SQLite file of a catalog, set it up, and refuse what is none.
+A new catalog gets its name only when it is complete and synced. Settings:
 
-Decides what differs between database engines:
-
-    WAL                  readers never wait for the one writer, and a kill loses only what was not committed
-    synchronous=FULL     WAL with NORMAL lost acknowledged rows in power cuts; so commit at most once a second (R9)
+    WAL                  readers never wait for the writer; a killed process loses only uncommitted changes
+    synchronous=FULL     WAL with NORMAL loses acknowledged commits in a power cut; commit at most once a second (R9)
     busy_timeout=30 s    short writes of commands wait for a job's commit
     foreign_keys=ON      off by default in SQLite
-    temp_store=FILE      a worklist of ten million files does not belong into memory
-    cache_size=24 MiB    the indexes of some million rows; the default of 2 MiB makes random inserts read the disk
-    journal_size_limit   gives the room of a large commit back; else the log stays as large as it ever was
+    temp_store=FILE      a worklist of ten million files must not take memory
+    cache_size=24 MiB    holds the indexes of some million rows; with the default of 2 MiB random inserts read the disk
+    journal_size_limit   truncates the log after a large commit; without it the log never shrinks
 """
 
 from __future__ import annotations
@@ -35,13 +33,11 @@ from integrity.files.replace_file import may_exchange, rename_to_free
 
 def build(path: bytes, sealer: Sealer, now: int) -> None:
     """
-    Make an empty catalog under a name that is free.
-
-    If another program makes one there at the same time, the one that was first stays.
+    Create an empty catalog. If another program created one first, keep that one.
 
     Raises:
-        OSError: a folder or a file could not be made.
-        sqlite3.Error: it could not be written.
+        OSError: a folder or a file could not be created.
+        sqlite3.Error: the file could not be written.
     """
     draft = own_files.draft_path(path)
     copying.make_folder(os.path.dirname(path))
@@ -52,7 +48,7 @@ def build(path: bytes, sealer: Sealer, now: int) -> None:
 
 
 def _write_schema(path: bytes, fd: int, sealer: Sealer, now: int) -> None:
-    """Write an empty schema into an empty file, which is open as ``fd``, too."""
+    """Write an empty schema into an empty file, which is also open as ``fd``."""
     db = sqlite_errors.connect(path, "mode=rw")
     try:
         own_files.require_opened(path, fd)
@@ -79,7 +75,7 @@ def _first_meta(sealer: Sealer, now: int) -> list[dict[str, str]]:
 
 
 def _publish(draft: bytes, path: bytes) -> None:
-    """Give a finished file its name; if another program was first, leave that one its name."""
+    """Rename a finished file to its final name; if the name is taken, leave the existing file."""
     folder, name = os.path.split(path)
     has_flags = may_exchange(get_capability(mount_of(folder).fs_type))
     folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -91,10 +87,10 @@ def _publish(draft: bytes, path: bytes) -> None:
         os.close(folder_fd)
 
 
-# trusted_schema: the triggers call a function of ours.
+# trusted_schema: the triggers call the application-defined function row_seal.
 _PRAGMAS = ("foreign_keys = ON", "trusted_schema = ON", "temp_store = FILE", "cache_size = -24576")
 _WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "journal_size_limit = 67108864")
-_DAMAGE = sqlite_errors.CORRUPT_CODES | {sqlite3.SQLITE_ERROR}  # ERROR: a table is not there
+_DAMAGE = sqlite_errors.CORRUPT_CODES | {sqlite3.SQLITE_ERROR}  # ERROR: a table is missing
 
 
 def open_database(
@@ -107,10 +103,9 @@ def open_database(
         A connection in autocommit, and the revision of its schema.
 
     Raises:
-        CatalogMissing: there is no such file.
-        CatalogCorrupt: damaged, twice in a row: EIO can pass for corruption once (R9). Or no catalog at all.
-        CatalogError: there is no room to write.
-        sqlite3.Error: anything else.
+        CatalogCorrupt: the file failed the check twice (EIO can look like corruption once, R9), or is not a catalog.
+        CatalogError: the disk is full.
+        sqlite3.Error: any other failure.
     """
     if sqlite_errors.may_end_by_signal(path):
         if writes:
@@ -130,7 +125,7 @@ def open_database(
             db.close()
             if is_last:
                 raise
-        except BaseException:  # whatever it is, the file must not stay open
+        except BaseException:  # close the file on any exception
             db.close()
             raise
     raise AssertionError("the second attempt returns or raises")
@@ -138,31 +133,31 @@ def open_database(
 
 def _open_alone(path: bytes, *, quick_check: bool, busy_timeout_s: float) -> tuple[sqlite3.Connection, str]:
     """
-    Open a catalog for reading on a disk without room for the index of the log, which only several users need.
+    Open a catalog for reading on a full disk, which has no room for the log's shared index (``-shm``).
 
-    Who is alone keeps it in memory. Nobody else can use the catalog meanwhile: if somebody does already, the index is
-    there, and this is not needed.
+    In exclusive locking mode SQLite keeps the index in memory, and no other program can use the catalog. If another
+    program has it open, the index file exists already and this function is not needed.
     """
     db = sqlite_errors.connect(path, "mode=rw", busy_timeout_s=busy_timeout_s)
     try:
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
         db.execute("PRAGMA query_only = ON")
         return db, _set_up(path, db, writes=False, quick_check=quick_check)
-    except BaseException:  # whatever it is, the file must not stay open
+    except BaseException:  # close the file on any exception
         db.close()
         raise
 
 
 def require_file(path: bytes) -> None:
     """
-    Require that there is a file that can be a catalog, and nothing beside it that SQLite would take for its own.
+    Require that a catalog file exists and that every SQLite side file belongs to it.
 
-    A restore that was killed is ended first.
+    An interrupted restore is finished first.
 
     Raises:
-        CatalogMissing: there is none.
-        CatalogCorrupt: it is empty.
-        CatalogError: it is none that this program made, or can't be looked at.
+        CatalogMissing: the file does not exist.
+        CatalogCorrupt: the file is empty.
+        CatalogError: the file was not made by this program, or cannot be read.
     """
     if own_files.is_being_restored(path):
         finish_restore(path)
@@ -194,7 +189,7 @@ def _set_up(path: bytes, db: sqlite3.Connection, *, writes: bool, quick_check: b
         if sqlite_errors.primary_code(error) not in _DAMAGE:
             raise
         raise _corrupt(path, str(error)) from error
-    except UnicodeDecodeError as error:  # the driver, over a message of SQLite's that quotes a damaged schema
+    except UnicodeDecodeError as error:  # the driver failed to decode a message that quotes a damaged schema
         raise _corrupt(path, "its schema is damaged") from error
     if complaint != "ok":
         raise _corrupt(path, complaint)
@@ -212,10 +207,10 @@ def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
     Compare the revision of a catalog's schema with this program's.
 
     Returns:
-        Whether it must be upgraded first.
+        Whether the catalog must be upgraded first.
 
     Raises:
-        SchemaMismatch: it is newer; or older, and must not be written to.
+        SchemaMismatch: the schema is newer, or older and ``writes`` is False.
     """
     if int(revision) > int(schema.SCHEMA_REVISION):
         raise SchemaMismatch(

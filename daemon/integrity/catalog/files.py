@@ -1,11 +1,8 @@
 """
-Files: what is recorded of each, found by name, number, path, inode, content or page.
+Find recorded files by name, id, path, inode, content, or page; store them in temporary tables in a job's order.
 
-What changes rows is in ``recording`` and ``removing``.
-
-Go through the files of a root in the order of their folders' paths and their names, a page at a time.
-
-Files in the order in which a job takes them: a temporary table, so that millions of them cost no memory.
+Pages come in the order of ids, or of folder path and name. Changes of rows are in ``baselines`` and ``removal``.
+Temporary tables are kept in temporary files, so that millions of rows take no memory.
 """
 
 from __future__ import annotations
@@ -50,9 +47,9 @@ _SMALL_SUBTREE = 50_000
 
 class KnownFile(NamedTuple):
     """
-    What a walk needs of a recorded file; flags are 0 or 1. The seal is not checked.
+    The fields of a recorded file that a walk compares. Flags are 0 or 1. The seal is not checked.
 
-    A suspect has what stood under its name when it was last seen, unread; else that is None.
+    ``seen_inode`` and ``seen_ctime_ns`` are set for a suspect: the unread file that was last seen under its name.
     """
 
     id: FileId
@@ -68,17 +65,17 @@ class KnownFile(NamedTuple):
 
     @property
     def stamps(self) -> Stamps:
-        """Give those of the recorded witness."""
+        """Return size, mtime, ctime and inode of the recorded witness."""
         return self[1:5]
 
     @property
     def last_inode(self) -> int:
-        """The inode that was last seen under the name."""
+        """Return the inode that was last seen under the name."""
         return self.inode if self.seen_inode is None else self.seen_inode
 
 
 PlainRow = tuple[bytes, bytes, int | None, int, int, int, FileId]
-"""A folder's path, a file's name in it, size_bytes, mtime_ns, ctime_ns, inode, id; see ``find_plain``."""
+"""Folder path, name in it, size_bytes, mtime_ns, ctime_ns, inode, id; see ``find_plain``."""
 
 _KNOWN = (*(file.c[name] for name in KnownFile._fields), file.c.name)
 _IN_FOLDER = file.c.folder_id == sa.bindparam("folder_id")
@@ -141,12 +138,12 @@ _BY_INODE_OF_FILE_SYSTEM = CompiledStatement(
 
 
 def find_known(c: sa.Connection, root_id: RootId, folder_path: bytes) -> dict[bytes, KnownFile]:
-    """List the recorded files of a folder by their names."""
+    """Return the recorded files of a folder by name."""
     return _by_name(_KNOWN_OF_FOLDER.run(c, root_id, folder_path).fetchall())
 
 
 def find_known_names(c: sa.Connection, folder_id: FolderId, names: Sequence[bytes]) -> dict[bytes, KnownFile]:
-    """List those of the recorded files of a folder that have one of these names."""
+    """Return the recorded files of a folder that have one of these names."""
     known: dict[bytes, KnownFile] = {}
     for chunk in chunked(names):
         known |= _by_name(_KNOWN_OF_NAMES.run(c, folder_id, *padded(chunk)).fetchall())
@@ -155,10 +152,10 @@ def find_known_names(c: sa.Connection, folder_id: FolderId, names: Sequence[byte
 
 def find_plain(c: sa.Connection, root_id: RootId, folder_paths: Sequence[bytes]) -> list[PlainRow]:
     """
-    List the recorded files of some folders in the order of folder and name: no more of each than a walk sees.
+    Return what a walk compares of the recorded files of folders, in the order of folder and name.
 
-    The size of a racy or frozen file is None: it equals nothing, so nobody takes the file for one that is unchanged. As
-    little of a row as possible is fetched, for the driver's cost is by column, and a scan does this for every file.
+    The size of a racy or frozen file is None: it equals no size, so the file never counts as unchanged. Few columns are
+    fetched, because the driver's cost is per column and a scan runs this for every file.
     """
     rows: list[PlainRow] = []
     for chunk in chunked(sorted(folder_paths)):
@@ -167,7 +164,7 @@ def find_plain(c: sa.Connection, root_id: RootId, folder_paths: Sequence[bytes])
 
 
 def find_plain_names(c: sa.Connection, root_id: RootId, folder_path: bytes, names: Sequence[bytes]) -> list[PlainRow]:
-    """List the same of those of a folder's files that have one of these names, in the order of the names."""
+    """Return the same rows for the files of one folder that have one of these names, in the order of the names."""
     rows: list[PlainRow] = []
     for chunk in chunked(sorted(names)):
         rows += _PLAIN_OF_NAMES.run(c, root_id, folder_path, *padded(chunk)).fetchall()
@@ -175,7 +172,7 @@ def find_plain_names(c: sa.Connection, root_id: RootId, folder_path: bytes, name
 
 
 def _by_name(rows: list[Any]) -> dict[bytes, KnownFile]:
-    """Turn rows of _KNOWN into records, all loops in C: a scan does this for every file."""
+    """Turn rows of _KNOWN into records. All loops run in C, because a scan runs this for every file."""
     return dict(zip(map(_name_of, rows), map(_make_known, map(_fields_of, rows)), strict=True))
 
 
@@ -186,16 +183,16 @@ _make_known = partial(tuple.__new__, KnownFile)
 
 def get_file(c: sa.Connection, sealer: Sealer, file_id: FileId) -> FileRecord:
     """
-    Get one file.
+    Return one file.
 
     Raises:
-        CatalogError: there is none with this number.
+        CatalogError: the file is not recorded.
     """
     return require_record(c, sealer, file_id)
 
 
 def find_file(c: sa.Connection, sealer: Sealer, root_id: RootId, path: bytes) -> FileRecord | None:
-    """Find a file by its path; None if it is not recorded."""
+    """Return the file of a path; None if it is not recorded."""
     folder_path, name = split_path(path)
     folder_id = get_folder_id(c, root_id, folder_path)
     row = None if folder_id is None else _BY_NAME.run(c, folder_id, name).fetchone()
@@ -204,10 +201,10 @@ def find_file(c: sa.Connection, sealer: Sealer, root_id: RootId, path: bytes) ->
 
 def check_unlisted(c: sa.Connection, sealer: Sealer, root_id: RootId, path: bytes) -> None:
     """
-    Note the damaged rows one of which may be the reason why a path is in none.
+    Note damaged rows that may explain why a path is not recorded.
 
-    No parity is of names, so the seals are looked at of the files in its folder, or of one in each folder if its own is
-    not there, and of all history.
+    Parities do not cover names. So this checks the seals of the files in the path's folder, or of one file per folder
+    if that folder is not recorded, and of all history.
     """
     folder_id = get_folder_id(c, root_id, split_path(path)[0])
     query = sa.select(file.c.id).where(file.c.folder_id == folder_id)
@@ -220,22 +217,22 @@ def check_unlisted(c: sa.Connection, sealer: Sealer, root_id: RootId, path: byte
 
 
 def find_files(c: sa.Connection, sealer: Sealer, ids: Iterable[FileId]) -> list[FileRecord]:
-    """List files in the order of ``ids``, without those that are gone."""
+    """Return files in the order of ``ids``, without those that are gone."""
     return list(load_records(c, sealer, ids))
 
 
 def find_by_inode(c: sa.Connection, sealer: Sealer, root_id: RootId, inode: int) -> list[FileRecord]:
-    """List the names of a root that had this inode number when last looked at."""
+    """Return the files of a root that had this inode when last seen."""
     return to_records(sealer, _BY_INODE.run(c, inode, root_id).fetchall())
 
 
 def find_ids_of_inode(c: sa.Connection, root_id: RootId, inode: int) -> list[FileId]:
-    """List the numbers of such names, that with the oldest baseline first: for files with very many."""
+    """Return the ids of these files, oldest baseline first. For an inode with very many names."""
     return [row[0] for row in _IDS_OF_INODE.run(c, inode, root_id)]
 
 
 def find_by_inode_of_file_system(c: sa.Connection, sealer: Sealer, fs_id: str, inode: int) -> list[FileRecord]:
-    """List the names, in all roots of a file system, that had this inode number when last looked at."""
+    """Return the files in all roots of a file system that had this inode when last seen."""
     return to_records(sealer, _BY_INODE_OF_FILE_SYSTEM.run(c, inode, fs_id).fetchall())
 
 
@@ -243,9 +240,9 @@ def find_by_content(
     c: sa.Connection, sealer: Sealer, root_id: RootId | None, contents: Sequence[FileContent]
 ) -> list[list[FileRecord]]:
     """
-    List, for each content, the files of a root (None: of all) that are recorded with it.
+    Return, for each content, the files of a root (None: of all roots) that are recorded with it.
 
-    One pass over all files, for digests have no index: 0.5 s for a million, so ask for many contents at once.
+    Scans all files, because digests have no index: 0.5 s for a million. Pass many contents at once.
     """
     found: list[list[FileRecord]] = [[] for _ in contents]
     by_digest: dict[tuple[int, bytes], list[int]] = {}
@@ -277,7 +274,7 @@ def find_by_content(
 
 
 def _has_blocks(c: sa.Connection, sealer: Sealer, record: FileRecord, blocks: Blocks | None) -> bool:
-    """Say whether a file is recorded with these blocks; the first of them tell most others apart."""
+    """Return whether a file is recorded with these blocks. Comparing the first run rules out most files."""
     if blocks is None or record.block_size_bytes != blocks.block_size_bytes:
         return False
     first = load_run(c, sealer, record.id, record.version, 0)
@@ -291,20 +288,20 @@ def page_files(
     c: sa.Connection, root_id: RootId, *, prefix: bytes = b"", after: int = 0, limit: int = 2000
 ) -> list[tuple[FileId, bytes, int]]:
     """
-    List files (number, path, size) in the order of their numbers, a page at a time.
+    Return one page of files (id, path, size) in the order of their ids.
 
     Args:
         c: a connection.
         root_id: the root.
-        prefix: only those below this folder, or this one file; empty for all.
-        after: the last number of the page before.
-        limit: how many; an empty page is the end.
+        prefix: only files below this folder, or this one file; empty: all.
+        after: the last id of the previous page.
+        limit: size of the page; an empty page is the end.
     """
     columns = file.c.id, folder.c.path, file.c.name, file.c.size_bytes
     query = sa.select(*columns).join(folder, file.c.folder_id == folder.c.id).order_by(file.c.id).limit(limit)
     part = inside(root_id, prefix)
-    # SQLite is told which way to go by "+ 0", which hides a column from its planner: a small part of a large root is
-    # found by folder, everything else is read in the order of the table.
+    # "+ 0" hides a column from SQLite's planner: a small part of a large root is found by folder, anything else is
+    # read in the order of the table.
     if prefix and _is_small(c, part):
         query = query.where(part, file.c.id + sa.literal_column("0") > after)
     else:
@@ -320,7 +317,7 @@ def _is_small(c: sa.Connection, part: sa.ColumnElement[bool]) -> bool:
 
 
 Position = tuple[bytes, bytes]
-"""A folder's path and a file's name in it."""
+"""Folder path, and file name in it."""
 
 _COLUMNS_OF_POSITION = slice(4, 6)
 
@@ -335,20 +332,18 @@ def page_in_order(
     limit: int = 2000,
 ) -> tuple[list[FileRecord], Position | None]:
     """
-    List files in the order of folder and name.
-
-    The files of one folder stand together, and folders in the order of their bytes, which the indexes give for nothing.
+    Return one page of files in the order of folder path and name, both bytewise, which the indexes provide.
 
     Args:
-        c: a connection; for one moment's state through all pages the caller holds a snapshot.
+        c: a connection; hold a snapshot to read all pages from the same state.
         sealer: checks the rows.
         root_id: the root.
-        prefix: only those below this folder, or this one file; empty for all.
-        after: what the page before returned.
-        limit: how many.
+        prefix: only files below this folder, or this one file; empty: all.
+        after: end of the previous page, as returned.
+        limit: size of the page.
 
     Returns:
-        The page, and where it ends; None when there is no more.
+        The page, and its end; None if the page is empty.
 
     Raises:
         CatalogCorrupt: the rows are out of order.
@@ -358,7 +353,7 @@ def page_in_order(
         folder_path, name = split_path(prefix)
         if prefix:
             rows += _run(c, root_id, folder.c.path == folder_path, file.c.name == name, limit=limit)
-        if not rows:  # a name is a folder's or a file's
+        if not rows:  # the prefix names a folder, not a file
             rows += _run(c, root_id, *_within(prefix), limit=limit)
     else:
         rows += _run(c, root_id, folder.c.path == after[0], file.c.name > after[1], *_within(prefix), limit=limit)
@@ -375,19 +370,19 @@ def _run(c: sa.Connection, root_id: RootId, *conditions: sa.ColumnElement[bool],
 
 
 def _within(prefix: bytes) -> tuple[sa.ColumnElement[bool], ...]:
-    """Match the folders in and below ``prefix``: one range of the index, out of which its neighbours are taken."""
+    """Match the folders at and below ``prefix``: a range of the index, without siblings that share the prefix."""
     if not prefix:
         return ()
     return folder.c.path >= prefix, folder.c.path < prefix + b"0", below(folder.c.path, prefix)
 
 
 def make_temporary(name: str, *columns: sa.Column[Any] | sa.UniqueConstraint) -> sa.Table:
-    """Describe a table that lives with the connection, in a temporary file; nothing of it is in the catalog."""
+    """Define a temporary table, which lives with the connection in a temporary file, outside the catalog."""
     return sa.Table(name, sa.MetaData(), *columns, prefixes=["TEMPORARY"], schema="temp")
 
 
 def make_order(name: str) -> sa.Table:
-    """Describe a temporary table of files in an order, ``seq``."""
+    """Define a temporary table of files in the order of ``seq``."""
     return make_temporary(
         name,
         sa.Column("seq", sa.Integer, primary_key=True),
@@ -397,12 +392,12 @@ def make_order(name: str) -> sa.Table:
 
 
 def make_anew(c: sa.Connection, table: sa.Table) -> None:
-    """Make a temporary table in place of the connection's last one of that name."""
+    """Create a temporary table, dropping the connection's last one of that name."""
     c.execute(DropTable(table, if_exists=True))
     c.execute(CreateTable(table))
 
 
 def sum_up(c: sa.Connection, order: sa.Table) -> tuple[int, int]:
-    """Count the files of an order, and their bytes."""
+    """Return the number of files in an order, and their total size in bytes."""
     row = c.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(order.c.size_bytes), 0))).one()
     return int(row[0]), int(row[1])

@@ -1,15 +1,10 @@
 """
-Incidents: findings that say the same of several names of one file, of which people are told once.
+Findings: problems that are reported to the user, from opening to resolution; and incidents, which group them.
 
-Each name has a finding of its own, for it can go its own way; those that say the same of one inode share the number of
-the first. A finding that shares with nobody is an incident by itself.
-
-Findings: what somebody should know of, from opening to resolution.
-
-The same thing (root, kind, path, copy) is said once: an unresolved finding is updated, not repeated. A finding on a
-file's content freezes its baseline until it is resolved (R6).
-
-What is wrong with a file that has several names is one incident (``incidents``): people are told of these.
+An unresolved finding with the same root, kind, path, and copy is updated, not repeated. A finding on a file's content
+freezes its baseline until it is resolved (R6). A file with several names has one finding for each name, because names
+can diverge. Findings that report the same problem of one inode share the id of the first as their incident; any other
+finding is an incident by itself. Users are notified of incidents.
 """
 
 from __future__ import annotations
@@ -28,18 +23,18 @@ from integrity.errors import CatalogError
 from integrity.kinds import CONTENT_FINDINGS, INODE_FINDINGS
 from integrity.model import ByteRange, Certainty, FileId, Finding, FindingId, FindingKind, FindingState, RootId, RunId
 
-RESOLVED: sa.ColumnElement[str] = sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
+RESOLVED: sa.ColumnElement[str] = sa.literal_column("'resolved'")  # must match the text of the partial index
 UNRESOLVED = finding.c.state != RESOLVED
 INCIDENT = sa.func.coalesce(finding.c.incident, finding.c.id)
-"""Number of the incident that a finding belongs to."""
+"""Id of the incident that a finding belongs to."""
 
 DAMAGE = ("certainty", "blocks", "ranges")
-"""Columns that tell what is damaged, and how sure that is."""
+"""Columns that describe the damage and its certainty."""
 
 _SAME = ("kind", "copy", *DAMAGE)
 _SHARED = ("incident", "state", "muted_until")
 _MINE, _OTHER = file.alias("mine"), file.alias("other")
-# The root is that of the file: named here, it would have SQLite look through all findings of it.
+# Without a condition on the root: with one, SQLite would scan all findings of the root.
 _SAME_OF_INODE = CompiledStatement(
     sa.select(INCIDENT, finding.c.state, finding.c.muted_until)
     .select_from(_MINE)
@@ -47,7 +42,7 @@ _SAME_OF_INODE = CompiledStatement(
     .join(finding, finding.c.file_id == _OTHER.c.id)
     .where(_MINE.c.id == sa.bindparam("file_id"), _OTHER.c.id != _MINE.c.id, UNRESOLVED)
     .where(*(finding.c[one].is_not_distinct_from(sa.bindparam(one)) for one in _SAME))
-    .order_by(_OTHER.c.id)  # as the index has them: the first that fits ends the search
+    .order_by(_OTHER.c.id)  # the order of the index: the search ends at the first match
     .limit(sa.literal_column("1")),
     "file_id",
     *_SAME,
@@ -62,19 +57,19 @@ def find_incident(
 
     Args:
         c: a connection.
-        file_id: the name that the finding is about.
-        values: of the finding's columns.
-        finding_id: its number, if it has one.
+        file_id: the file that the finding is about.
+        values: column values of the finding.
+        finding_id: its id, if it is stored.
 
     Returns:
-        The columns that it shares with the others of the incident; none if there is no incident.
+        The columns that findings of the incident share; empty if there is no such incident.
     """
     row = _SAME_OF_INODE.run(c, file_id, *(values[name] for name in _SAME)).fetchone()
     return {} if row is None or row[0] == finding_id else dict(zip(_SHARED, row, strict=True))
 
 
 def as_incidents(c: sa.Connection, found: Iterable[Finding]) -> list[Finding]:
-    """Keep the first finding of each incident, and give it the other names of its file that it is open about."""
+    """Keep the first finding of each incident, and add the other names of the file that its open findings name."""
     first: dict[FindingId, Finding] = {}
     for one in found:
         first.setdefault(one.incident_id, one)
@@ -88,17 +83,17 @@ def as_incidents(c: sa.Connection, found: Iterable[Finding]) -> list[Finding]:
 
 
 def in_incidents(numbers: Collection[int]) -> sa.ColumnElement[bool]:
-    """Match the findings that belong to some incidents."""
+    """Match the findings of these incidents."""
     return sa.or_(finding.c.id.in_(numbers), finding.c.incident.in_(numbers))
 
 
 def of_incident(number: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
-    """Match the findings of the incident that a column names, by an index each."""
+    """Match the findings of the incident in a column; each part of the OR uses an index."""
     return sa.or_(finding.c.id == number, finding.c.incident == number)
 
 
 def is_first_of_incident() -> sa.ColumnElement[bool]:
-    """Match, of the unresolved findings of an incident, the first."""
+    """Match the first unresolved finding of each incident."""
     other = finding.alias()
     is_earlier = other.c.id < finding.c.id, other.c.state != RESOLVED
     of_same = sa.or_(other.c.id == finding.c.incident, other.c.incident == finding.c.incident)
@@ -116,7 +111,7 @@ _BY_ID = _QUERY.where(finding.c.id == sa.bindparam("finding_id"))
 
 @dataclass(frozen=True, slots=True)
 class NewFinding:
-    """What a job wants to have said."""
+    """A finding to open."""
 
     kind: FindingKind
     root_id: RootId
@@ -128,19 +123,19 @@ class NewFinding:
     block_size_bytes: int | None = None
     ranges: tuple[ByteRange, ...] = ()
     confirmed_reads: int = 0
-    copy: str | None = None  # name of the copy that it is about
-    step: str | None = None  # what to do next, where its kind alone does not tell
-    command: str | None = None  # that does it
+    copy: str | None = None  # name of the copy, if the finding is about one
+    step: str | None = None  # what to do next; None: the default of its kind
+    command: str | None = None  # command for the step
 
 
 def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId | None) -> tuple[Finding, bool]:
     """
-    Open a finding, or bring the unresolved one that says the same up to date.
+    Open a finding, or update the unresolved one with the same key.
 
-    If the damage or its certainty changed, an acknowledged or muted one is open again.
+    If the damage or its certainty changed, an acknowledged or muted finding becomes open again.
 
     Returns:
-        The finding as it is now, and whether it is new.
+        The stored finding, and whether it is new.
     """
     values = {**_values(new), "updated_at": now, "run_id": run_id}
     old = c.execute(_SAID_BEFORE, {f"new_{name}": values[name] for name in _KEY}).one_or_none()
@@ -153,7 +148,7 @@ def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId |
         finding_id = key[0]
     else:
         finding_id = old.id
-        if new.step is None:  # what another job found out can be done still can
+        if new.step is None:  # keep the step that another job stored
             del values["step"], values["command"]
         if any(getattr(old, name) != values[name] for name in DAMAGE):
             values = {"state": FindingState.OPEN.value, "muted_until": None, "incident": None} | values
@@ -166,10 +161,10 @@ def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId |
 
 def get_finding(c: sa.Connection, finding_id: FindingId) -> Finding:
     """
-    Get one finding.
+    Return one finding.
 
     Raises:
-        CatalogError: there is none with this number.
+        CatalogError: there is no finding with this id.
     """
     row = c.execute(_BY_ID, {"finding_id": finding_id}).one_or_none()
     if row is None:
@@ -178,7 +173,7 @@ def get_finding(c: sa.Connection, finding_id: FindingId) -> Finding:
 
 
 def get_findings(c: sa.Connection, ids: Iterable[FindingId]) -> list[Finding]:
-    """Get findings by their numbers, those that there are."""
+    """Return findings by id, without those that do not exist."""
     rows = (c.execute(_QUERY.where(finding.c.id.in_(chunk)).order_by(finding.c.id)) for chunk in chunked(ids))
     return [_to_finding(row) for part in rows for row in part]
 
@@ -193,15 +188,15 @@ def find_findings(
     copy: str | None = None,
 ) -> list[Finding]:
     """
-    List findings in the order of their numbers.
+    Return findings in the order of their ids.
 
     Args:
         c: a connection.
-        root_id: only this root's.
-        prefix: only those at or below this path.
-        include_resolved: resolved ones, too.
-        since: only those that a job opened, repeated or resolved at or after this time.
-        copy: only those about the copy of this name; empty: about none, but the files themselves; None: both.
+        root_id: only findings of this root.
+        prefix: only findings at or below this path.
+        include_resolved: also return resolved ones.
+        since: only findings that a job opened, repeated, or resolved at or after this time.
+        copy: only findings about the copy of this name; empty: only findings about no copy; None: both.
     """
     query = _QUERY.where(below(finding.c.path, prefix)).order_by(finding.c.id)
     if root_id is not None:
@@ -216,8 +211,8 @@ def find_findings(
 
 
 def find_findings_at(c: sa.Connection, root_id: RootId, path: bytes, *, copy: str | None = None) -> list[Finding]:
-    """List what is open about one path, in the order of its numbers; ``copy``: as in ``find_findings``."""
-    # All kinds are named, for the index of what is open begins with root and kind: else all of the root is looked at.
+    """Return the unresolved findings of one path in the order of their ids; ``copy``: as in ``find_findings``."""
+    # Lists all kinds, because the index of unresolved findings begins with root and kind: else SQLite scans the root.
     here = finding.c.root_id == root_id, finding.c.kind.in_(_ALL_KINDS), finding.c.path == path, UNRESOLVED
     query = _QUERY.where(*here).order_by(finding.c.id)
     if copy is not None:
@@ -226,20 +221,20 @@ def find_findings_at(c: sa.Connection, root_id: RootId, path: bytes, *, copy: st
 
 
 def find_unsaid(c: sa.Connection, root_id: RootId, prefix: bytes, kind: FindingKind, run_id: RunId) -> list[Finding]:
-    """List the open findings of a kind at or below a path, about no recorded file, that a run did not repeat."""
+    """Return unresolved findings of a kind below a path that a run did not repeat; none about recorded files."""
     mine = finding.c.root_id == root_id, finding.c.kind == kind.value, below(finding.c.path, prefix)
     query = _QUERY.where(*mine, UNRESOLVED, finding.c.file_id.is_(None), finding.c.run_id.is_distinct_from(run_id))
     return [_to_finding(row) for row in c.execute(query.order_by(finding.c.id))]
 
 
 def find_file_findings(c: sa.Connection, file_id: FileId) -> list[Finding]:
-    """List all findings that were ever opened on a file, in the order of their numbers."""
+    """Return all findings of a file, resolved or not, in the order of their ids."""
     query = _QUERY.where(finding.c.file_id == file_id).order_by(finding.c.id)
     return [_to_finding(row) for row in c.execute(query)]
 
 
 def find_open_of_files(c: sa.Connection, ids: Iterable[FileId]) -> dict[FileId, list[Finding]]:
-    """List what is open about each of some files, and about their copies; files of which nothing is are left out."""
+    """Return the unresolved findings of each file and of its copies; files without one are left out."""
     found: dict[FileId, list[Finding]] = {}
     for chunk in chunked(ids):
         for row in c.execute(_QUERY.where(finding.c.file_id.in_(chunk), UNRESOLVED).order_by(finding.c.id)):
@@ -248,20 +243,20 @@ def find_open_of_files(c: sa.Connection, ids: Iterable[FileId]) -> dict[FileId, 
 
 
 def find_with_findings(c: sa.Connection, ids: Iterable[FileId]) -> list[FileId]:
-    """List those of some files about which a finding was ever opened."""
+    """Return those of the files that ever had a finding."""
     queries = (sa.select(finding.c.file_id).where(finding.c.file_id.in_(chunk)).distinct() for chunk in chunked(ids))
     return [FileId(file_id) for query in queries for file_id in c.execute(query).scalars()]
 
 
 def find_files_with(c: sa.Connection, root_id: RootId, kind: FindingKind) -> set[FileId]:
-    """List the files of a root about which a finding of a kind is open; what is about copies does not count."""
+    """Return the files of a root with an unresolved finding of a kind, not counting findings about copies."""
     mine = finding.c.root_id == root_id, finding.c.kind == kind.value, finding.c.copy == "", UNRESOLVED
     ids = c.execute(sa.select(finding.c.file_id).where(*mine, finding.c.file_id.is_not(None)))
     return {FileId(one) for one in ids.scalars()}
 
 
 def count_open(c: sa.Connection, root_id: RootId | None = None) -> int:
-    """Count unresolved incidents, acknowledged and muted ones included: what they say is still so."""
+    """Count unresolved incidents, including acknowledged and muted ones, whose problem still exists."""
     query = sa.select(sa.func.count(INCIDENT.distinct())).where(UNRESOLVED)
     if root_id is not None:
         query = query.where(finding.c.root_id == root_id)
@@ -269,7 +264,7 @@ def count_open(c: sa.Connection, root_id: RootId | None = None) -> int:
 
 
 def has_open(c: sa.Connection, root_id: RootId, kind: FindingKind) -> bool:
-    """Say whether something of this kind is unresolved in a root; what is about its copies does not count."""
+    """Return whether a root has an unresolved finding of this kind, not counting findings about copies."""
     mine = finding.c.root_id == root_id, finding.c.kind == kind.value, finding.c.copy == "", UNRESOLVED
     return bool(c.execute(sa.select(sa.exists().where(*mine))).scalar())
 
@@ -285,19 +280,19 @@ def resolve_findings(
     now: int,
 ) -> list[Finding]:
     """
-    Resolve findings; with the last one on its content a file's baseline is free again (R6).
+    Resolve findings. A file's baseline is unfrozen with the last finding on its content (R6).
 
     Args:
         c: in a transaction.
-        file_id: those of this file.
-        root_id: those of this root and of everything in it.
+        file_id: only findings of this file.
+        root_id: only findings of this root.
         kinds: only these; None: all.
         copy: as in ``find_findings``.
-        resolution: why, for people.
-        now: the time.
+        resolution: the reason, as text for people.
+        now: seconds UTC.
 
     Returns:
-        Those that it resolved.
+        The findings that it resolved.
     """
     if file_id is None and root_id is None:
         raise ValueError("name a file or a root whose findings are to be resolved")
@@ -307,7 +302,7 @@ def resolve_findings(
 def find_unresolved(
     c: sa.Connection, root_id: RootId, *, kinds: Collection[FindingKind] | None = None, copy: str | None = None
 ) -> list[FindingId]:
-    """List the numbers of what ``resolve_findings`` would resolve in a root, for those who do it in pages."""
+    """Return the ids that ``resolve_findings`` would resolve in a root, for callers that resolve in pages."""
     query = sa.select(finding.c.id).where(*_match_unresolved(None, root_id, kinds, copy))
     return [FindingId(one) for one in c.execute(query).scalars()]
 
@@ -328,7 +323,7 @@ def _match_unresolved(
 
 
 def resolve_ids(c: sa.Connection, ids: Iterable[FindingId], *, resolution: str, now: int) -> list[Finding]:
-    """Resolve findings by their numbers, and return those that were not resolved before."""
+    """Resolve findings by id; return those that were unresolved."""
     resolved = [_resolve(c, [UNRESOLVED, finding.c.id.in_(chunk)], resolution, now) for chunk in chunked(ids)]
     return [one for chunk in resolved for one in chunk]
 
@@ -341,20 +336,20 @@ def resolve_of_files(c: sa.Connection, ids: Sequence[FileId], resolution: str, n
 
 def acknowledge(c: sa.Connection, ids: Iterable[FindingId]) -> None:
     """
-    Stop reminding of findings until they change.
+    Stop reminders for findings until they change.
 
-    ``updated_at`` stays: a repair takes it as the time up to which the file is known to be what was judged.
+    ``updated_at`` stays: repair uses it as the time until which the file is known to have the judged content.
     """
     _set_state(c, ids, FindingState.ACKNOWLEDGED, None)
 
 
 def mute(c: sa.Connection, ids: Iterable[FindingId], until: int) -> None:
-    """Stop reminding of findings until a date; ``updated_at`` stays here, too."""
+    """Stop reminders for findings until a time. ``updated_at`` stays, as in ``acknowledge``."""
     _set_state(c, ids, FindingState.MUTED, until)
 
 
 def move_findings(c: sa.Connection, file_id: FileId, to_root_id: RootId, to_path: bytes, now: int) -> None:
-    """Let a file's findings follow it to a new path; unresolved ones about what was there before are resolved."""
+    """Move a file's findings to its new path; resolve unresolved findings about the file that was there before."""
     kinds = sa.select(finding.c.kind).where(finding.c.file_id == file_id, UNRESOLVED)
     in_the_way = [
         UNRESOLVED,
@@ -368,7 +363,7 @@ def move_findings(c: sa.Connection, file_id: FileId, to_root_id: RootId, to_path
 
 
 def rename_copy(c: sa.Connection, ids: Iterable[FindingId], to_name: str, now: int) -> None:
-    """Let open findings about a copy go on under another name of it; what is open there already stays as it is."""
+    """Move unresolved findings about a copy to its new name; resolve those that are already open under that name."""
     other = finding.alias()
     same = [other.c[column] == finding.c[column] for column in ("root_id", "kind", "path")]
     is_open = other.c.state != FindingState.RESOLVED.value
@@ -380,12 +375,12 @@ def rename_copy(c: sa.Connection, ids: Iterable[FindingId], to_name: str, now: i
 
 
 def put_findings_aside(c: sa.Connection, file_id: FileId, path: bytes) -> None:
-    """Keep a file's findings from being in the way of those of another one that takes its place."""
+    """Change the path of a file's findings, so that they do not collide with those of the file that takes its place."""
     c.execute(sa.update(finding).where(finding.c.file_id == file_id).values(path=path))
 
 
 def set_step(c: sa.Connection, ids: Iterable[FindingId], step: str | None, command: str | None) -> None:
-    """Write down what can be done about findings, now that more is known than their kind tells; None: no more."""
+    """Store the recommended step of findings when it differs from the default of their kind; None: the default."""
     for chunk in chunked(ids):
         c.execute(sa.update(finding).where(finding.c.id.in_(chunk), UNRESOLVED).values(step=step, command=command))
 
@@ -402,12 +397,12 @@ def _resolve(c: sa.Connection, conditions: list[sa.ColumnElement[bool]], resolut
 
 
 def find_misfrozen(c: sa.Connection) -> Iterator[FileId]:
-    """Find the files whose baselines are held although no finding holds them, or the other way round (R6)."""
+    """Yield the files whose ``is_frozen`` does not match their findings (R6)."""
     return (FileId(row[0]) for row in c.execute(sa.select(file.c.id).where(file.c.is_frozen != _HOLDS)))
 
 
 def realign_frozen(c: sa.Connection, ids: Iterable[FileId]) -> None:
-    """Hold the baselines of files if findings hold them, and let go of the others."""
+    """Set ``is_frozen`` of files to match their findings."""
     for chunk in chunked(ids):
         c.execute(sa.update(file).where(file.c.id.in_(chunk), file.c.is_frozen != _HOLDS).values(is_frozen=_HOLDS))
 
@@ -418,7 +413,7 @@ def _unfreeze(c: sa.Connection, ids: Collection[FileId]) -> None:
 
 
 def _set_state(c: sa.Connection, ids: Iterable[FindingId], state: FindingState, muted_until: int | None) -> None:
-    """Set the state of unresolved findings, and of all others of their incidents."""
+    """Set the state of unresolved findings and of all others of their incidents."""
     for chunk in chunked(ids):
         incidents = c.execute(sa.select(INCIDENT).where(finding.c.id.in_(chunk)).distinct()).scalars().all()
         values = {"state": state.value, "muted_until": muted_until}

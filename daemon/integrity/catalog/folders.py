@@ -1,11 +1,11 @@
 """
-Folders that hold files: their numbers, so that a file's row does not repeat its path.
+Folders that hold recorded files: their ids, so that a file's row does not repeat its path, and their fingerprints.
 
-Fingerprints of folders: one comparison says that all files of a folder are as they are recorded.
+A fingerprint covers all recorded files of a folder: if it matches, every file of the folder is as recorded.
 
-    I1  A folder has one only if a walk that met the recorded files of the folder, all of them and no other, as they are
-        recorded, and none of them racy or frozen, would compute it. Triggers drop it when a row changes by which that
-        may end: whoever writes rows need not know of it.
+I1  A folder has a fingerprint only if a walk would compute the same one when it finds exactly the recorded files, all
+    as recorded and none racy or frozen. Triggers drop it when a row changes in a way that may break this, so code that
+    writes rows need not know about fingerprints.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIND_FOLDERS = CompiledStatement(
 )
 _NEW = insert(folder).values(root_id=sa.bindparam("root"), path=sa.bindparam("at"))
 _ENSURE = CompiledInsert(
-    # What is there already is returned only if it is "changed".
+    # RETURNING yields an existing row only if it is updated.
     _NEW.on_conflict_do_update(index_elements=["root_id", "path"], set_={"path": _NEW.excluded.path}).returning(
         folder.c.path, folder.c.id
     ),
@@ -38,18 +38,18 @@ _ENSURE = CompiledInsert(
 
 
 def get_folder_id(c: sa.Connection, root_id: RootId, path: bytes) -> FolderId | None:
-    """Get the number of a folder; None if it holds no recorded file."""
+    """Return the id of a folder; None if no file in it was ever recorded."""
     row = _FIND_FOLDERS.run(c, root_id, path).fetchone()
     return None if row is None else row[0]
 
 
 def ensure_folder(c: sa.Connection, root_id: RootId, path: bytes) -> FolderId:
-    """Get the number of a folder, giving it one if it has none."""
+    """Return the id of a folder, creating its row if needed."""
     return ensure_folders(c, root_id, (path,))[path]
 
 
 def ensure_folders(c: sa.Connection, root_id: RootId, paths: Iterable[bytes]) -> dict[bytes, FolderId]:
-    """Get the numbers of folders by their paths, giving one to those that have none."""
+    """Return the ids of folders by path, creating missing rows."""
     return dict(_ENSURE.run_returning(c, ((root_id, path) for path in paths)))
 
 
@@ -71,7 +71,7 @@ _FILES = CompiledStatement(sa.select(file.c.id).where(file.c.folder_id == sa.bin
 
 
 class Fingerprint(NamedTuple):
-    """What is recorded of a folder."""
+    """The fingerprint that is recorded for a folder."""
 
     folder: bytes  # its path
     id: FolderId
@@ -79,7 +79,7 @@ class Fingerprint(NamedTuple):
 
 
 def make_triggers() -> Iterator[str]:
-    """Write the triggers that keep I1."""
+    """Yield the statements that create the triggers for I1."""
     dropping = 'UPDATE "folder" SET "fingerprint" = NULL WHERE "id"'
     for name, event, row in (("added", "INSERT", "NEW"), ("removed", "DELETE", "OLD")):
         has_one = f'(SELECT "fingerprint" FROM "folder" WHERE "id" = {row}."folder_id") IS NOT NULL'  # noqa: S608 - ours
@@ -91,7 +91,7 @@ def make_triggers() -> Iterator[str]:
 
 
 def find_fingerprints(c: sa.Connection, root_id: RootId, folder_paths: Sequence[bytes]) -> list[Fingerprint]:
-    """Find those of the folders of which files are or were recorded."""
+    """Return the fingerprints of those folders that have a row."""
     rows: list[Fingerprint] = []
     for chunk in chunked(sorted(folder_paths)):
         rows += map(Fingerprint._make, _FIND_FINGERPRINTS.run(c, root_id, *padded(chunk)).fetchall())
@@ -99,17 +99,17 @@ def find_fingerprints(c: sa.Connection, root_id: RootId, folder_paths: Sequence[
 
 
 def set_fingerprints(c: sa.Connection, fingerprints: Iterable[tuple[bytes, FolderId]]) -> None:
-    """Keep fingerprints; I1 is for the caller to see to, in the same transaction."""
+    """Store fingerprints. The caller ensures I1 in the same transaction."""
     _SET.run_many(c, fingerprints)
 
 
 def drop_fingerprints(c: sa.Connection, root_id: RootId) -> None:
-    """Drop those of a root whose rows may have changed by themselves, which no trigger sees."""
+    """Drop the fingerprints of a root whose rows may be damaged, a change that no trigger sees."""
     c.execute(sa.update(folder).where(folder.c.root_id == root_id).values(fingerprint=None))
 
 
 def find_ids(c: sa.Connection, folder_ids: Iterable[FolderId]) -> Iterator[FileId]:
-    """Give the numbers of all files that are recorded in some folders."""
+    """Yield the ids of all files that are recorded in these folders."""
     for folder_id in folder_ids:
         for (file_id,) in _FILES.run(c, folder_id):
             yield file_id

@@ -1,8 +1,8 @@
 """
-The gate before backups: when it last let a folder through, and what happened to the files below it since.
+The gate before backups: when it last passed a folder, and what happened to the files below it since.
 
-What is later is told by numbers, not by the clock, which may have been ahead: those of history rise, those of files are
-never given twice. History's last numbers come again if its last rows are forgotten; then gates are told so.
+"Since" is decided by ids, not by the clock, which may have been wrong: history ids rise, and file ids are never reused.
+The last history ids are reused only if the newest history rows are deleted; ``follow_history`` then adjusts the gates.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from integrity.model import BaselineReason, RootId
 
 _PAGE = 2000
 ABOVE_ALL = (1 << 63) - 1
-"""No file has a higher number."""
+"""Larger than any file id in use."""
 
 _OF_PERSONS = (BaselineReason.ACCEPTED.value, BaselineReason.REPAIRED.value)
 _OF_WRITERS = (
@@ -26,13 +26,13 @@ _OF_WRITERS = (
     BaselineReason.ROLLED_BACK.value,
     BaselineReason.REWRITTEN_IN_PLACE.value,
 )
-"""Grown and rotated files are left out: that all which was recorded is still there was proven."""
+"""Without grown and rotated files: all of their recorded content was proven to be still there."""
 
 _IS_DELETED = history.c.replaced_because == sa.literal_column("'deleted'")
 
 
 class Passed(NamedTuple):
-    """Where a gate stood when it let through: what has a higher number came later."""
+    """Position of a gate when it passed: rows with higher ids are newer."""
 
     at: int
     last_history_id: int
@@ -40,14 +40,14 @@ class Passed(NamedTuple):
 
 
 class PassedContent(NamedTuple):
-    """What a file held, as far as is known."""
+    """Size and digests of a file, as far as they are known."""
 
     size_bytes: int
     md5: bytes | None
     xxh3_128: bytes | None
 
     def is_same(self, other: PassedContent) -> bool:
-        """Say whether both are the same for certain."""
+        """Return whether both contents are known to be equal."""
         pairs = (self.md5, other.md5), (self.xxh3_128, other.xxh3_128)
         known = [one == another for one, another in pairs if one is not None and another is not None]
         return self.size_bytes == other.size_bytes and bool(known) and all(known)
@@ -62,21 +62,21 @@ class Rewritten(NamedTuple):
 
 
 class StandingChanges(NamedTuple):
-    """A path, and what is or was recorded there."""
+    """A path and the content that is or was recorded there."""
 
     path: bytes
     content: PassedContent
 
 
 def get_passed(c: sa.Connection, root_id: RootId, prefix: bytes) -> Passed | None:
-    """Tell where a part of a root was last let through; None: never."""
+    """Return the position at which the gate last passed a part of a root; None: never."""
     columns = gate.c.passed_at, gate.c.last_history_id, gate.c.last_file_id
     row = c.execute(sa.select(*columns).where(*_is(root_id, prefix))).one_or_none()
     return None if row is None else Passed(*row)
 
 
 def get_present(c: sa.Connection, now: int) -> Passed:
-    """Tell where a gate stands now."""
+    """Return the position of a gate that passes now."""
     last_history_id = c.execute(sa.select(sa.func.max(history.c.id))).scalar() or 0
     next_file_id = c.execute(sa.select(meta.c.value).where(meta.c.key == "next_file_id")).scalar_one()
     return Passed(now, last_history_id, int(next_file_id) - 1)
@@ -84,10 +84,10 @@ def get_present(c: sa.Connection, now: int) -> Passed:
 
 def get_past(c: sa.Connection, root_id: RootId, at: int) -> Passed:
     """
-    Return where a gate of a root would have stood at a time.
+    Return the position that a gate of a root would have had at a time.
 
-    New is what was recorded since the last run that ended before that time. If none did, the root's first run is where
-    all changes begin: what it recorded is not new. While the first run works, nothing is.
+    Files are new if they were recorded since the last run that ended before that time. Without such a run, the files
+    that the root's first run recorded are not new. While the first run is in progress, no file is new.
     """
     earlier = sa.select(sa.func.max(history.c.id)).where(history.c.root_id == root_id, history.c.replaced_at < at)
     ended = sa.select(run.c.last_file_id).where(run.c.root_id == root_id, run.c.last_file_id.is_not(None))
@@ -100,32 +100,32 @@ def get_past(c: sa.Connection, root_id: RootId, at: int) -> Passed:
 
 
 def set_passed(c: sa.Connection, root_id: RootId, prefix: bytes, passed: Passed) -> None:
-    """Write down that a part of a root was let through, or that its present state was taken as seen."""
+    """Record that the gate passed a part of a root, or that its present state was accepted as seen."""
     values = {"passed_at": passed.at, "last_history_id": passed.last_history_id, "last_file_id": passed.last_file_id}
     c.execute(sa.delete(gate).where(*_is(root_id, prefix)))
     c.execute(sa.insert(gate).values(root_id=root_id, prefix=prefix, **values))
 
 
 def follow_history(c: sa.Connection) -> None:
-    """Take gates back to the last row of history that there is; to be called when some were deleted."""
+    """Move gates back to the newest history row. Call it after history rows were deleted."""
     last = sa.select(sa.func.coalesce(sa.func.max(history.c.id), 0)).scalar_subquery()
     c.execute(sa.update(gate).where(gate.c.last_history_id > last).values(last_history_id=last))
 
 
 def has_been_there(c: sa.Connection, root_id: RootId, prefix: bytes) -> bool:
-    """Say whether anything was ever let through at or below a path, or was recorded there and is no more."""
+    """Return whether a gate ever passed this path, or history has a file at or below it."""
     gone = sa.select(history.c.id).where(history.c.root_id == root_id, below(history.c.path, prefix)).limit(1)
     return get_passed(c, root_id, prefix) is not None or c.execute(gone).first() is not None
 
 
 def count_files(c: sa.Connection, root_id: RootId, prefix: bytes) -> int:
-    """Count the recorded files below a path, or the one file there."""
+    """Count the recorded files below a path, or the file at it."""
     query = sa.select(sa.func.count()).select_from(file.join(folder, file.c.folder_id == folder.c.id))
     return int(c.execute(query.where(inside(root_id, prefix))).scalar_one())
 
 
 def find_paths(c: sa.Connection, root_id: RootId) -> Iterator[bytes]:
-    """Go through the paths of all recorded files of a root, in no order."""
+    """Yield the paths of all recorded files of a root, in no particular order."""
     query = sa.select(folder.c.path, file.c.name).join(folder, file.c.folder_id == folder.c.id)
     for row in c.execute(query.where(folder.c.root_id == root_id)):
         yield join_path(row.path, row.name)
@@ -133,9 +133,9 @@ def find_paths(c: sa.Connection, root_id: RootId) -> Iterator[bytes]:
 
 def find_rewritten(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[Rewritten]:
     """
-    Go through the files that were recorded before and whose content was replaced since, by no word of a person.
+    Yield the files that were recorded before ``since`` and were rewritten after it, without a user decision.
 
-    Each comes once, with what it held before all of it; a person's word begins it anew.
+    Each file is yielded once, with its content before the first rewrite; a user decision restarts this.
     """
     columns = history.c.file_id, history.c.replaced_because, *_content(history)
     now = *(one.label(f"now_{one.name}") for one in _content(file)), folder.c.path.label("folder_path"), file.c.name
@@ -166,7 +166,7 @@ def find_rewritten(c: sa.Connection, root_id: RootId, prefix: bytes, since: Pass
 
 
 def find_removed(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[StandingChanges]:
-    """Go through the files that went since, by no word of a person, and were there before."""
+    """Yield the files that were recorded before ``since`` and deleted after it, without a user decision."""
     is_back = sa.exists().where(file.c.id == history.c.file_id)
     gone = (
         history.c.root_id == root_id,
@@ -180,7 +180,7 @@ def find_removed(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed
 
 
 def find_new(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed | None) -> Iterator[StandingChanges]:
-    """Go through the files that were recorded for the first time since, the last first; None: all files."""
+    """Yield the files that were first recorded after ``since``, newest first; None: all files."""
     columns = file.c.id, folder.c.root_id, folder.c.path, file.c.name, *_content(file)
     is_new = file.c.id > (0 if since is None else since.last_file_id)
     query = sa.select(*columns).join(folder, file.c.folder_id == folder.c.id).where(is_new).order_by(file.c.id.desc())
@@ -195,7 +195,7 @@ def find_new(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed | N
 
 
 def find_touched(c: sa.Connection, root_id: RootId, prefix: bytes) -> Iterator[bytes]:
-    """Go through the files of which only ctime or inode moved, and that no scrub has read since."""
+    """Yield the files whose ctime or inode changed alone and that no scrub has read since."""
     query = sa.select(folder.c.path, file.c.name).join(folder, file.c.folder_id == folder.c.id)
     for row in c.execute(query.where(inside(root_id, prefix, is_hidden=True), file.c.is_suspect == 1)):
         yield join_path(row.path, row.name)

@@ -1,15 +1,13 @@
 """
-History: the baselines that were replaced or removed, with the reason (R6).
+History: former baselines, with the reason why each was replaced or removed (R6); and the sources of imports.
 
-A name may be given away while a run works, so that its old baseline is replaced before its file is met under another
-name, which keeps the inode. Then the file is held against what history knows of it; but against no row that is damaged.
+During a run, a name can be reused before its old file is found under a new name with the same inode. That file is then
+compared with the history of the inode, but never with a damaged row.
 
-Which manifest the files of an import were held against.
-
-One row of ``meta`` for each import that recorded anything, instead of a column in each file's row: key
-``import/ROOT_ID/FIRST_FILE_ID``, value the manifest's name. File ids rise and are never given twice (I3 of
-``tables.py``), and a root is worked on by one job at a time, so a file that was imported belongs to the last import of
-its root that began at or before its id.
+Each import that recorded files has one row in ``meta``, instead of a column for each file: key
+``import/ROOT_ID/FIRST_FILE_ID``, value the manifest's name. File ids rise and are never reused (I3 of ``schema.py``),
+and one job at a time works on a root. So an imported file belongs to the last import of its root that began at or
+before its id.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from integrity.catalog.schema import block_run, candidate, file, history, meta
 from integrity.model import BaselineReason, Digests, FileId, RootId, Witness
 
 KEEP_DELETED_S = 90 * 86400
-"""How long deleted files are remembered, for moves and restores (R2)."""
+"""How long deleted files are kept, to detect moves and restores (R2)."""
 
 _BY_ITSELF = (
     BaselineReason.EDITED,
@@ -45,7 +43,7 @@ _WHEN = ("recorded_at", "reason", "replaced_at", "replaced_because", "note", "cr
 _WHERE = ("ctime_ns", "inode")
 _ALL = _NAMES + _WHEN + _WHERE
 _INSERT = CompiledStatement(sa.insert(history).values({name: sa.bindparam(name) for name in _ALL}), *_ALL)
-_IS_DELETED = history.c.replaced_because == sa.literal_column("'deleted'")  # spelled as in the partial index
+_IS_DELETED = history.c.replaced_because == sa.literal_column("'deleted'")  # must match the text of the partial index
 _IS_BACK = sa.exists().where(file.c.id == history.c.file_id)
 _DELETED = (
     sa.select(*history.c)
@@ -77,7 +75,7 @@ _DELETED_OF_TIME = CompiledStatement(
 
 @dataclass(frozen=True, slots=True)
 class HistoryRecord:
-    """One baseline that is none any more."""
+    """A former baseline."""
 
     id: int
     root_id: RootId
@@ -99,14 +97,14 @@ class HistoryRecord:
 
     @property
     def witness(self) -> Witness:
-        """What stat said of the old content, as far as it was kept."""
+        """Return the witness of the former content; 0 for fields that were not stored."""
         return Witness(self.size_bytes, self.mtime_ns, self.ctime_ns or 0, self.inode or 0, self.is_racy)
 
 
 def add_history(
     c: sa.Connection, records: Iterable[FileRecord], *, because: BaselineReason, now: int, note: str | None = None
 ) -> None:
-    """Write baselines down before they are replaced or removed."""
+    """Record baselines before they are replaced or removed."""
     _INSERT.run_many(
         c,
         (
@@ -122,45 +120,45 @@ def add_history(
 
 
 def history_of(c: sa.Connection, root_id: RootId, key: bytes | FileId) -> list[HistoryRecord]:
-    """List the former baselines of a path or of a file, newest first."""
+    """Return the former baselines of a path or of a file id, newest first."""
     condition = history.c.path == key if isinstance(key, bytes) else history.c.file_id == key
     query = select_sealed(history).where(history.c.root_id == root_id, condition).order_by(history.c.id.desc())
     return [_to_record(row) for row in check_seals(c, history, c.execute(query))]
 
 
 def find_deleted(c: sa.Connection, root_id: RootId, size_bytes: int, md5: bytes) -> list[HistoryRecord]:
-    """List the deleted files that had this content, the last deleted first; none that has come back since."""
+    """Return the deleted files with this content, last deleted first, without those that were recorded again."""
     return _to_records(_DELETED_OF_CONTENT.run(c, root_id, size_bytes, md5))
 
 
 def find_deleted_of_time(
     c: sa.Connection, root_id: RootId, size_bytes: int, mtimes_ns: tuple[int, int]
 ) -> list[HistoryRecord]:
-    """List the deleted files of this size and a mtime between these two, as ``find_deleted`` does."""
+    """Return the deleted files with this size and an mtime in this range, like ``find_deleted``."""
     return _to_records(_DELETED_OF_TIME.run(c, root_id, size_bytes, *mtimes_ns))
 
 
 def find_former_of_inode(c: sa.Connection, root_id: RootId, seen: Witness) -> HistoryRecord | None:
-    """Find the last former baseline of the inode, size and mtime of a witness; none that a person did away with."""
+    """Return the newest former baseline with a witness's inode, size, and mtime; None if a user discarded it."""
     found = _to_records(_LAST_OF_INODE.run(c, root_id, seen.inode, seen.size_bytes, seen.mtime_ns))
     return found[0] if found and found[0].because not in _DONE_AWAY_WITH else None
 
 
 class FormerFile(NamedTuple):
-    """A file that had some content before; it may be gone. The path is the last one that is known."""
+    """A file that had some content before and may be gone. ``path``: the last one that is known."""
 
     file_id: FileId | None
     path: bytes
     recorded_at: int
-    was_damage: bool  # it was recorded with the damage of another file, which was not known yet
+    was_damage: bool  # it inherited the damage of another file before that damage was known
 
 
 def find_by_former_content(c: sa.Connection, root_id: RootId, contents: Sequence[FileContent]) -> list[set[FormerFile]]:
     """
-    Name, for each content, the files of a root that had it before, deleted ones included.
+    Return, for each content, the files of a root that had it before, including deleted ones.
 
-    History keeps no blocks of most files: of content that is told by its blocks alone the size has to do, so what is
-    named for it may have had other content.
+    History keeps no blocks of most files: content without whole-file digests is matched by size alone, so a file
+    returned for it may have had different content.
     """
     sizes = {content.size_bytes for content in contents}
     names = "size_bytes", "md5", "xxh3_128", "file_id", "path", "recorded_at"
@@ -187,19 +185,19 @@ def find_by_former_content(c: sa.Connection, root_id: RootId, contents: Sequence
 
 
 def has_history(c: sa.Connection, root_id: RootId) -> bool:
-    """Say whether any former baseline of a root is remembered."""
+    """Return whether a root has any history."""
     return c.execute(sa.select(sa.literal(1)).where(history.c.root_id == root_id).limit(1)).first() is not None
 
 
 def adopt_history(c: sa.Connection, from_id: FileId, to_id: FileId) -> None:
-    """Let the history of a deleted file go on as that of another, which has its content (R2), or should have."""
-    values = {"file_id": to_id, "block_size_bytes": None}  # the versions of another file: its blocks are not theirs
+    """Assign the history of a deleted file to another file, which has, or should have, its content (R2)."""
+    values = {"file_id": to_id, "block_size_bytes": None}  # versions of another file: they have no blocks under this id
     c.execute(sa.update(history).where(history.c.file_id == from_id).values(values))
     c.execute(sa.delete(block_run).where(block_run.c.file_id == from_id))
 
 
 def drop_former_runs(c: sa.Connection, record: FileRecord) -> None:
-    """Forget the blocks of the baselines that a file had before this one, but for those without other digests."""
+    """Delete the blocks of a file's earlier baselines, except of those without whole-file digests."""
     has_others = sa.or_(history.c.md5.is_not(None), history.c.xxh3_128.is_not(None))
     versions = sa.select(history.c.version).where(history.c.file_id == record.id, has_others)
     earlier = block_run.c.version < record.version, block_run.c.version.in_(versions)
@@ -208,10 +206,10 @@ def drop_former_runs(c: sa.Connection, record: FileRecord) -> None:
 
 def count_replaced(c: sa.Connection, root_id: RootId, since: int, until: int) -> tuple[int, int]:
     """
-    Count the files whose baselines were replaced, and those removed, by what happened to them between two times.
+    Return how many files were replaced and how many removed between two times.
 
-    However often, a file counts once, and not at all if it waits for a decision, where it is counted. What a person
-    agreed to is left out: it must not make the next honest change look like part of a wave.
+    A file counts once, and not at all if its candidate waits for a decision, because it is counted there. Changes that
+    a user approved do not count: they must not make the next normal change look like part of a mass change.
     """
     is_removed = sa.case((history.c.replaced_because == BaselineReason.DELETED.value, 1), else_=0)
     is_waiting = sa.exists().where(candidate.c.file_id == history.c.file_id, candidate.c.state.in_(["staged", "held"]))
@@ -234,14 +232,14 @@ def count_replaced(c: sa.Connection, root_id: RootId, since: int, until: int) ->
 
 
 def find_outdated(c: sa.Connection, now: int) -> list[FileId]:
-    """List the files that were deleted longer ago than they are kept."""
+    """Return the files that were deleted longer ago than ``KEEP_DELETED_S``."""
     query = sa.select(history.c.file_id).where(_IS_DELETED, history.c.replaced_at < now - KEEP_DELETED_S)
     is_back = sa.exists().where(file.c.id == history.c.file_id)
     return [FileId(one) for one in c.execute(query.where(~is_back)).scalars() if one is not None]
 
 
 def forget_deleted(c: sa.Connection, ids: Iterable[FileId]) -> None:
-    """Forget deleted files with all of their history."""
+    """Delete all history and blocks of deleted files."""
     for chunk in chunked(ids):
         c.execute(sa.delete(block_run).where(block_run.c.file_id.in_(chunk)))
         c.execute(sa.delete(history).where(history.c.file_id.in_(chunk)))
@@ -249,7 +247,7 @@ def forget_deleted(c: sa.Connection, ids: Iterable[FileId]) -> None:
 
 
 def _to_records(rows: Iterable[Sequence[Any]]) -> list[HistoryRecord]:
-    """Make records of rows with all columns."""
+    """Make records of rows that have all columns."""
     names = tuple(column.name for column in history.c)
     return [_to_record(SimpleNamespace(**dict(zip(names, row, strict=True)))) for row in rows]
 
@@ -278,19 +276,19 @@ def _to_record(row: Any) -> HistoryRecord:
 
 def keep_import(c: sa.Connection, root_id: RootId, first_id: FileId, manifest: str) -> None:
     """
-    Write down where an import takes its digests from.
+    Record the manifest of an import.
 
     Args:
         c: in the transaction that records the first file of the import.
         root_id: the root.
-        first_id: the id of that file.
+        first_id: id of that file.
         manifest: its name, for people.
     """
     c.execute(sa.insert(meta).values(key=f"{_prefix(root_id)}{first_id}", value=manifest))
 
 
 def find_import(c: sa.Connection, root_id: RootId, file_id: FileId) -> str | None:
-    """Find the manifest that a file was imported with; None if that is not known. Asked of imported files only."""
+    """Return the manifest that an imported file came from; None if unknown. Call it for imported files only."""
     prefix = _prefix(root_id)
     found: tuple[int, str] | None = None
     for key, value in c.execute(sa.select(meta.c.key, meta.c.value).where(meta.c.key.startswith(prefix))):
@@ -301,7 +299,7 @@ def find_import(c: sa.Connection, root_id: RootId, file_id: FileId) -> str | Non
 
 
 def drop_imports(c: sa.Connection, root_id: RootId) -> None:
-    """Forget the imports of a root that is forgotten."""
+    """Delete the imports of a root that is being removed."""
     c.execute(sa.delete(meta).where(meta.c.key.startswith(_prefix(root_id))))
 
 

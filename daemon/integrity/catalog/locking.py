@@ -1,10 +1,9 @@
 """
-Who has the catalog's file open, and the right to exchange it.
+The lock that protects the catalog's file from replacement.
 
-Each program that may write to a catalog holds a shared flock(2) on the file ``CATALOG.lock`` for as long as it has it
-open. Who puts another file in its place (restore), or seals it with another key, holds it exclusively, so that nobody
-goes on with the one that was put aside, or with the former key. Locks go with their process: a kill leaves nothing to
-clean up.
+Each program that may write to a catalog holds a shared flock(2) on ``CATALOG.lock`` while the catalog is open. A
+restore (another file) and a reseal with another key hold it exclusively, so that no program keeps using the replaced
+file or the old key. The kernel releases the lock when its process ends, so a killed program leaves nothing to clean up.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _COMMAND_BYTES = 200
 
 def hold_shared(catalog: bytes) -> int:
     """
-    Take the shared lock, and return the descriptor that holds it until it is closed.
+    Take the shared lock and return its descriptor; closing the descriptor releases the lock.
 
     Raises:
-        CatalogLocked: the catalog is being restored, or sealed with another key.
-        CatalogError: the lock file can't be used.
+        CatalogLocked: the catalog is being restored or sealed with another key.
+        CatalogError: the lock file cannot be used.
     """
     fd = _open(catalog)
     if _take(fd, fcntl.LOCK_SH):
@@ -44,7 +43,7 @@ def hold_shared(catalog: bytes) -> int:
 
 @contextmanager
 def shared_lock(catalog: bytes) -> Iterator[None]:
-    """Hold the shared lock in the block; raise as ``hold_shared``."""
+    """Hold the shared lock in the block. Raises like ``hold_shared``."""
     fd = hold_shared(catalog)
     try:
         yield
@@ -55,11 +54,11 @@ def shared_lock(catalog: bytes) -> Iterator[None]:
 @contextmanager
 def exclusive_lock(catalog: bytes) -> Iterator[None]:
     """
-    Keep everybody else from the catalog, to put another file in its place.
+    Hold the exclusive lock in the block, to replace the catalog's file.
 
     Raises:
-        CatalogLocked: somebody has it open; the message says who.
-        CatalogError: the lock file can't be used.
+        CatalogLocked: another program has it open; the message names the process.
+        CatalogError: the lock file cannot be used.
     """
     fd = _open(catalog)
     try:
@@ -72,10 +71,10 @@ def exclusive_lock(catalog: bytes) -> Iterator[None]:
 @contextmanager
 def held_alone(catalog: bytes, fd: int) -> Iterator[None]:
     """
-    Make the shared lock that a descriptor holds exclusive for the block.
+    Upgrade the shared lock of a descriptor to exclusive for the block.
 
     Raises:
-        CatalogLocked: somebody else has the catalog open; the message says who.
+        CatalogLocked: another program has the catalog open; the message names the process.
     """
     try:
         _take_exclusive(catalog, fd)
@@ -104,7 +103,7 @@ def _open(catalog: bytes) -> int:
 
 
 def _take(fd: int, kind: int) -> bool:
-    """Take a lock; short commands that hold it are waited for."""
+    """Take a lock, waiting up to 2 s for short commands that hold it; return whether it was taken."""
     for number in range(_TRIES):
         if number:
             time.sleep(_BETWEEN_S)
@@ -117,7 +116,7 @@ def _take(fd: int, kind: int) -> bool:
 
 
 def _describe_holders(fd: int) -> str:
-    """Name the processes that hold a lock on a file; nothing where the kernel does not say (proc(5), ``locks``)."""
+    """List the processes that hold a lock on a file; empty if the kernel does not show them (proc(5), ``locks``)."""
     own = os.fstat(fd)
     device, inode = f"{os.major(own.st_dev):02x}:{os.minor(own.st_dev):02x}", str(own.st_ino)
     try:
@@ -126,7 +125,7 @@ def _describe_holders(fd: int) -> str:
     except OSError:
         return ""
     found = [one for one in words if one[1] == "FLOCK" and one[5].rpartition(":")[2] == inode]
-    here = [one for one in found if one[5].startswith(device)]  # btrfs shows another device there than to stat(2)
+    here = [one for one in found if one[5].startswith(device)]  # on btrfs this device differs from that of stat(2)
     pids = sorted({int(one[4]) for one in here or found})
     return f" (by {', '.join(map(_describe_process, pids))})" if pids else ""
 

@@ -1,4 +1,4 @@
-"""Look the whole catalog through, seal it anew after a person has looked, and say how large it is."""
+"""Check the whole catalog and report its size; reseal it after a user has looked at the damage (``reseal.py``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class DamagedRun:
-    """A row of block digests that cannot be relied on."""
+    """A row of block digests whose seal does not match."""
 
     file_id: FileId
     version: int
@@ -38,21 +38,19 @@ class DamagedRun:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What looking the catalog through found."""
+    """Result of checking the catalog."""
 
     complaints: tuple[str, ...]  # about the file, its definitions, indexes and keys
-    tallies: tuple[tuple[bytes, TallyCheck], ...]  # by path of the root; empty unless deep
+    tallies: tuple[tuple[bytes, TallyCheck], ...]  # (path of the root, result); empty unless deep
     damaged_rows: tuple[DamagedRow, ...]  # of other tables, the first 100
     damaged_runs: tuple[DamagedRun, ...]  # the first 100
     incomplete_files: tuple[FileId, ...]  # files whose block digests do not cover them, the first 100
-    misfrozen_files: tuple[
-        FileId, ...
-    ]  # files whose baseline is held, but by no finding, or the reverse; the first 100
-    orphan_runs: int  # rows of block digests that belong to nothing: harmless, they take room
+    misfrozen_files: tuple[FileId, ...]  # files whose is_frozen does not match their findings, the first 100
+    orphan_runs: int  # rows of block digests without an owner: harmless, but they use space
 
     @property
     def is_right(self) -> bool:
-        """Say whether everything in it can be relied on."""
+        """Return whether the check found no problem."""
         are_right = all(tally.is_right for _, tally in self.tallies)
         return are_right and not (
             *self.complaints,
@@ -65,34 +63,32 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True)
 class TableStats:
-    """How large one table is, its indexes included."""
+    """Size of a table, including its indexes."""
 
     name: str
     rows: int
-    bytes: int | None  # None where SQLite was built without the means to tell
+    bytes: int | None  # None: SQLite was built without dbstat
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """How large the catalog is."""
+    """Size of the catalog."""
 
     uuid: str
     created_at: int
     revision: str
     file_bytes: int
     log_bytes: int  # write-ahead log
-    free_bytes: int  # inside the file, to be used again
+    free_bytes: int  # free pages inside the file
     tables: tuple[TableStats, ...]
 
 
 def check(catalog: Catalog, deep: bool = True) -> CheckReport:
     """
-    Look the whole catalog through.
+    Check the whole catalog.
 
-    Args:
-        catalog: an open catalog.
-        deep: check every index, every seal and every tally (10 s for a million files); else the structure, and the rows
-            that every job rests on.
+    ``deep``: check every index, seal, and tally (10 s for a million files). Otherwise check SQLite's structure, the
+    definitions, foreign keys, parities, and the seals of the core tables.
     """
     with catalog.read() as c, snapshot(c):
         complaints = _ask_sqlite(catalog, "PRAGMA integrity_check(100)" if deep else "PRAGMA quick_check(100)")
@@ -113,12 +109,12 @@ def check(catalog: Catalog, deep: bool = True) -> CheckReport:
 
 
 def _find_damaged_rows(c: sa.Connection, sealed: Iterable[sa.Table]) -> tuple[DamagedRow, ...]:
-    """Find odd rows of all tables, and those of sealed ones that do not fit their seals."""
+    """Return rows with a wrong parity or word in any table, and rows of the given tables with a wrong seal."""
     return tuple(islice(dict.fromkeys((*find_odd(c), *find_damaged(c, sealed))), _SHOWN))
 
 
 def _ask_sqlite(catalog: Catalog, pragma: str) -> list[str]:
-    """Run one of SQLite's checks; a file too damaged even for that is a complaint, too."""
+    """Run one of SQLite's checks; if the file is too damaged for it, return that as a complaint."""
     try:
         with catalog.read() as c:
             answers = [str(row[0]) for row in c.exec_driver_sql(pragma)]
@@ -137,7 +133,7 @@ def _damaged_runs(c: sa.Connection, sealer: Sealer) -> tuple[DamagedRun, ...]:
 
 
 def _incomplete_files(c: sa.Connection) -> tuple[FileId, ...]:
-    """Find files whose runs do not add up to the blocks that their size makes."""
+    """Return files whose stored block digests do not cover their size."""
     own = sa.and_(block_run.c.file_id == file.c.id, block_run.c.version == file.c.version)
     stored = sa.select(sa.func.coalesce(sa.func.sum(block_run.c.block_count), 0)).where(own).scalar_subquery()
     needed = (file.c.size_bytes + file.c.block_size_bytes - 1) // file.c.block_size_bytes
@@ -156,7 +152,7 @@ def _count_orphans(c: sa.Connection) -> int:
 
 
 def stats(catalog: Catalog) -> Stats:
-    """Say how large the catalog and each of its tables are."""
+    """Return the size of the catalog and of each of its tables."""
     with catalog.read() as c:
         values = {row.key: row.value for row in c.execute(sa.select(schema.meta))}
         revision = c.execute(sa.select(schema.alembic_version.c.version_num)).scalar_one()
@@ -182,7 +178,7 @@ _PAGES = ("page_size", "freelist_count")
 
 
 def _table_bytes(c: sa.Connection) -> Callable[[sa.Table], int | None]:
-    """Ask SQLite's own statistics, which not every build of it has."""
+    """Return a function for the size of a table, from ``dbstat``, which not every build of SQLite has."""
     master = sa.table("sqlite_master", sa.column("name"), sa.column("tbl_name"))
     dbstat = sa.table("dbstat", sa.column("name"), sa.column("pgsize"))
     query = sa.select(master.c.tbl_name, sa.func.sum(dbstat.c.pgsize)).join(dbstat, dbstat.c.name == master.c.name)

@@ -1,9 +1,9 @@
 """
-What was told of which incident: each is told once, and again when it changes.
+Which incidents the user was notified of. A notification is sent once, and again when the incident changes.
 
-An incident is a finding, or those about several names of one file, of which the first that is not resolved stands for
-all. Decides of which there is something to say; when and how it is said is for ``alerts``. An incident that was told
-has a row until its end was told as well. Acknowledged and muted ones are not spoken of.
+An incident is a finding, or those about several names of one file; its first unresolved finding represents it. Decides
+which incidents need a notification; ``alerts`` decides when and how to send it. A notified incident has a row in
+``told`` until the notification of its end is recorded, too. Acknowledged and muted incidents are skipped.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ _JOINED = finding.outerjoin(told, told.c.finding_id == INCIDENT)
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """A finding that there is something to say of."""
+    """A finding that needs a notification."""
 
     finding: Finding
-    is_change: bool  # it was told before, and has changed
-    swallowed: int  # findings that are told by this one: those of a failing device's files
+    is_change: bool  # the user was notified of it before, and it has changed
+    swallowed: int  # findings that this one covers: those of a failing device's files
 
 
 @dataclass(frozen=True, slots=True)
 class ToldSummary:
-    """Where the findings stand that were told."""
+    """Counts of the notified incidents."""
 
     unresolved: int
     resolved: int
-    remindable: int  # unresolved, and nobody asked for silence
-    waits_since: int | None  # when the first of those resolved or remindable was told
+    remindable: int  # unresolved, neither acknowledged nor muted
+    waits_since: int | None  # first notification of any that is resolved or remindable
 
 
 def unsaid_since(c: sa.Connection, now: int) -> int | None:
-    """Say when the first finding was noticed of which something is to be said; None: there is none."""
-    # A changed one was noticed when it was last touched, which is never before it changed.
+    """Return when the first finding that needs a notification was opened or changed; None: there is none."""
+    # For a changed finding, the time of its last update, which is never earlier than the change.
     noticed_at = sa.case((told.c.finding_id.is_(None), finding.c.opened_at), else_=finding.c.updated_at)
     query = sa.select(sa.func.min(noticed_at)).select_from(_JOINED).where(*_is_unsaid(now), _swallower().is_(None))
     return c.execute(query).scalar()
 
 
 def unsaid_grave_since(c: sa.Connection, now: int, since: int) -> int | None:
-    """Say the same of the grave findings of whose kind, in the same root, nothing was told since then."""
+    """Return the same for new grave findings, if nothing of their kind and root was first notified after ``since``."""
     others, earlier = finding.alias("other"), told.alias("earlier")
     was_told = sa.exists().where(
         *(others.c.id == earlier.c.finding_id, others.c.root_id == finding.c.root_id, others.c.kind == finding.c.kind),
@@ -72,7 +72,7 @@ def unsaid_grave_since(c: sa.Connection, now: int, since: int) -> int | None:
 
 
 def find_news(c: sa.Connection, now: int) -> list[News]:
-    """List the findings of which something is to be said, in the order of their numbers."""
+    """Return the findings that need a notification, in the order of their ids."""
     query = sa.select(finding.c.id, told.c.finding_id.is_not(None).label("is_change")).select_from(_JOINED)
     rows = c.execute(query.where(*_is_unsaid(now), _swallower().is_(None)).order_by(finding.c.id)).all()
     changed = {row.id for row in rows if row.is_change}
@@ -81,19 +81,19 @@ def find_news(c: sa.Connection, now: int) -> list[News]:
 
 
 def count_unsaid(c: sa.Connection, now: int) -> int:
-    """Count the findings of which something is to be said."""
+    """Count the findings that need a notification."""
     query = sa.select(sa.func.count()).select_from(_JOINED).where(*_is_unsaid(now), _swallower().is_(None))
     return int(c.execute(query).scalar_one())
 
 
 def has_swallowable(c: sa.Connection, now: int) -> bool:
-    """Say whether there are unreadable files of which a failing device says enough."""
+    """Return whether there are unreadable files that the notification of a failing device covers."""
     query = sa.select(finding.c.id).select_from(_JOINED).where(*_is_unsaid(now), _swallower().is_not(None)).limit(1)
     return c.execute(query).first() is not None
 
 
 def swallow(c: sa.Connection, now: int) -> None:
-    """Take unreadable files as told by the failing device of the same root and run: one message, not thousands."""
+    """Mark unreadable files as notified by the failing device of the same root and run: one message, not thousands."""
     by = _swallower()
     query = sa.select(finding.c.id, by.label("by")).select_from(_JOINED).where(*_is_unsaid(now), by.is_not(None))
     files: dict[int, list[FindingId]] = {}
@@ -104,12 +104,12 @@ def swallow(c: sa.Connection, now: int) -> None:
 
 
 def mark_told(c: sa.Connection, ids: Collection[FindingId], now: int) -> None:
-    """Write down that findings were told as they are now."""
+    """Record that the user was notified of findings in their present state."""
     _mark(c, ids, now, swallowed_by=None)
 
 
 def summarize(c: sa.Connection, now: int) -> ToldSummary:
-    """Sum up the findings that were told."""
+    """Summarize the notified incidents."""
     is_over = finding.c.id.is_(None)
     remindable = _is_remindable(now)
     query = sa.select(
@@ -122,29 +122,29 @@ def summarize(c: sa.Connection, now: int) -> ToldSummary:
 
 
 def find_remindable(c: sa.Connection, now: int) -> list[Finding]:
-    """List the findings that were told and are still open, but those of which nobody wants to hear."""
+    """Return the notified findings that are still open, without acknowledged and muted ones."""
     query = sa.select(finding.c.id).select_from(_JOINED).where(_is_remindable(now)).order_by(finding.c.id)
     return as_incidents(c, get_findings(c, c.execute(query).scalars().all()))
 
 
 def find_over(c: sa.Connection) -> list[Finding]:
-    """List the findings that were told and are resolved now; those of forgotten roots are gone and not among them."""
+    """Return the notified findings that are resolved now; findings of removed roots no longer exist."""
     query = sa.select(told.c.finding_id).where(told.c.finding_id.not_in(_find_still())).order_by(told.c.finding_id)
     return get_findings(c, c.execute(query).scalars().all())
 
 
 def drop_over(c: sa.Connection) -> None:
-    """Write down that the end of all resolved findings was told."""
+    """Record that the user was notified of the end of all resolved incidents."""
     c.execute(sa.delete(told).where(told.c.finding_id.not_in(_find_still())))
 
 
 def _find_still() -> sa.Select[tuple[int]]:
-    """Find the incidents that are not over."""
+    """Select the unresolved incidents."""
     return sa.select(INCIDENT).where(UNRESOLVED)
 
 
 def count_verified_since(c: sa.Connection, since: int) -> tuple[int, int]:
-    """Count the files that were verified since then, and their bytes: one pass over the files."""
+    """Return how many files were verified since a time, and their bytes. Scans all files."""
     query = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(file.c.size_bytes), 0))
     files, size_bytes = c.execute(query.where(file.c.verified_at >= since)).one()
     return int(files), int(size_bytes)
@@ -179,7 +179,7 @@ def _is_remindable(now: int) -> sa.ColumnElement[bool]:
 
 
 def _swallower() -> sa.ColumnElement[int | None]:
-    """Name the open device_failing finding that says enough of an unreadable file, or NULL."""
+    """Return, as SQL, the open device_failing finding that covers an unreadable file, or NULL."""
     device = finding.alias()
     of_same_run = device.c.root_id == finding.c.root_id, device.c.run_id == finding.c.run_id
     is_failing = device.c.kind == FindingKind.DEVICE_FAILING.value, device.c.state != RESOLVED

@@ -1,12 +1,11 @@
 """
-The outbox: what is to be told, through which channel, and how that goes.
+The outbox: messages to send, the channels they go through, and the state of each delivery.
 
-A message is a row before it is sent, and each channel has a delivery row of its own. Invariants:
+A message is stored before it is sent, with one delivery row for each channel. Invariants:
 
-I1  A message and everything that follows from having said it (``told.py``) are written in one transaction.
-I2  A delivery is due until the channel took it: whatever fails or is killed, it is tried again, under the same
-    Message-ID.
-I3  A message that nobody got does not die with its channel: whoever is configured now gets it.
+I1  A message and the records that follow from it (``notified.py``) are written in one transaction.
+I2  A delivery is due until the channel accepted it: after any failure or crash it is retried with the same Message-ID.
+I3  A message that no channel accepted survives the removal of its channels: it moves to those configured now.
 """
 
 from __future__ import annotations
@@ -23,43 +22,43 @@ from integrity.catalog.rows import read_word
 from integrity.catalog.schema import alert, channel, delivery
 
 LONGEST_WAIT_S = 3600
-"""No delivery waits longer for its next try; one that seems to was written before the clock was put back."""
+"""Longest wait for a retry. A retry that lies further ahead was scheduled before the clock was set back, and is due."""
 
 LASTING_FAILURE_S = 3600
-"""A channel that fails for longer does not mend by itself, and somebody has to know."""
+"""A channel that fails for longer is reported."""
 
 _KEPT_S = 90 * 86400
 
 
 class AlertKind(StrEnum):
-    """What a message is for."""
+    """The purpose of a message."""
 
-    INCIDENT = "incident"  # findings that are new, or say something new
-    DIGEST = "digest"  # what was resolved since, and what is still open
-    REMINDER = "reminder"  # what is still open
-    ALL_CLEAR = "all_clear"  # nothing of what was told is open any more
+    INCIDENT = "incident"  # new or changed findings
+    DIGEST = "digest"  # findings resolved since, and findings still open
+    REMINDER = "reminder"  # findings still open
+    ALL_CLEAR = "all_clear"  # every finding that the user was notified of is resolved
     ALIVE = "alive"
     CHANNEL = "channel"  # another channel fails
     TEST = "test"
 
 
 REPLACEABLE = frozenset({AlertKind.REMINDER, AlertKind.ALIVE})
-"""They say nothing that the next one does not say, so an unsent one gives way to it."""
+"""Kinds of which a newer message replaces an unsent one, because it says the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """
-    What is to be told, in all its forms; written once, sent as it is.
+    A message in all its forms; written once and sent unchanged.
 
     Attributes:
-        kind: what it is for.
-        message_id: with its angle brackets.
+        kind: its purpose.
+        message_id: including the angle brackets.
         subject: one line.
         body: plain text.
         html: the same as an HTML page.
         facts: the same as a JSON object on one line.
-        incidents: numbers of the findings that it is about.
+        incidents: ids of the findings that it is about.
         created_at: when it was written.
     """
 
@@ -75,19 +74,19 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class DueDelivery:
-    """A message that one channel shall be tried with now."""
+    """A message to send through one channel now."""
 
     alert_id: int
-    attempts: int  # that failed
+    attempts: int  # failed ones
     message: Message
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelState:
-    """How a channel fares."""
+    """State of a channel."""
 
     name: str
-    waiting: int  # messages that it did not take yet
+    waiting: int  # pending messages
     good_at: int | None  # when it last worked
     failing_since: int | None  # None: it works, or was not used yet
     failed_at: int | None
@@ -96,7 +95,7 @@ class ChannelState:
 
 
 def queue(c: sa.Connection, message: Message, channels: Collection[str]) -> int:
-    """Write a message and what it takes to deliver it, and return its number; unsent older ones may give way to it."""
+    """Store a message and its deliveries and return its id; a replaceable message replaces unsent ones of its kind."""
     if message.kind in REPLACEABLE:
         older = sa.select(alert.c.id).where(alert.c.kind == message.kind.value)
         c.execute(sa.delete(delivery).where(delivery.c.alert_id.in_(older), delivery.c.sent_at.is_(None)))
@@ -108,7 +107,7 @@ def queue(c: sa.Connection, message: Message, channels: Collection[str]) -> int:
 
 
 def find_due(c: sa.Connection, name: str, now: int) -> list[DueDelivery]:
-    """List what a channel shall be tried with now, that which waits longest first."""
+    """Return the deliveries of a channel that are due, the longest waiting first."""
     query = (
         sa.select(alert, delivery.c.attempts)
         .join(delivery, delivery.c.alert_id == alert.c.id)
@@ -119,7 +118,7 @@ def find_due(c: sa.Connection, name: str, now: int) -> list[DueDelivery]:
 
 
 def next_try_at(c: sa.Connection, channels: Collection[str], now: int) -> int | None:
-    """Say when the next delivery through one of these channels is due; None: nothing waits."""
+    """Return when the next delivery through one of these channels is due; None: none is pending."""
     waits = delivery.c.sent_at.is_(None), delivery.c.channel.in_(channels)
     when = sa.case((_is_due(now), now), else_=delivery.c.next_try_at)
     found = c.execute(sa.select(sa.func.min(when)).where(*waits)).scalar()
@@ -127,22 +126,22 @@ def next_try_at(c: sa.Connection, channels: Collection[str], now: int) -> int | 
 
 
 def last_sent_at(c: sa.Connection) -> int | None:
-    """Return when a channel last took a message; None: none did."""
+    """Return when a channel last accepted a message; None: never."""
     return c.execute(sa.select(sa.func.max(delivery.c.sent_at))).scalar()
 
 
 def count_unsent(c: sa.Connection) -> tuple[int, int | None]:
-    """Count the messages that a channel did not take yet, and return when the first of them was written."""
+    """Return the number of messages with a pending delivery, and when the first of them was written."""
     unsent = sa.select(delivery.c.alert_id).where(delivery.c.sent_at.is_(None))
     query = sa.select(sa.func.count(), sa.func.min(alert.c.created_at)).where(alert.c.id.in_(unsent))
     number, since = c.execute(query).one()
     for _ in check_seals(c, delivery, c.execute(select_sealed(delivery).where(delivery.c.sent_at.is_(None)))):
-        pass  # what waits, and by which channel, is shown as numbers only
+        pass  # only to note damaged rows
     return int(number), since
 
 
 def mark_sent(c: sa.Connection, alert_id: int, name: str, now: int) -> None:
-    """Write down that a channel took a message: it works."""
+    """Record that a channel accepted a message, and that the channel works."""
     c.execute(_delivery(alert_id, name).values(sent_at=now, last_error=None))
     note_success(c, name, now)
 
@@ -150,7 +149,7 @@ def mark_sent(c: sa.Connection, alert_id: int, name: str, now: int) -> None:
 def mark_failed(
     c: sa.Connection, alert_id: int, name: str, *, error: str, is_permanent: bool, next_try_at: int, now: int
 ) -> None:
-    """Write down that a channel did not take a message, and when it is to be tried again."""
+    """Record that a channel did not accept a message, and when to retry."""
     values = {"attempts": delivery.c.attempts + 1, "next_try_at": next_try_at, "last_error": error}
     c.execute(_delivery(alert_id, name).values(**values))
     note_failure(c, name, error, is_permanent=is_permanent, now=now)
@@ -162,15 +161,15 @@ def set_channels(c: sa.Connection, channels: Sequence[str], others: Collection[s
 
     Args:
         c: in a transaction.
-        channels: through which messages leave.
-        others: what else is watched, but takes no messages: the heartbeat.
-        now: the time.
+        channels: names of the channels that messages are sent through.
+        others: names that are monitored but send no messages: the heartbeat.
+        now: seconds UTC.
     """
     for name in channels:
         _ensure_channel(c, name, now)
     c.execute(sa.delete(channel).where(channel.c.name.not_in([*channels, *others])))
     if not channels:
-        return  # what waits goes on waiting for somebody who can be told
+        return  # pending messages wait until a channel is configured
     orphaned = delivery.c.sent_at.is_(None), delivery.c.channel.not_in(channels)
     got_it = delivery.alias()
     nobody_got_it = ~sa.exists().where(got_it.c.alert_id == delivery.c.alert_id, got_it.c.sent_at.is_not(None))
@@ -182,14 +181,14 @@ def set_channels(c: sa.Connection, channels: Sequence[str], others: Collection[s
 
 
 def note_success(c: sa.Connection, name: str, now: int) -> None:
-    """Write down that a channel works."""
+    """Record that a channel works."""
     _ensure_channel(c, name, now)
     well = {"failing_since": None, "failed_at": None, "is_permanent": 0, "last_error": None, "told_at": None}
     c.execute(sa.update(channel).where(channel.c.name == name).values(good_at=now, **well))
 
 
 def note_failure(c: sa.Connection, name: str, error: str, *, is_permanent: bool, now: int) -> None:
-    """Write down that a channel fails."""
+    """Record that a channel failed."""
     _ensure_channel(c, name, now)
     since = sa.func.coalesce(channel.c.failing_since, now)
     values = {"failing_since": since, "failed_at": now, "is_permanent": int(is_permanent), "last_error": error}
@@ -197,12 +196,12 @@ def note_failure(c: sa.Connection, name: str, error: str, *, is_permanent: bool,
 
 
 def channel_states(c: sa.Connection) -> list[ChannelState]:
-    """List all channels with how they fare, in the order of their names."""
+    """Return the state of all channels, in the order of their names."""
     return [_to_state(row) for row in c.execute(_states())]
 
 
 def find_untold_failures(c: sa.Connection, longer_than_s: int) -> list[ChannelState]:
-    """List the channels that fail for good or for so long, and of which nobody was told yet."""
+    """Return the channels that fail permanently, or for at least this long, and were not reported yet."""
     lasts = channel.c.failed_at - channel.c.failing_since >= longer_than_s
     is_grave = sa.or_(lasts, channel.c.is_permanent == 1)
     query = _states().where(channel.c.failing_since.is_not(None), channel.c.told_at.is_(None), is_grave)
@@ -210,23 +209,23 @@ def find_untold_failures(c: sa.Connection, longer_than_s: int) -> list[ChannelSt
 
 
 def mark_failure_told(c: sa.Connection, name: str, now: int) -> None:
-    """Write down that a channel's failure was told."""
+    """Record that a channel's failure was reported."""
     c.execute(sa.update(channel).where(channel.c.name == name).values(told_at=now))
 
 
 def first_seen_at(c: sa.Connection) -> int | None:
-    """Say since when somebody can be told of anything."""
+    """Return since when any channel is configured; None: none is."""
     return c.execute(sa.select(sa.func.min(channel.c.first_seen_at))).scalar()
 
 
 def created_times(c: sa.Connection, kinds: Collection[AlertKind], limit: int) -> list[int]:
-    """List when the last messages of some kinds were written, newest first."""
+    """Return when the newest messages of some kinds were written, newest first."""
     query = sa.select(alert.c.created_at).where(alert.c.kind.in_([kind.value for kind in kinds]))
     return [int(when) for when in c.execute(query.order_by(alert.c.id.desc()).limit(limit)).scalars()]
 
 
 def prune(c: sa.Connection, now: int) -> None:
-    """Remove messages older than 90 days that do not wait for anybody, but the last of each kind: it says when."""
+    """Delete messages older than 90 days, except pending ones and the newest of each kind, which dates the kind."""
     last = sa.select(sa.func.max(alert.c.id)).group_by(alert.c.kind)
     waiting = sa.select(delivery.c.alert_id).where(delivery.c.sent_at.is_(None))
     old = sa.select(alert.c.id).where(

@@ -1,28 +1,26 @@
 """
-What the files are called that stand beside a catalog because of it.
+Names of the files beside a catalog, and opening them safely.
 
     CATALOG-wal, -shm, -journal         SQLite's own
-    CATALOG.lock                        who has it open (locking.py)
-    CATALOG.root-N.lock                 who works on root N (jobs/lock.py)
-    CATALOG.control                     leads to the service's socket (service/sockets.py)
-    CATALOG.new-XXXXXXXX                a catalog until it is whole (building.py)
-    CATALOG.restoring                   the backup that a restore brings back (restoring.py)
+    CATALOG.lock                        held while the catalog is open (locking.py)
+    CATALOG.root-N.lock                 held while a job works on root N (jobs/lock.py)
+    CATALOG.control                     link to the service's socket (service/control/socket.py)
+    CATALOG.new-XXXXXXXX                a new catalog until it is complete (database_file.py)
+    CATALOG.restoring                   the backup that a restore puts in place (restore.py)
     CATALOG.replaced-TIME               the catalog before a restore
     CATALOG.before-REVISION-TIME        the catalog before an upgrade (upgrade.py)
     STEM-TIME.SUFFIX                    a backup; CATALOG is STEM.SUFFIX (backup.py)
-    FILE.partial                        a copy of a catalog until it is whole (copying.py)
+    FILE.partial                        a copy of a catalog until it is complete (copying.py)
 
-Times sort as text. SQLite names its files after what a link leads to, and so do the locks.
+Times sort as text. SQLite resolves symbolic links before it names its files; so do the locks.
 
-Files beside the catalog, opened so that no neighbour's file, link or FIFO under their names is touched.
+Root also works with catalogs in folders of other users, such as the service's. The owner of such a folder can put any
+file, link, or FIFO under any name at any time, so no file is trusted by its name. Only regular files are opened: those
+of the owner of the catalog or its folder, and those of the caller or of root that have no other name. Ownership is only
+changed on a file that was just created.
 
-Root works with catalogs in other people's folders, the service's own among them. Whoever owns such a folder can put
-anything under any name, at any moment; so no file is trusted by its name. What is opened is a regular file of the
-owner of the catalog or its folder, or one of the caller or of root that has no other name. Only what was just made is
-given away.
-
-I1  SQLite opens its files by name: they are looked at before (``require_own``), and the kernel keeps users from
-    linking files that are not theirs (fs.protected_hardlinks).
+I1  SQLite opens its files by name: ``require_own`` checks them before, and the kernel prevents hard links to other
+    users' files (fs.protected_hardlinks).
 """
 
 from __future__ import annotations
@@ -48,64 +46,58 @@ _TIME = rb"\d{8}T\d{6}Z"
 
 
 def lock_path(catalog: bytes) -> bytes:
-    """Name the lock of a catalog's file."""
+    """Return the path of a catalog's lock."""
     return os.path.realpath(catalog) + b".lock"
 
 
 def root_lock_path(catalog: bytes, root_id: RootId) -> bytes:
-    """Name the lock of a root."""
+    """Return the path of a root's lock."""
     return os.path.realpath(catalog) + b".root-%d.lock" % root_id
 
 
 def control_path(catalog: bytes) -> bytes:
-    """Name the link that leads to the socket of the service."""
+    """Return the path of the link to the service's socket."""
     return catalog + b".control"
 
 
 def draft_path(catalog: bytes) -> bytes:
-    """Make up a name for a catalog that is being made."""
+    """Return a random path for a new catalog."""
     return catalog + b".new-" + secrets.token_hex(4).encode()
 
 
 def restoring_path(catalog: bytes) -> bytes:
-    """Name what a restore brings back."""
+    """Return the path of the backup that a restore puts in place."""
     return catalog + b".restoring"
 
 
 def is_being_restored(catalog: bytes) -> bool:
-    """Say whether a restore was decided, and is not at its end: whoever opens the catalog ends it."""
+    """Return whether a restore was started and not finished. The next program that opens the catalog finishes it."""
     return os.path.lexists(restoring_path(os.path.realpath(catalog)))
 
 
 def replaced_path(catalog: bytes, at: int) -> bytes:
-    """Name the catalog that a restore replaces, at a time in seconds UTC."""
+    """Return the path of a catalog that a restore replaced at a time (seconds UTC)."""
     return catalog + b".replaced-" + _write_time(at)
 
 
 def before_path(catalog: bytes, revision: str, at: int) -> bytes:
-    """Name the copy of a catalog from before its upgrade to a revision of the schema."""
+    """Return the path of the copy made before an upgrade to a revision of the schema."""
     return catalog + b".before-" + revision.encode() + b"-" + _write_time(at)
 
 
 def partial_path(copy: bytes) -> bytes:
-    """Name a copy while it is being written."""
+    """Return the path of a copy that is being written."""
     return copy + b".partial"
 
 
 def backup_name(catalog: bytes, at: int) -> bytes:
-    """Name a backup, without its folder."""
+    """Return the name of a backup, without its folder."""
     stem, suffix = os.path.splitext(os.path.basename(catalog))
     return stem + b"-" + _write_time(at) + suffix
 
 
 def find_backups(catalog: bytes, folder: bytes = b"") -> list[bytes]:
-    """
-    List the backups of a catalog, oldest first.
-
-    Args:
-        catalog: its path.
-        folder: where they are; beside the catalog when empty.
-    """
+    """Return the backups of a catalog in a folder (empty: the catalog's), oldest first."""
     stem, suffix = (re.escape(part) for part in os.path.splitext(os.path.basename(catalog)))
     pattern = re.compile(stem + b"-" + _TIME + suffix)
     folder = folder or os.path.dirname(catalog) or b"."
@@ -115,15 +107,15 @@ def find_backups(catalog: bytes, folder: bytes = b"") -> list[bytes]:
 
 
 def compile_own_names(catalog: bytes) -> re.Pattern[bytes]:
-    """Match the names of the catalog and of all files that stand beside it because of it, in one folder."""
+    """Return a pattern for the names of the catalog and of all its side files, in one folder."""
     stem, suffix = (re.escape(part) for part in os.path.splitext(os.path.basename(catalog)))
     tails = rb"-wal|-shm|-journal|(\.root-\d+)?\.lock|\.control|\.restoring|\.partial|\.new-\w+"
-    copies = rb"\.(damaged|replaced|before)-.*"  # what versions before this one put aside was called damaged
+    copies = rb"\.(damaged|replaced|before)-.*"  # older versions used "damaged" for "replaced"
     return re.compile(stem + rb"(-" + _TIME + rb")?" + suffix + rb"(" + tails + rb"|" + copies + rb")*")
 
 
 def compile_alike(name: bytes) -> re.Pattern[bytes]:
-    """Match the names of files that are made for the same purpose: they differ in a time, or in something random."""
+    """Return a pattern for names of files with the same purpose, which differ only in a time or a random part."""
     fixed = re.split(_TIME + rb"|(?<=\.new-)[0-9a-f]{8}", name)
     return re.compile(rb"\w+".join(map(re.escape, fixed)))
 
@@ -134,11 +126,13 @@ def _write_time(at: int) -> bytes:
 
 _log = logging.getLogger(__name__)
 
-_NO_OWNERS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})  # vfat, exFAT and some FUSE say these
+_NO_OWNERS = frozenset(
+    {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
+)  # errors of vfat, exFAT, and some FUSE file systems
 
 
 def find_owner(catalog: bytes) -> os.stat_result:
-    """Stat the catalog, or if there is none its folder: who owns that owns all files beside it."""
+    """Return stat of the catalog, or of its folder if it does not exist; its owner owns all side files."""
     try:
         return os.stat(catalog)
     except FileNotFoundError:
@@ -151,15 +145,15 @@ def open_own(path: bytes, flags: int, owner: os.stat_result) -> int:
 
     Args:
         path: of the file.
-        flags: for open(2). With O_CREAT it is made if missing, 0600, for ``owner``.
-        owner: stat of what belongs to the catalog's owner.
+        flags: for open(2). With O_CREAT a missing file is created, mode 0600, for ``owner``.
+        owner: stat of a file of the catalog's owner.
 
     Returns:
         The descriptor.
 
     Raises:
-        CatalogError: something else has its name.
-        OSError: it can't be opened.
+        CatalogError: the name belongs to a file that is not the catalog's.
+        OSError: the file cannot be opened.
     """
     safe = (flags & ~os.O_CREAT) | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     while True:
@@ -171,7 +165,7 @@ def open_own(path: bytes, flags: int, owner: os.stat_result) -> int:
             try:
                 return make_own(path, owner)
             except FileExistsError:
-                continue  # somebody else made it at the same moment
+                continue  # another program created it just now
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise _refuse(path, "is a symbolic link") from error
@@ -186,10 +180,10 @@ def open_own(path: bytes, flags: int, owner: os.stat_result) -> int:
 
 def make_own(path: bytes, owner: os.stat_result) -> int:
     """
-    Make a file, 0600; as root for ``owner``.
+    Create a file, mode 0600; as root, for ``owner``.
 
     Raises:
-        FileExistsError: something has its name.
+        FileExistsError: the name is taken.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -206,11 +200,11 @@ def make_own(path: bytes, owner: os.stat_result) -> int:
 @contextmanager
 def claim(path: bytes, owner: os.stat_result) -> Iterator[int]:
     """
-    Make a file that is renamed in the block, or removed after it. Those that killed programs left are removed.
+    Create and lock a file, and remove it after the block unless it was renamed. Removes such files of killed programs.
 
     Raises:
-        CopyBeingMade: another program makes the same file at this moment.
-        CatalogError: something else has its name.
+        CopyBeingMade: another program is creating the same file.
+        CatalogError: the name belongs to a file that is not the catalog's.
     """
     _remove_abandoned(path, owner)
     fd = _make_locked(path, owner)
@@ -223,7 +217,7 @@ def claim(path: bytes, owner: os.stat_result) -> Iterator[int]:
 
 
 def is_same_file(path: bytes, fd: int) -> bool:
-    """Say whether a name is that of an open file."""
+    """Return whether a path names an open file."""
     try:
         seen = os.lstat(path)
     except FileNotFoundError:
@@ -234,17 +228,17 @@ def is_same_file(path: bytes, fd: int) -> bool:
 
 def require_opened(path: bytes, fd: int) -> None:
     """
-    Require that something else of this process has the same file open: what opened it by its name got no other.
+    Require that another descriptor of this process has the same file open: an open by name got this file.
 
     Raises:
-        CatalogError: it did.
+        CatalogError: the open by name got another file.
     """
     own = os.fstat(fd)
     for name in os.listdir("/proc/self/fd"):
         try:
             seen = os.fstat(int(name))
         except OSError:
-            continue  # closed meanwhile: the listing's own
+            continue  # the closed descriptor of listdir
         if int(name) != fd and (seen.st_dev, seen.st_ino) == (own.st_dev, own.st_ino):
             return
     raise _refuse(path, "was exchanged while it was opened")
@@ -252,14 +246,14 @@ def require_opened(path: bytes, fd: int) -> None:
 
 def require_own(catalog: bytes) -> None:
     """
-    Require that what SQLite will open by name is what this program made.
+    Require that the files that SQLite opens by name were made by this program.
 
-    The catalog itself may be a symbolic link, if the kernel would follow it in a sticky folder
-    (fs.protected_symlinks): of the caller, of root or of the owner of the file that it leads to.
+    The catalog itself may be a symbolic link, if the kernel would follow it in a sticky folder (fs.protected_symlinks):
+    one of the caller, of root, or of the owner of its target.
 
     Raises:
-        CatalogError: something else has one of the names.
-        OSError: one can't be looked at.
+        CatalogError: one of the names belongs to a file that is not the catalog's.
+        OSError: a file cannot be examined.
     """
     owner, link = os.stat(catalog), os.lstat(catalog)
     if not stat.S_ISREG(owner.st_mode):
@@ -276,13 +270,13 @@ def require_own(catalog: bytes) -> None:
 
 
 def _remove_abandoned(path: bytes, owner: os.stat_result) -> None:
-    """Remove files of the same purpose as ``path`` that nobody has locked, with what SQLite made for them."""
+    """Remove unlocked files with the same purpose as ``path``, and SQLite's files beside them."""
     folder, name = os.path.split(path)
     for other in filter(compile_alike(name).fullmatch, os.listdir(folder or b".")):
         abandoned = os.path.join(folder, other)
         try:
             fd = open_own(abandoned, os.O_RDONLY, owner)
-        except (FileNotFoundError, CatalogError):  # gone, or none of ours
+        except (FileNotFoundError, CatalogError):  # gone, or not a catalog file
             continue
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -290,15 +284,15 @@ def _remove_abandoned(path: bytes, owner: os.stat_result) -> None:
                 for suffix in SQLITE_SUFFIXES:
                     with suppress(FileNotFoundError):
                         os.unlink(abandoned + suffix)
-                os.unlink(abandoned)  # last: a kill before it is made up for
+                os.unlink(abandoned)  # last, so that an interrupted removal is repeated
         except BlockingIOError:
-            pass  # it is being made
+            pass  # in use by its creator
         finally:
             os.close(fd)
 
 
 def _make_locked(path: bytes, owner: os.stat_result) -> int:
-    """Make a file and lock it, in the place of one that nobody has locked."""
+    """Create and lock a file, replacing one that no program has locked."""
     while True:
         try:
             fd = make_own(path, owner)
@@ -332,7 +326,7 @@ def _require_ours(path: bytes, seen: os.stat_result, owner: os.stat_result) -> N
     own = {owner.st_uid} if folder.st_mode & stat.S_IWOTH else {owner.st_uid, folder.st_uid}
     if seen.st_uid not in own | {0, os.geteuid()}:
         raise _refuse(path, f"belongs to user {seen.st_uid}")
-    if seen.st_nlink > 1 and seen.st_uid not in own:  # an owner's snapshots by hard link are harmless
+    if seen.st_nlink > 1 and seen.st_uid not in own:  # the owner's hard links (snapshots) are harmless
         raise _refuse(path, "is another file's second name")
 
 

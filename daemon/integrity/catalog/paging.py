@@ -1,8 +1,8 @@
 """
-Many rows in several short transactions, so that others get the write lock in between.
+Write many rows in several short transactions, so that other connections get the write lock in between.
 
-There is one write lock for the whole catalog, and those who wait for it give up after the busy timeout. So whoever
-writes rows without bound writes them in pages, each of which leaves a state that another run can go on from.
+The catalog has one write lock, and a waiting connection fails after its busy timeout. So an unbounded number of rows is
+written in pages; each page leaves a state that another run can continue from.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 _HOLD_S = 0.3
-"""A page ends when it has taken so long; what it wrote last and the commit come on top."""
+"""A page ends after this time; its last rows and the commit come on top."""
 
 _LONG_S = 0.02
 _HELD_MOST_S = 0.25
 """
-So much of long transactions in a row is followed by a gap; shorter ones leave gaps enough.
+After this much time in consecutive long transactions a gap follows; short transactions leave enough gaps.
 
-Less than a page takes: who comes in the middle of one waits for the rest of it alone.
+Shorter than a page: a connection that starts to wait during a page waits only for the rest of that page.
 """
 
 _GAP_S = 0.12
-"""SQLite looks every 100 ms whether the lock is free: so long it must be, or those who wait never find it so."""
+"""SQLite polls the lock every 100 ms. The lock must be free for longer, or a waiting connection never gets it."""
 
 T = TypeVar("T")
 
 _ROWS = 100
-"""Rows between two looks at the clock: at the most that a row costs, some milliseconds, still within a second."""
+"""Rows between two checks of the clock: less than a second even at some milliseconds for each row."""
 
 
 def write_in_pages(
@@ -46,14 +46,14 @@ def write_in_pages(
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
     """
-    Write all items, in as many transactions as it takes.
+    Write all items in as many transactions as needed.
 
     Args:
-        transaction: opens one.
-        items: what is written, in this order.
-        write: writes some of them.
-        rows: how many at a time.
-        monotonic: seconds.
+        transaction: opens a transaction.
+        items: written in this order.
+        write: writes some of the items.
+        rows: items for each call of ``write``.
+        monotonic: clock in seconds.
     """
     queue = deque(items)
     while queue:
@@ -62,7 +62,7 @@ def write_in_pages(
 
 
 def write_page(queue: deque[T], rows: int, write: Callable[[list[T]], object], is_over: Callable[[], bool]) -> bool:
-    """Write from the front of a queue, so many rows at a time, until the page is over; return whether none is left."""
+    """Write from the front of a queue, ``rows`` items at a time, until the page is over; return whether it is empty."""
     while queue:
         some = list(islice(queue, rows))
         write(some)
@@ -74,7 +74,7 @@ def write_page(queue: deque[T], rows: int, write: Callable[[list[T]], object], i
 
 
 def make_timer(monotonic: Callable[[], float]) -> Callable[[], bool]:
-    """Begin a page; the returned function says when it is over."""
+    """Start a page; the returned function returns whether the page is over."""
     until = monotonic() + _HOLD_S
     return lambda: monotonic() >= until
 
@@ -83,8 +83,8 @@ class LockGap:
     """
     Leave the write lock free between two long transactions of one connection, so that others get it.
 
-    SQLite has no queue for the lock. Without this, whoever takes it again at once keeps it from all others until their
-    busy timeouts are over.
+    SQLite does not queue waiting connections: a connection that takes the lock again immediately keeps it from all
+    others until their busy timeouts expire.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class LockGap:
         self._began_at = self._ended_at = self._held_s = 0.0
 
     def before(self) -> None:
-        """Wait, if the lock was hardly free for some time."""
+        """Wait for a gap, if the lock was held for long without one."""
         since_s = self._monotonic() - self._ended_at
         if since_s < _GAP_S and self._held_s > _HELD_MOST_S:
             self._sleep(_GAP_S - since_s)
@@ -104,11 +104,11 @@ class LockGap:
             self._held_s = 0.0
 
     def began(self) -> None:
-        """Note that the lock is held from now on."""
+        """Note that the lock was taken."""
         self._began_at = self._monotonic()
 
     def ended(self) -> None:
-        """Note that it is free."""
+        """Note that the lock was released."""
         self._ended_at = self._monotonic()
         duration_s = self._ended_at - self._began_at
         self._held_s += duration_s if duration_s > _LONG_S else 0.0

@@ -1,4 +1,4 @@
-"""Files that leave the catalog, and files that are found again under another name."""
+"""Remove files from the catalog, and move files to other paths."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def remove_files(
     now: int,
 ) -> list[FileRecord]:
     """
-    Take files out of the catalog; their baselines go to history, their findings are resolved.
+    Remove files from the catalog; their baselines go to history and their findings are resolved.
 
     Returns:
-        Those that stayed: their rows are damaged, so "deleted" may be as wrong as the rest of them (R9). Only a
-        person's word (any other reason) removes such a row.
+        The files that were kept. With reason DELETED, a damaged row is kept, because its name may be damaged, too (R9).
+        Any other reason is a user decision and also removes damaged rows.
     """
     records = list(load_records(c, sealer, ids))
     kept = [one for one in records if because is BaselineReason.DELETED and not one.is_sealed]
@@ -78,10 +78,10 @@ def remove_files(
 
 def _drop_rows(c: sa.Connection, root: RootRecord, records: Iterable[FileRecord], *, keep_blocks: bool) -> None:
     """
-    Delete the rows of files, but for the blocks that history needs.
+    Delete the rows of files, except for blocks that history needs.
 
-    Those are the blocks of baselines without other digests, and of files that may come back: if other content does,
-    they tell where it differs, and mend it.
+    These are the blocks of baselines without whole-file digests, and of files that may come back (``keep_blocks``): if
+    other content comes back, they locate the difference and allow a repair.
     """
     for record in records:
         if record.block_size_bytes is not None:
@@ -93,7 +93,7 @@ def _drop_rows(c: sa.Connection, root: RootRecord, records: Iterable[FileRecord]
 
 
 class MovedFile(NamedTuple):
-    """A file and where it stands now."""
+    """A file and its new path."""
 
     file_id: FileId
     folder_id: FolderId
@@ -102,13 +102,13 @@ class MovedFile(NamedTuple):
 
 def move_files(c: sa.Connection, sealer: Sealer, root: RootRecord, moved: Sequence[MovedFile], *, now: int) -> None:
     """
-    Record that files have other paths now; their numbers, baselines, histories and findings go with them.
+    Record new paths of files; their ids, baselines, histories, and findings stay with them.
 
-    Nothing else may be recorded under the new paths; the files may have changed places with each other.
+    No other file may be recorded under the new paths. The files may swap paths with each other.
 
     Raises:
-        CatalogCorrupt: a row is damaged; sealing it anew would hide that.
-        CatalogError: a file is not recorded any more.
+        CatalogCorrupt: a row is damaged; sealing it again would hide that.
+        CatalogError: a file is no longer recorded.
     """
     found = {record.id: record for record in load_records(c, sealer, [one.file_id for one in moved])}
     records = [found.get(one.file_id) or require_record(c, sealer, one.file_id) for one in moved]
@@ -117,8 +117,8 @@ def move_files(c: sa.Connection, sealer: Sealer, root: RootRecord, moved: Sequen
     for record in records:
         if not record.is_sealed:
             raise damaged_row(root, record)
-        if record.path in targets:  # it makes room for another of these files
-            aside = b"/%d" % record.id  # no file is called that
+        if record.path in targets:  # free the name for another of these files
+            aside = b"/%d" % record.id  # no file has such a name
             _PUT_ASIDE.run(c, aside, record.id)
             if record.id in with_findings:
                 put_findings_aside(c, record.id, aside)
@@ -128,15 +128,15 @@ def move_files(c: sa.Connection, sealer: Sealer, root: RootRecord, moved: Sequen
 
 def merge_moved(c: sa.Connection, sealer: Sealer, root: RootRecord, old: FileRecord, new: FileRecord, now: int) -> None:
     """
-    Make one of a missing file and a newly recorded one with the same content: it was moved.
+    Merge a missing file and a newly recorded file with the same content: the file was moved.
 
-    The old row takes the new one's place, path and witness; the new row goes. What was verified is the old one's bytes:
-    the file is as well verified as the new one is, and a suspect until that is from the disk.
+    The old row gets the new row's folder, path, and witness; the new row is deleted. The verification state is that of
+    the new row, and the file is a suspect until it was verified there.
 
     Raises:
         ValueError: their contents differ.
         CatalogCorrupt: one of the rows is damaged.
-        RecordSuperseded: one of them is not recorded like that any more.
+        RecordSuperseded: the record of one of them was replaced or removed since.
     """
     for record in (old, new):
         if not record.is_sealed:
@@ -157,21 +157,21 @@ def move_to_copy(
     c: sa.Connection, sealer: Sealer, root: RootRecord, file_id: FileId, path: bytes, witness: Witness, now: int
 ) -> None:
     """
-    Record that a file with an open finding is where its damaged content was copied to; it is gone from where it was.
+    Record that a file with an open finding is now where its damaged content was copied to; the old path is gone.
 
-    Its number, baseline, history and findings go with it.
+    Its id, baseline, history, and findings go with it.
 
     Args:
         c: in a transaction.
         sealer: of the catalog.
-        root: of both names.
+        root: root of both paths.
         file_id: the file.
-        path: of the copy; nothing is recorded there.
-        witness: of the copy.
-        now: the time.
+        path: path of the copy; must not be recorded.
+        witness: witness of the copy.
+        now: seconds UTC.
 
     Raises:
-        CatalogCorrupt: the row is damaged; sealing it anew would hide that.
+        CatalogCorrupt: the row is damaged; sealing it again would hide that.
     """
     old = require_record(c, sealer, file_id)
     if not old.is_sealed:
@@ -182,16 +182,16 @@ def move_to_copy(
 
 
 class _Place(NamedTuple):
-    """Where a row goes, and what is known of the bytes there."""
+    """The new place of a row, and what is known about the data there."""
 
     old: FileRecord
     folder_id: FolderId
     path: bytes
-    found: FileRecord  # its witness, and what was last verified of it
+    found: FileRecord  # source of the witness and the verification state
 
 
 def _place(c: sa.Connection, sealer: Sealer, root: RootRecord, places: Sequence[_Place], now: int) -> None:
-    """Put rows under other paths. Each costs a few statements, none of which depends on how many there are."""
+    """Move rows to other paths, with a few statements for each row."""
     values: list[tuple[object, ...]] = []
     seals: list[bytes] = []
     for old, folder_id, path, found in places:

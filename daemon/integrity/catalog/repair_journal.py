@@ -1,8 +1,8 @@
 """
-Repairs under way: what was about to be done to which names, so that a kill at any moment can be made good.
+Journal of repairs in progress, so that an interrupted repair can be undone or finished.
 
-One row of ``meta`` for each, key ``repair/ROOT_ID/ID``, written before the first name is touched and taken away in the
-transaction that records how it ended.
+Each repair has one row in ``meta``, key ``repair/ROOT_ID/ID``, with the names that it is about to change. The row is
+written before the first name is changed, and deleted in the transaction that records the result.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from integrity.model import RootId
 
 class JournalPlace(NamedTuple):
     """
-    One name of a file that is repaired; all three lie in one folder.
+    One name of a file that is being repaired; all three names are in one folder.
 
     Args:
         folder: relative to the root; empty for the root itself.
-        name: of the file.
-        made: under which the new file is made.
-        kept: under which the damaged one is kept.
+        name: name of the file.
+        made: name of the new file until it is complete.
+        kept: name that the damaged file is kept under.
     """
 
     folder: bytes
@@ -38,24 +38,24 @@ class JournalPlace(NamedTuple):
 
     @property
     def path(self) -> bytes:
-        """Name the file, relative to the root."""
+        """Return the path of the file, relative to the root."""
         return self.beside(self.name)
 
     def beside(self, name: bytes) -> bytes:
-        """Name another file of the folder, relative to the root."""
+        """Return the path of another name in the folder, relative to the root."""
         return self.folder + b"/" + name if self.folder else name
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
     """
-    One file that is being repaired.
+    A repair in progress.
 
     Args:
         id: random; part of the names.
         places: all names of the file.
-        resolution: what is said of its findings when it is done.
-        judged: size, mtime and inode of the damaged file; None if it was gone.
+        resolution: resolution of its findings when the repair is done.
+        judged: size, mtime, and inode of the damaged file; None: the file was missing.
     """
 
     id: str
@@ -65,7 +65,7 @@ class Repair:
 
 
 def save_repair(c: sa.Connection, root: RootRecord, repair: Repair) -> None:
-    """Write down what is about to be done."""
+    """Write a repair to the journal."""
     value = {
         "root": root.token.hex(),
         "places": [[b64encode(part).decode() for part in place] for place in repair.places],
@@ -76,7 +76,7 @@ def save_repair(c: sa.Connection, root: RootRecord, repair: Repair) -> None:
 
 
 def find_repairs(c: sa.Connection, root: RootRecord) -> list[Repair]:
-    """List the repairs of a root that did not come to their end; rows that can't be read are left out."""
+    """Return the unfinished repairs of a root, without unreadable rows."""
     prefix = _key(root.id, "")
     between = sa.and_(meta.c.key > prefix, meta.c.key < prefix[:-1] + "0")  # "0" follows "/"
     rows = c.execute(sa.select(meta.c.key, meta.c.value).where(between).order_by(meta.c.key)).all()
@@ -85,7 +85,7 @@ def find_repairs(c: sa.Connection, root: RootRecord) -> list[Repair]:
 
 
 def drop_repair(c: sa.Connection, root_id: RootId, repair_id: str) -> None:
-    """Forget a repair: it is done, or undone."""
+    """Delete a repair that was finished or undone."""
     c.execute(sa.delete(meta).where(meta.c.key == _key(root_id, repair_id)))
 
 
@@ -94,7 +94,7 @@ def _key(root_id: RootId, repair_id: str) -> str:
 
 
 def _read(root: RootRecord, repair_id: str, text: str) -> Repair | None:
-    """Read a row; None if it is damaged, or of a former root of this number."""
+    """Parse a row; None if it is damaged, or belongs to a former root with this id."""
     try:
         value = json.loads(text)
         places = tuple(JournalPlace(*(b64decode(part, validate=True) for part in place)) for place in value["places"])
@@ -109,6 +109,6 @@ def _read(root: RootRecord, repair_id: str, text: str) -> Repair | None:
 
 
 def _is_sound(place: JournalPlace) -> bool:
-    """Say whether a row, which is not sealed, speaks of names that a repair gives."""
+    """Return whether the names are ones that a repair uses."""
     is_name = b"/" not in place.name and b"\0" not in place.name and place.name not in (b"", b".", b"..")
     return is_name and all(b"/" not in name and is_kept_by_repair(name) for name in (place.made, place.kept))

@@ -1,11 +1,11 @@
 """
-Seal the catalog anew, as it is: after a person has looked at what was damaged, or to change the key.
+Seal the catalog again in its present state, after a user has looked at the damage, or with another key.
 
-What is stored becomes what is believed. So this is never done by a job.
+The stored data becomes trusted, so no job ever does this.
 
-I1  With the same key each page seals some damaged rows; a kill in between leaves the others damaged, as they were.
-I2  Another key comes in one transaction, while nobody else has the catalog open: rows that are sealed with two keys are
-    damaged to everybody, and who has it open goes on with the former key.
+I1  With the same key, each page seals some damaged rows again; if the process is killed, the others stay damaged.
+I2  A new key is applied in one transaction, while no other program has the catalog open: with two keys in use, some
+    rows would look damaged to everyone, and an open program would keep using the old key.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _SET_SEAL = CompiledStatement(
 
 @dataclass(frozen=True, slots=True)
 class ResealCounts:
-    """What sealing anew did."""
+    """Result of a reseal."""
 
-    files: int  # all files looked at
+    files: int  # all files checked
     resealed: int  # files whose old seal did not match
-    unsealable: tuple[bytes, ...]  # paths of rows too damaged for a seal: forget them, and scan again
+    unsealable: tuple[bytes, ...]  # paths of rows that are too damaged to seal: forget them and scan again
     runs: int  # rows of block digests whose old seal did not match
     others: int  # rows of other tables whose old seal did not match
     findings: int  # findings about the catalog that are resolved by it
@@ -61,16 +61,16 @@ class ResealCounts:
 
 def reseal(catalog: Catalog, root: RootRecord | None, now: int) -> ResealCounts:
     """
-    Seal what does not match its seal anew, count the rows anew, and resolve the findings about the catalog.
+    Seal all rows whose seal does not match, recount the rows, and resolve the findings about the catalog.
 
     Args:
-        catalog: open for writing; with ``any_key`` if the key is to change.
-        root: only this root's; None: all, and the catalog's key becomes the one that it was opened with.
-        now: the time.
+        catalog: open for writing; with ``any_key`` to change the key.
+        root: only this root; None: all, and the catalog's key becomes the one that it was opened with.
+        now: seconds UTC.
 
     Raises:
-        CatalogError: one root alone cannot change its key.
-        CatalogLocked: the key is to change, and somebody else has the catalog open.
+        CatalogError: the key cannot be changed for one root.
+        CatalogLocked: the key changes and another program has the catalog open.
     """
     with catalog.read() as c:
         is_same_key = has_key(driver_of(c), catalog.sealer)
@@ -85,11 +85,11 @@ def reseal(catalog: Catalog, root: RootRecord | None, now: int) -> ResealCounts:
 
 class _Resealing:
     """
-    Seal rows anew.
+    Seal damaged rows again.
 
     Args:
         sealer: makes the seals.
-        read: opens something to read in, ``transaction`` something to write in.
+        read: opens a connection for reading, ``transaction`` one for writing.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class _Resealing:
         self._transaction = transaction
 
     def run(self, root: RootRecord | None, now: int) -> ResealCounts:
-        """Seal anew what is damaged of a root or of all, and what belongs to no root."""
+        """Reseal the damaged rows of one root or of all, and those that belong to no root."""
         self._reindex()
         with self._read() as c:
             roots = find_roots(c) if root is None else [root]
@@ -131,7 +131,7 @@ class _Resealing:
         write_in_pages(self._transaction, items, write)
 
     def _reindex(self) -> None:
-        """Make the indexes anew if one of them is damaged: by a wrong one not all rows would be found."""
+        """Rebuild the indexes if one is damaged: otherwise queries may miss rows."""
         with self._read() as c:
             is_right = c.exec_driver_sql("PRAGMA integrity_check(1)").scalar() == "ok"
         if not is_right:
@@ -139,7 +139,7 @@ class _Resealing:
                 c.exec_driver_sql("REINDEX")
 
     def _reseal_root(self, root: RootRecord) -> tuple[int, int, list[bytes]]:
-        """Seal the files of a root anew; return how many there are, how many needed it, and paths of hopeless ones."""
+        """Reseal the files of a root; return how many there are, how many were resealed, and the unsealable paths."""
         with self._read() as c:
             damaged = [one.id for one in find_records(c, self._sealer, root.id) if not one.is_sealed]
         unsealable: list[bytes] = []
@@ -150,7 +150,7 @@ class _Resealing:
                     seal = _seal(self._sealer, root, record)
                     _SET_SEAL.run(c, seal, record.id)
                     reseal_state(c, record.id)
-            # Looked at again: of a row whose fields are not even of their types, the record held stand-ins.
+            # Check again: if a field has the wrong type, the seal was made from a default value.
             unsealable.extend(one.path for one in load_records(c, self._sealer, ids) if not one.is_sealed)
 
         self._write(damaged, write)
@@ -161,7 +161,7 @@ class _Resealing:
         return found.actual_rows, len(damaged) - len(unsealable), unsealable
 
     def _reseal_runs(self) -> int:
-        """Seal rows of block digests anew, of all roots: a row belongs to a file's number, and that may be gone."""
+        """Reseal block digests of all roots and return how many: a row belongs to a file id, whose file may be gone."""
         with self._read() as c:
             damaged = [(row.file_id, row.version, row.run) for row in find_rows(c) if self._seal_run(row) != row.seal]
 
@@ -180,7 +180,7 @@ class _Resealing:
         return self._sealer.seal_run(row.file_id, row.version, *packed) if has_sound_shape(packed) else row.seal
 
     def _resolve(self, root_id: RootId, now: int) -> int:
-        """Resolve the findings about the catalog; return how many."""
+        """Resolve the findings about the catalog and return how many."""
         with self._read() as c:
             ids = find_unresolved(c, root_id, kinds={FindingKind.CATALOG_DAMAGED})
 
@@ -191,7 +191,7 @@ class _Resealing:
         return len(ids)
 
     def _reseal_others(self) -> int:
-        """Seal the rows of other tables anew; return how many needed it."""
+        """Reseal the rows of other tables and return how many."""
         with self._read() as c:
             damaged = list(find_damaged(c, SEALED))
 
@@ -210,7 +210,7 @@ def _seal(sealer: Sealer, root: RootRecord, record: FileRecord) -> bytes:
 
 
 def _drop_checkpoints(c: sa.Connection, root_id: RootId) -> None:
-    """Have half-read files read from the start: their digests so far were not looked at by anybody."""
+    """Delete checkpoints, so that files are read from the start: their partial digests may be damaged."""
     ids = sa.select(checkpoint.c.id).where(checkpoint.c.root_id == root_id)
     c.execute(sa.delete(checkpoint_run).where(checkpoint_run.c.checkpoint_id.in_(ids)))
     c.execute(sa.delete(checkpoint).where(checkpoint.c.root_id == root_id))

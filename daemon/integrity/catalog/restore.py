@@ -1,11 +1,11 @@
 """
-Bring back a backup of the catalog: nothing is deleted, and a kill at any moment leaves a catalog.
+Restore a backup of the catalog without deleting anything; after a kill at any moment a catalog still exists.
 
-The backup is copied beside the catalog first, and has the name ``CATALOG.restoring`` only when it is whole. From then
-on the restore is decided: whoever opens the catalog next ends it, if the program that began was killed.
+The backup is first copied beside the catalog; the copy is named ``CATALOG.restoring`` only when it is complete. From
+then on the restore is final: if it is killed, the next program that opens the catalog finishes it.
 
-I1  Nobody has the catalog open while files are exchanged (``locking.py``).
-I2  The log is put aside before its file: SQLite would play it into whatever file has the name.
+I1  No other program has the catalog open while files are exchanged (``locking.py``).
+I2  The log is renamed before the catalog: SQLite would replay it into the file that takes the catalog's name.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, show_
 
 def restore(path: bytes | str, source: bytes, *, seal_key: bytes | None = None) -> tuple[bytes, bytes | None]:
     """
-    Bring back a backup in place of a catalog that is damaged or missing.
+    Replace a damaged or missing catalog by a backup.
 
     Args:
         path: of the catalog.
-        source: a backup, or a folder of them: then the newest that is whole. Beside the catalog when empty.
-        seal_key: what its seals are keyed with.
+        source: a backup, or a folder, whose newest valid backup is used. Empty: the catalog's folder.
+        seal_key: key of the row seals.
 
     Returns:
-        The backup that was taken, and the path under which the former catalog was put aside; None if there was none.
+        The backup that was used, and the new path of the former catalog; None if there was none.
 
     Raises:
-        CatalogLocked: somebody has the catalog open.
-        CatalogMissing: there is no backup.
-        CatalogCorrupt: none is whole.
-        CatalogError: it can't be brought back.
+        CatalogLocked: another program has the catalog open.
+        CatalogMissing: no backup was found.
+        CatalogCorrupt: no backup is valid.
+        CatalogError: the backup cannot be copied or put in place.
     """
     path = os.path.realpath(os.fsencode(path))
     with exclusive_lock(path):
@@ -48,17 +48,17 @@ def restore(path: bytes | str, source: bytes, *, seal_key: bytes | None = None) 
 
 def finish_restore(path: bytes) -> None:
     """
-    End a restore that was killed when what it brought back was whole, but not in its place yet.
+    Finish a restore that was killed after its copy was complete.
 
     Raises:
-        CatalogLocked: it is still at work.
-        CatalogError: what it left is none of its files, or can't be put into its place.
+        CatalogLocked: the restore is still running.
+        CatalogError: the copy is damaged, belongs to another user, or cannot be put in place.
     """
     path = os.path.realpath(path)
     ready = own_files.restoring_path(path)
     with exclusive_lock(path):
         if not os.path.lexists(ready):
-            return  # somebody else ended it
+            return  # another program finished it
         os.close(own_files.open_own(ready, os.O_RDONLY, own_files.find_owner(path)))
         complaint = sqlite_errors.quick_check(ready, is_alone=True)
         if complaint is not None:
@@ -70,10 +70,10 @@ def finish_restore(path: bytes) -> None:
 
 
 def _exchange(path: bytes) -> bytes | None:
-    """Put the file that is ready into the place of the catalog; return where that one is put aside, if there is one."""
+    """Put the complete copy in place of the catalog; return the new path of the former catalog, if there was one."""
     ready = own_files.restoring_path(path)
     try:
-        # Not the time of now: who ends what another began must come to the same name.
+        # Not the current time: a program that finishes a killed restore must compute the same name.
         aside = _put_aside(path, own_files.replaced_path(path, int(os.stat(ready).st_mtime)))
         os.rename(ready, path)
         copying.sync_file(os.path.dirname(path))
@@ -85,7 +85,7 @@ def _exchange(path: bytes) -> bytes | None:
 
 
 def _choose(path: bytes, source: bytes, sealer: Sealer) -> tuple[bytes, bool]:
-    """Choose the backup to bring back, and say whether a person named it."""
+    """Return the backup to restore, and whether a user named it."""
     is_named = bool(source) and not os.path.isdir(source)
     if is_named:
         if not os.path.lexists(source):
@@ -109,9 +109,9 @@ def _choose(path: bytes, source: bytes, sealer: Sealer) -> tuple[bytes, bool]:
 
 def verify_backup(path: bytes, sealer: Sealer) -> str | None:
     """
-    Say what is wrong with a backup; None if it is a whole catalog.
+    Return what is wrong with a backup; None if it is a valid catalog.
 
-    Whether rows are as they were written is not asked of one with another key, or of a version that did not seal them.
+    Row seals are not checked if the backup has another key or an older revision of the schema.
     """
     complaint = sqlite_errors.quick_check(path, is_alone=True)
     if complaint is not None:
@@ -133,7 +133,7 @@ def verify_backup(path: bytes, sealer: Sealer) -> str | None:
 
 
 def _put_aside(path: bytes, aside: bytes) -> bytes | None:
-    """Rename the catalog with its log, in which alone may be what was committed last; return its name, if any."""
+    """Rename the catalog and its log, which may hold the last commits; return the new path, if there was a catalog."""
     while os.path.lexists(aside):
         aside += b"-again"
     had_one = os.path.lexists(path)

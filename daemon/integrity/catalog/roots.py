@@ -1,7 +1,7 @@
 """
-What is mounted inside a root that crosses mounts: each is recognised like a root (R5).
+Roots: the watched folders, what is mounted inside them, and the tally that detects lost rows (R9).
 
-Roots: the watched folders, and the tally that tells when rows of one are lost (R9).
+A mount inside a root that crosses mounts is recognized by its identity, like a root (R5).
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from integrity.model import FileId, FindingKind, RootId, RootIdentity, RootState
 
 
 def find_nested(c: sa.Connection, root_id: RootId) -> dict[bytes, str]:
-    """List where something was mounted when it was last scanned, and what it was recognised by."""
+    """Return the mounts that the last scan found inside a root: path and identity."""
     query = sa.select(nested_mount.c.path, nested_mount.c.identity).where(nested_mount.c.root_id == root_id)
     return {row.path: row.identity for row in c.execute(query)}
 
 
 def keep_nested(c: sa.Connection, root_id: RootId, path: bytes, identity: str) -> None:
-    """Write down what is mounted at a path."""
+    """Record the identity of the mount at a path."""
     drop_nested(c, root_id, path)
     c.execute(sa.insert(nested_mount).values(root_id=root_id, path=path, identity=identity))
 
 
 def drop_nested(c: sa.Connection, root_id: RootId, path: bytes) -> None:
-    """Forget that something was mounted at a path."""
+    """Delete the record of a mount."""
     c.execute(sa.delete(nested_mount).where(nested_mount.c.root_id == root_id, nested_mount.c.path == path))
 
 
 UNSEEN = RootIdentity("never seen", 0, "", b"")
-"""Of a root that is configured and was not there whenever it was looked for: it will be what is found then."""
+"""Identity of a configured root whose folder was never found; the first one found becomes its identity."""
 
 _BROKEN_SHOWN = 1000
 _PAGE = 5000
@@ -54,7 +54,7 @@ _COUNT = CompiledStatement(
     .where(folder.c.root_id == sa.bindparam("root_id")),
     "root_id",
 )
-# "+ 0" keeps SQLite from walking by folder: pages are cut by id, and each would sort the whole root again.
+# "+ 0" keeps SQLite from reading by folder: pages are cut by id, and each page would sort the whole root.
 _PAGE_OF_RECORDS = CompiledStatement(
     sa.select(*RECORD_COLUMNS)
     .select_from(FILE_JOIN)
@@ -69,7 +69,7 @@ _PAGE_OF_RECORDS = CompiledStatement(
 _IS_MISSING = (
     finding.c.root_id == root.c.id,
     finding.c.kind == FindingKind.MISSING.value,
-    finding.c.state != sa.literal_column("'resolved'"),  # spelled as in the partial index, which it selects
+    finding.c.state != sa.literal_column("'resolved'"),  # must match the text of the partial index
 )
 _QUERY = sa.select(
     root, sa.select(sa.func.count(finding.c.file_id)).where(*_IS_MISSING).scalar_subquery().label("missing_count")
@@ -78,47 +78,47 @@ _QUERY = sa.select(
 
 @dataclass(frozen=True, slots=True)
 class RootRecord:
-    """One watched folder."""
+    """A watched folder."""
 
     id: RootId
     token: bytes
     path: bytes
-    identity: RootIdentity  # its mount_point is empty: where a disk is mounted is no part of what it is
+    identity: RootIdentity  # mount_point is empty: it is not part of the identity
     state: RootState
     state_reason: str | None
     created_at: int
     file_count: int  # when this record was loaded
-    missing_count: int  # of them: known to be missing then
+    missing_count: int  # of them, missing when this record was loaded
 
     @property
     def was_seen(self) -> bool:
-        """Say whether its folder was ever there."""
+        """Return whether its folder was ever found."""
         return self.identity != UNSEEN
 
 
 @dataclass(frozen=True, slots=True)
 class TallyCheck:
-    """What counting the rows of a root and checking all of their seals found."""
+    """Result of counting the rows of a root and checking their seals."""
 
     expected_rows: int
     actual_rows: int
-    xor_error: bytes  # what the XOR of the seals differs by
-    broken: tuple[tuple[FileId, bytes], ...]  # rows whose seal does not match, the first 1,000
+    xor_error: bytes  # recorded XOR of the seals ^ actual XOR
+    broken: tuple[tuple[FileId, bytes], ...]  # (id, path) of rows whose seal does not match, the first 1,000
     broken_count: int
 
     @property
     def is_xor_right(self) -> bool:
-        """Say whether the seals of the rows are those that were counted."""
+        """Return whether the XOR of the seals is as recorded."""
         return not any(self.xor_error)
 
     @property
     def is_right(self) -> bool:
-        """Say whether no row was lost, added or damaged."""
+        """Return whether no row was lost, added, or damaged."""
         return self.expected_rows == self.actual_rows and self.is_xor_right and not self.broken_count
 
 
 def add_root(c: sa.Connection, path: bytes, identity: RootIdentity, now: int) -> RootRecord:
-    """Begin to watch a folder (absolute, real path)."""
+    """Add a root with an absolute, real path."""
     row = {
         "token": secrets.token_bytes(16),
         "path": path,
@@ -135,10 +135,10 @@ def add_root(c: sa.Connection, path: bytes, identity: RootIdentity, now: int) ->
 
 def get_root(c: sa.Connection, root_id: RootId) -> RootRecord:
     """
-    Get one root.
+    Return one root.
 
     Raises:
-        CatalogError: there is none with this number.
+        CatalogError: there is no root with this id.
     """
     row = c.execute(_QUERY.where(root.c.id == root_id)).one_or_none()
     if row is None:
@@ -147,12 +147,12 @@ def get_root(c: sa.Connection, root_id: RootId) -> RootRecord:
 
 
 def find_configured(c: sa.Connection) -> set[RootId]:
-    """Tell which roots the service has seen in its configuration."""
+    """Return the roots that the service has seen in its configuration."""
     return {RootId(number) for number in c.execute(sa.select(schema.configured_root.c.root_id)).scalars()}
 
 
 def set_configured(c: sa.Connection, root_id: RootId, *, is_configured: bool) -> None:
-    """Remember whether the configuration names a root; to be called when that has changed."""
+    """Record whether the configuration names a root. Call it only on a change."""
     table = schema.configured_root
     if is_configured:
         c.execute(sa.insert(table).values(root_id=root_id))
@@ -161,22 +161,22 @@ def set_configured(c: sa.Connection, root_id: RootId, *, is_configured: bool) ->
 
 
 def has_root(c: sa.Connection, root_id: RootId) -> bool:
-    """Say whether there is a root with this number."""
+    """Return whether a root with this id exists."""
     return c.execute(sa.select(root.c.id).where(root.c.id == root_id)).first() is not None
 
 
 def find_roots(c: sa.Connection) -> list[RootRecord]:
-    """List all roots, in the order of their paths."""
+    """Return all roots in the order of their paths."""
     return [_to_record(row) for row in c.execute(_QUERY.order_by(root.c.path))]
 
 
 def set_root_state(c: sa.Connection, root_id: RootId, state: RootState, reason: str | None) -> None:
-    """Suspend, pause or resume a root."""
+    """Set the state of a root: active, suspended, or paused."""
     _update(c, root_id, {"state": state.value, "state_reason": reason})
 
 
 def set_root_identity(c: sa.Connection, root_id: RootId, identity: RootIdentity) -> None:
-    """Store what a root is recognised by from now on."""
+    """Store the new identity of a root."""
     _update(c, root_id, _identity_values(identity))
 
 
@@ -186,26 +186,26 @@ def rebind_root(c: sa.Connection, root_id: RootId, path: bytes, identity: RootId
 
 
 def remove_unseen(c: sa.Connection, configured: Collection[bytes]) -> None:
-    """Forget the roots that were never there and that no configuration names any more: a slip of the pen, mended."""
+    """Remove the roots that were never found and are no longer configured: corrected typing errors."""
     for one in find_roots(c):
         if not one.was_seen and one.path not in configured:
             remove_root(c, one.id)
 
 
 def find_spans(c: sa.Connection, root_id: RootId) -> list[tuple[FileId, FileId]]:
-    """Cut the files of a root into spans of numbers, first and last, of some thousand files each."""
+    """Split the files of a root into ranges of ids (first, last) of some thousand files each."""
     query = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id).where(folder.c.root_id == root_id)
     ids = sorted(c.execute(query).scalars())
     return [(ids[at], ids[min(at + _SPAN, len(ids)) - 1]) for at in range(0, len(ids), _SPAN)]
 
 
 def find_history_ids(c: sa.Connection, root_id: RootId) -> list[int]:
-    """List the numbers of all history of a root."""
+    """Return the ids of all history rows of a root."""
     return list(c.execute(sa.select(schema.history.c.id).where(schema.history.c.root_id == root_id)).scalars())
 
 
 def drop_files(c: sa.Connection, root_id: RootId, span: tuple[FileId, FileId]) -> None:
-    """Forget the files of a span without a trace, as a part of forgetting their root."""
+    """Delete the files of an id range without history, as part of removing their root."""
     is_of_root = sa.exists().where(folder.c.id == file.c.folder_id, folder.c.root_id == root_id)
     gone = file.c.id.between(*span), is_of_root
     ids = sa.select(file.c.id).where(*gone)
@@ -220,7 +220,7 @@ def drop_files(c: sa.Connection, root_id: RootId, span: tuple[FileId, FileId]) -
 
 
 def drop_history(c: sa.Connection, ids: Iterable[int]) -> None:
-    """Forget history, with the blocks that were kept for it, as a part of forgetting its root."""
+    """Delete history rows and their blocks, as part of removing their root."""
     for chunk in chunked(ids):
         files = sa.select(schema.history.c.file_id).where(schema.history.c.id.in_(chunk))
         c.execute(sa.delete(schema.block_run).where(schema.block_run.c.file_id.in_(files)))
@@ -229,7 +229,7 @@ def drop_history(c: sa.Connection, ids: Iterable[int]) -> None:
 
 
 def remove_root(c: sa.Connection, root_id: RootId) -> None:
-    """Forget a root with everything about it; what has very many rows is best dropped before."""
+    """Delete a root and all its rows. For large roots, call ``drop_files`` and ``drop_history`` in pages before."""
     of_root = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id).where(folder.c.root_id == root_id)
     of_history = sa.select(schema.history.c.file_id).where(schema.history.c.root_id == root_id)
     checkpoints = sa.select(schema.checkpoint.c.id).where(schema.checkpoint.c.root_id == root_id)
@@ -254,25 +254,25 @@ def remove_root(c: sa.Connection, root_id: RootId) -> None:
 
 
 def count_files(c: sa.Connection, root_id: RootId) -> int:
-    """Count the rows that are really there; an index answers."""
+    """Count the file rows of a root, from an index."""
     return int(_COUNT.run(c, root_id).fetchone()[0])
 
 
 def count_files_until(c: sa.Connection, root_id: RootId, last_file_id: int) -> int:
-    """Count the files of a root with numbers up to this one; all of its rows are looked at."""
+    """Count the files of a root with ids up to this one. Scans all of its rows."""
     query = sa.select(sa.func.count()).select_from(folder.join(file, file.c.folder_id == folder.c.id))
     return int(c.execute(query.where(folder.c.root_id == root_id, file.c.id <= last_file_id)).scalar_one())
 
 
 def adjust_tally(c: sa.Connection, root_id: RootId, count: int, seals: Iterable[bytes]) -> None:
     """
-    Keep a root's tally (I2) in step with its rows, in the same transaction.
+    Update a root's tally (I2) in the transaction that changes its rows.
 
     Args:
         c: in a transaction.
         root_id: the root.
-        count: rows added, less rows removed.
-        seals: of the rows added and of those removed; both, for a row that was sealed anew.
+        count: rows added minus rows removed.
+        seals: of the rows added and the rows removed; old and new seal of a row that was sealed again.
     """
     old = c.execute(sa.select(root.c.file_count, root.c.seal_xor).where(root.c.id == root_id)).one()
     _update(c, root_id, {"file_count": old.file_count + count, "seal_xor": xor_seals(old.seal_xor, seals)})
@@ -280,15 +280,15 @@ def adjust_tally(c: sa.Connection, root_id: RootId, count: int, seals: Iterable[
 
 def correct_tally(c: sa.Connection, root_id: RootId, found: TallyCheck) -> None:
     """
-    Correct a tally by what counting the rows found, after a person has looked.
+    Correct a tally by the result of a check, after a user has looked at it.
 
-    What was written since then is in the tally and in the rows.
+    Changes written since the check are in both the tally and the rows, so they do not matter.
     """
     adjust_tally(c, root_id, found.actual_rows - found.expected_rows, (found.xor_error,))
 
 
 def find_records(c: sa.Connection, sealer: Sealer, root_id: RootId) -> Iterator[FileRecord]:
-    """Go through all records of a root in the order of their ids, a page at a time."""
+    """Yield all records of a root in the order of their ids, page by page."""
     after = 0
     while page := to_records(sealer, _PAGE_OF_RECORDS.run(c, root_id, after, _PAGE).fetchall()):
         require_rising((record.id for record in page), after)
@@ -297,7 +297,7 @@ def find_records(c: sa.Connection, sealer: Sealer, root_id: RootId) -> Iterator[
 
 
 def check_tally(c: sa.Connection, sealer: Sealer, root: RootRecord) -> TallyCheck:
-    """Check the seal of each row of a root, and that none was lost, all of one moment: 10 us a file."""
+    """Check the seal of each row of a root and the root's tally in one snapshot: 10 us for each file."""
     rows, broken_count, xor = 0, 0, 0
     broken: list[tuple[FileId, bytes]] = []
     with snapshot(c):

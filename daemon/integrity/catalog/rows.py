@@ -1,14 +1,11 @@
 """
-Rows of ``file`` as records, with their seals checked.
+Rows of ``file`` as records with checked seals, and stored values read back defensively.
 
-A damaged row must come out as a record that says so (``is_sealed`` False), never as an exception: the job that meets it
-opens a finding about the catalog and goes on (R9).
+A damaged row becomes a record with ``is_sealed`` False, never an exception: the job that meets it opens a finding about
+the catalog and continues (R9). Stored words and lists raise CatalogCorrupt if they cannot be parsed.
 
-Times that lie ahead of the clock: it was wrong when they were written, so nothing follows from them.
-
-Taken as they are, a file that was verified while the clock was a year ahead would not be due for a year.
-
-Words and lists as they are stored, read back with damage in mind.
+A time ahead of the clock is ignored, because the clock was wrong when it was written. Otherwise a file that was
+verified while the clock was a year ahead would not be due for a year.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ from integrity.errors import CatalogCorrupt, RecordSuperseded, show_path
 from integrity.model import BaselineReason, Blocks, Digests, FileId, FolderId, ReadHow, RootId, Witness
 
 IDS_AT_ONCE = 256
-"""Parameters of one IN list; shorter lists are filled up, so that one compiled statement serves all."""
+"""Parameters of one IN list. Shorter lists are padded, so that one compiled statement serves all."""
 
 T = TypeVar("T")
 
@@ -40,14 +37,14 @@ _WORDS = {word: (word or "").encode() for word in (*_REASONS, *_HOWS)}
 
 
 class Sighting(NamedTuple):
-    """What stood under the name of a file when it was last seen, unread, with the recorded size and mtime."""
+    """The file that was last seen under a name, unread, with the recorded size and mtime."""
 
     inode: int
     ctime_ns: int
 
 
 class FileRecord(NamedTuple):
-    """All that is recorded of one file."""
+    """The record of one file."""
 
     id: FileId
     root_id: RootId
@@ -55,7 +52,7 @@ class FileRecord(NamedTuple):
     path: bytes  # relative to the root, whole
     witness: Witness
     digests: Digests
-    block_size_bytes: int | None  # None: the file fits one block, the whole-file digests judge
+    block_size_bytes: int | None  # None: the file fits one block and is judged by its whole-file digests
     version: int
     recorded_at: int
     reason: BaselineReason
@@ -64,19 +61,19 @@ class FileRecord(NamedTuple):
     boot_id: int | None
     is_suspect: bool
     is_frozen: bool
-    is_sealed: bool  # False: the row is damaged, nothing in it may be relied on
+    is_sealed: bool  # False: the row is damaged; do not rely on any field
     seal: bytes  # of the baseline, as stored
-    state_seal: bytes  # of what runs noted about it, as stored
+    state_seal: bytes  # of the columns in row_seals.STATE, as stored
     seen: Sighting | None = None  # of a suspect; None: unknown
 
     @property
     def last_inode(self) -> int:
-        """The inode that was last seen under the name."""
+        """Return the inode that was last seen under the name."""
         return self.witness.inode if self.seen is None else self.seen.inode
 
 
 class FileContent(NamedTuple):
-    """What tells the content of a file from others: its size, and digests of the whole or of all blocks."""
+    """Content of a file for comparison: its size, and digests of the whole file or of all blocks."""
 
     size_bytes: int
     digests: Digests
@@ -84,7 +81,7 @@ class FileContent(NamedTuple):
 
     @property
     def whole_digests(self) -> tuple[bytes, ...]:
-        """Name the digests of the whole file that records are looked up by."""
+        """Return the whole-file digests that records are looked up by."""
         return tuple(one for one in (self.digests.md5, self.digests.xxh3_128) if one is not None)
 
 
@@ -107,18 +104,18 @@ _BY_ID = CompiledStatement(
 
 
 def in_list(column: sa.ColumnElement[Any]) -> tuple[sa.ColumnElement[bool], tuple[str, ...]]:
-    """Make ``column IN (...)`` with ``IDS_AT_ONCE`` parameters, and name them."""
+    """Return ``column IN (...)`` with ``IDS_AT_ONCE`` parameters, and their names."""
     names = tuple(f"in_{number}" for number in range(IDS_AT_ONCE))
     return column.in_([sa.bindparam(name, type_=column.type) for name in names]), names
 
 
 def padded(values: Sequence[T]) -> tuple[T, ...]:
-    """Fill a list up by repeating its last value, for ``in_list``."""
+    """Pad a list for ``in_list`` by repeating its last value."""
     return (*values, *[values[-1]] * (IDS_AT_ONCE - len(values)))
 
 
 def chunked(values: Iterable[T]) -> Iterator[list[T]]:
-    """Cut values into lists of at most ``IDS_AT_ONCE``."""
+    """Split values into lists of at most ``IDS_AT_ONCE``."""
     iterator = iter(values)
     while chunk := list(islice(iterator, IDS_AT_ONCE)):
         yield chunk
@@ -129,18 +126,18 @@ _BY_IDS = CompiledStatement(sa.select(*RECORD_COLUMNS).select_from(FILE_JOIN).wh
 
 
 def join_path(folder_path: bytes, name: bytes) -> bytes:
-    """Make the path of a file from its folder's (empty for the root's own) and its name."""
+    """Join a folder's path (empty for the root's own) and a file name."""
     return folder_path + b"/" + name if folder_path else name
 
 
 def split_path(path: bytes) -> tuple[bytes, bytes]:
-    """Cut a path into its folder's path (empty for the root's own) and its name."""
+    """Split a path into its folder's path (empty for the root's own) and the file name."""
     folder_path, _, name = path.rpartition(b"/")
     return folder_path, name
 
 
 def below(column: sa.ColumnElement[Any], prefix: bytes) -> sa.ColumnElement[bool]:
-    """Match ``prefix`` itself and all paths below it; everything for an empty one. An index on the path serves it."""
+    """Match ``prefix`` itself and all paths below it; empty: all paths. Can use an index on the path."""
     if not prefix:
         return sa.true()
     return sa.or_(column == prefix, sa.and_(column > prefix + b"/", column < prefix + b"0"))  # "0" follows "/"
@@ -148,9 +145,9 @@ def below(column: sa.ColumnElement[Any], prefix: bytes) -> sa.ColumnElement[bool
 
 def require_rising(keys: Iterable[Any], after: Any = None) -> None:
     """
-    Raise CatalogCorrupt unless each key of a page is greater than the one before it, the first than ``after``.
+    Raise CatalogCorrupt unless each key of a page is greater than the previous one, the first than ``after``.
 
-    SQLite trusts the order of its own pages: after a flipped bit in a row's number the same page comes for ever.
+    SQLite trusts the order of its pages: after a bit flip in a row id the same page may be returned forever.
     """
     for key in keys:
         if after is not None and not key > after:
@@ -163,16 +160,13 @@ _ADVICE = "look at it with `integrity catalog check`, then bring back a backup w
 
 def inside(root_id: RootId, prefix: bytes, *, is_hidden: bool = False) -> sa.ColumnElement[bool]:
     """
-    Match the files of a root below ``prefix``, or the one file of that path; all for an empty one.
+    Match the files of a root below ``prefix``, or the file at this path; empty: all files.
 
-    Args:
-        root_id: the root.
-        prefix: relative to the root.
-        is_hidden: keep SQLite from starting at the folders: for statements that go through the table of files.
+    ``is_hidden``: keep SQLite from starting at the folders, for statements that scan the table of files.
     """
     if not prefix:
         return (folder.c.root_id + sa.literal_column("0") if is_hidden else folder.c.root_id) == root_id
-    # Two conditions on the file alone, each with an index: over the join SQLite would look at every file.
+    # Two conditions on file alone, each with an index: a condition on the join would make SQLite scan every file.
     folders = folder.alias("folder_below")
     ids = sa.select(folders.c.id).where(folders.c.root_id == root_id, below(folders.c.path, prefix))
     folder_path, name = split_path(prefix)
@@ -188,34 +182,34 @@ def inside(root_id: RootId, prefix: bytes, *, is_hidden: bool = False) -> sa.Col
 
 
 def load_record(c: sa.Connection, sealer: Sealer, file_id: FileId) -> FileRecord | None:
-    """Load one record; None if there is no such file."""
+    """Load one record; None if the file is not recorded."""
     row = _BY_ID.run(c, file_id).fetchone()
     return None if row is None else to_record(sealer, row)
 
 
 def is_current(c: sa.Connection, record: FileRecord) -> bool:
     """
-    Say whether a file is recorded now as it was when ``record`` was loaded.
+    Return whether the record of a file is still the same as ``record``.
 
-    The seal covers all that a verdict rests on (path, witness, digests, version), so that it shows what accept, forget,
-    repair and reseal did meanwhile: a person's word takes no lock.
+    The seal covers all inputs of a verdict (path, witness, digests, version). So it detects an accept, forget, repair,
+    or reseal by a user, which takes no root lock.
     """
     now = load_record(c, sealer_of(c), record.id)
     return now is not None and (now.seal, now.is_sealed) == (record.seal, record.is_sealed)
 
 
 def find_current(c: sa.Connection, records: Sequence[FileRecord]) -> set[FileId]:
-    """Name those of many files that are recorded now as they were when their records were loaded (``is_current``)."""
+    """Return the files whose records are still the same as these (``is_current``)."""
     now = {one.id: (one.seal, one.is_sealed) for one in load_records(c, sealer_of(c), [one.id for one in records])}
     return {one.id for one in records if now.get(one.id) == (one.seal, one.is_sealed)}
 
 
 def require_current(c: sa.Connection, record: FileRecord) -> None:
     """
-    Refuse to write a conclusion about a file whose record is not the one that it was judged against.
+    Require that a file's record is still the one that it was judged against.
 
     Raises:
-        RecordSuperseded: the file is to be judged anew.
+        RecordSuperseded: the record changed; judge the file again.
     """
     if not is_current(c, record):
         raise RecordSuperseded(f"{show_path(record.path)}: its record was replaced or forgotten meanwhile")
@@ -229,12 +223,12 @@ def load_records(c: sa.Connection, sealer: Sealer, ids: Iterable[FileId]) -> Ite
 
 
 def to_records(sealer: Sealer, rows: sqlite3.Cursor | Sequence[Any]) -> list[FileRecord]:
-    """Make records of rows with RECORD_COLUMNS."""
+    """Make records from rows with RECORD_COLUMNS."""
     return [to_record(sealer, row) for row in rows]
 
 
 def to_record(sealer: Sealer, row: Sequence[Any]) -> FileRecord:
-    """Make a record of a row with RECORD_COLUMNS, and check its seal."""
+    """Make a record from a row with RECORD_COLUMNS, and check its seals."""
     (file_id, root_id, folder_id, token, folder_path, name, size, mtime, ctime, inode, racy, *rest) = row
     (md5, xxh3_128, blake3, block_size, version, recorded, reason, verified, how, boot, *rest) = rest
     (suspect, frozen, seal, crc64nvme, state_seal, *seen) = rest
@@ -274,7 +268,7 @@ def to_record(sealer: Sealer, row: Sequence[Any]) -> FileRecord:
 
 
 def _damaged(row: Sequence[Any]) -> FileRecord:
-    """Make a record of a row whose fields are not even of their types: its path, for the finding, and little else."""
+    """Make a record from a row with fields of wrong types: keeps the path, for the finding, and the numbers."""
     return FileRecord(
         id=row[0],
         root_id=row[1],
@@ -306,26 +300,26 @@ def _raw(value: object) -> bytes:
 
 
 TOLERANCE_S = 15 * 60
-"""A clock that is corrected by so little makes nobody read a file again."""
+"""Clock corrections up to this size do not make files due."""
 
 NEVER_AT = 0
-"""The time of a last look that is not known."""
+"""Time of the last verification when it is unknown."""
 
 
 def unless_ahead(column: sa.ColumnElement[int], now: int) -> sa.ColumnElement[int]:
-    """Take a time as it is; null if it lies ahead of the clock."""
+    """Return, as SQL, a time, or NULL if it is ahead of the clock."""
     return sa.case((column <= now + TOLERANCE_S, column))
 
 
 def looked_at(
     verified_at: sa.ColumnElement[int], recorded_at: sa.ColumnElement[int], now: int
 ) -> sa.ColumnElement[int]:
-    """Tell when a file was last looked at: the clock of the promise starts when it is recorded."""
+    """Return, as SQL, when a file was last verified, or recorded if it never was."""
     return sa.func.coalesce(unless_ahead(verified_at, now), unless_ahead(recorded_at, now), NEVER_AT)
 
 
 def when_looked_at(verified_at: int | None, recorded_at: int, now: int) -> int:
-    """Tell of one file when it was last looked at, as ``looked_at`` does of many."""
+    """Return the same for one file."""
     known = (at for at in (verified_at, recorded_at) if at is not None and at <= now + TOLERANCE_S)
     return next(known, NEVER_AT)
 
@@ -334,7 +328,7 @@ Word = TypeVar("Word", bound=StrEnum)
 
 
 def read_word(kind: type[Word], stored: object) -> Word:
-    """Turn a stored word into its enumeration's, or raise CatalogCorrupt."""
+    """Convert a stored word to its enumeration, or raise CatalogCorrupt."""
     try:
         return kind(str(stored))
     except ValueError as error:
@@ -344,17 +338,17 @@ def read_word(kind: type[Word], stored: object) -> Word:
 
 
 def read_optional_word(kind: type[Word], stored: object) -> Word | None:
-    """Do the same where there may be none."""
+    """Convert a stored word or NULL."""
     return None if stored is None else read_word(kind, stored)
 
 
 def read_numbers(stored: object) -> tuple[int, ...]:
-    """Turn a stored list of numbers into a tuple, or raise CatalogCorrupt."""
+    """Parse a stored list of numbers, or raise CatalogCorrupt."""
     return tuple(value for (value,) in _read_rows([[value] for value in _read_list(stored)], 1, stored))
 
 
 def read_ranges(stored: object) -> tuple[tuple[int, int], ...]:
-    """Turn a stored list of (offset, length) into tuples, or raise CatalogCorrupt."""
+    """Parse a stored list of (offset, length), or raise CatalogCorrupt."""
     return tuple((row[0], row[1]) for row in _read_rows(_read_list(stored), 2, stored))
 
 

@@ -1,18 +1,15 @@
 """
-Boots of the machine and mounts of file systems: whether one may have crashed since a file was last intact (R2).
+Runs of jobs and of schedules, with results and coverage (R8); and the boots and mounts in which they ran (R2).
 
-A row without a file system stands for a boot as a whole, any other for one mount of one file system in a boot. Rows are
-numbered in the order they were seen. A file refers to the newest row of any kind when it was verified, so one number
-for a whole run says in which boot, and in which mount of each file system, that was.
+Boots and mounts show whether a file system may have crashed since a file was last intact. A row of ``boot`` without a
+file system is a boot of the machine; any other is one mount of one file system in a boot. Ids are in the order in which
+rows were first seen. A verified file refers to the newest row, so one id identifies the boot and the mount of each file
+system.
 
-I1  A row that has a successor (the next boot, the next mount of the same file system) and no mark of a clean end may
+I1  A row with a successor (the next boot, or the next mount of the same file system) and without a clean-stop mark may
     have ended in a crash.
-I2  A mark is set when the machine goes down in order, on what was mounted then. It is taken back when the boot or the
-    mount goes on, and when the file system was mounted by somebody else before it was seen again.
-
-Runs: what was done when, what it covered and how it ended (R8).
-
-When schedules were begun: what must outlast the daemon, so that it can tell what it missed (R8).
+I2  A clean shutdown sets the mark on the boot and its mounts. The mark is removed when the boot or the mount continues,
+    or when another system mounted the file system before it was seen again.
 """
 
 from __future__ import annotations
@@ -34,22 +31,22 @@ class MountSeen(NamedTuple):
     """A mount of a file system that a run works on."""
 
     fs_id: str  # name of the file system
-    mount: str  # which mount of it in this boot; empty if that can't be told
-    mount_count: int | None  # how often it was mounted for writing, if it says so
+    mount: str  # which mount of it in this boot; empty: unknown
+    mount_count: int | None  # number of mounts for writing, if the file system counts them
 
 
 class Interruption(NamedTuple):
-    """What may have been a crash."""
+    """A possible crash."""
 
-    is_of_machine: bool  # the machine was started again; else the file system alone was mounted again
-    seen_at: int | None  # when a run first met what came after it; None: nothing is known
+    is_of_machine: bool  # the machine was rebooted; otherwise the file system was mounted again
+    seen_at: int | None  # when a run first saw the next boot or mount; None: unknown
 
 
 def ensure_boot(c: sa.Connection, uuid: str, now: int) -> int:
     """
-    Get the number of the boot that the machine is in, writing it down if it is new.
+    Return the id of the running boot, recording it if it is new.
 
-    Clean-stop marks in it are taken back: whoever set them was wrong about the end, since a program of ours runs again.
+    Removes clean-stop marks of this boot: they were premature, because this program runs again.
     """
     row = c.execute(sa.select(boot).where(boot.c.uuid == uuid, boot.c.fs_id == "")).one_or_none()
     if row is None:
@@ -61,13 +58,13 @@ def ensure_boot(c: sa.Connection, uuid: str, now: int) -> int:
 
 def ensure_mounts(c: sa.Connection, uuid: str, mounts: Iterable[MountSeen], now: int) -> int:
     """
-    Write down which mounts a run works on, where they are new; return the number of the newest row.
+    Record the mounts that a run works on; return the id of the newest boot row.
 
     Args:
         c: in a transaction.
         uuid: of the running boot.
-        mounts: of the run's root, and of what is mounted inside it.
-        now: the time.
+        mounts: of the run's root and of the mounts inside it.
+        now: seconds UTC.
     """
     ensure_boot(c, uuid, now)
     for seen in mounts:
@@ -76,7 +73,7 @@ def ensure_mounts(c: sa.Connection, uuid: str, mounts: Iterable[MountSeen], now:
 
 
 def find_last_mounts(c: sa.Connection, uuid: str) -> dict[int, str]:
-    """List the numbers of the mounts that were last seen of each file system, if that was in this boot."""
+    """Return the last mount of each file system that was last seen in this boot: row id and mount."""
     last = sa.select(sa.func.max(boot.c.id)).where(boot.c.fs_id != "").group_by(boot.c.fs_id)
     query = sa.select(boot.c.id, boot.c.mount).where(boot.c.id.in_(last), boot.c.uuid == uuid)
     return {row.id: row.mount for row in c.execute(query)}
@@ -84,26 +81,26 @@ def find_last_mounts(c: sa.Connection, uuid: str) -> dict[int, str]:
 
 def mark_clean_stop(c: sa.Connection, uuid: str, now: int, mounts: Collection[int] = ()) -> None:
     """
-    Write down that the boot ends in order: all that was written to files has reached the disk.
+    Record that the boot ends cleanly: all file data has reached the disk.
 
-    ``mounts``: numbers of those that are still there: the end of the boot ends them, too.
+    ``mounts``: ids of the mounts that still exist; they end with the boot.
     """
     rows = c.execute(sa.select(boot.c.id).where(boot.c.uuid == uuid, boot.c.fs_id == "")).scalars()
     _set_mark(c, [*rows, *mounts], now)
 
 
 def rename_file_system(c: sa.Connection, old: str, new: str) -> None:
-    """Follow a file system of which a surer name is known."""
+    """Rename a file system in all rows, when a more reliable id of it is known."""
     c.execute(sa.update(boot).where(boot.c.fs_id == old).values(fs_id=new))
 
 
 def find_interruption(c: sa.Connection, boot_id: int | None, fs_id: str) -> Interruption | None:
     """
-    Find what may have been a crash of a file system since a file on it was last found intact; None if nothing was.
+    Return a possible crash of a file system since a file on it was last intact; None if there was none.
 
     Args:
-        c: a connection; the running boot and the present mount have been written down.
-        boot_id: what the file refers to; without it nothing is known, so anything may have happened.
+        c: a connection; the running boot and the present mount must be recorded.
+        boot_id: the row that the file refers to; None: unknown, so a crash is possible.
         fs_id: name of the file system.
     """
     if boot_id is None:
@@ -121,7 +118,7 @@ def find_interruption(c: sa.Connection, boot_id: int | None, fs_id: str) -> Inte
 def _ensure_mount(c: sa.Connection, uuid: str, seen: MountSeen, now: int) -> None:
     known = c.execute(sa.select(boot).where(boot.c.fs_id == seen.fs_id).order_by(boot.c.id.desc())).all()
     last = known[0] if known else None
-    for row in known:  # mostly the last; not if two programs see different boots, as in containers
+    for row in known:  # usually the last row, except when programs see different boots, as in containers
         is_same = row.mount == seen.mount or (row is last and "" in (row.mount, seen.mount))
         if row.uuid == uuid and is_same:
             if seen.mount_count not in (None, row.mount_count):
@@ -133,8 +130,10 @@ def _ensure_mount(c: sa.Connection, uuid: str, seen: MountSeen, now: int) -> Non
 
 
 def _was_mounted_between(before: int | None, count: int | None) -> bool:
-    """Say whether somebody else mounted a file system. A full check (fsck) begins the count anew: it had a reason."""
-    return before is not None and count is not None and count not in (before, before + 1)  # the same: read-only now
+    """Return whether another system mounted a file system, or a full fsck, which has a cause, reset its mount count."""
+    return (
+        before is not None and count is not None and count not in (before, before + 1)
+    )  # unchanged: mounted read-only
 
 
 def _insert(c: sa.Connection, uuid: str, seen: MountSeen, now: int) -> int:
@@ -152,13 +151,13 @@ _COUNTS = tuple(field.name for field in fields(RunCounts))
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """One execution of a job."""
+    """One run of a job."""
 
     id: RunId
     root_id: RootId
     job: Job
     started_at: int
-    finished_at: int | None  # None: it works, or its process died
+    finished_at: int | None  # None: it is running, or its process died
     outcome: Outcome | None
     boot_id: int
     pid: int
@@ -170,7 +169,7 @@ class RunRecord:
 def start_run(
     c: sa.Connection, root_id: RootId, job: Job, *, now: int, boot_id: int, pid: int, copy: str | None = None
 ) -> RunId:
-    """Write down that a run begins; ``copy``: the name of the one that is compared."""
+    """Record the start of a run; ``copy``: name of the copy that it compares."""
     values = {"root_id": root_id, "job": job.value, "started_at": now, "boot_id": boot_id, "pid": pid, "copy": copy}
     key = c.execute(sa.insert(run).values(**values, **asdict(RunCounts()))).inserted_primary_key
     assert key is not None
@@ -187,14 +186,14 @@ def finish_run(
     duration_s: float,
     error: str | None = None,
 ) -> None:
-    """Write down how a run ended, and the last number of a file by then: a file with a higher one came later."""
+    """Record the result of a run, and the highest file id at its end: files with higher ids came later."""
     values = {"finished_at": now, "outcome": outcome.value, "duration_s": float(duration_s), "error": error}
     last_file_id = sa.select(sa.func.coalesce(sa.func.max(file.c.id), 0)).scalar_subquery()
     c.execute(sa.update(run).where(run.c.id == run_id).values(**values, **asdict(counts), last_file_id=last_file_id))
 
 
 def find_runs(c: sa.Connection, root_id: RootId | None, limit: int) -> list[RunRecord]:
-    """List the last runs of a root (None: of all), newest first."""
+    """Return the last runs of a root (None: of all roots), newest first."""
     query = select_sealed(run).order_by(run.c.id.desc()).limit(limit)
     if root_id is not None:
         query = query.where(run.c.root_id == root_id)
@@ -202,22 +201,22 @@ def find_runs(c: sa.Connection, root_id: RootId | None, limit: int) -> list[RunR
 
 
 def get_start(c: sa.Connection, run_id: RunId) -> int:
-    """Say when a run began."""
+    """Return when a run started."""
     return int(c.execute(sa.select(run.c.started_at).where(run.c.id == run_id)).scalar_one())
 
 
 def get_last_file_before(c: sa.Connection, root_id: RootId, run_id: RunId) -> int:
-    """Return the highest number of a file when the runs on a root ended that began before this one; 0: none did."""
+    """Return the highest file id at the end of the root's runs that started before this one; 0: there are none."""
     query = sa.select(sa.func.max(run.c.last_file_id)).where(run.c.root_id == root_id, run.c.id < run_id)
     return c.execute(query).scalar() or 0
 
 
 def close_dead_runs(c: sa.Connection, root_id: RootId, now: int) -> list[RunId]:
     """
-    Mark the unfinished runs of a root as interrupted, and say which.
+    Mark the unfinished runs of a root as interrupted; return their ids.
 
-    The caller holds the root's lock and has not started its own run yet, so whoever began these is gone. Asking for
-    their process would be less sure: numbers are given again, and those of another container mean nothing here.
+    The caller holds the root's lock and has not started its own run yet, so the processes of these runs are gone.
+    Looking up their pids is less reliable: pids are reused, and those of another container mean nothing here.
     """
     unfinished = run.c.root_id == root_id, run.c.finished_at.is_(None)
     ids = [RunId(row.id) for row in c.execute(sa.select(run.c.id).where(*unfinished).order_by(run.c.id))]
@@ -247,7 +246,7 @@ _KEPT_S = 400 * 86_400
 
 
 class Unfinished(NamedTuple):
-    """A run of a schedule of which no end is written down: it goes on, or was interrupted and is to go on."""
+    """A schedule's run without a recorded end: it is running, or was interrupted and must be resumed."""
 
     id: ScheduleRunId
     started_at: int
@@ -257,14 +256,14 @@ def note_started(
     c: sa.Connection, schedule: str, root_id: RootId | None, *, due_at: int | None, now: int
 ) -> ScheduleRunId:
     """
-    Write down that what a schedule asks for is begun; what is older than a year is forgotten.
+    Record the start of a scheduled run, and delete entries of this schedule and root older than 400 days.
 
     Args:
         c: in a transaction.
-        schedule: its name, as in the config: scan, scrub, compare.
-        root_id: the root; None: all of them.
-        due_at: when it should have begun; None: somebody asked for it.
-        now: the time.
+        schedule: its name in the configuration: scan, scrub, compare.
+        root_id: the root; None: all roots.
+        due_at: when it should have started; None: started on request.
+        now: seconds UTC.
     """
     c.execute(sa.delete(schedule_run).where(*_of(schedule, root_id), schedule_run.c.started_at < now - _KEPT_S))
     values = {"schedule": schedule, "root_id": root_id, "due_at": due_at, "started_at": now}
@@ -274,13 +273,13 @@ def note_started(
 
 
 def note_finished(c: sa.Connection, run_id: ScheduleRunId, outcome: str, *, now: int) -> None:
-    """Write down how it ended."""
+    """Record how a scheduled run ended."""
     values = {"finished_at": now, "outcome": outcome}
     c.execute(sa.update(schedule_run).where(schedule_run.c.id == run_id).values(**values))
 
 
 def last_started(c: sa.Connection, schedule: str, root_id: RootId | None = None) -> int | None:
-    """Tell when a schedule was last begun for a root (None: for all of them); None: never."""
+    """Return when a schedule last started for a root (None: for all roots); None: never."""
     started_at: int | None = c.execute(
         sa.select(sa.func.max(schedule_run.c.started_at)).where(*_of(schedule, root_id))
     ).scalar_one()
@@ -288,7 +287,7 @@ def last_started(c: sa.Connection, schedule: str, root_id: RootId | None = None)
 
 
 def find_unfinished(c: sa.Connection, schedule: str, root_id: RootId | None = None) -> Unfinished | None:
-    """Find the newest run of a schedule, if its end is not written down."""
+    """Return the newest run of a schedule, if its end is not recorded."""
     newest = sa.select(schedule_run).where(*_of(schedule, root_id))
     row = c.execute(newest.order_by(schedule_run.c.started_at.desc(), schedule_run.c.id.desc()).limit(1)).one_or_none()
     return None if row is None or row.finished_at is not None else Unfinished(row.id, row.started_at)

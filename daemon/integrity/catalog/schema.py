@@ -1,21 +1,21 @@
 """
-The tables of the catalog, each column with its meaning.
+The tables of the catalog, with the meaning of each column.
 
-Decides names, types, constraints and indexes; the numbered migrations build the same and a test holds them together.
+Decides names, types, constraints, and indexes. The numbered migrations build the same schema; a test compares both.
 Invariants:
 
-I1  A ``file`` row's seal covers what a verdict rests on (``seal.py``); it is written with the row, never later.
-    Other rows are sealed as a whole, by triggers (``rowseals.py``), but for folders, which the seals of files cover.
-I2  ``root.file_count`` and ``root.seal_xor`` are the number and the XOR of the seals of the root's ``file`` rows,
-    changed in the transaction that changes the rows.
-I3  A file id is never given twice: findings and history point to files that are gone.
-I4  At most one unresolved finding says the same thing (root, kind, path, copy).
-I5  What is summed up, counted or looked up without its seal has a parity, which SQLite computes whenever a row is
-    written, and which is compared when a catalog is opened (``parity.py``).
+I1  The seal of a ``file`` row covers the inputs of a verdict (``seal.py``) and is written with the row, never later.
+    Other rows are sealed as a whole by triggers (``row_seals.py``), except folders, which the seals of files cover.
+I2  ``root.file_count`` and ``root.seal_xor`` are the number of the root's ``file`` rows and the XOR of their seals.
+    They change in the same transaction as the rows.
+I3  A file id is never reused: findings and history refer to files that are gone.
+I4  No two unresolved findings have the same root, kind, path, and copy.
+I5  Values that are summed up, counted, or looked up without checking a seal have a parity. SQLite computes it whenever
+    a row is written; it is compared when a catalog is opened (``row_seals.py``).
 
-Paths are BLOB (R10: sqlite3 refuses a name that is not UTF-8 as TEXT). Words are stored as the text of their
-enumeration in ``model.py``: a reader of the file sees what is meant. Flags are 0 or 1, which cost SQLite nothing beyond
-the header. Times ``*_at`` are seconds UTC, ``*_ns`` nanoseconds as stat gives them.
+Paths are BLOB (R10: sqlite3 rejects a name that is not UTF-8 as TEXT). Enumerations of ``model.py`` are stored as text,
+readable in the file. Flags are 0 or 1, which SQLite stores in the record header. Times ``*_at`` are seconds UTC,
+``*_ns`` nanoseconds from stat.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from typing import Any
 import sqlalchemy as sa
 
 SCHEMA_REVISION = "0008"
-"""The newest migration; what this program reads and writes."""
+"""The newest migration: the revision that this program reads and writes."""
 
 APPLICATION_ID = 0x696E7467
-"""``intg``, in the header of the SQLite file: tells a catalog from any other database."""
+"""``intg``, in the header of the SQLite file: distinguishes a catalog from other databases."""
 
 metadata = sa.MetaData()
 
-# SQLite has one INTEGER of 64 bits, and only that spelling makes a rowid; others need BIGINT for the same range.
+# In SQLite, INTEGER has 64 bits, and only this spelling makes a rowid; other databases need BIGINT for this range.
 _INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
@@ -78,7 +78,7 @@ def _crc64nvme() -> sa.Column[Any]:
 
 
 def _crc64nvme_of_blocks() -> sa.Column[Any]:
-    # A default, so that it could be added to the rows of older catalogs.
+    # The default lets a migration add the column to existing rows.
     return sa.Column(
         "crc64nvme",
         sa.LargeBinary,
@@ -89,7 +89,7 @@ def _crc64nvme_of_blocks() -> sa.Column[Any]:
 
 
 def _seal() -> sa.Column[Any]:
-    # Its triggers write it (rowseals.py); the default lets a row be inserted, and be added to in older catalogs.
+    # Triggers write it (row_seals.py). The default is for inserts, and for migrations that add the column.
     return sa.Column(
         "seal",
         sa.LargeBinary,
@@ -102,9 +102,9 @@ def _seal() -> sa.Column[Any]:
 
 def _parity(*numbers: str) -> sa.Column[Any]:
     """
-    Make the column that changes with each bit of some numbers; a name that ends in "?" is of one that may be null.
+    Make the column that changes with each bit of some numbers; "?" at the end of a name: the column may be null.
 
-    A flipped bit changes the sum by a power of two, which 127 never divides.
+    A bit flip changes the sum by a power of two, which 127 never divides.
     """
     terms = (f"coalesce({name[:-1]}, 0)" if name.endswith("?") else name for name in numbers)
     parity = sa.Computed(f"({' + '.join(terms)}) % 127", persisted=True)
@@ -230,13 +230,13 @@ file = sa.Table(
     sa.UniqueConstraint("folder_id", "name"),
     sqlite_strict=True,
 )
-sa.Index("file_inode", file.c.inode)  # a renamed file is found again by it
+sa.Index("file_inode", file.c.inode)  # finds renamed files
 sa.Index("file_seen_inode", file.c.seen_inode, sqlite_where=file.c.seen_inode.is_not(None))
 
 block_run = sa.Table(
     "block_run",
     metadata,
-    # No foreign key: the runs of old versions stay while history needs them, also of files that are gone.
+    # No foreign key: rows of old versions stay while history needs them, even if the file is gone.
     _int("file_id", "the file"),
     _int("version", "version of the baseline that they belong to; 0: the candidate's"),
     _int("run", "number of the first run that this row covers; run n begins at block 1024 * n"),
@@ -505,7 +505,7 @@ delivery = sa.Table(
 told = sa.Table(
     "told",
     metadata,
-    # No foreign key: the finding of a forgotten root is gone before its end was told.
+    # No foreign key: removing a root deletes its findings before the notification of their end.
     sa.Column("finding_id", _INTEGER, primary_key=True, autoincrement=False, comment="the incident that was told"),
     _text("certainty", "its certainty as told", null=True),
     _text("blocks", "its blocks as told"),
@@ -603,7 +603,7 @@ gate = sa.Table(
 
 alembic_version = sa.Table(
     "alembic_version",
-    sa.MetaData(),  # Alembic's own: compared and created apart
+    sa.MetaData(),  # belongs to Alembic: compared and created separately
     sa.Column("version_num", sa.String(32), nullable=False),
     sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )

@@ -1,26 +1,25 @@
 """
-Seals: what makes a damaged row of the catalog tell itself from a damaged file (R9).
+Seals distinguish a damaged row of the catalog from a damaged file (R9).
 
-SQLite's own checks do not see a flipped bit inside a digest; such a row would be reported as rot of a healthy file.
-So each row carries 16 bytes of BLAKE3 over everything that a verdict rests on, keyed if a key is configured. What is
-sealed (all integers little-endian; block size -1 and digests of length 0 stand for "none"):
+SQLite's own checks do not detect a bit flip inside a digest; such a row would be reported as rot of a healthy file. So
+each row has a seal: 16 bytes of BLAKE3 over the inputs of a verdict, keyed if a key is configured. Sealed bytes, after
+one byte for the kind (integers little-endian; block size -1 and digests of length 0 mean "none"):
 
-    FILE    token 16 | witness 33 | block size 8 | version 8 | lengths: path 4, md5 1, xxh3 1, blake3 1 | these in order
-            | crc64nvme, if there is one
-    RUN     file id 8 | version 8 | run 8 | block count 8 | lengths: md5 4, xxh3 4 | these in order
+    FILE    01, with a crc64nvme 04: token 16 | witness 33 | block size 8 | version 8
+            | lengths: path 4, md5 1, xxh3 1, blake3 1 | these in order | crc64nvme, if there is one
+    RUN     02: file id 8 | version 8 | run 8 | block count 8 | lengths: md5 4, xxh3 4 | these in order
             | crc64nvme, if there is any
-    BYTES   label and parts, each with a length of 4 before it
-    STATE   file id 8 | seal 16 | recorded 8 | verified 8 | boot 8 | suspect 1 | frozen 1 | length of reason 1 | reason
-            | how it was read; the smallest integer stands for none
-    ROW     literal of a Python tuple: name of the table, then the values of the row
+    BYTES   03: label and parts, each after its length of 4
+    ROW     05: literal of a Python tuple: name of the table, then the values of the row
+    STATE   06, with a sighting 07: file id 8 | seal 16 | recorded 8 | verified 8 | boot 8 | suspect 1 | frozen 1
+            | length of reason 1 | seen inode 8 and ctime 8, if there is a sighting | reason | how it was read;
+            the smallest integer means "none"
 
-Each kind begins with a byte of its own, so no row can pass for one of another kind. The CRCs came later: rows without
-one keep the seals that they always had. Because all that stands before a CRC has its length in the header, what is left
-is the CRC and nothing else; a file that has one is a kind by itself, and of a candidate it is one part more.
+The kind byte keeps a row from passing for one of another kind. CRCs were added later: rows without one keep their
+seals. All fields before a CRC have a known length, so the rest of the message is the CRC.
 
-Seals of the rows of many new files in one call of the C core, without a call of Python for each.
-
-Importing this module fails with ImportError where the extension cannot be loaded.
+``seal_new_files`` seals many new rows in one call of the C core. Importing this module raises ImportError if the
+extension cannot be loaded.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ _NONE = -(1 << 63)
 
 class Sealer:
     """
-    Seal rows of one catalog; without a key the seals guard against accidents, with one against people too.
+    Makes the seals of one catalog. Seals without a key detect accidents, seals with a key also manipulation.
 
     Attributes:
-        hash_key: for BLAKE3, 32 bytes; None without a key.
+        hash_key: BLAKE3 key of 32 bytes; None: unkeyed.
     """
 
     def __init__(self, key: bytes | None = None) -> None:
@@ -69,7 +68,7 @@ class Sealer:
 
     @property
     def key_check(self) -> str:
-        """Tell keys apart without giving them away."""
+        """Return a value that identifies the key without revealing it."""
         return self.seal_parts(b"key", ()).hex()
 
     def _seal(self, message: bytes) -> bytes:
@@ -84,7 +83,7 @@ class Sealer:
         block_size_bytes: int | None,
         version: int,
     ) -> bytes:
-        """Seal the fields of a ``file`` row (or a candidate's) that a verdict rests on: a Witness, and Digests."""
+        """Seal the baseline fields of a ``file`` row: a Witness, Digests, and so on."""
         md5, xxh3_128, blake3_, crc64nvme = digests
         md5, xxh3_128, blake3_ = md5 or b"", xxh3_128 or b"", blake3_ or b""
         return self._seal(
@@ -121,7 +120,7 @@ class Sealer:
         return self._seal(head + md5 + xxh3_128 + crc64nvme)
 
     def seal_parts(self, label: bytes, parts: Iterable[bytes]) -> bytes:
-        """Seal anything else: a label that names its kind, and its fields in order."""
+        """Seal a label and a list of fields."""
         return self._seal(b"\x03" + b"".join(len(part).to_bytes(4, "little") + part for part in (label, *parts)))
 
     def seal_state(
@@ -138,7 +137,7 @@ class Sealer:
         seen_inode: int | None = None,
         seen_ctime_ns: int | None = None,
     ) -> bytes:
-        """Seal the fields of a ``file`` row that runs note beside its baseline, and the seal of that."""
+        """Seal the fields of a ``file`` row that runs update, and the seal of its baseline."""
         head = _STATE.pack(
             0x06 if seen_inode is None else 0x07,
             file_id,
@@ -154,16 +153,16 @@ class Sealer:
         return self._seal(head + seen + reason + (read_how or b""))
 
     def bind(self, db: sqlite3.Connection) -> None:
-        """Give a connection the function that the triggers and queries of ``rowseals`` call."""
+        """Register ``row_seal`` on a connection, for the triggers and queries of ``row_seals``."""
         db.create_function(ROW_SEAL, -1, self.seal_row, deterministic=True)
 
     def seal_row(self, table: str, *values: float | bytes | None) -> bytes:
-        """Seal the columns of any other row: integers, floats, bytes (text as UTF-8) and None."""
+        """Seal the columns of any other row: integers, floats, bytes (text as UTF-8), and None."""
         if table == "file":
             try:
                 return self.seal_state(*values)  # type: ignore[arg-type]
             except (TypeError, struct.error):
-                pass  # a damaged row, whose values are not even of their types: the other seal is never its own
+                pass  # a damaged row with values of wrong types: the seal below never matches
         return self._seal(b"\x05" + repr((table, *values)).encode())
 
 
@@ -176,7 +175,7 @@ def xor_seals(start: bytes, seals: Iterable[bytes]) -> bytes:
 
 
 class NewSeals(NamedTuple):
-    """The seals of new rows, in their order, and all those of baselines together, by XOR."""
+    """The seals of new rows in order, and the XOR of the baseline seals."""
 
     seals: list[bytes]
     state_seals: list[bytes]
@@ -195,10 +194,10 @@ def seal_new_files(
     reason: bytes,
 ) -> NewSeals | None:
     """
-    Seal first versions, whose numbers go up from ``first_id``, as ``Sealer`` does.
+    Seal the first versions of files with ascending ids from ``first_id``, like ``Sealer`` does.
 
     Returns:
-        None if there is anything that the C core does not seal: a BLAKE3, a digest that only some have, a long path.
+        None if the C core cannot seal them: a BLAKE3, a digest that only some files have, or a long path.
     """
     count, text = len(paths), b"\0".join(paths) + b"\0"
     md5s, xxh3_128s, blake3s, crc64s = readings.digests
@@ -224,7 +223,7 @@ def seal_new_files(
 
 
 def _pack(column: Sequence[bytes | None]) -> bytes | None:
-    """Join digests; nothing if no file has one, None if only some have."""
+    """Join digests; empty if no file has one, None if only some have."""
     digests = [digest for digest in column if digest is not None]
     return b"".join(digests) if len(digests) in (0, len(column)) else None
 

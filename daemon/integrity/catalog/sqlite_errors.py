@@ -1,12 +1,9 @@
 """
-What the driver's errors mean, in the words of ``errors.py``.
+Translate driver errors to ``errors.py``, and collect the damaged rows that were met while a catalog was open.
 
-SQLite says CORRUPT also when the disk refused a read (R9), so that word is only believed after a second look.
-
-Damaged rows that were met while a catalog was open, for whoever opened it to report.
-
-A job goes on without such a row, and what is listed or summed up is shown as far as it can be read: neither may pass
-for the whole truth.
+SQLite reports CORRUPT also when the disk failed a read (R9), so this error is believed only after a second check. Jobs
+skip damaged rows, and listings show what can be read of them: the opener of the catalog must report that the result may
+be incomplete.
 """
 
 from __future__ import annotations
@@ -28,15 +25,15 @@ CORRUPT_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 def primary_code(error: sqlite3.Error) -> int | None:
-    """Name the kind of an error: its extended code without the extension; None for errors of the driver itself."""
+    """Return the primary result code of an error; None for errors of the driver itself."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
 
 
 def translate(path: bytes, error: sqlite3.Error) -> CatalogError:
-    """Turn an error of the driver into what happened, where, and what to do next."""
+    """Convert a driver error to a CatalogError with cause, path, and remedy."""
     where, code = show_path(path), primary_code(error)
-    if code == sqlite3.SQLITE_FULL and not _is_full(path):  # a quota, or the disk of what SQLite puts aside
+    if code == sqlite3.SQLITE_FULL and not _is_full(path):  # a quota, or the disk of SQLite's temporary files
         return CatalogError(
             f"{where}: disk full; free space in the folder of temporary files (/var/tmp, or name another one in"
             f" SQLITE_TMPDIR) or on {show_path(_folder(path))}, nothing is lost"
@@ -60,21 +57,22 @@ def translate(path: bytes, error: sqlite3.Error) -> CatalogError:
 
 
 def describe_full(path: bytes) -> CatalogError:
-    """Say that there is no room to write."""
+    """Return the error for a full disk."""
     return CatalogError(f"{show_path(path)}: disk full; free space on {show_path(_folder(path))}, nothing is lost")
 
 
 def may_end_by_signal(path: bytes) -> bool:
     """
-    Say of a full disk that SQLite would not notice it: its log has an index that is mapped, and would end us by SIGBUS.
+    Return whether a full disk would kill the process by SIGBUS instead of an SQLite error.
 
-    To have the room it writes a byte of each 4 KiB of the index, which is only a part of it where blocks are smaller.
+    SQLite maps the index of the log. It reserves space by writing one byte of each 4 KiB, which is not enough on file
+    systems with smaller blocks.
     """
     return os.statvfs(_folder(path)).f_frsize < _INDEX_PAGE_BYTES and _is_full(path)
 
 
 def is_without_room(path: bytes, error: sqlite3.Error) -> bool:
-    """Say of an error that the log's index (32 KiB) found no room: an I/O error to SQLite (SQLITE_IOERR_SHMSIZE)."""
+    """Return whether an I/O error means no space for the log's index of 32 KiB (SQLITE_IOERR_SHMSIZE)."""
     return primary_code(error) == sqlite3.SQLITE_IOERR and _is_full(path)
 
 
@@ -96,9 +94,9 @@ def _look_again(path: bytes, error: sqlite3.Error) -> CatalogError:
 
 def describe_damage(path: bytes, complaint: str, newest_backup: bytes | None = None) -> CatalogError:
     """
-    Say that the catalog is damaged and how to get it back; or that the disk failed, if that is what SQLite means.
+    Return the error for a damaged catalog, with the remedy; or for a failed disk, if that is the cause.
 
-    Its checks report a page that could not be read among the damages, with the number of the error.
+    SQLite's checks report an unreadable page as damage, with the number of the I/O error.
     """
     code = re.search(r"error code=(\d+)", complaint)
     if code is not None and int(code[1]) & 0xFF == sqlite3.SQLITE_IOERR:
@@ -115,21 +113,21 @@ def _disk_failed(path: bytes, complaint: object) -> CatalogError:
 
 def quick_check(path: bytes, *, is_alone: bool = False) -> str | None:
     """
-    Ask SQLite whether a file is whole, through a connection of its own.
+    Run SQLite's quick check on a file, through a new connection.
 
     Args:
         path: the database.
-        is_alone: nobody else has it open or will (a backup): no side files are made then.
+        is_alone: no other program uses the file, such as a backup; no side files are created then.
 
     Returns:
-        None if it is whole, else the first complaint.
+        None if the file is intact, else the first complaint.
     """
     try:
         with closing(connect(path, "mode=ro&immutable=1" if is_alone else "mode=ro")) as db:
             answer = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.Error as error:
         return str(error)
-    except UnicodeDecodeError:  # the driver, over a message of SQLite's that quotes a damaged schema
+    except UnicodeDecodeError:  # the driver failed to decode a message that quotes a damaged schema
         return "its schema is damaged"
     return None if answer == "ok" else answer
 
@@ -138,7 +136,7 @@ def connect(path: bytes, options: str, *, busy_timeout_s: float = 30.0) -> sqlit
     """Open a database by URI (any bytes in its path), in autocommit."""
     quoted = "".join(chr(b) if chr(b).isascii() and (chr(b).isalnum() or b in b"/._-") else f"%{b:02X}" for b in path)
     db = sqlite3.connect(f"file:{quoted}?{options}", uri=True, timeout=busy_timeout_s, isolation_level=None)
-    # A damaged word must come out as a wrong word, not as an error of the driver in the middle of a page.
+    # Invalid UTF-8 must be returned as a wrong word, not raise a driver error in the middle of a page.
     db.text_factory = _decode
     return db
 
@@ -153,7 +151,7 @@ _KEPT = 100
 
 @dataclass(frozen=True, slots=True)
 class DamagedRow:
-    """A row that is not as it was written."""
+    """A row whose seal, parity, or words are wrong."""
 
     table: str
     key: tuple[object, ...]
@@ -164,7 +162,7 @@ class DamagedRow:
 
 
 def note_damage(c: sa.Connection, rows: Iterable[DamagedRow]) -> None:
-    """Keep damaged rows in mind until the catalog is closed, the first 100."""
+    """Remember damaged rows until the catalog is closed, at most 100."""
     met = c.info.setdefault(_MET, {})
     for row in rows:
         if len(met) < _KEPT:
@@ -172,12 +170,12 @@ def note_damage(c: sa.Connection, rows: Iterable[DamagedRow]) -> None:
 
 
 def find_noted(c: sa.Connection) -> tuple[DamagedRow, ...]:
-    """List the damaged rows that were met, in the order in which they were."""
+    """Return the remembered damaged rows, in the order in which they were met."""
     return tuple(c.info.get(_MET, ()))
 
 
 def list_damage(rows: Iterable[DamagedRow], shown: int = 3) -> str:
-    """Write what is damaged for people: the first rows, and how many there are."""
+    """Format damaged rows for people: the first few, and the number of the others."""
     met = list(rows)
     more = f"; {len(met) - shown:,} more" if len(met) > shown else ""
     return "; ".join(map(str, met[:shown])) + more

@@ -1,7 +1,7 @@
 """
-Bring a catalog of an older version up to date: the only module that imports Alembic (130 ms).
+Upgrade a catalog of an older version. The only module that imports Alembic, which takes 130 ms.
 
-A copy is made first. All steps run in one transaction, so a failing one leaves the catalog as it was.
+A copy is made first. All steps run in one transaction, so that a failing step leaves the catalog unchanged.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ def upgrade(
         path: of the catalog.
         db: a connection to it, in autocommit; stays open.
         sealer: of its rows.
-        to: the revision that it shall have.
-        scripts: folder of the Alembic environment; the one that is shipped by default.
+        to: target revision.
+        scripts: folder of the Alembic environment; None: the shipped one.
         clock: for the name of the copy.
 
     Returns:
-        The path of the copy, as it was before.
+        The path of the copy that was made before.
 
     Raises:
-        CatalogError: a step failed; the catalog is as it was.
+        CatalogError: a step failed; the catalog is unchanged.
     """
     copy = own_files.before_path(path, to, int(clock()))
     copying.copy_database(db, copy, os.stat(path))
@@ -62,8 +62,8 @@ def upgrade(
 
 
 def run_migrations(db: sqlite3.Connection, sealer: Sealer, *, to: str, scripts: str | None = None) -> None:
-    """Run all steps up to a revision in one transaction; on any error nothing is changed."""
-    # Off while tables are rebuilt: SQLite would delete the rows that point to the old table. Checked before the commit.
+    """Run all steps up to a revision in one transaction; any error rolls it back."""
+    # Off while tables are rebuilt: SQLite would delete rows that refer to the old table. Checked before the commit.
     db.execute("PRAGMA foreign_keys = OFF")
     try:
         with connect_core(db, sealer) as c:
@@ -81,7 +81,7 @@ def run_migrations(db: sqlite3.Connection, sealer: Sealer, *, to: str, scripts: 
 
 
 def shipped_scripts() -> str:
-    """Find the folder of the migrations that came with this program."""
+    """Return the folder of the migrations that are shipped with this program."""
     spec = find_spec("integrity.migrations")
     assert spec is not None
     assert spec.origin is not None

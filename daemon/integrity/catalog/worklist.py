@@ -1,14 +1,12 @@
 """
-What a scrub verifies next (R7), decided once at its start and kept in a temporary table.
+The order in which a scrub verifies files (R7), decided at its start and stored in a temporary table.
 
-There is no cursor that could lie: the order follows from when each file was last verified. What is due comes first;
-then suspects (R2), which take turns with the others by bytes, so that they get at most half of any window; then the
-files by the day of their last verification, never verified ones first, and inside a day by inode, which is roughly
-their order on the disk. When more than 5 % of a root are suspects (a ``chown -R``), they have no priority: the promise
-may not starve. Large files can be had apart from the others, so that each kind gets its share of a window.
-
-On a sick disk: after a run that had to leave the device alone, what it did not come to is first. Files that are known
-to be unreadable come last, for each costs failing reads and is no news.
+No cursor is stored: the order follows from the time of each file's last verification. Files that are due come first;
+then suspects (R2), interleaved with others by bytes, so that suspects get at most half of any window; then the rest by
+day of the last verification (never verified first), and within a day by inode, which is roughly disk order. If more
+than 5 % of a root are suspects (``chown -R``), they get no priority, so that due dates are kept. Large files can be
+listed separately, so that each kind gets its share of a window. After a run that stopped because of a failing device,
+the files that it did not reach come first. Files known to be unreadable come last, because each costs failing reads.
 """
 
 from __future__ import annotations
@@ -46,30 +44,30 @@ _PAGE = CompiledStatement(
 _ANY_SIZE = (1 << 63) - 1
 
 _DEVICE_KINDS = sorted(kind.value for kind in DEVICE_FINDINGS)
-_UNRESOLVED = finding.c.state != sa.literal_column("'resolved'")  # spelled as in the partial index, which it selects
+_UNRESOLVED = finding.c.state != sa.literal_column("'resolved'")  # must match the text of the partial index
 _IS_UNREADABLE = sa.and_(
-    file.c.is_frozen == 1,  # as each of them is: so the findings of the others are not looked for
+    file.c.is_frozen == 1,  # true for each unreadable file; avoids a search for findings of the others
     sa.exists().where(finding.c.file_id == file.c.id, finding.c.kind == FindingKind.UNREADABLE.value, _UNRESOLVED),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class WorkOrder:
-    """What a scrub was asked to verify."""
+    """What a scrub must verify."""
 
     root_id: RootId
-    prefix: bytes  # only below this folder, or this one file; empty: everything
+    prefix: bytes  # only below this folder, or this one file; empty: all files
     now: int
     never_verified_only: bool = False
-    older_than_at: int | None = None  # only what was last verified (or recorded) before
-    due_before_at: int | None = None  # what was last verified (or recorded) before is due and comes first
-    percent: float | None = None  # only so much of the bytes below the prefix
-    at_least_bytes: int | None = None  # only what is due, and in the order of the list more, until it is so much
+    older_than_at: int | None = None  # only files last verified (or recorded) before this time
+    due_before_at: int | None = None  # files last verified (or recorded) before this time are due and come first
+    percent: float | None = None  # only this share of the bytes below the prefix
+    at_least_bytes: int | None = None  # due files, and more in the order of the list until this size is reached
 
 
 @dataclass(frozen=True, slots=True)
 class WorkSummary:
-    """How much work there is."""
+    """Amount of work."""
 
     files: int
     bytes: int
@@ -77,9 +75,9 @@ class WorkSummary:
 
 def create_worklist(c: sa.Connection, order: WorkOrder) -> WorkSummary:
     """
-    Make the list of what is to be verified, in place of the connection's last one.
+    Create the list of files to verify, replacing the connection's last one.
 
-    It lives with the connection, in a temporary file; nothing of it is in the catalog.
+    The list is a temporary table in a temporary file, not part of the catalog.
     """
     make_anew(c, _worklist)
     size, keys = _order_keys(c, order, has_priority=_has_priority(c, order))
@@ -99,7 +97,7 @@ def create_worklist(c: sa.Connection, order: WorkOrder) -> WorkSummary:
 
 
 def count_larger(c: sa.Connection, size_bytes: int) -> int:
-    """Count the files in the list that are larger than so much."""
+    """Count the files in the list that are larger than a size."""
     return int(c.execute(sa.select(sa.func.count()).where(_worklist.c.size_bytes > size_bytes)).scalar_one())
 
 
@@ -113,15 +111,15 @@ def page_worklist(
     up_to: int | None = None,
 ) -> list[tuple[int, FileRecord]]:
     """
-    List the next files (position, record) after a position; files that are gone by now are left out.
+    Return the next files (position, record) after a position; files that were removed meanwhile are left out.
 
     Args:
-        c: the connection that the list was made with.
+        c: the connection that created the list.
         sealer: checks the records.
         after_seq: the position.
-        limit: how many at most.
-        larger_than: only files of more bytes.
-        up_to: only files of no more bytes.
+        limit: size of the page.
+        larger_than: only files larger than this many bytes.
+        up_to: only files of at most this many bytes.
     """
     more, most = -1 if larger_than is None else larger_than, _ANY_SIZE if up_to is None else up_to
     return [(seq, to_record(sealer, row)) for seq, *row in _PAGE.run(c, after_seq, more, most, limit)]
@@ -145,7 +143,7 @@ def _conditions(order: WorkOrder) -> list[sa.ColumnElement[bool]]:
 
 
 def _has_priority(c: sa.Connection, order: WorkOrder) -> bool:
-    """Say whether there are suspects, and no more than a wave."""
+    """Return whether suspects exist and are few enough to get priority."""
     suspects, files = sa.func.count().filter(file.c.is_suspect == 1), sa.func.count()
     query = sa.select(suspects, files).select_from(file.join(folder, file.c.folder_id == folder.c.id))
     row = c.execute(query.where(folder.c.root_id == order.root_id)).one()
@@ -153,14 +151,14 @@ def _has_priority(c: sa.Connection, order: WorkOrder) -> bool:
 
 
 def _order_keys(c: sa.Connection, order: WorkOrder, *, has_priority: bool) -> tuple[sa.ColumnElement[int], list[Any]]:
-    """Make the size of a file and what the list is ordered by."""
+    """Return the size column, and the sort keys of the list."""
     day = sa.func.coalesce(_verified_at(order) // _DAY_S, -1)
     by_disk = [day, file.c.inode, file.c.id]
     keys: list[Any] = [sa.case((_IS_UNREADABLE, 1), else_=0)]
     moments = (_left_alone_at(c, order.root_id), order.due_before_at)
     keys += [sa.case((_last_looked_at(order) < at, 0), else_=1) for at in moments if at is not None]
     if has_priority:
-        # Bytes before each file among its own kind: ordered by them, suspects and others take turns, suspects first.
+        # Running total of bytes within each kind: sorting by it interleaves suspects with others, suspects first.
         kind = [*keys, file.c.is_suspect]
         before = sa.func.sum(file.c.size_bytes).over(partition_by=kind, order_by=by_disk) - file.c.size_bytes
         keys += [before, file.c.is_suspect.desc()]
@@ -183,7 +181,7 @@ def _count_due(c: sa.Connection, order: WorkOrder) -> int:
 
 
 def _due_unreadable(order: WorkOrder) -> sa.Select[tuple[int]] | None:
-    """Select the unreadable files that are due: they stand at the end of the list, and are not to be cut off there."""
+    """Select the unreadable files that are due: they are at the end of the list and must not be cut off."""
     if order.due_before_at is None:
         return None
     joined = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id)
@@ -191,7 +189,7 @@ def _due_unreadable(order: WorkOrder) -> sa.Select[tuple[int]] | None:
 
 
 def _left_alone_at(c: sa.Connection, root_id: RootId) -> int | None:
-    """Say when the last run began that had to leave the device alone; None if it was read to the end since."""
+    """Return when the last run started that stopped because of a failing device; None: no such finding is open."""
     query = sa.select(sa.func.max(run.c.started_at)).join(finding, finding.c.run_id == run.c.id)
     is_device = finding.c.root_id == root_id, finding.c.kind.in_(_DEVICE_KINDS), _UNRESOLVED
     return c.execute(query.where(*is_device)).scalar()
@@ -206,14 +204,14 @@ def _cut(
     kept_ids: sa.Select[tuple[int]] | None = None,
 ) -> None:
     """
-    Keep as many files from the start of the list as reach so many bytes.
+    Shorten the list to the first files that reach ``wanted_bytes`` in total.
 
     Args:
-        c: the connection that the list was made with.
-        wanted_bytes: how many.
-        most_of_one: count no file as more: one that takes several windows would keep all others out of each.
-        kept: keep so many files in any case.
-        kept_ids: keep these as well.
+        c: the connection that created the list.
+        wanted_bytes: total size to keep.
+        most_of_one: count a file as at most this size: one file larger than a window would displace all others.
+        kept: keep at least this many files.
+        kept_ids: keep these files, too.
     """
     size: sa.ColumnElement[int] = _worklist.c.size_bytes
     if most_of_one is not None:
