@@ -58,7 +58,7 @@ class CopyFacts:
 
     @property
     def is_overdue(self) -> bool:
-        """Return whether the copy is overdue. Only active roots count: suspended ones can't be compared."""
+        """Return whether the copy is overdue. Paused roots have no deadline, and suspended ones can't be compared."""
         return self.waits is not None and bool(self.waits.overdue) and self.root.state is RootState.ACTIVE
 
     @property

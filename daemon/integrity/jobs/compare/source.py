@@ -40,7 +40,7 @@ class CopySource:
         url: path or URL, as ``open_copy`` accepts it.
         base: absolute path of the folder that is copied.
         verify_every_s: required interval between comparisons; None if not configured.
-        behind_s: how far the backup may lag behind, for lack of a later run.
+        behind_s: how far the backup may lag behind the files.
     """
 
     name: str
