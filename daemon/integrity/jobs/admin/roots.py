@@ -240,7 +240,7 @@ def _tell_missing(connection: Connection, root: RootRecord, new: bytes, record: 
 
 
 def _find_untold(catalog: Catalog, root: RootRecord, missing: Iterable[FileId]) -> list[FileId]:
-    """Return those of the missing files that are recorded and have no open finding yet."""
+    """Return the missing files that are recorded and have no finding yet."""
     with catalog.read() as connection:
         told = findings.find_files_with(connection, root.id, FindingKind.MISSING)
         return [one.id for one in files.find_files(connection, catalog.sealer, set(missing) - told)]

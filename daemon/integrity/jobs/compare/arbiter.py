@@ -143,7 +143,7 @@ class CopyArbiter:
         self._check = FileCheck(run)
         self._opened: Counter[FindingKind] = Counter()
         self.reasons: Counter[str] = Counter()  # why files were not comparable
-        self._wants_read = False  # some of them because no digest was stated
+        self._wants_read = False  # reading the copy would make some of them comparable
         with run.catalog.read() as connection:
             about_files = findings.find_findings(connection, root_id=run.root.id, copy="")
             about_copy = findings.find_findings(connection, root_id=run.root.id, copy=compared.copy)

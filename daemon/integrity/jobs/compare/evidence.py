@@ -288,7 +288,7 @@ class CopyEvidence:
         return False
 
     def _is_chosen(self, row: CompareRow) -> bool:
-        """Return whether bytes are wanted: of all files, or of the share, of earlier damage, of a different size."""
+        """Return whether to read the copy's bytes: of all files, of a share, after earlier damage, at another size."""
         if not (self._copy.has_bytes or self._copy.remote_kinds):
             return False
         if self._reads_all:

@@ -69,7 +69,7 @@ class TreeReading:
         self._engine = run.engine_of(copy.reader(run.pace), device, copy.budget, stop=limit)
 
     def read(self, rows: Iterable[CompareRow], commits: Commits, *, tell: Callable[[int], None]) -> None:
-        """Read those of the files that need it."""
+        """Answer for all rows, reading the files that need it."""
         commits.read(
             self._engine, self._tasks(rows), take=self._take_result, tell=lambda: tell(self._engine.bytes_done)
         )

@@ -60,7 +60,7 @@ class RootPlaces:
         self._tops = tuple(dict.fromkeys((whole + b"/", spelled.rstrip(b"/") + b"/")))
 
     def find(self, name: bytes) -> bytes | None:
-        """Return the path relative to the root; None if the name is outside of the target, or is the target."""
+        """Return the path relative to the root; None if the name is the target or outside of it."""
         path = b"/" + os.path.normpath(os.path.join(self._base, name)).lstrip(b"/")  # POSIX allows a leading "//"
         for top in self._tops:
             if path.startswith(top) and len(path) > len(top):

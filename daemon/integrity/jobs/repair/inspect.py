@@ -67,7 +67,7 @@ class Expected:
         return not self._blocks.md5 or Md5(data).digest() == self._blocks.md5[at]
 
     def matches_block(self, index: int, data: bytes | None) -> bool:
-        """Return whether a block is good; None stands for a hole. Full-size holes are compared without hashing."""
+        """Return whether a block is good; None stands for a hole, which is compared by a cached digest of zeros."""
         if data is not None:
             return self.matches(index, data)
         if self._blocks is None or self.length(index) != self.block_size_bytes:

@@ -134,9 +134,9 @@ class FilePlan:
         asked: names of the copies that were queried.
         mode: permission bits for a lost file; None for its folder's.
         owner: owner and group for a lost file; None for its folder's.
-        folders: folders that are gone with it and are made for it.
+        folders: lost folders above it, to be created with it.
         is_newer: its content was written since it was recorded, and awaits a decision.
-        held: blocks that were fetched and verified, as far as memory allows.
+        held: verified blocks, as far as memory allows.
     """
 
     root: bytes
@@ -289,7 +289,7 @@ class RepairPlanner:
         return plan if reason is None else replace(plan, standing=FindingCheck.REFUSED, reason=reason)
 
     def _plan_gone(self, draft: FilePlan, expected: Expected, lenders: BlockSource, error: Vanished) -> FilePlan:
-        """Plan for a lost file: it is made anew if a finding says that it should exist."""
+        """Plan for a lost file: it is recreated if a finding says that it should exist."""
         root_fd, path = self._run.root_fd, draft.path
         try:
             stat_beneath(root_fd, path)
