@@ -1,13 +1,13 @@
 """
-Take what is there now as right, because a person says so (R6).
+Accept the current state as right, because a person says so (R6).
 
-Two forms. Files by name: each is read anew, from the disk, and that becomes its baseline; a file that is gone is taken
-out. Folders: the changes or removals that scans found and that wait for a decision are taken over as they were found;
-of files with damage only what was seen before it, and its findings stay open, for nobody looks at each of five hundred.
-The former baselines stay in history.
+Files by name: each is re-read from the disk, and that becomes its baseline; a lost file is removed from the catalog.
+Folders: changes or deletions that scans found and that await a decision are accepted as found. Of damaged files only
+changes seen before the damage are accepted, and their findings stay open: nobody reviews each of five hundred files.
+Former baselines stay in history.
 
-I1  Nothing is taken over from a root that is not itself: an unmounted disk would make everything "gone" (R5).
-I2  Old and new baseline, its findings and its candidate change in one transaction.
+I1  Nothing is accepted while a root is suspended: an unmounted disk would make every file "gone" (R5).
+I2  A file's old and new baseline, findings and candidate change in one transaction.
 """
 
 from __future__ import annotations
@@ -48,46 +48,45 @@ if TYPE_CHECKING:
     from integrity.jobs.context import Context
 
 _STAYS = POSSIBLE_DAMAGE - {FindingKind.CATALOG_DAMAGED}
-"""What is not over when newer content is taken over as it was seen: the bytes may be damaged since."""
+"""Findings that stay open when newer content is accepted as seen: the bytes may have been damaged since."""
 
 
 class FileChange(StrEnum):
-    """What a folder's candidates are."""
+    """Kinds of candidate in a folder."""
 
     CHANGES = "changes"
     DELETIONS = "deletions"
 
 
 class AcceptedAs(StrEnum):
-    """What became of one file."""
+    """Result for one file."""
 
-    CONTENT = "content"  # what is there now is its baseline
-    REMOVAL = "removal"  # it is gone, and so is its record
-    FAILED = "failed"  # it could not be read, so its baseline stays
+    CONTENT = "content"  # its current content is the baseline
+    REMOVAL = "removal"  # the file is gone, and its record was removed
+    FAILED = "failed"  # the file could not be read; its baseline stays
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedFile:
-    """What became of one file. ``message`` says why it failed."""
+    """Result for one file. ``message`` gives the reason of a failure."""
 
     path: bytes  # absolute
     outcome: AcceptedAs
     message: str = ""
     findings_resolved: int = 0
-    other_names: tuple[bytes, ...] = ()  # of the same file, absolute: accepted with it
+    other_names: tuple[bytes, ...] = ()  # absolute; hard links accepted with it
 
 
 @dataclass(frozen=True, slots=True)
 class FolderPlan:
     """
-    What accepting a folder's changes or deletions would take over.
+    What accepting a folder's changes or deletions would accept.
 
     Args:
-        target: the folder.
         changes: files whose newer content would become the baseline.
-        deletions: files that would be taken out.
-        left_out: files with damage among them, which are accepted by name only.
-        examples: paths of some, for a person to look at.
+        deletions: files that would be removed from the catalog.
+        left_out: number of damaged files among them, which are accepted by name only.
+        examples: paths of some, for review.
     """
 
     target: Target
@@ -99,7 +98,7 @@ class FolderPlan:
 
 def find_file_targets(catalog: Catalog, paths: Sequence[bytes]) -> list[Target]:
     """
-    Find the files that are to be accepted by name.
+    Find the files to accept by name.
 
     Raises:
         ConfigError: one is a folder or not recorded; nothing was done for any.
@@ -123,12 +122,12 @@ def find_file_targets(catalog: Catalog, paths: Sequence[bytes]) -> list[Target]:
 
 def accept_file(context: Context, target: Target, reason: str) -> AcceptedFile:
     """
-    Read a file from the disk and take its content, or its absence, as its baseline.
+    Read a file from the disk and accept its content, or its absence, as the baseline.
 
-    Content is that of all names of the file in the root; that a name is gone says nothing of the others.
+    Content is accepted for all names of the file in the root; an absence only for the given name.
 
     Raises:
-        RootSuspended: its root is not itself (I1).
+        RootSuspended: its root is suspended (I1).
     """
     path = target.root.path.rstrip(b"/") + b"/" + target.prefix
     reading: Reading | None = None
@@ -157,10 +156,10 @@ def accept_file(context: Context, target: Target, reason: str) -> AcceptedFile:
 
 def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[FileChange]) -> FolderPlan:
     """
-    Find what accepting a folder's changes or deletions would take over.
+    Find what accepting a folder's changes or deletions would accept.
 
     Raises:
-        ConfigError: the path lies in no root.
+        ConfigError: the path is in no root.
     """
     with catalog.read() as connection:
         target = find_target(connection, path)
@@ -170,10 +169,10 @@ def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[FileChange]) ->
         deletions: dict[FileId, bytes] = {}
         for candidate in _find_candidates(connection, target):
             if candidate.state is CandidateState.HELD and candidate.kind is CandidateKind.CHANGE:
-                damaged.discard(candidate.path)  # it was seen before, and is what was found damaged
+                damaged.discard(candidate.path)  # the change was seen before the damage to it
             found = deletions if candidate.kind is CandidateKind.REMOVAL else changes
             found[candidate.file_id] = candidate.path
-        for one in open_findings:  # in archives a missing file is a finding and no candidate
+        for one in open_findings:  # in archives a missing file is a finding, not a candidate
             if one.kind is FindingKind.MISSING and one.path is not None:
                 record = files.find_file(connection, catalog.sealer, target.root.id, one.path)
                 if record is not None:
@@ -191,15 +190,13 @@ def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[FileChange]) ->
 
 def accept_folder(context: Context, plan: FolderPlan, reason: str) -> tuple[int, int]:
     """
-    Take over what was planned, as far as it is still so.
-
-    A file that came back since is not taken out.
+    Accept a plan, as far as it still holds. A file that reappeared since is not removed.
 
     Returns:
-        How many changes and how many deletions were taken over.
+        Number of accepted changes and of accepted deletions.
 
     Raises:
-        RootSuspended: the root is not itself (I1).
+        RootSuspended: the root is suspended (I1).
     """
     changed = removed = 0
     with _open_root(plan.target.root) as root_fd:
@@ -232,7 +229,7 @@ def _open_root(root: RootRecord) -> Iterator[int]:
 
 
 def _read(config: Config, target: Target, root_fd: int) -> Reading:
-    """Read one file past the cache: what is accepted is what the disk holds."""
+    """Read one file past the cache: the content on the disk is accepted."""
     settings = config.settings_for(target.root.path)
     reader = Reader(root_fd, find_capability(root_fd, target.root.path), mode=ReadMode.DISK)
     with Buffers() as buffers, reader.open(target.prefix) as file:
@@ -251,7 +248,7 @@ def _read(config: Config, target: Target, root_fd: int) -> Reading:
 
 
 def _find_other_names(catalog: Catalog, target: Target, root_fd: int, seen: Witness) -> list[FileId]:
-    """Find the recorded names that lead to the file that was read; where inodes mean nothing, none."""
+    """Return the recorded names that lead to the file; none where inodes are not stable."""
     if not find_capability(root_fd, target.root.path).has_stable_inodes:
         return []
     with catalog.read() as connection:
@@ -290,9 +287,9 @@ def _take_out(
 
 def _take_candidate(context: Context, connection: Connection, root: RootRecord, file_id: FileId, reason: str) -> bool:
     """
-    Promote a candidate; say False if it is gone, decided by somebody else meanwhile, or damaged itself.
+    Promote a candidate; return False if it is gone, was decided meanwhile, or is damaged.
 
-    Damage that was found after it was held back is damage of it, and stays open: nobody has looked at each file.
+    Damage found after it was held back concerns the candidate, and its findings stay open: nobody reviewed each file.
     """
     candidate = candidates.get_candidate(connection, file_id)
     if candidate is None:
@@ -323,10 +320,10 @@ def _resolve(
     without: frozenset[FindingKind] = frozenset(),
 ) -> set[FindingId]:
     """
-    Resolve all findings on one path, but for some kinds; what copies have of it was not looked at.
+    Resolve all findings about one path except some kinds; findings about its copies stay.
 
     Returns:
-        The incidents that they belong to.
+        The incidents of the resolved findings.
     """
     here = findings.find_findings_at(connection, root_id, path, copy="")
     ids: list[FindingId] = [one.id for one in here if one.kind not in without]
@@ -336,7 +333,7 @@ def _resolve(
 
 
 def _end_mass_change(connection: Connection, root_id: RootId, reason: str, now: int) -> None:
-    """Resolve the mass change once nothing of it waits any more."""
+    """Resolve the mass change once no candidate of it is left."""
     if candidates.find_candidates(connection, root_id, state="held", limit=1):
         return
     kinds = {FindingKind.MASS_CHANGE}
@@ -344,7 +341,7 @@ def _end_mass_change(connection: Connection, root_id: RootId, reason: str, now: 
 
 
 def _find_candidates(connection: Connection, target: Target) -> Iterator[CandidateRecord]:
-    """Go through the candidates that wait for a person, in or below the target."""
+    """Yield the candidates in or below the target that await a person's decision."""
     below = target.prefix + b"/"
     for state in ("held", "frozen"):
         after = FileId(0)

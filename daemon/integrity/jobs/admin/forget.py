@@ -1,7 +1,7 @@
 """
-Take roots, folders or files out of the catalog, because a person says so; their files are not touched.
+Remove roots, folders, files or backup copies from the catalog, because a person says so.
 
-Take backup copies out of the catalog, because a person says so; the copies themselves are not touched.
+The files and copies themselves are not touched.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """What would be forgotten. ``target.prefix`` empty: the whole root, with its findings and history."""
+    """What would be forgotten. Empty ``target.prefix``: the whole root with its findings and history."""
 
     target: Target
     path: bytes  # absolute
@@ -47,10 +47,10 @@ class Leaving:
 
 def plan_forgetting(catalog: Catalog, paths: Sequence[bytes]) -> list[Leaving]:
     """
-    Count what forgetting these real paths would take out.
+    Count what forgetting these real paths would remove.
 
     Raises:
-        ConfigError: a path lies in no root, or nothing is recorded there; nothing was done for any.
+        ConfigError: a path is in no root, or nothing is recorded there; nothing was done for any.
     """
     plan: list[Leaving] = []
     with catalog.read() as connection:
@@ -67,9 +67,9 @@ def plan_forgetting(catalog: Catalog, paths: Sequence[bytes]) -> list[Leaving]:
 
 def forget(catalog: Catalog, leaving: Leaving, *, now: int) -> None:
     """
-    Take out what was planned, in pages. The baselines of single files go to history; a root leaves nothing behind.
+    Remove what was planned, in pages. Baselines of single files go to history; a root is removed completely.
 
-    What is left by a kill between two pages is a root with fewer files, of which the rest can be forgotten.
+    A kill between two pages leaves a root with fewer files; forgetting again removes the rest.
     """
     target = leaving.target
     if not target.prefix:
@@ -83,7 +83,7 @@ def forget(catalog: Catalog, leaving: Leaving, *, now: int) -> None:
         findings.resolve_ids(connection, page, resolution="forgotten", now=now)
 
     write_in_pages(catalog.transaction, list(_find_ids(catalog, target)), remove)
-    with catalog.read() as connection:  # those about names that were never recorded
+    with catalog.read() as connection:  # findings about names that were never recorded
         left = findings.find_findings(connection, root_id=target.root.id, prefix=target.prefix)
     write_in_pages(catalog.transaction, [one.id for one in left], resolve)
 
@@ -112,14 +112,13 @@ def _find_ids(catalog: Catalog, target: Target) -> Iterator[FileId]:
 @dataclass(frozen=True, slots=True)
 class LeavingCopy:
     """
-    What would be forgotten.
+    A copy that would be forgotten.
 
     Attributes:
-        record: the copy.
-        root: of which it is one.
-        base: absolute path of the folder of which it is one.
-        files: of which it said something.
-        open_findings: about it, and about files in it.
+        root: root that is copied.
+        base: absolute path of the folder that is copied.
+        files: number of files with an answer of this copy.
+        open_findings: number of findings about the copy and about files in it.
     """
 
     record: CopyRecord
@@ -131,15 +130,15 @@ class LeavingCopy:
 
 def plan_forgetting_copy(catalog: Catalog, text: str, paths: Sequence[bytes]) -> list[LeavingCopy]:
     """
-    Find a copy that was compared before, and count what forgetting it would take out.
+    Find a copy that was compared before, and count what forgetting it would remove.
 
     Args:
         catalog: open.
         text: its name, or its path or URL.
-        paths: real ones: only where it is a copy of something in one of them; empty: wherever it is one.
+        paths: real paths; only copies of something in one of them. Empty: all copies of that name.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such copy.
     """
     with catalog.read() as connection:
         roots = {root.id: root for root in find_roots(connection)}
@@ -156,10 +155,10 @@ def plan_forgetting_copy(catalog: Catalog, text: str, paths: Sequence[bytes]) ->
 
 def forget_copy(catalog: Catalog, leaving: LeavingCopy, *, now: int) -> None:
     """
-    Take a copy out with all that it said of files, and end the findings about it.
+    Remove a copy with its answers about files, and resolve the findings about it.
 
     Raises:
-        CatalogLocked: a job works on its root, perhaps comparing it.
+        CatalogLocked: a job is running on its root, perhaps comparing the copy.
     """
     root, record = leaving.root, leaving.record
 
@@ -174,14 +173,14 @@ def forget_copy(catalog: Catalog, leaving: LeavingCopy, *, now: int) -> None:
             about = [one.id for one in _find_about(connection, record)]
             compared = copies.find_compared(connection, record.id)
         write_in_pages(catalog.transaction, about, resolve)
-        # After a kill it can be forgotten again, or compared: what it says then is written anew.
+        # After a kill it can be forgotten again, or compared: then its answers are recorded anew.
         write_in_pages(catalog.transaction, compared, drop_states)
         with catalog.transaction() as connection:
             copies.remove_copy(connection, record.id)
 
 
 def _complete(text: str) -> str:
-    """Write a path or URL as the names of copies are: absolute, without secrets."""
+    """Write a path or URL like the recorded names of copies: absolute, without secrets."""
     is_url = "://" in text or text.startswith("rclone:")
     return open_copy(text if is_url else os.path.realpath(text)).shown
 
@@ -192,7 +191,7 @@ def _plan(connection: Connection, record: CopyRecord, root: RootRecord) -> Leavi
 
 
 def _find_about(connection: Connection, record: CopyRecord) -> list[Finding]:
-    """List what is open about a copy; what is said of it as a whole goes with the last folder that it is a copy of."""
+    """Return the open findings about a copy; those about it as a whole only with its last copied folder."""
     found = findings.find_findings(connection, root_id=record.root_id, copy=record.name)
     named = [one for one in copies.find_copies(connection, record.root_id) if one.name == record.name]
     is_last = len(named) == 1

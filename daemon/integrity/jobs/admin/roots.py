@@ -1,4 +1,4 @@
-"""What a person decides about a root as a whole: lift its suspension, move it, pause it (R5)."""
+"""Carry out what a person decides about a whole root: lift its suspension, move it, pause it (R5)."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from integrity.catalog.rows import FileRecord
 
 TAKEN_OUT = "taken out of the configuration"
-"""Why a root is paused that the configuration does not name any more."""
+"""State reason of a root that is paused because the configuration no longer names it."""
 
 _PAGE = 5000
 
 
 def find_root(connection: Connection, path: bytes) -> RootRecord:
     """
-    Find the root that stands at a real path itself, not around it.
+    Return the root at a real path; a path inside a root is refused.
 
     Raises:
-        ConfigError: none does.
+        ConfigError: no root is at this path.
     """
     target = find_target(connection, path)
     if target.prefix:
@@ -57,12 +57,12 @@ def find_root(connection: Connection, path: bytes) -> RootRecord:
 
 def release(catalog: Catalog, path: bytes, *, now: int) -> RootRecord:
     """
-    Lift a suspension: for its next run the root is believed to be itself, and is what it is then from there on.
+    Lift a suspension: the next run accepts whatever is at the root's path, and records its identity.
 
-    No baseline is touched.
+    No baseline is changed.
 
     Raises:
-        ConfigError: it is not suspended.
+        ConfigError: the root is not suspended.
     """
     with catalog.transaction() as connection:
         root = find_root(connection, path)
@@ -76,9 +76,10 @@ def release(catalog: Catalog, path: bytes, *, now: int) -> RootRecord:
 
 def follow_config(catalog: Catalog, configured: Collection[bytes]) -> None:
     """
-    Pause the roots that were taken out of the configuration, and resume those that are back: none is forgotten.
+    Pause roots that were removed from the configuration, and resume those that are back; none is forgotten.
 
-    Roots that commands made were never in it, and stay as they are. Of one that was never there nothing is left.
+    Roots that were created by commands and never configured are left alone. Roots that never existed on disk are
+    removed once they are no longer configured.
     """
     with catalog.read() as connection:
         known, roots = find_configured(connection), find_roots(connection)
@@ -101,7 +102,7 @@ def follow_config(catalog: Catalog, configured: Collection[bytes]) -> None:
 
 def set_paused(catalog: Catalog, path: bytes, *, is_paused: bool) -> RootRecord:
     """
-    Pause a root, so that runs leave it out, or resume it.
+    Pause a root, so that runs skip it, or resume it.
 
     Raises:
         ConfigError: it is paused (or not paused) already, or suspended.
@@ -125,8 +126,8 @@ class Rebound:
     A root that was moved.
 
     Args:
-        root: as it was before.
-        missing: paths of the recorded files, relative to the root, that are not at the new place.
+        root: before the move.
+        missing: paths of the recorded files that do not exist at the new place, relative to the root.
     """
 
     root: RootRecord
@@ -135,19 +136,14 @@ class Rebound:
 
 def rebind(catalog: Catalog, old: bytes, new: bytes, *, now: int) -> Rebound:
     """
-    Let a root be at another path or on another disk from now on; its baselines stay and judge what is there.
+    Move a root to another path or disk; its baselines stay and judge what is there.
 
-    All of its files become suspects: a scrub reads them first. Those that are not there are findings, which stay until
-    the files are there or a person agrees that they are gone: no scan takes them for deletions.
-
-    Args:
-        catalog: open for writing.
-        old: the root's path so far.
-        new: real path of the folder that holds its files now; may be the same path with another disk.
-        now: the time.
+    All of its files become suspects: a scrub reads them first. Missing files become findings, which stay open until the
+    files are back or a person accepts their absence: no scan takes them for deletions. ``new`` is the real path of the
+    folder with the files; it may be the old path with another disk.
 
     Raises:
-        ConfigError: ``new`` is no folder, lies in or around another root, or holds none of the recorded files.
+        ConfigError: ``new`` is no folder, overlaps with another root, or contains none of the recorded files.
     """
     root_fd = _open_folder(new)
     try:
@@ -172,7 +168,7 @@ def _open_folder(path: bytes) -> int:
 
 
 def _refuse_overlap(connection: Connection, root: RootRecord, new: bytes) -> None:
-    """No file may belong to two roots."""
+    """Raise if the new path overlaps with another root: no file may belong to two roots."""
     inner = new.rstrip(b"/") + b"/"
     for other in find_roots(connection):
         outer = other.path.rstrip(b"/") + b"/"
@@ -193,10 +189,10 @@ def _pages(catalog: Catalog, root: RootRecord) -> Iterator[list[tuple[FileId, by
 
 def _find_missing(catalog: Catalog, root: RootRecord, root_fd: int, new: bytes) -> dict[FileId, bytes]:
     """
-    Find the recorded files that are not below an open folder.
+    Return the recorded files that are not below an open folder.
 
     Raises:
-        ConfigError: none is: it is another folder, and a slip of the pen would declare everything missing.
+        ConfigError: all are missing. It is another folder: a typing error must not declare every file missing.
     """
     missing, is_any_there = dict[FileId, bytes](), False
     for page in _pages(catalog, root):
@@ -215,9 +211,9 @@ def _move(
     catalog: Catalog, root: RootRecord, new: bytes, identity: RootIdentity, missing: dict[FileId, bytes], now: int
 ) -> None:
     """
-    Move a root, once all is written that must be there then.
+    Move a root, after writing everything that must be in place by then.
 
-    Until then it is at its former place: after a kill this can be run again, or a scan finds the files back there.
+    Until then it stays at its former place: after a kill run this again, or a scan finds the files at the old place.
     """
     for page in _pages(catalog, root):
         ids = [file_id for file_id, _, _ in page]
@@ -232,7 +228,7 @@ def _move(
         if not (untold or held) and _is_moved(catalog, root, new, identity, missing, now):
             return
         write_in_pages(catalog.transaction, untold, tell_missing)
-        # What was held back was seen at the old place; the next scan says what is so at the new one.
+        # Held candidates were seen at the old place; the next scan looks at the new one.
         write_in_pages(catalog.transaction, held, candidates.discard_all)
 
 
@@ -245,7 +241,7 @@ def _tell_missing(connection: Connection, root: RootRecord, new: bytes, record: 
 
 
 def _find_untold(catalog: Catalog, root: RootRecord, missing: Iterable[FileId]) -> list[FileId]:
-    """Find those of missing files that are recorded, and of which no finding says so."""
+    """Return the missing files that are recorded and have no finding yet."""
     with catalog.read() as connection:
         told = findings.find_files_with(connection, root.id, FindingKind.MISSING)
         return [one.id for one in files.find_files(connection, catalog.sealer, set(missing) - told)]
@@ -259,7 +255,7 @@ def _find_held(catalog: Catalog, root: RootRecord) -> list[FileId]:
 def _is_moved(
     catalog: Catalog, root: RootRecord, new: bytes, identity: RootIdentity, missing: Iterable[FileId], now: int
 ) -> bool:
-    """Move a root, unless a scan of its former place undid what was written: at the new one that would be a loss."""
+    """Move a root unless a scan of the old place undid the preparations; return whether it was moved."""
     with catalog.transaction() as connection:
         if _find_untold(catalog, root, missing) or _find_held(catalog, root):
             return False

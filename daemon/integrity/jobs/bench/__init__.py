@@ -1,7 +1,7 @@
 """
-What hashing costs on this machine: one module per table, all of them measured in the same way.
+Measure what hashing costs on this machine: several tables, all measured in the same way.
 
-``tables`` makes the rows of any table, ``rows`` says what a row is, ``plot`` draws rows. ``costs`` decides how time is
-taken, ``turns`` in which order, ``allocation`` how memory is measured, ``programs`` which other tools are asked and
-``workspace`` which files are hashed. Nothing here needs a catalog or a configuration, and nothing stays behind.
+``tables`` measures any table, ``measure`` decides how time is taken and in which order, ``programs`` runs other tools
+and measures memory, ``workspace`` makes the files, ``plot`` draws. Needs no catalog or configuration, and leaves no
+files.
 """

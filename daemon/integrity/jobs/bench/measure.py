@@ -1,21 +1,13 @@
 """
-Take the time of a piece of work: wall, and CPU seconds in user and in system mode.
+Measure the wall and CPU time of competing work, and turn it into the rows of tables.
 
-Work of our own is measured by the difference of getrusage(2) of this process, all of its threads included. A program is
-measured by the rusage that wait4(2) gives of exactly that child and of the children that it waited for, so what runs
-beside it does not count. Each figure is the middle one of several runs, by wall time: its three parts belong together.
+Work in this process is measured by getrusage(2) with all threads, a program by the rusage from wait4(2) for that child
+and its children, so concurrent load is not included. A figure is the run with the median wall time; its parts belong
+together.
 
-The sum of user and system time is exact. How it is divided between the two many kernels only sample, at each tick of
-their clock, so the division of what takes less than a second or so is rough.
-
-The rows of which all tables are made, and what follows from their figures.
-
-Let contenders take turns: the first run of each, then the second of each, and so on.
-
-Load from elsewhere comes in bursts. When the runs of one contender follow each other, a burst slows all of them, and no
-median helps; when they take turns it slows one run of each, which the median leaves out.
-
-Hash a file in this process: the one loop that all of our own rows about files share.
+The sum of user and system time is exact, but many kernels only sample their ratio at clock ticks: it is rough below
+about a second. Contenders take turns: a burst of load slows one run of each, which the median removes, instead of all
+runs of one.
 """
 
 from __future__ import annotations
@@ -39,13 +31,13 @@ from integrity.config import spell_size
 from integrity.files.buffers import Buffers
 
 _LEAST_S = 0.01
-"""Shorter work is done again and again until it takes this long: the clocks and the scheduler are too coarse for it."""
+"""Shorter work is repeated until it takes this long: clocks and scheduler are too coarse for it."""
 
 _INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Cost(NamedTuple):
-    """What one execution of something took, in seconds."""
+    """Seconds taken by one execution."""
 
     wall_s: float
     user_s: float
@@ -53,16 +45,16 @@ class Cost(NamedTuple):
 
     @property
     def cpu_s(self) -> float:
-        """The time of all processors together."""
+        """Return the CPU time, summed over all processors."""
         return self.user_s + self.system_s
 
     def per(self, count: float) -> Cost:
-        """Divide by a count of executions."""
+        """Divide by a number of executions."""
         return Cost(self.wall_s / count, self.user_s / count, self.system_s / count)
 
 
 class ContenderFailed(NamedTuple):
-    """How a program ended: what it took, its exit code (negative: a signal), its first line of complaint."""
+    """Result of a program: cost, exit code (negative for a signal), first line of stderr."""
 
     cost: Cost
     code: int
@@ -70,13 +62,13 @@ class ContenderFailed(NamedTuple):
 
 
 def pick_median(costs: Sequence[Cost]) -> Cost:
-    """Give the run with the median wall time; of an even number the lower of the middle two."""
+    """Return the run with the median wall time; of an even number the lower of the middle two."""
     middle = statistics.median_low(cost.wall_s for cost in costs)
     return next(cost for cost in costs if cost.wall_s == middle)
 
 
 def measure(work: Callable[[], object]) -> Cost:
-    """Do the work once, in this process."""
+    """Measure one execution in this process."""
     with _no_collection():
         before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
         work()
@@ -86,32 +78,32 @@ def measure(work: Callable[[], object]) -> Cost:
 
 def repeat_short(work: Callable[[], object]) -> Callable[[], Cost]:
     """
-    Find out how often short work must be done to be measured, and give what does it so often.
+    Find how often short work must be repeated to be measured.
 
     Returns:
-        What measures one such round, and gives the cost of one execution. The loop and the call are counted as well:
-        some 50 nanoseconds.
+        A function that measures one such round and returns the cost of one execution, including about 50 nanoseconds
+            for loop and call.
     """
     count = 1
     while (wall_s := _measure_loop(work, count).wall_s) < _LEAST_S:
-        # The first times are slow ones: what they promise is not believed for more than a factor of ten.
+        # The first executions are slow: extrapolate from them by at most a factor of ten.
         count *= max(2, min(10, int(_LEAST_S / wall_s) + 1))
     return lambda: _measure_loop(work, count).per(count)
 
 
 def run_program(command: Sequence[bytes | str], environment: Mapping[str, str] | None = None) -> ContenderFailed:
     """
-    Run a program to its end, its output thrown away.
+    Run a program to its end and discard its output.
 
-    It is the head of a process group of its own, which is killed if this process is interrupted meanwhile.
+    It leads a process group of its own, which is killed if this process is interrupted.
 
     Raises:
         OSError: it can't be started.
     """
     with tempfile.TemporaryFile() as complaints:
         began = time.perf_counter()
-        # Held back until there is somebody to kill: between fork and here an interruption would leave the child behind.
-        # It inherits that, which matters to nobody: it is in a group of its own, and is killed by SIGKILL.
+        # Block signals until the process is known: an interruption after fork would leave the child behind.
+        # The child inherits the mask; this is harmless, because SIGKILL ends it.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTIONS)
         try:
             process = subprocess.Popen(
@@ -129,7 +121,7 @@ def run_program(command: Sequence[bytes | str], environment: Mapping[str, str] |
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             _, status, usage = os.wait4(process.pid, 0)
         except BaseException:
-            with suppress(ProcessLookupError):  # it ended in this very moment
+            with suppress(ProcessLookupError):  # it has just ended
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             raise
@@ -150,7 +142,7 @@ def _measure_loop(work: Callable[[], object], count: int) -> Cost:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Keep the collection of cycles, which comes when it likes, out of what is measured."""
+    """Disable the garbage collector during a measurement: it runs at unpredictable times."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -164,7 +156,7 @@ GIB = 1 << 30
 
 
 class Table(StrEnum):
-    """What can be measured."""
+    """The tables that can be measured."""
 
     LARGE = "large"
     OBJECTS = "objects"
@@ -187,20 +179,19 @@ TITLES = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """
-    What one thing took.
+    Figures of one contender.
 
     Args:
-        table: that it belongs to.
-        group: what was done; only rows of one group can be held against each other.
-        what: did it.
+        group: the task; only rows of one group can be compared.
+        what: the contender.
         size_bytes: hashed by one execution.
-        message_bytes: the length of each of the messages that this is made of (``lanes``).
-        cost: of one execution; None if there is none, and ``note`` says why.
-        create: what creating 1,000 objects took (table ``python``).
-        allocated_bytes: that one execution leaves in use as long as its object and its digest live (``objects``).
-        ratio: how many times as fast as ``reference``; None where either has no figures.
-        reference: what the others of the group are held against.
-        note: what must be known of it besides.
+        message_bytes: length of each message (``lanes``).
+        cost: of one execution; None if there is none, and ``note`` gives the reason.
+        create: cost of creating 1,000 objects (``python``).
+        allocated_bytes: memory in use while the object and its digest of one execution live (``objects``).
+        ratio: speed relative to ``reference``; None if either has no figures.
+        reference: the contender that the others of the group are compared with.
+        note: remark on the figures.
     """
 
     table: Table
@@ -217,48 +208,48 @@ class Row:
 
     @property
     def cpu_percent(self) -> float | None:
-        """How busy it kept the processors; 100 is one of them."""
+        """Return the CPU load in percent; 100 is one processor."""
         return 100 * self.cost.cpu_s / self.cost.wall_s if self.cost else None
 
     @property
     def bytes_per_s(self) -> float | None:
-        """How fast it hashed."""
+        """Return the hashing speed."""
         return self.size_bytes / self.cost.wall_s if self.cost else None
 
     @property
     def operations_per_s(self) -> float | None:
-        """How often it can be done in a second."""
+        """Return the executions per second."""
         return 1 / self.cost.wall_s if self.cost else None
 
     @property
     def per_gib(self) -> Cost | None:
-        """What it takes for one GiB."""
+        """Return the cost of hashing one GiB."""
         return self.cost.per(self.size_bytes / GIB) if self.cost else None
 
 
 def spell_length(size_bytes: int) -> str:
-    """Write the length of a message: "64 bytes", "4KiB"."""
+    """Format the length of a message: "64 bytes", "4KiB"."""
     return spell_size(size_bytes) if size_bytes >= 1024 else f"{size_bytes} bytes"
 
 
 def by_wall(row: Row) -> float | None:
-    """Hold rows against each other by what a user waits for."""
+    """Compare rows by the time that a user waits."""
     return row.cost.wall_s if row.cost else None
 
 
 def by_cpu(row: Row) -> float | None:
-    """Hold rows against each other by what the machine works."""
+    """Compare rows by CPU time."""
     return row.cost.cpu_s if row.cost else None
 
 
 def compare(rows: Iterable[Row], reference: str, seconds: Callable[[Row], float | None] = by_wall) -> list[Row]:
     """
-    Write into each row how many times as fast it was as the reference of its group.
+    Set in each row how many times as fast it was as the reference of its group.
 
     Args:
         rows: of one table.
-        reference: the ``what`` of one row of each group.
-        seconds: what is compared.
+        reference: the ``what`` of one row in each group.
+        seconds: returns the time to compare.
     """
     rows = list(rows)
     references = {row.group: seconds(row) for row in rows if row.what == reference}
@@ -271,12 +262,12 @@ def _divide(reference_s: float | None, own_s: float | None) -> float | None:
 
 class Turn(NamedTuple):
     """
-    What one run of a contender gave.
+    Result of one run of a contender.
 
     Args:
-        cost: None if it failed: it gets no other turn, and its row no figures.
-        create: what creating 1,000 objects took (table ``python``).
-        note: what must be known of it; takes the place of the row's.
+        cost: None if it failed: it gets no further turn, and its row no figures.
+        create: cost of creating 1,000 objects (table ``python``).
+        note: remark; replaces the row's.
     """
 
     cost: Cost | None
@@ -285,20 +276,20 @@ class Turn(NamedTuple):
 
 
 class Contender(NamedTuple):
-    """A row that has no figures yet, and what runs it once; None if that can't be done, and the row says why."""
+    """A row without figures, and what runs it once; None if it can't run, and the row gives the reason."""
 
     row: Row
     run: Callable[[], Turn] | None
 
 
 def enter_short(row: Row, work: Callable[[], object]) -> Contender:
-    """Let short work compete: each of its turns is as many executions as can be measured."""
+    """Create a contender for short work: each turn repeats it often enough to be measured."""
     once = repeat_short(work)
     return Contender(row, lambda: Turn(once()))
 
 
 def measure_in_turn(contenders: Sequence[Contender], runs: int) -> list[Row]:
-    """Measure what is to be held against each other, ``runs`` times each, and make their rows, in the same order."""
+    """Measure contenders in turn, ``runs`` times each, and return their rows in the same order."""
     turns: list[list[Turn]] = [[] for _ in contenders]
     for _ in range(runs):
         for (_, run), taken in zip(contenders, turns, strict=True):
@@ -322,17 +313,17 @@ _CHUNK_BYTES = 1 << 20
 
 
 class BenchHasher(Protocol):
-    """Takes bytes and gives a digest in the end."""
+    """Receives bytes and returns a digest in the end."""
 
     def update(self, data: memoryview, /) -> object:
         """Append bytes."""
 
     def digest(self) -> bytes:
-        """Return the digest of all of them."""
+        """Return the digest of all bytes."""
 
 
 def hash_file(path: bytes, make: Callable[[], BenchHasher]) -> Turn:
-    """Read a file and hash it, piece by piece."""
+    """Read a file and hash it in pieces."""
     with Buffers(_CHUNK_BYTES, count=1) as buffers:
         buffer = buffers.acquire()
         return Turn(measure(lambda: _read(path, make(), buffer)))

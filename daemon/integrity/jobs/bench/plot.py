@@ -1,8 +1,8 @@
 """
 Draw tables: one figure with a panel for each, as SVG or PNG.
 
-matplotlib draws, an optional dependency that is imported only here and only when something is drawn. Its figures are
-used without pyplot: no window, no global state, no display needed.
+matplotlib is an optional dependency, imported only here and only for drawing. Its figures are used without pyplot: no
+window, no global state, no display needed.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 _SUFFIXES = (".svg", ".png")
 _WIDTH_INCHES = 9.0
 _BAR_INCHES = 0.24
-_PANEL_INCHES = 1.3  # title, axis and what stands between panels
+_PANEL_INCHES = 1.3  # title, axis and the space between panels
 _GAP_INCHES = 0.12
-_LINES_PANEL_BARS = 12  # a panel of lines is as high as one of so many bars
+_LINES_PANEL_BARS = 12  # a panel of lines is as high as one with this many bars
 _PIXELS_PER_INCH = 130
-# Of the palette of Okabe and Ito, which people who see few colours can tell apart.
+# From the palette of Okabe and Ito, which is safe for color-blind readers.
 _BLUE, _ORANGE = "#0072b2", "#e69f00"
 
 
 def check_plot(path: bytes) -> None:
     """
-    Find out before anything is measured whether a plot can be drawn.
+    Check before the measurement that a plot can be drawn.
 
     Raises:
-        ConfigError: the name ends in nothing that can be drawn, its folder is missing, or matplotlib is.
+        ConfigError: the suffix is unknown, the folder is missing, or matplotlib is.
     """
     if _suffix(path) not in _SUFFIXES:
         raise ConfigError(f"{show_path(path)}: a plot can be a .svg or a .png file")
@@ -50,7 +50,7 @@ def draw_plot(path: bytes, tables: Sequence[Sequence[Row]]) -> None:
     Draw tables below each other.
 
     Args:
-        path: of the file to be written or replaced; its suffix says the format.
+        path: file to write or replace; its suffix gives the format.
         tables: the rows of each; at least one row in each.
 
     Raises:
@@ -61,7 +61,7 @@ def draw_plot(path: bytes, tables: Sequence[Sequence[Row]]) -> None:
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     heights = [_PANEL_INCHES + _BAR_INCHES * _count_lines(rows) for rows in tables]
-    # Text stays text in an SVG: it can be searched, and any viewer has letters of its own.
+    # Keep text as text in an SVG: it can be searched, and every viewer has fonts.
     with rc_context({"svg.fonttype": "none", "font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold"}):
         figure = Figure(figsize=(_WIDTH_INCHES, sum(heights)), layout=ConstrainedLayoutEngine(h_pad=_GAP_INCHES))
         panels = figure.subplots(len(tables), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
@@ -103,13 +103,13 @@ def _draw_panel(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _label(axes: Axes, labels: Sequence[str]) -> None:
-    """Put the names of bars beside them, the first one at the top."""
+    """Write the names of bars beside them, the first one at the top."""
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
 
 
 def _draw_costs(axes: Axes, rows: Sequence[Row], *, is_per_gib: bool) -> None:
-    """Draw CPU seconds as bars, and the time that a user waits as a mark."""
+    """Draw CPU seconds as bars, and elapsed time as a mark."""
     has_groups = len({row.group for row in rows}) > 1
     for at, row in enumerate(rows):
         cost = row.per_gib if is_per_gib else row.cost
@@ -139,7 +139,7 @@ def _draw_objects(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _draw_python(axes: Axes, rows: Sequence[Row]) -> None:
-    """Draw both figures of each algorithm as dots on one scale: they differ by a factor of thousand."""
+    """Draw both figures of each algorithm as dots on one scale: they differ by a factor of a thousand."""
     from matplotlib.ticker import LogLocator
 
     names = list(dict.fromkeys(row.what for row in rows))
@@ -160,7 +160,7 @@ def _draw_python(axes: Axes, rows: Sequence[Row]) -> None:
             )  # fmt: skip
     _label(axes, names)
     axes.set_xlabel("milliseconds (logarithmic)")
-    if any(row.cost for row in rows):  # without a point there is no such scale
+    if any(row.cost for row in rows):  # a log scale needs at least one point
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter("{x:g}")
@@ -187,7 +187,7 @@ def _draw_lanes(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _add_legend(axes: Axes) -> None:
-    """Name each colour once, outside of what is drawn."""
+    """List each color once, beside the drawing."""
     handles, labels = axes.get_legend_handles_labels()
     entries = dict(zip(labels, handles, strict=True))
     if entries:

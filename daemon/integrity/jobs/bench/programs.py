@@ -1,17 +1,11 @@
 """
-How much memory one digest object takes, with the digest that it gave.
+Run other programs, and our own as one, and measure the memory of one digest object with its digest.
 
-What is measured is what an execution leaves in use: 1,000 objects that have hashed a message, and their digests, are
-kept alive, and the growth of the heap is divided by 1,000. What an execution allocates and frees again before it
-returns is not in it.
-
-tracemalloc would not do: it sees what comes from Python's own allocator (objects, and the memory of ``ffi.new``), but
-not the contexts that OpenSSL, behind hashlib, takes from malloc; malloc's figures alone see those only. So a process of
-its own is started with ``PYTHONMALLOC=malloc``, where both come from malloc, each once, and mallinfo2(3) of the GNU C
-library says how much of it is in use: ``uordblks``, and ``hblkhd`` for what was mapped. Both count chunks as malloc
-rounds them: to 16 bytes, 8 of them its own. (Python's own allocator takes up to 16 bytes less for each small object.)
-
-Other people's programs, and our own as one of them: whether they are here, and what they take.
+An execution's memory is what it leaves in use: 1,000 objects that hashed a message, and their digests, are kept alive,
+and the growth of the heap is divided by 1,000. tracemalloc sees only Python's allocator and ``ffi.new``, not the
+contexts that OpenSSL takes from malloc. So a separate process runs with ``PYTHONMALLOC=malloc``, and mallinfo2(3) of
+glibc returns the bytes in use: ``uordblks``, and ``hblkhd`` for mapped chunks. Both count chunks rounded by malloc to
+16 bytes, 8 of them its own. (Python's allocator takes up to 16 bytes less for each small object.)
 """
 
 from __future__ import annotations
@@ -35,7 +29,7 @@ CONSTRUCTORS: dict[str, Callable[[bytes], BenchHasher]] = {
     OURS: Md5,
     HASHLIB: hashlib.md5,
 }
-"""What makes an object that has hashed a message."""
+"""Functions that return an object which has hashed a message."""
 
 _OBJECTS = 1000
 
@@ -53,11 +47,9 @@ class _Mallinfo2(ctypes.Structure):
 
 def measure_allocation(what: str, size_bytes: int) -> float | None:
     """
-    Give the bytes for each object, or None where the C library can't say: musl, and glibc before 2.33.
+    Return the bytes per object; None if the C library can't tell (musl, and glibc before 2.33).
 
-    Args:
-        what: one of ``CONSTRUCTORS``.
-        size_bytes: of the message.
+    ``what`` is one of ``CONSTRUCTORS``, ``size_bytes`` the length of the message.
     """
     command = [sys.executable, "-P", "-m", __name__, what, str(size_bytes)]
     environment = {**os.environ, "PYTHONMALLOC": "malloc"}
@@ -66,12 +58,12 @@ def measure_allocation(what: str, size_bytes: int) -> float | None:
 
 
 def _main(what: str, size_bytes: int) -> None:
-    """Measure in this process and write the figure to stdout; nothing where there is none."""
+    """Measure in this process and write the figure to stdout; write nothing if there is none."""
     heap = _find_heap_meter()
     if heap is None:
         return
     make, message = CONSTRUCTORS[what], os.urandom(size_bytes)
-    # What the first object brings with it, an algorithm that is looked up, say, is not what an object takes.
+    # One-time costs of the first object, such as looking up the algorithm, do not count.
     _keep(make, message, heap)
     os.write(1, b"%f" % (_keep(make, message, heap) / _OBJECTS))
 
@@ -107,7 +99,7 @@ if __name__ == "__main__":
 
 
 _UNREADABLE = 1
-"""What all of them exit with after a file that they could not read, having gone on with the others."""
+"""Exit code of all of them after a file that they could not read; they continue with the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +110,7 @@ class Program:
     Args:
         name: as the tables show it.
         command: the words before the files.
-        package: of Debian, that brings it; empty for ourselves.
+        package: of Debian, that contains it; empty for our own.
     """
 
     name: str
@@ -127,26 +119,26 @@ class Program:
 
     @property
     def is_installed(self) -> bool:
-        """Say whether it can be run."""
+        """Return whether the program can be run."""
         return shutil.which(self.command[0]) is not None
 
 
 def coreutil(name: str) -> Program:
-    """Name a program of the GNU core utilities."""
+    """Return a program of the GNU core utilities."""
     return Program(name, (name,), "coreutils")
 
 
 MD5SUM = coreutil("md5sum")
 OPENSSL_MD5 = Program("openssl md5", ("openssl", "md5"), "openssl")
 MD5DEEP = Program("md5deep", ("md5deep",), "hashdeep")
-# -P: the folder that we are started in is not searched for modules, as with the installed command.
+# -P: do not search the current folder for modules; neither does the installed command.
 INTEGRITY_SUM = Program("integrity sum", (sys.executable, "-P", "-m", "integrity", "sum"), "")
 
 
 def enter_program(
     table: Table, group: str, program: Program, command: Sequence[bytes | str], size_bytes: int
 ) -> Contender:
-    """Let a command of a program compete, if it is installed."""
+    """Create a contender for a program's command; if it is not installed, its row says so."""
     is_installed = program.is_installed
     note = "" if is_installed else f"not installed (Debian package {program.package})"
     row = Row(table=table, group=group, what=program.name, size_bytes=size_bytes, note=note)
@@ -161,7 +153,7 @@ def _run(command: Sequence[bytes | str]) -> Turn:
 
 
 def _environment() -> dict[str, str]:
-    """Leave out options of ours that stand in the environment; which core computes is none."""
+    """Return the environment without our options, except INTEGRITY_NATIVE, which selects the implementation."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -1,17 +1,11 @@
 """
-Table ``algorithms``: CPU time for each GiB, in this process and, beside it, by the program people use for it.
+Measure the rows of each table.
 
-Table ``lanes``: how fast each path of the C core digests messages of one length, many at a time, on one thread.
-
-Table ``large``: MD5 of one large file, by us and by others, one stream each.
-
-Table ``objects``: short messages, where making the object costs more than hashing.
-
-Table ``python``: every algorithm that this Python has, plain and as HMAC.
-
-Table ``tools``: what a user would type for a folder, and for a large file; whole programs, their start included.
-
-Make the rows of any table.
+``algorithms``: CPU time per GiB, in this process and by the usual program for it. ``lanes``: speed of each path of the
+C core on many messages of one length, on one thread. ``large``: MD5 of one large file, one stream per contender.
+``objects``: short messages, where creating the object costs more than hashing. ``python``: every algorithm of this
+Python, plain and as HMAC. ``tools``: what a user would type for a folder and for a large file; whole programs with
+their start.
 """
 
 from __future__ import annotations
@@ -77,7 +71,11 @@ _ALGORITHMS = (
 
 
 def measure_algorithms(workspace: Workspace) -> list[Row]:
-    """Hash a file with each; the ratio is that of CPU seconds to MD5's, as some programs use several processors."""
+    """
+    Hash a file with each algorithm; the ratio compares CPU seconds with MD5's.
+
+    Wall time would mislead: some programs use several processors.
+    """
     settings, path, size_bytes = workspace.settings, workspace.quarter_file, workspace.quarter_bytes
     group = describe_file(size_bytes)
     contenders: list[Contender] = []
@@ -91,7 +89,7 @@ def measure_algorithms(workspace: Workspace) -> list[Row]:
 
 _LANE_MESSAGES_BYTES = (64, 4 << 10, 64 << 10, 1 << 20)
 _MESSAGES_AT_LEAST = 64
-"""So many at a time fill the widest path twice over."""
+"""Messages at a time: fills the widest path twice over."""
 _ARENA_AT_LEAST_BYTES = 1 << 20
 _HASHLIB = "hashlib"
 
@@ -121,7 +119,7 @@ def _enter_paths(arena: bytes, size_bytes: int) -> list[Contender]:
 
 
 def _measure_on(path: str, arena: bytes, size_bytes: int) -> Callable[[], Turn]:
-    """Give what measures one path: it is the only one in use while it is measured, and only then."""
+    """Return a function that measures one path, which is the only one in use during the measurement."""
     from integrity.hashing.md5_native import digest_arena, only_path
 
     with only_path(path):
@@ -151,7 +149,7 @@ def _make_lane_row(what: str, arena: bytes, size_bytes: int, note: str = "") -> 
 
 
 def measure_large(workspace: Workspace) -> list[Row]:
-    """Hash the large file with each."""
+    """Hash the large file with each contender."""
     settings, path = workspace.settings, workspace.large_file
     group = describe_file(settings.size_bytes)
     native = native_status()
@@ -178,7 +176,7 @@ _MESSAGES_BYTES = (16, 64, 1024)
 
 
 def measure_objects(workspace: Workspace) -> list[Row]:
-    """Hash a message of each size with each."""
+    """Hash a message of each size with each contender."""
     native = native_status()
     rows: list[Row] = []
     for size_bytes in _MESSAGES_BYTES:
@@ -208,11 +206,11 @@ def _digest(make: Callable[[bytes], BenchHasher], message: bytes) -> bytes:
 _MESSAGE_BYTES = 1_000_000
 _OBJECTS = 1000
 _KEY = bytes(range(32))
-_SHAKE_BYTES = 32  # a digest as long as one asks for; this is what others of its strength have
+_SHAKE_BYTES = 32  # SHAKE digests have any length; this is usual for their strength
 
 
 def measure_python(workspace: Workspace) -> list[Row]:
-    """Measure each algorithm twice."""
+    """Measure each algorithm as plain hash and as HMAC."""
     message = os.urandom(_MESSAGE_BYTES)
     names = sorted(hashlib.algorithms_available)
     contenders = [_enter_plain(name, message) for name in names]
@@ -224,7 +222,7 @@ def _enter_plain(name: str, message: bytes) -> Contender:
     create = partial(hashlib.new, name, usedforsecurity=False)
     try:
         has_fixed_size = create().digest_size > 0
-    except ValueError as error:  # OpenSSL knows its name and refuses it: switched off by the system's configuration
+    except ValueError as error:  # OpenSSL knows the name, but the system's configuration disables it
         return _leave_out("plain", name, f"not to be had here: {error}")
     digest_arguments = () if has_fixed_size else (_SHAKE_BYTES,)
 
@@ -271,7 +269,7 @@ def measure_tools(workspace: Workspace) -> list[Row]:
     settings, tree = workspace.settings, workspace.tree
     group = f"folder of {tree.files:,} {'file' if tree.files == 1 else 'files'}, {format_size(tree.size_bytes)}"
     folder_commands: tuple[tuple[Program, list[bytes | str]], ...] = (
-        # Those that can't walk are handed the names by find, whose time is theirs.
+        # Programs that can't walk get the names from find, whose time is included.
         (MD5SUM, ["find", tree.path, "-type", "f", "-exec", *MD5SUM.command, "{}", "+"]),
         (MD5DEEP, [*MD5DEEP.command, "-r", "-o", "f", tree.path]),
         (OPENSSL_MD5, ["find", tree.path, "-type", "f", "-exec", *OPENSSL_MD5.command, "{}", "+"]),
@@ -302,8 +300,8 @@ _MEASURES = {
 
 def measure_table(table: Table, workspace: Workspace) -> list[Row]:
     """
-    Measure one table, which takes from a second to, with a large file, minutes.
+    Measure one table. This takes between a second and, with a large file, minutes.
 
-    What can't be measured here, a tool that is missing, say, has a row that says why.
+    Contenders that can't be measured here, such as a missing tool, have a row with the reason.
     """
     return _MEASURES[table](workspace)

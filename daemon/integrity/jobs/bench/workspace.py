@@ -1,10 +1,8 @@
 """
-What the figures were measured on: without it they can't be held against those of another machine.
+Create the files to hash, and describe the machine, without which figures can't be compared.
 
-The files that are hashed: made of random bytes when they are first needed, and gone at the end.
-
-Each is brought to the disk and read once before anything is measured, so that the page cache answers all who are
-measured alike, as far as it is large enough.
+Files have random content, are created when first needed, and removed at the end. Each is flushed to the disk and read
+once before the measurement, so that the page cache serves all contenders alike, as far as it is large enough.
 """
 
 from __future__ import annotations
@@ -27,11 +25,11 @@ from integrity.jobs.bench.measure import Table
 @dataclass(frozen=True, slots=True)
 class Machine:
     """
-    A machine and what runs on it.
+    A machine and its software.
 
     Args:
-        processor: its name, or the architecture's where the system does not tell.
-        processors: how many this process may use.
+        processor: name; the architecture if the system does not give one.
+        processors: number that this process may use.
         python: version.
         openssl: version that hashlib uses.
     """
@@ -43,7 +41,7 @@ class Machine:
 
 
 def describe_machine() -> Machine:
-    """Ask the system."""
+    """Query the system."""
     processors = len(os.sched_getaffinity(0))
     return Machine(_find_processor() or platform.machine(), processors, platform.python_version(), ssl.OPENSSL_VERSION)
 
@@ -60,24 +58,24 @@ def _find_processor() -> str | None:
 _CHUNK_BYTES = 1 << 20
 _FILES_A_FOLDER = 100
 _SMALL_FILE_BYTES = (0, 120, 700, 1500, 3000, 6000, 12_000, 25_000, 60_000, 250_000)
-"""Sizes that small files take in turn: many small ones and few larger ones, as in a home folder; 36 KB on average."""
+"""Sizes of small files, in rotation: many small and few larger ones, as in a home folder; 36 KB on average."""
 _ALGORITHMS_SHARE = 4
-"""Each algorithm is held against all the others, so a quarter of the large file has to do."""
+"""All algorithms are measured on one file, so a quarter of the large file must do."""
 _SPARE_BYTES = 64 << 20
-"""What is left free on the disk besides, for folders, tails of blocks and everybody else."""
+"""Bytes left free on the disk for folders, partial blocks and other users."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """
-    What is measured, and on what.
+    What to measure, and on which files.
 
     Args:
         size_bytes: of the large file.
-        runs: of which the median is taken.
-        files: how many small ones are made.
-        folder: where they are made; None for $TMPDIR or /var/tmp.
-        tree: a folder of the user's, to be used instead of small files; it is only read.
+        runs: number of runs; the median counts.
+        files: number of small files.
+        folder: where they are created; None for $TMPDIR or /var/tmp.
+        tree: folder of the user, used instead of small files; it is only read.
     """
 
     size_bytes: int
@@ -89,7 +87,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A folder and what it holds: regular files, no links followed."""
+    """A folder and its regular files; links are not followed."""
 
     path: bytes
     files: int
@@ -97,7 +95,7 @@ class Tree:
 
 
 class Workspace:
-    """The files of one call; ``open_workspace`` makes it."""
+    """The files of one call; created by ``open_workspace``."""
 
     def __init__(self, folder: bytes, settings: Settings) -> None:
         self._folder = folder
@@ -105,22 +103,22 @@ class Workspace:
 
     @cached_property
     def large_file(self) -> bytes:
-        """The path of the one large file."""
+        """Return the path of the large file."""
         return self._make("large", self.settings.size_bytes)
 
     @cached_property
     def quarter_file(self) -> bytes:
-        """The path of a file a quarter as large."""
+        """Return the path of a file a quarter as large."""
         return self._make("quarter", self.quarter_bytes)
 
     @property
     def quarter_bytes(self) -> int:
-        """The size of that file."""
+        """Return the size of that file."""
         return _quarter(self.settings)
 
     @cached_property
     def tree(self) -> Tree:
-        """The folder of small files, or the user's own."""
+        """Return the folder of small files, or the user's own."""
         path = self.settings.tree
         if path is None:
             path = os.path.join(self._folder, b"tree")
@@ -141,7 +139,7 @@ class Workspace:
 @contextmanager
 def open_workspace(settings: Settings, tables: Sequence[Table]) -> Iterator[Workspace]:
     """
-    Make a folder for files, and remove it with all that is in it.
+    Create a folder for files, and remove it with its contents at the end.
 
     Raises:
         ConfigError: there is no such folder, or not enough space for the files of these tables.
@@ -162,14 +160,14 @@ def open_workspace(settings: Settings, tables: Sequence[Table]) -> Iterator[Work
 
 
 def read_through(path: bytes) -> None:
-    """Read a file from beginning to end, so that the page cache has it."""
+    """Read a whole file, so that the page cache contains it."""
     with open(path, "rb", buffering=0) as file:
         while file.read(_CHUNK_BYTES):
             pass
 
 
 def is_cacheable(size_bytes: int) -> bool:
-    """Say whether the memory that can be had is enough to keep a file of this size; unknown counts as yes."""
+    """Return whether available memory can cache a file of this size; True if unknown."""
     try:
         with open("/proc/meminfo", "rb") as lines:
             available = next(int(line.split()[1]) << 10 for line in lines if line.startswith(b"MemAvailable:"))
@@ -179,13 +177,13 @@ def is_cacheable(size_bytes: int) -> bool:
 
 
 def describe_file(size_bytes: int) -> str:
-    """Say what a table about one file measures."""
+    """Describe what a table about one file measures."""
     text = f"one file of {format_size(size_bytes)}"
     return text if is_cacheable(size_bytes) else f"{text}, more than fits into memory: the disk is measured as well"
 
 
 def _default_folder() -> str:
-    """Prefer the place for large temporary files: /tmp is often made of memory."""
+    """Return the folder for large temporary files: /tmp is often in memory."""
     return "/var/tmp" if os.path.isdir("/var/tmp") else tempfile.gettempdir()  # noqa: S108 - mkdtemp makes the name
 
 
@@ -225,7 +223,7 @@ def _write_tree(path: bytes, count: int) -> None:
             os.mkdir(folder)
         with open(os.path.join(folder, b"%06d" % number), "xb") as file:
             file.write(os.urandom(size))
-    # Else their writing back would go on while the first tool is measured.
+    # Otherwise write-back would continue while the first tool is measured.
     os.sync()
 
 

@@ -1,13 +1,13 @@
 """
-Files of which catalog, file and copy do not all say the same: who is right, and what is told of it.
+Decide, for each file on which catalog, file and copy disagree, which of them is right, and record the findings.
 
-The file gets its vote first: it is re-read from its disk, unless a finding about it is open already. Then the table in
-``verdict`` decides.
+The file is re-read from its disk first, unless a finding about it is open already. Then the table in ``verdict``
+decides.
 
-I1  A finding about the copy is opened or kept up to date for one file and one copy; what it said before of the same two
-    is resolved.
-I2  Past ``FINDINGS_AT_MOST`` of a kind in one run one finding about the whole copy counts the others: a copy that
-    lacks half a million files is one incident.
+I1  A finding about the copy is opened or updated for one file and one copy. Earlier findings of other kinds about the
+    same two are resolved.
+I2  Beyond ``FINDINGS_AT_MOST`` findings of one kind in one run, one finding about the whole copy counts the rest: a
+    copy that lacks half a million files is one incident.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 FINDINGS_AT_MOST = 1000
 
-_AT_ONCE = 500  # doubts that are decided in one transaction: a commit for each would take longer than reading the file
+_AT_ONCE = 500  # disagreements per transaction: one commit for each would take longer than reading the file
 
 
 _REPAIRABLE = frozenset({ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.BOTH_DAMAGED})
@@ -96,7 +96,7 @@ _REASONS_AT_MOST = 1000
 
 
 class Disagreement(NamedTuple):
-    """A file and what its copy says, which is not all in order; ``state``, if any, is kept once that is decided."""
+    """A file whose copy may not be in order, and the copy's answer; ``state``, if any, is saved after the decision."""
 
     record: FileRecord
     voice: CopyAnswer
@@ -105,14 +105,11 @@ class Disagreement(NamedTuple):
 
 class CopyArbiter:
     """
-    Decide over doubts, and tell them.
+    Decide disagreements between file and copy, and record the findings.
 
     Args:
-        run: the run.
-        copy_id: of the copy.
-        compared: counts.
         has_bytes: whether a file can be repaired from the copy.
-        behind_s: how far the backup may be behind the files.
+        behind_s: how far the backup may lag behind the files.
     """
 
     def __init__(
@@ -126,7 +123,7 @@ class CopyArbiter:
         self._check = FileCheck(run)
         self._opened: Counter[FindingKind] = Counter()
         self.reasons: Counter[str] = Counter()  # why files were not comparable
-        self._wants_read = False  # some of them for want of a digest
+        self._wants_read = False  # reading the copy would make some of them comparable
         with run.catalog.read() as connection:
             about_files = findings.find_findings(connection, root_id=run.root.id, copy="")
             about_copy = findings.find_findings(connection, root_id=run.root.id, copy=compared.copy)
@@ -136,11 +133,11 @@ class CopyArbiter:
         self._open_about_copy = {one.path for one in about_copy if one.path is not None}
 
     def is_open(self, path: bytes) -> bool:
-        """Say whether a finding about the copy of a file is open."""
+        """Return whether a finding about the copy of this file is open."""
         return path in self._open_about_copy
 
     def end(self, connection: Connection, record: FileRecord) -> None:
-        """End what was said of a file's copy: it is as it should be."""
+        """Resolve the findings about a file's copy: the copy is what was recorded."""
         self._open_about_copy.discard(record.path)
         self._run.note_over(
             findings.resolve_findings(
@@ -154,7 +151,7 @@ class CopyArbiter:
         )
 
     def settle(self, doubts: Sequence[Disagreement]) -> None:
-        """Have the files re-read where that can tell more, decide, and write it down."""
+        """Re-read the files whose own state matters, decide each disagreement, and record the outcome."""
         asked = [one for one in doubts if one.voice.doubts_file or one.voice.vote in _OTHER_CONTENT]
         unread = [one.record for one in asked if one.record.path not in self.doubted]
         if unread:
@@ -182,7 +179,7 @@ class CopyArbiter:
         equal: IdSet,
         others: Mapping[FileId, bytes],
     ) -> Disagreement | None:
-        """Decide over one file, unless it is another one by now; return the doubt as it turned out to be."""
+        """Decide one disagreement and return it as decided; None if the file changed or its copy may be behind."""
         run, record = self._run, doubt.record
         if record.id in self._check.moved or not standing.is_still(record):
             run.counts.add(Tally.UNSTABLE)
@@ -206,7 +203,9 @@ class CopyArbiter:
             return None
         run.counts.add(_TALLIES[arbitration.outcome])
         if arbitration.outcome is ArbitrationOutcome.REPAIRABLE and not self._has_bytes:
-            arbitration = replace(arbitration, words="", command=None)  # it knows what is right, and can't give it
+            arbitration = replace(
+                arbitration, words="", command=None
+            )  # the copy proves what is right but has no bytes to repair from
         self._count(arbitration.outcome)
         self._tell(connection, doubt, standing, find_stand(judgement), arbitration)
         return doubt
@@ -215,9 +214,10 @@ class CopyArbiter:
         self, connection: Connection, doubt: Disagreement, standing: FileRecheck, judgement: Judgement
     ) -> bool:
         """
-        Say whether the copy has what a backup that ran as it should has: the file as it was so long ago, or nothing.
+        Return whether a backup within its allowed lag would look like this copy: the file as of then, or no file.
 
-        What is missing must have come since: recorded since, and created or written, as a first scan records all files.
+        A missing file must be new since then: first recorded since, and also created or written since, because a first
+        scan records all files.
         """
         since, record = self._behind_at, doubt.record
         if since is None or find_stand(judgement) not in (FileState.GOOD, FileState.WRITTEN):
@@ -226,13 +226,13 @@ class CopyArbiter:
         if doubt.voice.vote is CopyVote.MISSING:
             first_at = min((one.recorded_at for one in former), default=record.recorded_at)
             return min(first_at, max(record.witness.mtime_ns, record.witness.ctime_ns) // 10**9) >= since
-        if doubt.voice.vote is CopyVote.SAME:  # the copy has what is recorded, and the file was written since
+        if doubt.voice.vote is CopyVote.SAME:  # the copy matches the record, and the file was written since
             return standing.candidate is not None and standing.candidate.seen_at >= since
         recent = [one for one in former if one.replaced_at >= since]
         return is_older(recent, doubt.voice.size_bytes, doubt.voice.stated)
 
     def _pass_over(self, connection: Connection, standing: FileRecheck) -> None:
-        """Count a file that is newer than the backup has to be, and end what was said of its copy."""
+        """Count a file that is newer than the backup has to be, and resolve the findings about its copy."""
         self._run.counts.add(Tally.NOT_DUE)
         self._compared.behind += 1
         over = [one.id for one in standing.about_copy if one.kind in ENDED_BY_COMPARE]
@@ -240,7 +240,7 @@ class CopyArbiter:
         self._run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=self._run.now()))
 
     def _find_equal(self, doubts: Sequence[Disagreement]) -> IdSet:
-        """Find the files whose content is their copy's, among those of which neither is what was recorded."""
+        """Return the files whose content equals their copy's, where neither is what was recorded."""
         others = [one for one in doubts if one.voice.stated and one.voice.vote in _OTHER_CONTENT]
         with self._run.catalog.read() as connection:
             standings = look_up(self._run, connection, [one.record.id for one in others], self._compared.copy)
@@ -248,17 +248,17 @@ class CopyArbiter:
         equal = IdSet()
         matching = LocalPass(self._run, is_unnamed=not self._has_bytes)
         for doubt, found in matching.match(Asked(one, one.record, one.voice.stated) for one in asked):
-            # A file that can't be read is equal to nothing; its finding says so.
+            # An unreadable file equals nothing; it has its own finding.
             if isinstance(found, FileMatch) and found.is_match:
                 equal.add(doubt.record.id)
         return equal
 
     def _find_others(self, doubts: Sequence[Disagreement]) -> dict[FileId, bytes]:
         """
-        Find of which other file of the root a copy has the content under a name, as it is recorded now.
+        Find copies that have the recorded content of another file of the root, and return the path of that file.
 
-        Names that were swapped since the backup are no damage of the copy: no flipped bit makes the content of another
-        file. What a disk gives for data that it lost is nobody's.
+        Names that were swapped since the backup are not damage: no flipped bit produces the content of another file.
+        Blank content is ignored: it is what a disk returns for data that it lost.
         """
         asked = [(one.record, content) for one in doubts if (content := _find_content(one.voice)) is not None]
         if not asked:
@@ -267,7 +267,7 @@ class CopyArbiter:
             found = files.find_by_content(
                 connection, self._run.catalog.sealer, self._run.root.id, [content for _, content in asked]
             )
-        # By the record: what a copy states may lack the digest that blank content is known by.
+        # Test the record's digests: those that a copy states may lack the one that identifies blank content.
         return {
             record.id: others[0].path
             for (record, content), others in zip(asked, found, strict=True)
@@ -289,7 +289,7 @@ class CopyArbiter:
         stand: FileState,
         arbitration: Arbitration,
     ) -> None:
-        """Open, keep or end findings, and leave the next step where it is looked for."""
+        """Open, keep or resolve findings, and attach the next step to them."""
         run, record, copy = self._run, doubt.record, self._compared.copy
         kind, command = arbitration.finding, self._command(record.path, arbitration)
         if arbitration.outcome not in _REPAIRABLE:
@@ -308,7 +308,7 @@ class CopyArbiter:
             )
         if kind is not None:
             text = messages.describe_arbitration(arbitration.outcome, stand, doubt.voice, copy)
-            assert standing.record is not None  # it is still what it was, so it is there
+            assert standing.record is not None  # is_still() was checked, so the record exists
             self._open(connection, kind, doubt._replace(record=standing.record), text, arbitration.words, command)
             resolution = "it is something else now"
         else:
@@ -328,7 +328,7 @@ class CopyArbiter:
         self._wants_read |= voice.wants_read
 
     def _take_back_advice(self, connection: Connection, path: bytes, standing: FileRecheck) -> None:
-        """Do not send anybody any longer to a copy that had good bytes once."""
+        """Withdraw repair advice that names a copy which is no longer good."""
         former = self._make_command(path, REPAIR_FROM_COPY)
         ids = [one.id for one in standing.own if one.command == former]
         findings.set_step(connection, ids, None, None)
@@ -364,7 +364,7 @@ class CopyArbiter:
         arbitration: Arbitration,
         command: str | None,
     ) -> None:
-        """Write the next step to what is open about the file itself, and tell that again."""
+        """Attach the next step to the open findings about the file itself, and report them again."""
         run, ids = self._run, [one.id for one in standing.own]
         findings.set_step(connection, ids, arbitration.words, command)
         for finding in findings.get_findings(connection, ids):
@@ -383,11 +383,11 @@ class CopyArbiter:
 
     def finish(self, over: frozenset[FindingKind]) -> None:
         """
-        Tell what has no finding for each file: what was too much, and what could not be compared.
+        Record the findings about the copy as a whole: findings beyond the limit, and files that could not be compared.
 
         Args:
-            over: kinds of which nothing is open about the copy as a whole but what this run tells. What is open of
-                others stands as it was told: this run has seen a part.
+            over: kinds whose copy-wide finding this run may replace or resolve. Open findings of other kinds stay as
+                they are: this run saw only part of the copy.
         """
         run, copy = self._run, self._compared.copy
         whole = {kind: count - FINDINGS_AT_MOST for kind, count in self._opened.items() if count > FINDINGS_AT_MOST}
@@ -409,7 +409,7 @@ class CopyArbiter:
             run.note_over(findings.resolve_ids(connection, ids, resolution="is not so any more", now=run.now()))
 
     def _find_step(self, kind: FindingKind) -> tuple[str, str]:
-        """Say what to do about a finding on many files, and with which command."""
+        """Return the next step for a finding about many files, and its command."""
         if kind is not FindingKind.COPY_NOT_COMPARABLE:
             return "run the backup again, then compare", COMPARE
         if self._wants_read:
@@ -418,7 +418,7 @@ class CopyArbiter:
 
 
 def _find_content(voice: CopyAnswer) -> FileContent | None:
-    """Return what a copy was found to have instead, as files are looked up by; None if that can't be told."""
+    """Return the content that the copy has instead, as a key for looking up files; None if unknown."""
     if voice.vote is not CopyVote.DIFFERS or not voice.size_bytes:
         return None
     stated = {one.kind: one.value for one in voice.stated}
@@ -427,13 +427,13 @@ def _find_content(voice: CopyAnswer) -> FileContent | None:
 
 
 def _as_before_rename(doubt: Disagreement, other: bytes) -> Disagreement:
-    """Take a copy for an older one, which has under a name what the root has under another one by now."""
+    """Treat the copy as older: it has under this name what the root now has under another one."""
     voice = doubt.voice._replace(vote=CopyVote.OLDER, bad_blocks=(), content_of=other)
     return doubt._replace(voice=voice, state=doubt.state and doubt.state._replace(vote=CopyVote.OLDER))
 
 
 def _has_good_blocks(standing: FileRecheck, doubt: Disagreement) -> bool:
-    """Say whether all places that are damaged in the file were found to be good in the copy."""
+    """Return whether every range that is damaged in the file is good in the copy."""
     record, voice = doubt.record, doubt.voice
     here = [place for finding in standing.own for place in finding.ranges]
     if not here or not voice.bad_blocks or voice.size_bytes != record.witness.size_bytes:
@@ -443,6 +443,6 @@ def _has_good_blocks(standing: FileRecheck, doubt: Disagreement) -> bool:
 
 
 def _has_other_content(standing: FileRecheck) -> bool:
-    """Say whether there is content in the file, and not what was recorded."""
+    """Return whether the file has content, and that content is not what was recorded."""
     judgement = standing.judge()
     return judgement is not None and find_stand(judgement) in _HAS_OTHER_CONTENT

@@ -1,14 +1,14 @@
 """
 Compare one root, or a part of it, with one copy.
 
-First the copy is listed as a whole; then each recorded file is looked at, those first whose bytes there were not read
-for longest, so that a comparison that was cut short goes on where it stopped (R7). What is in order is written down;
-the rest is for the arbiter.
+The copy is listed as a whole first. Then each recorded file is compared; files whose copy was not read for longest come
+first, so that an interrupted comparison continues where it stopped (R7). Matches are recorded here; the rest goes to
+the arbiter.
 
-I1  Each recorded name is counted exactly once (R8); what could not be compared is never counted as verified.
-I2  The cheapest evidence that covers the content is used: what the copy states; digests computed over there; its bytes.
-    Sizes and times alone are no evidence.
-I3  A copy that can't be reached leaves everything as it was.
+I1  Each recorded name is counted exactly once (R8). A file that could not be compared is never counted as verified.
+I2  The cheapest evidence that covers the content is used: digests the copy states; digests computed remotely; its
+    bytes. Size and time alone are no evidence.
+I3  An unreachable copy leaves everything as it was.
 """
 
 from __future__ import annotations
@@ -58,30 +58,26 @@ def compare_root(
     run: RootRun, source: CopySource, options: CompareOptions, compared: Compared, *, began_at: float
 ) -> None:
     """
-    Compare a run's part of its root with a copy; what is known of the copy is kept.
+    Compare a run's part of its root with a copy, and record the result.
 
-    Args:
-        run: what it works on.
-        source: the copy.
-        options: how and how far.
-        compared: counts.
-        began_at: when the command began, on the monotonic clock: limits count from there.
+    ``compared`` is updated in place. Limits count from ``began_at``, the start of the command on the monotonic clock.
 
     Raises:
-        CopyUnreachable: and nobody has said that this should be a copy. Else it is a finding.
-        ConfigError: what was asked for can't be done with this copy.
+        CopyUnreachable: the copy can't be reached, is not configured and was never compared. For other copies an
+            unreachable copy is a finding.
+        ConfigError: the options do not fit this copy.
     """
     until = None if options.time_limit_s is None else began_at + options.time_limit_s
     limit = RunLimit(run, until=until, until_bytes=options.byte_limit)
     try:
         base = _find_base(run, source)
         excludes = Below(run.excludes, base) if base else run.excludes
-        # Also to make room: somebody else may wait for the root.
+        # Also stop for ``rest``: another job may be waiting for the root.
         with source.open(excludes, lambda: run.context.stop.is_set() or run.context.rest.is_set()) as copy:
             _refuse(run, copy, base, options)
             is_other = _is_other(run, source, copy, base)
             listing = CopyListing(run, copy, base, is_other=is_other)
-            listing.read()  # it has to look like a copy before it counts as one
+            listing.read()  # refuse what does not look like a copy before it is recorded as one
             if is_other:
                 run.note(NoteKind.WARNING, None, f"{copy.shown}: {messages.ANOTHER_PLACE}")
             known = _remember(run, source, copy, base, is_other=is_other)
@@ -108,12 +104,12 @@ def compare_root(
 
 
 def _find_base(run: RootRun, source: CopySource) -> bytes:
-    """Name the folder in the root that the copy is one of; empty for the root itself."""
+    """Return the folder in the root that is copied; empty for the root itself."""
     return source.base[len(run.root.path.rstrip(b"/")) + 1 :]
 
 
 def _refuse(run: RootRun, copy: Copy, base: bytes, options: CompareOptions) -> None:
-    """Refuse what can't be done with this copy."""
+    """Refuse options that do not fit this copy, and a copy that is the folder itself."""
     wants_bytes = options.read or options.read_percent is not None
     if wants_bytes and not (copy.has_bytes or copy.remote_kinds):
         raise ConfigError(f"{copy.shown}: has digests only, there are no bytes to be read; leave --read out")
@@ -131,12 +127,12 @@ def _is_same_folder(run: RootRun, copy: TreeCopy, base: bytes) -> bool:
     try:
         own = stat_beneath(run.root_fd, base) if base else os.fstat(run.root_fd)
     except OSError:
-        return False  # the folder is gone: its copy is what is left
+        return False  # the folder is gone and only its copy is left
     return os.path.samestat(own, os.fstat(copy.root_fd))
 
 
 def _identify(copy: Copy, recorded: str | None) -> str | None:
-    """Return what a mounted copy is recognised by: as it was recorded, if it is still that, under its surest name."""
+    """Return the identity of a mounted copy: the recorded one if it still matches, else the most reliable one."""
     if not isinstance(copy, TreeCopy):
         return None
     found = copy.identity()
@@ -145,11 +141,11 @@ def _identify(copy: Copy, recorded: str | None) -> str | None:
 
 
 def _get_url(source: CopySource, copy: Copy) -> str:
-    return copy.shown if source.url.startswith("rclone:") else source.url  # only these may have secrets in them
+    return copy.shown if source.url.startswith("rclone:") else source.url  # only rclone URLs may contain secrets
 
 
 def _find_known(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> CopyRecord | None:
-    """Find what is recorded of a copy: under its name, or of its place under another one."""
+    """Return the record of a copy, by its name or else by its place."""
     with run.catalog.read() as connection:
         known = [one for one in copies.find_copies(connection, run.root.id) if one.prefix == base]
     named = [one for one in known if one.name == source.name]
@@ -157,9 +153,9 @@ def _find_known(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> Co
 
 
 def _is_other(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> bool:
-    """Say whether another disk or folder is at a copy's place than when it was compared last (R5)."""
+    """Return whether another disk or folder is at the copy's place than at the last comparison (R5)."""
     known = _find_known(run, source, copy, base)
-    if known is None or known.identity is None:  # it is configured, and was not there yet
+    if known is None or known.identity is None:  # the copy is new, or was recorded before it could be identified
         return False
     if not isinstance(copy, TreeCopy):
         return True
@@ -169,9 +165,9 @@ def _is_other(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> bool
 
 def _remember(run: RootRun, source: CopySource, copy: Copy, base: bytes, *, is_other: bool) -> CopyRecord:
     """
-    Write the copy down; what was said by another disk at the same place counts no more.
+    Record the copy; answers given by another disk at the same place are dropped.
 
-    What was compared by its path, and has a name now, goes on under that.
+    A copy that was recorded under its path and now has a name is renamed.
     """
     known = _find_known(run, source, copy, base)
     url = _get_url(source, copy)
@@ -197,7 +193,7 @@ def _remember(run: RootRun, source: CopySource, copy: Copy, base: bytes, *, is_o
 
 
 def _rename(run: RootRun, record: CopyRecord, name: str, *, is_taken: bool) -> None:
-    """Let a copy go on under another name: its own row comes last, so that a run after a kill ends it."""
+    """Rename a copy. Its own row is renamed last, so that the next run finishes the job after a kill."""
     with run.catalog.read() as connection:
         about = findings.find_unresolved(connection, run.root.id, copy=record.name)
 
@@ -212,7 +208,7 @@ def _rename(run: RootRun, record: CopyRecord, name: str, *, is_taken: bool) -> N
 
 
 def _drop_states(run: RootRun, record: CopyRecord, *, are_gone: bool = False) -> None:
-    """Remove a copy's states of files; ``are_gone``: only of those that left the catalog."""
+    """Remove a copy's file states; with ``are_gone`` only those of files that left the catalog."""
     with run.catalog.read() as connection:
         compared = copies.find_compared(connection, record.id, are_gone=are_gone)
 
@@ -223,7 +219,7 @@ def _drop_states(run: RootRun, record: CopyRecord, *, are_gone: bool = False) ->
 
 
 def _tell_reached(run: RootRun, known: CopyRecord) -> None:
-    """End the finding that the copy can't be reached."""
+    """Resolve the finding that the copy can't be reached."""
     with run.writing() as connection:
         about = findings.find_findings(connection, root_id=run.root.id, copy=known.name)
         ids = [one.id for one in about if one.path is None and one.kind is FindingKind.COPY_UNREADABLE]
@@ -232,17 +228,14 @@ def _tell_reached(run: RootRun, known: CopyRecord) -> None:
 
 class Comparer:
     """
-    Hold what is recorded against a copy that was entered.
+    Compare recorded files with an open copy.
 
     Args:
-        run: what it works on.
-        known: the copy, as it is written down.
+        known: record of the copy.
         copy: entered.
-        listing: what it has, read.
-        options: how and how far.
-        compared: counts.
-        limit: when to stop.
-        behind_s: how far the backup may be behind.
+        listing: already read.
+        compared: counts; updated in place.
+        behind_s: how far the backup may lag behind.
     """
 
     def __init__(
@@ -274,7 +267,7 @@ class Comparer:
         self._files = self._bytes = self._done = 0
 
     def run(self) -> None:
-        """Look at each file, decide, sum up."""
+        """Compare each file, decide disagreements, and record the result for the copy as a whole."""
         run = self._run
         with run.catalog.snapshot() as connection:
             where, after = (self._known.id, run.root.id, run.prefix), self._options.after
@@ -284,10 +277,10 @@ class Comparer:
             try:
                 self._hear_all()
             except CopyUnreachable:
-                self._keep()  # what it said until then stands
+                self._keep()  # answers received so far stand
                 raise
             except ReadInterrupted:
-                pass  # asked to stop while it was waited for
+                pass  # stopped while waiting for the copy
             self._keep()
         run.counts.add(Tally.NOT_DUE, self._files - run.counts.known + left_out)
         self._end()
@@ -297,7 +290,7 @@ class Comparer:
         self._commits.write()
 
     def _hear_all(self) -> None:
-        """Have every file's copy heard: a mounted one's bytes by many threads, others one after the other."""
+        """Get an answer for every file: read a mounted copy with many threads, query other copies file by file."""
         hearing = CopyEvidence(
             self._run,
             self._copy,
@@ -317,7 +310,7 @@ class Comparer:
             hearing.take_match(stated, match)
 
     def _look(self) -> None:
-        """Write what waits and tell how far it is, also while a large file is being read."""
+        """Write pending rows and report progress, also while a large file is being read."""
         self._commits.write_if_due()
         self._tell(self._run.counts.bytes_read)
 
@@ -326,7 +319,7 @@ class Comparer:
         reading.read(self._rows(), self._commits, tell=self._tell)
 
     def _rows(self) -> Iterator[CompareRow]:
-        """Go through the recorded files in their order, until a limit."""
+        """Iterate over the recorded files in comparison order, until a limit is reached."""
         after = 0
         while not self._limit.is_set():
             with self._run.catalog.read() as connection:
@@ -338,7 +331,7 @@ class Comparer:
                 if self._limit.is_set():
                     return
                 if row.listed is None and self._run.excludes.covers(row.record.path):
-                    self._run.counts.add(Tally.SKIPPED)  # recorded before it was excluded, and not looked for there
+                    self._run.counts.add(Tally.SKIPPED)  # recorded before it was excluded; not in the listing
                     self._done += 1
                 else:
                     yield row
@@ -346,7 +339,7 @@ class Comparer:
                 self._settle_doubts()
 
     def _take(self, row: CompareRow, voice: CopyAnswer | None) -> None:
-        """Take what the copy says of a file; None: it was not asked."""
+        """Record the copy's answer for a file; None if the copy was not queried."""
         run, record = self._run, row.record
         self._done += 1
         if not isinstance(self._copy, TreeCopy):
@@ -372,7 +365,7 @@ class Comparer:
             self._settled.append(record)
 
     def _make_state(self, row: CompareRow, voice: CopyAnswer) -> CopyState | None:
-        """Make what is kept of an answer; None where what the bytes told last is more than it."""
+        """Return the state to save for an answer; None to keep an earlier reading that proves more."""
         record, now = row.record, self._run.now()
         if voice.wants_read and row.read_at is not None:
             return None
@@ -385,7 +378,7 @@ class Comparer:
         return CopyState(record.id, record.version, voice.vote, now, read_at, stated)
 
     def _verify(self, record: FileRecord, reading: Reading) -> None:
-        """Take a file that was read here for its copy's sake, and is what was recorded: that verifies it as well."""
+        """Mark a file as verified that was read here for its copy's sake and is what was recorded."""
         if record.path not in self._arbiter.doubted:
             witness = reading.witness if reading.witness != record.witness else None
             self._verified.append(Verified(record, witness, reading.how))
@@ -415,7 +408,7 @@ class Comparer:
         self._run.progress("compare", self._done, bytes_done, files=self._files, size=self._bytes)
 
     def _end(self) -> None:
-        """Write down what holds of the copy as a whole."""
+        """Record the results for the copy as a whole."""
         run = self._run
         self._compared.extra += self._listing.tell_extra()
         is_whole = len(run.prefix) <= len(self._known.prefix) and not run.context.stop.is_set()
@@ -426,10 +419,10 @@ class Comparer:
                 copies.set_listed(connection, self._known.id, run.now())
 
     def _find_over(self) -> frozenset[FindingKind]:
-        """Name the kinds of which nothing but what this run found is open about the copy as a whole."""
+        """Return the kinds of copy-wide finding that this run may replace or resolve."""
         kinds = ENDED_BY_COMPARE | {FindingKind.COPY_NOT_COMPARABLE}
         if self._options.after is None and self._options.read_percent is None:
             return kinds
-        with self._run.catalog.read() as connection:  # of what this run did not ask, the last answer holds
+        with self._run.catalog.read() as connection:  # for files that this run did not query, the last answer holds
             votes = copies.find_votes(connection, self._known.id)
         return kinds - {KINDS_OF_VOTES[vote] for vote in votes if vote in KINDS_OF_VOTES}

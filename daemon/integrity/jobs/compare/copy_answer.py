@@ -1,7 +1,7 @@
 """
-What a copy says of a file, held against what is recorded: by digests that it states, or by its bytes.
+Compare what a copy says about a file with the record: by digests that the copy states, or by its bytes.
 
-Decides what each digest proves, and which former baseline a copy may still be. Nothing is read here but the catalog.
+Decides what each digest proves, and which former version a copy may still be. Reads nothing but the catalog.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
 
 
 UNNAMED = {Kind.MD5: Kind.XXH3_128, Kind.SHA256: Kind.BLAKE3}
-"""What a digest in a list that names no algorithms may be instead, for it has as many digits."""
+"""The other algorithm that a digest in a list without algorithm names may be from: it has the same length."""
 
 
 class Level(StrEnum):
-    """How a copy was looked at."""
+    """How a copy was examined."""
 
-    PUBLISHED = "published"  # what it states of its content: what was stored there once
-    READ = "read"  # its bytes, as they are now
+    PUBLISHED = "published"  # digests it states: describes what was once stored there
+    READ = "read"  # its bytes as they are now
 
 
 class CopyAnswer(NamedTuple):
     """
-    What a copy says of a file.
+    The copy's answer for one file.
 
     Attributes:
-        vote: held against the catalog.
-        level: how it was found out; None where nothing was.
-        reason: why it can't be compared or read, for people.
+        vote: the answer compared with the catalog.
+        level: how the copy was examined; None if nothing was found out.
+        reason: why the copy can't be compared or read, for people.
         stated: digests of the copy's content.
-        bad_blocks: that differ, where its bytes were read and have the recorded size.
-        size_bytes: of the copy's file, where it is known.
-        is_proven: the file was read to find out that what the copy states is right, now or at an earlier comparison.
-        doubts_file: the file was read for it, and is not what was recorded, or could not be read.
-        wants_read: nothing was found out, but its bytes would tell.
-        found_as: path in the root of what the copy has under another name.
+        bad_blocks: blocks that differ, if the bytes were read and have the recorded size.
+        size_bytes: size of the copy's file, if known.
+        is_proven: the stated digests were proved right by reading the local file, now or in an earlier comparison.
+        doubts_file: the local file was read for this answer and is unreadable or not what was recorded.
+        wants_read: the answer is open, but reading the copy's bytes would settle it.
+        found_as: path in the root of the file's content under another name in the copy.
         content_of: path in the root of the file whose content the copy has under this name.
     """
 
@@ -68,11 +68,11 @@ class CopyAnswer(NamedTuple):
 
 
 Take = Callable[[CompareRow, CopyAnswer | None], None]
-"""Takes what a copy says of a file; None where it was not asked."""
+"""Receives the copy's answer for a file; None if the copy was not queried."""
 
 
 def cannot(reason: str, *, wants_read: bool = False) -> CopyAnswer:
-    """Say why nothing can be said, and whether reading the copy would help."""
+    """Return a NOT_COMPARABLE answer with its reason, and whether reading the copy would help."""
     return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=reason, wants_read=wants_read)
 
 
@@ -80,16 +80,10 @@ def vote_by_digests(
     connection: Connection | None, sealer: Sealer, record: FileRecord, published: Iterable[Published]
 ) -> CopyVote | None:
     """
-    Hold stated digests against the recorded ones.
-
-    Args:
-        connection: may be None where no digest is one of parts.
-        sealer: of the catalog.
-        record: of the file.
-        published: what is stated.
+    Compare stated digests with the recorded ones. ``connection`` may be None if no digest is an MD5 of parts.
 
     Returns:
-        SAME or DIFFERS; None where none of them follows from what is recorded.
+        SAME or DIFFERS; None if none of the digests can be derived from the record.
     """
     matches = [match for one in published if (match := _is_match(connection, sealer, record, one)) is not None]
     if not matches:
@@ -98,7 +92,7 @@ def vote_by_digests(
 
 
 def _is_match(connection: Connection | None, sealer: Sealer, record: FileRecord, published: Published) -> bool | None:
-    """Say whether a stated digest is what follows from what is recorded; None where nothing does."""
+    """Return whether a stated digest equals the one derived from the record; None if none can be derived."""
     expected = _expect(connection, sealer, record, published)
     if expected == published.value or _is_unnamed(record.digests, published):
         return True
@@ -107,23 +101,23 @@ def _is_match(connection: Connection | None, sealer: Sealer, record: FileRecord,
 
 def _is_unnamed(digests: Digests, published: Published) -> bool:
     """
-    Say whether a digest is the kept one of another kind.
+    Return whether a digest equals the recorded one of another algorithm.
 
-    Lists without the names of algorithms are read as MD5 or SHA-256 by the length of the digests; what xxh128sum and
-    b3sum write looks the same. That a digest is the other one by chance is as likely as that it is a forged one.
+    Lists without algorithm names are read as MD5 or SHA-256 by digest length; the output of xxh128sum and b3sum looks
+    the same. A chance match is as unlikely as a forged digest.
     """
     other = UNNAMED.get(published.kind)
     return other is not None and whole_digest(digests, other) == published.value
 
 
 def _expect(connection: Connection | None, sealer: Sealer, record: FileRecord, published: Published) -> bytes | None:
-    """Derive what a digest should be; None where that takes the file."""
+    """Derive the expected digest from the record; None if that requires reading the file."""
     if published.kind is not Kind.MD5_OF_PARTS:
         return whole_digest(record.digests, published.kind)
     size, block_bytes = record.witness.size_bytes, record.block_size_bytes
     parts = list_parts(size, published)
     if parts is None and block_bytes is not None:
-        # Not told yet. If they are the blocks, there is no need to ask; if that makes it differ, they are not.
+        # Part sizes are unknown yet. Try the block size: a match needs no query, a mismatch proves nothing.
         expected = _expect_parts(connection, sealer, record, split_evenly(size, block_bytes))
         return expected if expected == published.value else None
     return None if parts is None else _expect_parts(connection, sealer, record, parts)
@@ -132,7 +126,7 @@ def _expect(connection: Connection | None, sealer: Sealer, record: FileRecord, p
 def _expect_parts(
     connection: Connection | None, sealer: Sealer, record: FileRecord, parts: tuple[int, ...]
 ) -> bytes | None:
-    """Derive the MD5 of the MD5s of parts; None where these are not the blocks."""
+    """Derive the MD5 of the MD5s of parts; None if the parts are not the recorded blocks."""
     block_bytes, md5 = record.block_size_bytes, record.digests.md5
     if md5 is None:
         return None
@@ -146,12 +140,12 @@ def _expect_parts(
 
 
 def pick_checksums(published: Iterable[Published]) -> tuple[Published, ...]:
-    """Leave out what may be an ETag, which is no digest of the content in every store."""
+    """Return the digests without possible ETags, which are not content digests in every store."""
     return tuple(one for one in published if one.kind not in (Kind.MD5, Kind.MD5_OF_PARTS))
 
 
 def whole_digest(digests: Digests, kind: Kind) -> bytes | None:
-    """Take the digest of a kind out of those that are kept of whole files; None where there is none."""
+    """Return the recorded whole-file digest of a kind; None if there is none."""
     return {
         Kind.MD5: digests.md5,
         Kind.XXH3_128: digests.xxh3_128,
@@ -161,7 +155,7 @@ def whole_digest(digests: Digests, kind: Kind) -> bytes | None:
 
 
 def is_older(history: Iterable[HistoryRecord], size_bytes: int | None, stated: Sequence[Published]) -> bool:
-    """Say whether a copy's content is that of a former baseline."""
+    """Return whether a copy's content is that of a former version."""
     return any(
         (size_bytes is None or one.size_bytes == size_bytes)
         and (whole_digest(one.digests, digest.kind) == digest.value or _is_unnamed(one.digests, digest))
@@ -171,7 +165,7 @@ def is_older(history: Iterable[HistoryRecord], size_bytes: int | None, stated: S
 
 
 def hear_reading(difference: Difference, reading: Reading, history: Iterable[HistoryRecord]) -> CopyAnswer:
-    """Take what was read of a copy's file, and how it differs from the baseline."""
+    """Turn a reading of the copy's file, and its difference from the record, into an answer."""
     size = reading.witness.size_bytes
     if difference.is_catalog_damaged:
         reason = "what is recorded of the file is damaged; see integrity catalog check"
@@ -181,5 +175,5 @@ def hear_reading(difference: Difference, reading: Reading, history: Iterable[His
     whole = reading.digests.xxh3_128
     stated = () if whole is None else (Published(Kind.XXH3_128, whole),)
     vote = CopyVote.OLDER if is_older(history, size, stated) else CopyVote.DIFFERS
-    bad_blocks = difference.bad_blocks if vote is CopyVote.DIFFERS else ()  # in an older version no block is bad
+    bad_blocks = difference.bad_blocks if vote is CopyVote.DIFFERS else ()  # an older version has no bad blocks
     return CopyAnswer(vote, Level.READ, stated=stated, bad_blocks=bad_blocks, size_bytes=size)

@@ -1,16 +1,13 @@
 """
-Hold what a copy states of a file against what is recorded of it, and against the file itself where that takes it.
+Get the copy's answer for each file, by the cheapest evidence that covers the content.
 
-I1  A store that can be asked closer is asked before its file is said to differ.
-I2  A size that contradicts the listing says nothing of the file: it was written meanwhile, or an answer was not whole.
-I3  A listing's ETag only looks like a digest where a store encrypts: checksums, if there are any, outweigh it.
+Sources of evidence: digests the copy states, compared with the record; the same compared with the local file, for kinds
+that are not recorded; digests computed remotely; the copy's bytes, if reading was requested, the copy is mounted, or an
+earlier reading found damage. Equal sizes prove nothing; different sizes prove a difference.
 
-Find out what a copy says of a file, by the cheapest evidence that covers the content.
-
-In this order: what the copy states of it, held against what is recorded; the same held against the file, where it is a
-digest that is not kept; a digest that is computed over there; the bytes, where they are asked for or nothing else is.
-
-That the size is the same is no evidence; that it differs is.
+I1  A store that supports a close look is queried again before its file is reported as different.
+I2  A size that contradicts the listing proves nothing: the file was written meanwhile, or an answer was incomplete.
+I3  Where a store encrypts, a listed ETag only looks like a digest: checksums, if there are any, outweigh it.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class StatedDigests(NamedTuple):
-    """What a copy states of a file."""
+    """Digests that a copy states for a file."""
 
     row: CompareRow
     published: tuple[Published, ...]
@@ -62,13 +59,11 @@ class StatedDigests(NamedTuple):
 
 class Statements:
     """
-    Weigh what a copy states.
+    Evaluate the digests that a copy states.
 
     Args:
-        run: the run.
         copy: entered.
-        listing: what the copy has.
-        verify: takes each file that was read here for an answer, and is what was recorded.
+        verify: receives each file that was read here for an answer and is what was recorded.
     """
 
     def __init__(
@@ -81,24 +76,20 @@ class Statements:
     ) -> None:
         self._run = run
         self._listing = listing
-        self._close_look = copy if isinstance(copy, CloseLook) else None  # asking a protocol takes its time
+        self._close_look = copy if isinstance(copy, CloseLook) else None  # isinstance() on a protocol is slow
         self._has_bytes = copy.has_bytes
         self._verify = verify
 
     def hear(self, stated: StatedDigests, size_bytes: int | None) -> CopyAnswer | None:
         """
-        Hold what is stated against what is recorded.
-
-        Args:
-            stated: what is stated.
-            size_bytes: of the copy's file, if that is known.
+        Compare stated digests with the record. ``size_bytes`` is that of the copy's file, if known.
 
         Returns:
-            None where the file has to be read; then ``hear_match`` decides.
+            None if the local file must be read; then ``hear_match`` decides.
 
         Raises:
-            ReadInterrupted: it was stopped.
-            CopyUnreachable: it is not the file but the copy.
+            ReadInterrupted: the run was stopped.
+            CopyUnreachable: the whole copy can't be reached, not only this file.
         """
         row, published, level = stated
         record = row.record
@@ -111,7 +102,7 @@ class Statements:
         return proven if _is_proven(row) else self._hear_closely(self._close_look, record, size_bytes)
 
     def _hear_closely(self, copy: CloseLook, record: FileRecord, listed_bytes: int | None) -> CopyAnswer:
-        """Ask for all that is stated; for the size of each part only where equal ones did not make it the same."""
+        """Query the store for all it states; query each part's size only if equal parts did not match."""
         voice, parts = None, None
         for every_part in (False, True):
             closer = copy.look_closer(self._listing.place(record.path), every_part=every_part)
@@ -122,7 +113,7 @@ class Statements:
             published = closer.published
             found = [list_parts(record.witness.size_bytes, one) for one in published if one.kind is Kind.MD5_OF_PARTS]
             if voice is not None and found == parts:
-                break  # they are equal
+                break  # the parts are of equal size
             voice, parts = self._weigh(record, published, closer.size_bytes, Level.PUBLISHED), found
             is_settled = voice.vote not in (CopyVote.DIFFERS, CopyVote.OLDER) or pick_checksums(published)
             if is_settled or not found or closer.size_bytes != record.witness.size_bytes:
@@ -133,7 +124,7 @@ class Statements:
     def _weigh(
         self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level
     ) -> CopyAnswer:
-        """Decide by all that is stated; the file is read where that can't be derived from what is recorded."""
+        """Decide by everything stated; read the local file if the record is not enough."""
         voice = self._derive(record, published, size_bytes, level)
         if voice is not None:
             return voice
@@ -148,7 +139,7 @@ class Statements:
     def _derive(
         self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level
     ) -> CopyAnswer | None:
-        """Decide by what is recorded; None where the file has to be read."""
+        """Decide by the record; None if the local file must be read."""
         checksums = tuple(published) if self._close_look is None else pick_checksums(published)
         vote = self._vote(record, checksums, size_bytes)
         if vote is None and len(checksums) < len(published):
@@ -172,7 +163,7 @@ class Statements:
     def _hear_other(
         self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level
     ) -> CopyAnswer:
-        """Tell an older version from what was never recorded."""
+        """Tell an older version from content that was never recorded."""
         with self._run.catalog.read() as connection:
             former = history.history_of(connection, self._run.root.id, record.path)
         vote = CopyVote.OLDER if is_older(former, size_bytes, published) else CopyVote.DIFFERS
@@ -181,7 +172,7 @@ class Statements:
     def hear_match(
         self, record: FileRecord, published: Sequence[Published], level: Level, found: FileMatch | ReadError
     ) -> CopyAnswer:
-        """Take what a file has in common with what is stated of its copy, by digests that are not kept of it."""
+        """Turn a comparison of the local file with stated digests into an answer."""
         if isinstance(found, ReadError):
             return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.file_not_read(str(found)), doubts_file=True)
         if not found.is_recorded and found.is_match:
@@ -197,7 +188,7 @@ class Statements:
 
 
 def _is_proven(row: CompareRow) -> bool:
-    """Say whether the copy states what it did when the file was read for it, and it was right."""
+    """Return whether the copy still states what an earlier reading of the local file proved right."""
     listed = row.listed
     if row.stated is None or listed is None or listed.size_bytes not in (None, row.record.witness.size_bytes):
         return False
@@ -210,25 +201,21 @@ def _say_uncomputable(published: Sequence[Published]) -> str:
     return f"the copy states only what can't be computed here ({', '.join(kinds)}{hint}); --read has it read"
 
 
-_DIGESTS_AT_ONCE = 2000  # paths of one question: starting programs over there costs as much as thousands of digests
+_DIGESTS_AT_ONCE = 2000  # paths per request: starting a remote program costs as much as thousands of digests
 _ABSENCES_ASKED = 50
 _PREFERRED = (Kind.XXH3_128, Kind.MD5, Kind.BLAKE3, Kind.SHA256, Kind.SHA1, Kind.XXH64, Kind.SHA512, Kind.CRC32)
 
 
 class CopyEvidence:
     """
-    Hear a copy on one file after the other.
+    Query a copy for one file after the other.
 
     Args:
-        run: the run.
         copy: entered.
-        listing: what the copy has.
-        options: how to compare.
-        compared: which copy it is.
-        total_bytes: of all files; what a share of them is a share of.
-        limit: when to stop asking.
-        take: takes each answer, once for each file.
-        verify: takes each file that was read here for an answer, and is what was recorded.
+        total_bytes: of all files; ``read_percent`` is a share of it.
+        limit: when to stop querying.
+        take: receives each answer, once per file.
+        verify: receives each file that was read here for an answer and is what was recorded.
 
     Attributes:
         read_back: reads files of the copy.
@@ -265,7 +252,7 @@ class CopyEvidence:
         self._absences = 0
 
     def hear_all(self, rows: Iterable[CompareRow]) -> Iterator[Asked[StatedDigests]]:
-        """Hear and, where that takes their bytes, read all of some files; give those that are to be read here."""
+        """Answer for all rows, reading the copy's bytes where needed; yield the files that must be read here."""
         for row in rows:
             if self.hear(row):
                 self.read_back.read(row)
@@ -278,7 +265,7 @@ class CopyEvidence:
         return asked
 
     def hear(self, row: CompareRow) -> bool:
-        """Hear what can be heard without bytes; say whether these are to be read."""
+        """Answer for one file without its bytes if possible; return whether the copy's bytes must be read."""
         record, listed = row.record, row.listed
         if not record.is_sealed:
             self._take(row, CopyAnswer(CopyVote.NOT_COMPARABLE))
@@ -291,7 +278,7 @@ class CopyEvidence:
         elif self._is_chosen(row):
             return not self._ask_remote(row)
         elif row.was_found_bad:
-            self._take(row, None)  # the share is used up, and what was found by bytes is not ended by less
+            self._take(row, None)  # the share is used up, and weaker evidence can't overrule bytes
         elif listed.published:
             self._take_stated(StatedDigests(row, unpack_published(listed), Level.PUBLISHED), listed.size_bytes)
         elif self._has_share:
@@ -301,14 +288,14 @@ class CopyEvidence:
         return False
 
     def _is_chosen(self, row: CompareRow) -> bool:
-        """Say whether the bytes are wanted: of all, of those whose turn it is, of what was bad, or of another size."""
+        """Return whether to read the copy's bytes: of all files, of a share, after earlier damage, at another size."""
         if not (self._copy.has_bytes or self._copy.remote_kinds):
             return False
         if self._reads_all:
             return True
         size = row.record.witness.size_bytes
         if not self._has_share:
-            return row.was_found_bad  # what a store states may be what it was given, not what it has by now
+            return row.was_found_bad  # a store may state what it was given, not what it has now
         if self._to_read_bytes <= 0:
             return row.listed is not None and row.listed.size_bytes not in (None, size)
         self._to_read_bytes -= size
@@ -316,12 +303,12 @@ class CopyEvidence:
 
     @cached_property
     def _is_part_folded(self) -> bool:
-        """Say whether the part that was listed was found under another spelling than its own."""
+        """Return whether the listed part was found only under another spelling (a case-insensitive file system)."""
         part = self._listing.part
         try:
             return self._spelling is not None and part != b"" and not self._spelling.is_exact(part)
         except OSError:
-            return False  # it was listed a moment ago: reading its files tells what is the matter
+            return False  # it was listed a moment ago: reading its files will show the error
 
     def _hear_absence(self, record: FileRecord) -> CopyAnswer:
         place = self._listing.place(record.path)
@@ -333,16 +320,16 @@ class CopyEvidence:
             return cannot(f"its name {fault}")
         self._absences += 1
         if self._copy.has_bytes and (self._spelling is not None or self._absences <= _ABSENCES_ASKED):
-            for found in self._copy.list(place):  # it may have come meanwhile, or be something that can't be looked at
+            for found in self._copy.list(place):  # it may be new since the listing, or inaccessible
                 if isinstance(found, Trouble):
                     return CopyAnswer(CopyVote.UNREADABLE, reason=found.message)
                 if found.path == place:
                     return self._hear_unlisted(place)
-                break  # a folder has its name over there
+                break  # the copy has a folder of this name
         return self._renamed.find(record) or CopyAnswer(CopyVote.MISSING)
 
     def _hear_unlisted(self, place: bytes) -> CopyAnswer:
-        """Say what is the matter with a file that is there, though the listing did not have it."""
+        """Return why a file is in the copy although it was not listed."""
         try:
             is_exact = self._spelling is None or self._spelling.is_exact(place)
         except OSError as error:
@@ -352,7 +339,7 @@ class CopyEvidence:
         )
 
     def _hear_size(self, row: CompareRow) -> CopyAnswer:
-        """Conclude what can be concluded of a size: that it differs."""
+        """Answer by size alone: different sizes prove a difference, equal ones nothing."""
         assert row.listed is not None
         size = row.listed.size_bytes
         if size is not None and size != row.record.witness.size_bytes:
@@ -362,24 +349,24 @@ class CopyEvidence:
         return cannot("the copy states no digest of it")
 
     def _take_stated(self, stated: StatedDigests, size_bytes: int | None) -> None:
-        """Take what the copy states of a file, or put the file among those that are to be read for it."""
+        """Answer by what the copy states of a file, or queue the local file for reading."""
         try:
             voice = self._statements.hear(stated, size_bytes)
         except ReadInterrupted:
-            return  # it is not due
+            return  # counted as not due
         if voice is None:
             self._asked.append(Asked(stated, stated.row.record, stated.published))
         else:
             self._take(stated.row, voice)
 
     def take_match(self, stated: StatedDigests, match: FileMatch | ReadError) -> None:
-        """Take what a file has in common with what is stated of its copy."""
+        """Answer by the comparison of the local file with the copy's stated digests."""
         if not isinstance(match, ReadInterrupted):
             record = stated.row.record
             self._take(stated.row, self._statements.hear_match(record, stated.published, stated.level, match))
 
     def _ask_remote(self, row: CompareRow) -> bool:
-        """Put a file among those whose digests are computed over there; say whether that is possible."""
+        """Queue a file for a digest computed remotely; return whether the copy can compute one."""
         kinds = self._copy.remote_kinds
         if not kinds:
             return False
@@ -407,7 +394,7 @@ class CopyEvidence:
                 return
 
     def _finish(self) -> None:
-        """Have those heard that wait, unless a limit is reached."""
+        """Query the remaining files, unless a limit is reached."""
         for kind in list(self._remote):
             if not self._limit.is_set():
                 self._hear_remote(kind)

@@ -1,11 +1,11 @@
 """
-What a root leaves out, asked with the paths of a copy that begins at one of the root's folders.
+List a copy as a whole, beside the records, before any conclusion is drawn from it.
 
-List a copy as a whole, beside what is recorded, before anything is concluded from it.
+Decides also which of the root's excludes apply to a copy that begins at one of the root's folders.
 
-I1  A name that could not be looked at, or lies where not all could, is never taken for missing.
-I2  A listing that breaks off, or of which no name is recorded, proves nothing. That a part is not there is concluded
-    only if something else is.
+I1  A name that could not be examined, or lies in a folder that was not listed in full, is never taken for missing.
+I2  A listing that breaks off, or contains no recorded name, proves nothing. A missing part counts as missing only if
+    the copy has other recorded files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 class Below(Excludes):
     """
-    A root's excludes for what lies below one of its folders.
+    A root's excludes, for paths relative to one of its folders.
 
     Args:
         excludes: of the root; their paths begin at the root.
@@ -50,33 +50,32 @@ class Below(Excludes):
         self._above = folder + b"/"
 
     def matches(self, path: bytes, name: bytes, is_folder: bool) -> bool:
-        """Tell whether one entry is left out; see ``Excludes``."""
+        """Return whether one entry is left out; see ``Excludes``."""
         return self._excludes.matches(self._above + path, name, is_folder)
 
     def may_match(self, names: bytes) -> bool:
-        """Tell whether any of some files may be left out; see ``Excludes``."""
+        """Return whether any of these files may be left out; see ``Excludes``."""
         return self._excludes.may_match(names)
 
 
 _AT_ONCE = 1000
 _NAMES_BYTES_AT_ONCE = 4 << 20
-_TROUBLES_BYTES_KEPT = 16 << 20  # of more than that it is not known where they were
+_TROUBLES_BYTES_KEPT = 16 << 20  # beyond this, the places of errors are not kept
 _TROUBLES_TOLD = 1000
-_OBJECTS_BYTES = 200  # of a name and a message, beside their own length
+_OBJECTS_BYTES = 200  # overhead of a name and a message, beside their length
 
 
 class CopyListing:
     """
-    What a copy has.
+    The files of a copy.
 
     Args:
-        run: the part of the root that is compared.
         copy: entered.
         base: the folder in the root that the copy's top stands for.
-        is_other: it is another folder, or on another disk, than what was compared last under its name.
+        is_other: another folder or disk is at the copy's place than at the last comparison under its name.
 
     Attributes:
-        files: how many it listed.
+        files: number of files listed.
     """
 
     def __init__(self, run: RootRun, copy: Copy, base: bytes, *, is_other: bool = False) -> None:
@@ -93,7 +92,7 @@ class CopyListing:
         List the part of the copy that belongs to the run.
 
         Raises:
-            CopyUnreachable: it broke off, or has nothing of what is recorded.
+            CopyUnreachable: the listing broke off, or contains nothing that is recorded.
         """
         run = self._run
         with run.catalog.snapshot() as connection:
@@ -111,7 +110,7 @@ class CopyListing:
         self._refuse_strange()
 
     def _refuse_strange(self) -> None:
-        """Conclude nothing from what can't be the copy (R5)."""
+        """Refuse a listing that can't be the copy (R5)."""
         run = self._run
         with run.catalog.read() as connection:
             listed = count_listed(connection)
@@ -125,7 +124,7 @@ class CopyListing:
             run.note(NoteKind.WARNING, None, messages.NOTHING_RECORDED)
 
     def _refuse_unknown(self) -> None:
-        """Refuse a copy in which nothing has the name of a recorded file; of a part, the whole copy is asked."""
+        """Refuse a copy without any recorded name; if only a part was listed, search the whole copy first."""
         run, files = self._run, self.files
         if self.part:
             files = 0
@@ -139,15 +138,15 @@ class CopyListing:
 
     @property
     def part(self) -> bytes:
-        """Name the part of the copy that is compared, by its path there; empty for all of it."""
+        """Return the part of the copy that is compared, as a path in the copy; empty for all of it."""
         return self.place(self._run.prefix)
 
     def place(self, path: bytes) -> bytes:
-        """Make the path in the copy of a path in the root; empty for the copy's top."""
+        """Return the path in the copy of a path in the root; empty for the copy's top."""
         return path[len(self._base) :]
 
     def find_trouble(self, place: bytes) -> str | None:
-        """Say why a path of the copy, or a folder above it, could not be looked at."""
+        """Return why a path of the copy, or a folder above it, could not be examined; None if it could."""
         if not self._troubles:
             return None
         while place not in self._troubles:
@@ -157,7 +156,7 @@ class CopyListing:
         return self._troubles[place]
 
     def find_name_fault(self, place: bytes) -> str | None:
-        """Say why a file can't be in the copy under its name."""
+        """Return why the copy can't store a file under this name; None if it can."""
         return self._copy.find_name_fault(place) if isinstance(self._copy, LimitedNames) else None
 
     def _entries(self, prefix: bytes) -> Iterator[tuple[bytes, ListedFile]]:
@@ -181,7 +180,7 @@ class CopyListing:
         self._run.note(NoteKind.WARNING, None, f"in the copy: {place}{trouble.message}")
 
     def tell_extra(self) -> int:
-        """List what only the copy has, under whatever name, when all was compared; return how many files that are."""
+        """Report the files that only the copy has, and return how many; call it after the comparison."""
         count = 0
         with self._run.catalog.read() as connection:
             for path in iterate_extra(connection):
@@ -196,12 +195,12 @@ class CopyListing:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:
-            pass  # whatever it is that can't be looked at
+            pass  # something is there, but can't be examined
         return True
 
 
 def _into_portions(found: Iterator[tuple[bytes, ListedFile]]) -> Iterator[list[tuple[bytes, ListedFile]]]:
-    """Take many entries at a time, fewer where names are made up to fill memory."""
+    """Group entries into batches; smaller ones if long names would fill memory."""
     portion: list[tuple[bytes, ListedFile]] = []
     size = 0
     for one in found:
@@ -215,11 +214,11 @@ def _into_portions(found: Iterator[tuple[bytes, ListedFile]]) -> Iterator[list[t
 
 
 def unpack_published(listed: ListedFile) -> tuple[Published, ...]:
-    """Take the digests that a copy states out of what was kept of its listing."""
+    """Return the digests that a copy states, from its stored listing."""
     return tuple(Published(Kind(kind), value, sizes, parts) for kind, value, sizes, parts in listed.published)
 
 
 def pack_entry(entry: CopyEntry) -> ListedFile:
-    """Keep of an entry what is kept with the listing."""
+    """Return the part of an entry that is stored with the listing."""
     published = tuple((one.kind.value, one.value, one.part_sizes, one.parts) for one in entry.published)
     return ListedFile(entry.size_bytes, published)

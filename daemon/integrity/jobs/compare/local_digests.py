@@ -1,7 +1,7 @@
 """
-Does a file's content have a digest that a copy states? For digests that are not kept: the file is read once for all.
+Read local files once to test digests that a copy states but the catalog does not record.
 
-The same pass tells whether the file is what was recorded, so it verifies the file as well.
+The same pass shows whether the file is what was recorded, so it verifies the file as well.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ _ALGORITHMS: dict[Kind, Algorithm] = {
 
 class FileMatch(NamedTuple):
     """
-    What a file's content has to do with what is recorded and with what a copy states.
+    How a file's content compares with the record and with what a copy states.
 
     Attributes:
-        is_recorded: it is what is recorded.
-        matches: for each stated digest whether it has it; None where that can't be told, or others outweigh it.
-        reading: the file, as it was read.
+        is_recorded: the content is what was recorded.
+        matches: per stated digest, whether it matches; None if unknown, or if other digests outweigh it.
+        reading: of the local file.
     """
 
     is_recorded: bool
@@ -71,13 +71,13 @@ class FileMatch(NamedTuple):
 
     @property
     def is_match(self) -> bool | None:
-        """Say whether the content is the copy's; None where none of the digests can tell."""
+        """Return whether the content is the copy's; None if no digest decides."""
         known = [match for match in self.matches if match is not None]
         return all(known) if known else None
 
 
 class Asked(NamedTuple, Generic[T]):
-    """A file that is to be read for what is stated of its copy; ``tag`` comes back with the answer."""
+    """A file to read for the digests stated of its copy; ``tag`` is returned with the answer."""
 
     tag: T
     record: FileRecord
@@ -85,7 +85,7 @@ class Asked(NamedTuple, Generic[T]):
 
 
 class _Order(NamedTuple):
-    """What is to be computed for one file: some digests for each that is stated, one of which it should have."""
+    """What to compute for one file: for each stated digest the candidates, one of which should match."""
 
     tag: object
     record: FileRecord
@@ -95,37 +95,36 @@ class _Order(NamedTuple):
 
 class LocalPass:
     """
-    Read files of a run's root from their disk, several at a time, and hold each against what is stated of its copy.
+    Read files of a root from their disk, several at a time, and compare each with the digests stated of its copy.
 
     Args:
-        run: of the root.
-        is_unnamed: the copy does not name its algorithms, so that a digest may be of another one that is as long.
-        jobs: threads; None for those of the run.
+        is_unnamed: the copy does not name its algorithms, so a digest may be from another one of the same length.
+        jobs: threads; None for the run's default.
     """
 
     def __init__(self, run: RootRun, *, is_unnamed: bool = False, jobs: int | None = None) -> None:
         self._run = run
         self._is_unnamed = is_unnamed
         self._engine = run.engine(ReadMode.DISK, jobs=jobs)
-        self._bad: dict[bytes, list[int] | None] = {}  # of large files under way; None: their record is damaged
+        self._bad: dict[bytes, list[int] | None] = {}  # of large files in progress; None: their record is damaged
 
     def match(
         self, asked: Iterable[Asked[T]], *, tick: Callable[[], None] = lambda: None
     ) -> Iterator[tuple[T, FileMatch | ReadError]]:
         """
-        Have files read, and give the answer for each, in any order.
+        Read files and yield the answer for each, in any order.
 
         Args:
-            asked: taken as there is room for them, in the caller's thread.
-            tick: called there now and then, also while a large file is being read.
+            asked: consumed as workers become free, in the caller's thread.
+            tick: called in the caller's thread now and then, also while a large file is being read.
 
         Returns:
-            A ReadInterrupted where the run was stopped.
+            Pairs of tag and answer; a ReadInterrupted for files the stopped run did not finish.
         """
         for result in self._engine.run(map(self._make_task, asked), tick=tick):
             order = result.task.tag
             assert isinstance(order, _Order)
-            tag: T = order.tag  # type: ignore[assignment]  # as it was given
+            tag: T = order.tag  # type: ignore[assignment]  # the caller's tag
             if isinstance(result, Partial):
                 self._take_part(order.record, result)
             elif isinstance(result, Failed):
@@ -167,7 +166,7 @@ class LocalPass:
 
 
 def _find_makers(published: Published, size_bytes: int, *, is_unnamed: bool) -> Iterator[_Make]:
-    """Find what computes a digest; several where its algorithm, or how a store's parts were cut, is not known."""
+    """Yield constructors for a digest; several if its algorithm, or a store's part sizes, are unknown."""
     if published.kind is Kind.MD5_OF_PARTS:
         parts = list_parts(size_bytes, published)
         if parts is not None:
@@ -184,7 +183,7 @@ def _find_makers(published: Published, size_bytes: int, *, is_unnamed: bool) -> 
 
 @cache
 def _find_constructor(kind: Kind) -> _Make | None:
-    """Find what computes a digest of this kind; None if the extra for it is not installed."""
+    """Return the constructor for a kind of digest; None if the extra for it is not installed."""
     make = _ALGORITHMS[kind].find_constructor()
     try:
         make()
@@ -196,7 +195,7 @@ def _find_constructor(kind: Kind) -> _Make | None:
 def _is_match(published: Published, values: Sequence[bytes], *, has_size: bool, size_bytes: int) -> bool | None:
     is_of_parts = published.kind is Kind.MD5_OF_PARTS
     if is_of_parts and not has_size:
-        return None  # where its parts begin and end is not known
+        return None  # part boundaries are unknown
     if published.value in values:
         return True
     is_guess = is_of_parts and list_parts(size_bytes, published) is None
@@ -204,7 +203,7 @@ def _is_match(published: Published, values: Sequence[bytes], *, has_size: bool, 
 
 
 def _weigh(published: Sequence[Published], matches: Sequence[bool | None]) -> tuple[bool | None, ...]:
-    """Have ETags say nothing where a checksum says something."""
+    """Ignore ETags where a checksum decides."""
     checksums = pick_checksums(published)
     has_checksum = any(match is not None for one, match in zip(published, matches, strict=True) if one in checksums)
     if not has_checksum:
@@ -214,10 +213,10 @@ def _weigh(published: Sequence[Published], matches: Sequence[bool | None]) -> tu
 
 def match_file(run: RootRun, record: FileRecord, published: Sequence[Published]) -> FileMatch:
     """
-    Read one file.
+    Read one file and compare it with stated digests.
 
     Raises:
-        ReadError: of the kind that fits.
+        ReadError: it can't be read.
     """
     asked = Asked(None, record, tuple(published))
     ((_, found),) = LocalPass(run, jobs=1).match([asked])

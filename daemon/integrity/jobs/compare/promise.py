@@ -1,9 +1,8 @@
 """
-The promise that each file is held against a copy within its ``verify_every``: told when it is broken or kept again.
+Decide whether each configured copy is compared within its ``verify_every``, and open or resolve the finding if not.
 
-It is the configuration's: copies that somebody compared by hand promise nothing.
-
-How well the files of a root are covered by its copies: those of the configuration, and those compared by hand.
+Also collects the status of all copies of a root, configured or compared by hand, for reports. Copies that are not in
+the configuration have no deadline.
 """
 
 from __future__ import annotations
@@ -39,13 +38,12 @@ _DAY_S = 86_400
 @dataclass(frozen=True, slots=True)
 class CopyFacts:
     """
-    What the catalog knows of a configured copy.
+    The catalog's facts about a configured copy.
 
     Args:
-        settings: of it.
-        root: in which it has files.
-        record: of it; None: it is new.
-        waits: of its files; None: it is new.
+        root: root that contains the files of the copy.
+        record: None if the copy is new.
+        waits: waiting times of its files; None if the copy is new.
     """
 
     settings: ConfiguredCopy
@@ -55,24 +53,24 @@ class CopyFacts:
 
     @property
     def prefix(self) -> bytes:
-        """Name the folder in the root that it is a copy of."""
+        """Return the folder in the root that is copied; empty for the root itself."""
         return self.settings.of[len(self.root.path.rstrip(b"/")) + 1 :]
 
     @property
     def is_overdue(self) -> bool:
-        """Say whether the promise is broken; a paused root promises nothing, a suspended one can't be looked at."""
+        """Return whether the copy is overdue. Paused roots have no deadline, and suspended ones can't be compared."""
         return self.waits is not None and bool(self.waits.overdue) and self.root.state is RootState.ACTIVE
 
     @property
     def due_at(self) -> int | None:
-        """Tell when the promise is broken if nothing is compared until then; None: never, or that is not known."""
+        """Return when the copy becomes overdue if nothing is compared until then; None if never or unknown."""
         if self.waits is None or self.waits.waits_since is None:
             return None
         return self.waits.waits_since + self.settings.verify_every_s
 
 
 def find_copy_facts(c: Connection, config: Config, *, now: int, name: str | None = None) -> list[CopyFacts]:
-    """List what is known of the configured copies of recorded roots; ``name``: of this one only."""
+    """Return the facts about the configured copies of recorded roots; with ``name`` only of that copy."""
     roots = find_roots(c)
     found = []
     for settings in config.copies:
@@ -93,13 +91,14 @@ def find_copy_facts(c: Connection, config: Config, *, now: int, name: str | None
 
 def check_copies(context: Context) -> list[Finding]:
     """
-    Open the finding that a copy's promise is broken, or end it.
+    Open the finding that a configured copy is overdue, or resolve it.
 
-    To be called at start, daily and after comparisons. From the first call on the clock of a copy runs, also if it can
-    never be reached; of a copy that is not configured any more all findings end. Short writes that need no lock (R9).
+    Call at start, daily and after comparisons. The deadline of a copy runs from the first call, even if the copy can
+    never be reached. All findings of copies that are no longer configured are resolved. Short writes that need no lock
+    (R9).
 
     Returns:
-        The findings that are open now; each was told to the report.
+        The findings that are open now; each was reported.
     """
     _end_former(context)
     with context.catalog.read() as connection:
@@ -108,7 +107,7 @@ def check_copies(context: Context) -> list[Finding]:
 
 
 def describe_overdue(facts: CopyFacts, waits: CopyWaits, now: int) -> str:
-    """Say what is overdue."""
+    """Describe how many files are overdue, and since when."""
     promise = facts.settings.verify_every_s
     late_s = now - (waits.waits_since or now) - promise
     late = f"{late_s // _DAY_S} days" if late_s >= 2 * _DAY_S else f"{max(1, late_s // 3600)} h"
@@ -120,7 +119,7 @@ def describe_overdue(facts: CopyFacts, waits: CopyWaits, now: int) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Tell names of the configuration from paths and URLs, which are the names of all others."""
+    """Return whether a copy's name is from the configuration; the names of other copies are paths or URLs."""
     return "/" not in name and ":" not in name
 
 
@@ -154,14 +153,14 @@ def _check_copy(context: Context, facts: CopyFacts) -> Finding | None:
     )
     with context.catalog.transaction() as connection:
         if not has_root(connection, root.id):
-            return None  # somebody forgot it meanwhile
+            return None  # the root was forgotten meanwhile
         finding, _ = findings.open_finding(connection, new, now=now, run_id=None)
     context.report.finding(finding)
     return finding
 
 
 def _end_overdue(context: Context, facts: CopyFacts) -> None:
-    """End the finding, if there is one: nothing is written where nothing is open."""
+    """Resolve the finding, if it is open. Write nothing otherwise."""
     resolution = "the root is paused" if facts.root.state is RootState.PAUSED else "all was compared in time again"
     with context.catalog.read() as connection:
         open_ones = findings.find_findings(connection, root_id=facts.root.id, copy=facts.settings.name)
@@ -170,7 +169,7 @@ def _end_overdue(context: Context, facts: CopyFacts) -> None:
 
 
 def _end_former(context: Context) -> None:
-    """End what is open about copies that had a name in the configuration and have none any more: nobody looks again."""
+    """Resolve the findings of copies that are no longer in the configuration: they are never compared again."""
     names = {one.name for one in context.config.copies}
     with context.catalog.read() as connection:
         roots = {root.id: root for root in find_roots(connection)}
@@ -200,18 +199,16 @@ _NEVER_S = 1 << 40
 @dataclass(frozen=True, slots=True)
 class CopyStatus:
     """
-    One copy.
+    Status of one copy.
 
     Args:
         name: in the configuration, or its URL.
-        url: where it is, without secrets.
-        root: of which it has files.
-        prefix: the folder in the root that it is a copy of; empty for all of it.
-        waits: how long its files have waited; None: it was never known to the service, nor compared.
-        open_kinds: how many findings of each kind are open about it.
-        verify_every_s: the promise; None: nobody promised anything.
-        is_overdue: the promise is broken.
-        due_at: when it is broken if nothing is compared until then; None: never, or that is not known.
+        url: without secrets.
+        prefix: the folder in the root that is copied; empty for all of it.
+        waits: waiting times of its files; None if it was never recorded.
+        open_kinds: number of open findings by kind.
+        verify_every_s: required interval; None for copies that are not configured.
+        due_at: when it becomes overdue if nothing is compared until then; None if never or unknown.
     """
 
     name: str
@@ -226,12 +223,12 @@ class CopyStatus:
 
     @property
     def kinds(self) -> set[FindingKind]:
-        """Name all that is wrong with it, a broken promise among it, whether or not that has been told."""
+        """Return all problems of the copy, including an overdue comparison that was not reported yet."""
         return {*self.open_kinds, *({FindingKind.OVERDUE} if self.is_overdue else ())}
 
 
 def find_copy_status(c: Connection, config: Config, roots: Sequence[RootRecord], *, now: int) -> list[CopyStatus]:
-    """Gather what is known of the copies of some roots, those of the configuration first."""
+    """Return the status of the copies of some roots, configured ones first."""
     ids = {root.id for root in roots}
     found = [_describe(c, facts) for facts in find_copy_facts(c, config, now=now) if facts.root.id in ids]
     for root in roots:

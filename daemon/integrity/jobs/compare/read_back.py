@@ -1,10 +1,8 @@
 """
-Read back what a copy has of a file, from wherever that is, and digest it as a scrub would.
+Read a copy's files back, one after the other, from wherever they are, and digest them as a scrub would.
 
-Have a copy's files read back, one after the other, and take what was read of any.
-
-What differs is read once more before it is said: memory, cable or line may have given wrong bytes once (R3). Of what is
-another size than when the copy was listed nothing is said: somebody writes it.
+A mismatch is read a second time before it is reported: memory, cable or line may have returned wrong bytes once (R3). A
+mismatch in a file whose size changed since the listing is not reported as damage: something is writing it.
 """
 
 from __future__ import annotations
@@ -32,28 +30,21 @@ if TYPE_CHECKING:
 
 
 READING = Want(xxh3_128=True, block_xxh3_128=True)
-"""The whole and the blocks: the one is compared with former baselines, the others tell where it differs."""
+"""Digests of the whole file, to compare with former versions, and of its blocks, to locate differences."""
 
 _PIECE_BYTES = 8 << 20
 
 
 def read_from_copy(copy: Copy, path: bytes, block_size_bytes: int, *, pace: Pace, stop: StopSignal) -> Reading:
     """
-    Read one file of a copy.
-
-    Args:
-        copy: entered.
-        path: in the copy.
-        block_size_bytes: of the blocks to be digested.
-        pace: holds the reading back.
-        stop: ends it.
+    Read one file of an entered copy, throttled by ``pace``; ``path`` is relative to the copy.
 
     Returns:
-        A reading whose witness has nothing but the size.
+        A reading whose witness contains only the size.
 
     Raises:
-        ReadError: of the kind that fits; ReadInterrupted if it was stopped.
-        CopyUnreachable: it is not the file but the copy.
+        ReadError: the file can't be read; ReadInterrupted if ``stop`` is set.
+        CopyUnreachable: the whole copy can't be reached, not only this file.
     """
     file = copy.open(path)
     try:
@@ -84,11 +75,9 @@ class ReadBack:
     Read a copy's files.
 
     Args:
-        run: the run.
         copy: entered.
-        listing: what the copy has.
         name: of the copy.
-        take: takes each answer.
+        take: receives each answer.
     """
 
     def __init__(self, run: RootRun, copy: Copy, listing: CopyListing, name: str, *, take: Take) -> None:
@@ -100,11 +89,11 @@ class ReadBack:
         self._second_readings = 0
 
     def read(self, row: CompareRow) -> None:
-        """Read a file of the copy, and take what it says."""
+        """Read a file of the copy and pass on the answer."""
         try:
             reading = self._read(row.record)
         except ReadInterrupted:
-            return  # it is not due, and comes first the next time
+            return  # counted as not due; comes first in the next run
         except ReadError as error:
             self._take(row, CopyAnswer(CopyVote.UNREADABLE, Level.READ, str(error)))
             return
@@ -113,7 +102,7 @@ class ReadBack:
         self.take_reading(row, reading, difference)
 
     def take_reading(self, row: CompareRow, reading: Reading, difference: Difference) -> None:
-        """Take what was read; what differs is read once more before it is said."""
+        """Turn a reading into an answer; read a mismatch a second time first."""
         run, record = self._run, row.record
         self._run.counts.bytes_read += reading.bytes_read
         if not difference.is_same and not difference.is_catalog_damaged and self._second_readings < _SECOND_READINGS:
@@ -148,6 +137,6 @@ class ReadBack:
 
 
 def _has_moved(row: CompareRow, reading: Reading) -> bool:
-    """Say whether a file of the copy was written since it was listed, as far as its size tells."""
+    """Return whether a file of the copy was written since it was listed, judging by its size."""
     listed_bytes = None if row.listed is None else row.listed.size_bytes
     return listed_bytes is not None and listed_bytes != reading.witness.size_bytes

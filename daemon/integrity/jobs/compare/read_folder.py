@@ -34,16 +34,14 @@ if TYPE_CHECKING:
 
 class TreeReading:
     """
-    Have the files of a mounted copy read.
+    Read the files of a mounted copy.
 
     Args:
-        run: the run.
-        known: the copy, as it is written down.
+        known: record of the copy.
         copy: entered.
-        listing: what it has.
-        hearing: hears what needs no reading, and takes what was read.
+        hearing: answers for files that need no reading, and evaluates readings.
         limit: when to stop.
-        take: takes what could not be read.
+        take: receives the answer for files that could not be read.
     """
 
     def __init__(
@@ -64,14 +62,14 @@ class TreeReading:
         self._listing = listing
         self._hearing = hearing
         self._take = take
-        self._bad: dict[bytes, list[int]] = {}  # of large files under way
-        self._parts_read: dict[FileId, int] = {}  # bytes of large files under way, counted already
-        self._unsound = IdSet()  # files of which what is recorded of a part is damaged
+        self._bad: dict[bytes, list[int]] = {}  # of large files in progress
+        self._parts_read: dict[FileId, int] = {}  # bytes of large files in progress that are counted already
+        self._unsound = IdSet()  # files with damaged block records
         device = find_device(copy.root_fd)
         self._engine = run.engine_of(copy.reader(run.pace), device, copy.budget, stop=limit)
 
     def read(self, rows: Iterable[CompareRow], commits: Commits, *, tell: Callable[[int], None]) -> None:
-        """Read what has to be read of these files."""
+        """Answer for all rows, reading the files that need it."""
         commits.read(
             self._engine, self._tasks(rows), take=self._take_result, tell=lambda: tell(self._engine.bytes_done)
         )
@@ -87,7 +85,7 @@ class TreeReading:
                 yield task if size < LARGE_BYTES else self._resume(task, record)
 
     def _resume(self, task: Task, record: FileRecord) -> Task:
-        """Let a large file go on where the last comparison stopped in it."""
+        """Resume a large file at the block where the last comparison stopped."""
         with self._run.catalog.read() as connection:
             found = checkpoints.load_reading(connection, self._copy_id, record.id, record.version)
         if found is None:
@@ -106,17 +104,17 @@ class TreeReading:
             self._failed(row, result.error)
 
     def _take_part(self, row: CompareRow, part: Partial) -> None:
-        """Compare the next part of a large file, and remember at once how far it was read."""
+        """Compare the next part of a large file, and save at once how far it was read."""
         run, record, path = self._run, row.record, part.task.path
         size = part.offset - part.first_block * part.task.block_size_bytes
         run.counts.bytes_read += size
         self._parts_read[record.id] = self._parts_read.get(record.id, 0) + size
-        if part.first_block == 0:  # from the beginning: what was kept before is void
+        if part.first_block == 0:  # a fresh start: discard the saved progress
             self._bad[path] = []
         with run.catalog.read() as connection:
             sealer = run.catalog.sealer
             bad = compare_blocks(connection, sealer, record, part.blocks, part.first_block)
-        if bad is None or record.id in self._unsound:  # nor may a later comparison go on behind this part
+        if bad is None or record.id in self._unsound:  # save no progress: a later comparison must not skip this part
             self._unsound.add(record.id)
             return
         known = self._bad.setdefault(path, [])
@@ -128,7 +126,7 @@ class TreeReading:
     def _take_whole(self, row: CompareRow, done: Done) -> None:
         record = row.record
         counted_bytes = self._parts_read.pop(record.id, 0)
-        self._run.counts.bytes_read -= counted_bytes  # whoever takes the whole counts all of it
+        self._run.counts.bytes_read -= counted_bytes  # the whole file is counted below
         bad_before = tuple(self._bad.pop(done.task.path, ())) if done.first_block else ()
         with self._run.catalog.read() as connection:
             found = compare_content(connection, self._run.catalog.sealer, record, done.reading, done.first_block)
@@ -146,7 +144,7 @@ class TreeReading:
         self._hearing.read_back.take_reading(row, done.reading, found)
 
     def _is_itself(self, row: CompareRow, reading: Reading) -> bool:
-        """Say whether what was read is no copy, but the recorded file."""
+        """Return whether the file that was read is the recorded file itself, not a copy."""
         if reading.witness.inode != row.record.witness.inode:
             return False
         try:
@@ -157,10 +155,10 @@ class TreeReading:
 
     def _refuse_silent(self, error: ReadError) -> None:
         """
-        Say that the copy is gone where it is not the file that could not be read.
+        Raise if a read error concerns the whole copy and not only one file.
 
         Raises:
-            CopyUnreachable: it is.
+            CopyUnreachable: the copy's device or folder is gone.
         """
         reason = ""
         if isinstance(error, DeviceFailing | DeviceStalled):

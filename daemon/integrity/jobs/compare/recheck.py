@@ -1,12 +1,9 @@
 """
-Re-read the files whose copies say something else, so that the file has a vote of its own.
+Re-read files whose copies disagree with the record, so that each file has a vote of its own.
 
-What is found is judged, confirmed and told as in a scrub; only counted it is not: a comparison counts what the copy
-says.
-
-Where recorded files stand: their records as they are now, what is open about them and about one copy of them.
-
-Looked up for many files at a time; a question for each would take longer than reading the files.
+Results are judged, confirmed and reported as in a scrub, but not counted: a comparison counts the copy's answers.
+``look_up`` then returns the current state of many files at once; one query per file would take longer than reading
+them.
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ class FileCheck:
     Verify files of a run.
 
     Attributes:
-        moved: files that changed, went or could not be looked at meanwhile: nothing is to be concluded of them now.
+        moved: files that changed, vanished or were not confirmed during the check; nothing may be concluded about them.
     """
 
     def __init__(self, run: RootRun) -> None:
@@ -50,9 +47,9 @@ class FileCheck:
         self.moved = IdSet()
 
     def check(self, records: Sequence[FileRecord]) -> None:
-        """Read files from the disk, and have everything written that follows from it."""
+        """Read files from the disk, and record verdicts and findings."""
         run = self._run
-        self._assessor.account.answered.update(record.id for record in records)  # counted by what their copies say
+        self._assessor.account.answered.update(record.id for record in records)  # counted by their copies' answers
         for result in run.engine(ReadMode.DISK).run(self._tasks(records)):
             self._take(result)
         self._assessor.confirm()
@@ -84,13 +81,13 @@ class FileCheck:
 
 class FileRecheck(NamedTuple):
     """
-    Where one file stands.
+    State of one file.
 
     Attributes:
-        record: as it is now; None if it is gone from the catalog.
-        own: what is open about the file itself.
-        about_copy: what is open about its copy.
-        candidate: newer content, or its absence.
+        record: the current one; None if the file left the catalog.
+        own: open findings about the file itself.
+        about_copy: open findings about its copy.
+        candidate: newer content, or the file's absence, that is not accepted yet.
     """
 
     record: FileRecord | None
@@ -99,16 +96,16 @@ class FileRecheck(NamedTuple):
     candidate: CandidateRecord | None
 
     def is_still(self, record: FileRecord) -> bool:
-        """Say whether the file is recorded as it was."""
+        """Return whether the record is unchanged."""
         now = self.record
         return now is not None and (now.version, now.path) == (record.version, record.path)
 
     def judge(self) -> Judgement | None:
         """
-        Take the file's verdict from what is open about it; nothing open means that it is what was recorded.
+        Return the file's verdict from its open findings; without any the file is what was recorded.
 
         Returns:
-            None if the record is what can't be relied on.
+            None if the record itself is damaged.
         """
         for finding in self.own:
             if finding.kind in VERDICTS:
@@ -124,7 +121,7 @@ class FileRecheck(NamedTuple):
 
 
 def look_up(run: RootRun, connection: Connection, ids: Sequence[FileId], copy: str) -> dict[FileId, FileRecheck]:
-    """Look up where files stand, each of ``ids``; ``copy``: the name of the copy."""
+    """Return the state of each file in ``ids``; ``copy`` is the name of the copy."""
     records = {one.id: one for one in files.find_files(connection, run.catalog.sealer, ids)}
     opened = findings.find_open_of_files(connection, ids)
     newer = candidates.get_candidates(connection, ids)

@@ -1,8 +1,8 @@
 """
-Find files that a copy lacks under their names among those that only the copy has: renamed since the backup.
+Find files that are missing in a copy under their names among the files that only the copy has.
 
-A file is taken for one of these by its content alone: what the copy states of it, or its bytes where they are read
-anyway. Each file of the copy is read once at most, and only if a recorded file of its size is missing.
+Renamed files are recognized by content alone: by what the copy states, or by bytes where those are read anyway. Each
+file of the copy is read at most once, and only if a recorded file of its size is missing.
 """
 
 from __future__ import annotations
@@ -23,21 +23,20 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 _OF_ONE_SIZE = 64
-"""So many files of one size are looked at: thousands of thumbnails of one size are not read for each other."""
+"""Files of one size that are compared: thousands of thumbnails of equal size are not all read for each other."""
 
 _KEPT = 100_000
-"""Digests of files of the copy that are remembered; beyond, no more are read."""
+"""Digests of files of the copy that are cached; beyond this no more files are read."""
 
 
 class RenamedFiles:
     """
-    Look for the content of recorded files under other names.
+    Find recorded content under other names in the copy.
 
     Args:
-        run: the run.
         copy: entered.
-        listing: what the copy has, read.
-        reads: its bytes may be read.
+        listing: already read.
+        reads: whether the copy's bytes may be read.
     """
 
     def __init__(self, run: RootRun, copy: Copy, listing: CopyListing, *, reads: bool) -> None:
@@ -48,7 +47,7 @@ class RenamedFiles:
         self._digests: dict[bytes, Digests | None] = {}
 
     def find(self, record: FileRecord) -> CopyAnswer | None:
-        """Return that the copy has a file's content under another name, and which; None if it is not found."""
+        """Return a RENAMED answer with the name under which the copy has the content; None if it is not found."""
         size = record.witness.size_bytes
         if not size or not record.is_sealed:
             return None
@@ -61,7 +60,7 @@ class RenamedFiles:
         return None
 
     def _compare(self, record: FileRecord, path: bytes, listed: ListedFile) -> Level | None:
-        """Compare one file of the copy with a record; return how its content was found to be the same, or None."""
+        """Compare one file of the copy with a record; return the level of evidence that matched, or None."""
         with self._run.catalog.read() as connection:
             vote = vote_by_digests(connection, self._run.catalog.sealer, record, unpack_published(listed))
         if vote is not None:
@@ -72,7 +71,7 @@ class RenamedFiles:
         return Level.READ
 
     def _read(self, path: bytes) -> Digests | None:
-        """Return the digests of a file of the copy; None if it can't be read, or too many were."""
+        """Return the digests of a file of the copy; None if it can't be read or the cache is full."""
         if path not in self._digests:
             if len(self._digests) >= _KEPT:
                 return None
@@ -81,7 +80,7 @@ class RenamedFiles:
                 place = self._listing.place(path)
                 reading = read_from_copy(self._copy, place, block_bytes, pace=self._run.pace, stop=stop)
             except ReadError:
-                self._digests[path] = None  # then it is no proof that the copy has it: the file counts as missing
+                self._digests[path] = None  # an unreadable file proves nothing: the recorded one counts as missing
             else:
                 self._run.counts.bytes_read += reading.bytes_read
                 self._digests[path] = reading.digests

@@ -1,9 +1,9 @@
 """
-Which copy is meant: from what stands behind ``--with`` or ``--from`` to where it is and what it is a copy of.
+Resolve ``--with`` and ``--from`` to a copy: where it is, and which folder it is a copy of.
 
-A name of the configuration says both, and so does the place of a configured copy, however it is spelled: one place
-is one copy. A path or URL that was compared before is a copy of what it was then. Any other is a copy of the folder
-that is named with it, as in ``diff -r FOLDER COPY``.
+A configured name gives both, and so does the place of a configured copy in any spelling: one place is one copy. A path
+or URL that was compared before keeps its folder. Any other is a copy of the folder named with it, as in ``diff -r
+FOLDER COPY``.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class CopySource:
     """
-    Where a copy is.
+    Location of a copy.
 
     Args:
         name: in the configuration, or its URL without secrets.
-        url: path or URL, as ``open_copy`` takes it.
-        base: absolute path of the folder that it is a copy of.
-        verify_every_s: how often it is to be compared; None where nobody said.
-        behind_s: how far the backup may be behind: it has not run since.
+        url: path or URL, as ``open_copy`` accepts it.
+        base: absolute path of the folder that is copied.
+        verify_every_s: required interval between comparisons; None if not configured.
+        behind_s: how far the backup may lag behind the files.
     """
 
     name: str
@@ -51,16 +51,16 @@ class CopySource:
 
     @property
     def path(self) -> bytes | None:
-        """Name the folder or file on this machine that it is; None for other kinds."""
+        """Return the local folder or file; None for other kinds of copy."""
         return os.fsencode(self.url) if self.url.startswith("/") else None
 
     def open(self, excludes: Excludes | None = None, is_asked: Callable[[], bool] | None = None) -> Copy:
         """
-        Make the copy; entering it connects.
+        Create the copy; entering it connects.
 
         Args:
-            excludes: of the root, to be left out of a mounted copy as well.
-            is_asked: says whether all waiting for it is to end with ReadInterrupted.
+            excludes: of the root; also left out of a mounted copy.
+            is_asked: returns whether waiting for the copy must end with ReadInterrupted.
 
         Raises:
             ConfigError: an extra is missing, or the URL can't be used.
@@ -75,17 +75,17 @@ def find_source(
     catalog: Catalog, config: Config, text: str, paths: Sequence[bytes], endpoint: str | None = None
 ) -> CopySource:
     """
-    Find out which copy is meant.
+    Resolve a configured name, a path or a URL to a copy.
 
     Args:
         catalog: open.
-        config: the whole of it.
+        config: all of it.
         text: a name from the configuration, a path, or a URL.
-        paths: real ones; what it is to be held against. The first is what an unknown copy is one of.
-        endpoint: the address of an S3 server that is not Amazon's.
+        paths: real paths to compare with the copy. An unknown copy is a copy of the first.
+        endpoint: the address of an S3 server other than Amazon's.
 
     Raises:
-        ConfigError: it can't be told, or can't be a copy of that.
+        ConfigError: the copy can't be determined, or can't be a copy of these paths.
     """
     for configured in config.copies:
         if configured.name == text:
@@ -93,7 +93,7 @@ def find_source(
     with catalog.read() as connection:
         roots = find_roots(connection)
         known = find_copies(connection)
-    # As findings and their commands name it.
+    # Findings and their commands use the recorded name.
     written = next((one.url for one in known if one.name == text and _is_address_believed(catalog, one)), text)
     url = _with_endpoint(_complete(written, [configured.name for configured in config.copies]), endpoint)
     for configured in config.copies:
@@ -110,7 +110,7 @@ def find_source(
 
 
 def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[CopySource]:
-    """List the copies that a path should be in: those of the configuration, then those that were compared before."""
+    """Return the copies that should contain a path: configured ones first, then those compared before."""
     found = [_make_source(one, one.url) for one in config.copies if is_inside(path, one.of.rstrip(b"/"))]
     configured = list(found)
     with catalog.read() as connection:
@@ -126,10 +126,10 @@ def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[Co
 
 def _is_address_believed(catalog: Catalog, record: CopyRecord) -> bool:
     """
-    Say whether the address in a row may be gone to without a person having named it.
+    Return whether a recorded address may be opened without the user naming it.
 
-    Whoever may write to a catalog can make its rows. With root's rights, keys and passwords only what root's own
-    catalog says is gone to; and what rclone would run as a command, or take a password from, for nobody.
+    Anyone who can write to a catalog can forge its rows. As root, with root's keys and passwords, only addresses from
+    root's own catalog are opened. Options that make rclone run a command or read a password are never taken from a row.
     """
     is_own = os.geteuid() != 0 or os.stat(catalog.path).st_uid == 0
     return is_own and not has_backend_options(record.url)
@@ -140,7 +140,7 @@ def _make_source(configured: ConfiguredCopy, url: str) -> CopySource:
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """Say whether two paths, or two URLs, name one place: links are followed, and a slash at the end says nothing."""
+    """Return whether two paths or URLs name one place; links are followed, a trailing slash is ignored."""
     return _spell(one) == _spell(other)
 
 
@@ -150,16 +150,16 @@ def _spell(url: str) -> str:
 
 
 def place_in_copy(source: CopySource, path: bytes) -> bytes:
-    """Make the path in the copy of an absolute path below its base; empty for the base itself."""
+    """Return the path in the copy of an absolute path below its base; empty for the base itself."""
     return path[len(source.base.rstrip(b"/")) + 1 :]
 
 
 def narrow(source: CopySource, paths: Sequence[bytes]) -> list[bytes]:
     """
-    Keep of each absolute path what the copy is one of; without any: all of it.
+    Return the part of each absolute path that the copy covers; without paths, all of the copy.
 
     Raises:
-        ConfigError: the copy has nothing of one of them.
+        ConfigError: the copy covers nothing of one of them.
     """
     base = source.base.rstrip(b"/") or b"/"
     kept = []
@@ -174,15 +174,15 @@ def narrow(source: CopySource, paths: Sequence[bytes]) -> list[bytes]:
 
 
 def _with_endpoint(url: str, endpoint: str | None) -> str:
-    """Write an endpoint into the URL, where it stays with the copy."""
+    """Write an endpoint into the URL, so that it is recorded with the copy."""
     if endpoint is None:
         return url
-    open_copy(url, endpoint=endpoint)  # refuses what has no endpoint
+    open_copy(url, endpoint=endpoint)  # refuses URLs that take no endpoint
     return f"{url}{'&' if '?' in url else '?'}endpoint={quote(endpoint, safe=':/')}"
 
 
 def _complete(text: str, names: Sequence[str]) -> str:
-    """Make a path absolute; leave URLs as they are."""
+    """Return a path as absolute; return a URL unchanged."""
     if "://" in text or text.startswith("rclone:"):
         return text
     if "/" not in text and not os.path.lexists(text):
@@ -197,7 +197,7 @@ def _complete(text: str, names: Sequence[str]) -> str:
 def _find_base(
     known: Sequence[CopyRecord], roots: Sequence[RootRecord], shown: str, paths: Sequence[bytes]
 ) -> bytes | None:
-    """Find what a copy was compared with before, if the paths lie in that."""
+    """Return the folder that a copy was compared with before, if all paths are in it."""
     by_id = {root.id: root for root in roots}
     for record in known:
         base = record.find_base(by_id[record.root_id].path)
@@ -220,14 +220,14 @@ def _choose_base(
 
 
 def _folder_of(catalog: Catalog, roots: Sequence[RootRecord], path: bytes) -> bytes:
-    """Take a folder as it is, also one that is gone; a file stands for the root that it lies in."""
+    """Return a folder unchanged, even if it is gone; for a file return its root."""
     if os.path.isdir(path):
         return path
     for root in roots:
         if is_inside(path, root.path.rstrip(b"/")):
             is_folder = not os.path.lexists(path) and _is_recorded_folder(catalog, root, path)
             return path if is_folder else root.path
-    return path  # finding the targets will say what is wrong with it
+    return path  # resolving the targets will report the problem
 
 
 def _is_recorded_folder(catalog: Catalog, root: RootRecord, path: bytes) -> bool:

@@ -1,18 +1,12 @@
 """
-What is different below a path from what it was when the gate was last passed, or a day ago.
+Find what changed below a path since the gate was last passed, or since a time, and whether most of a group was hit.
 
-What came and went in between, and what was restored, is no difference. What a person agreed to is none either: it must
-not make the next honest change look like part of a wave.
+Files that came and went in between, or were restored, are no change. Neither are changes that a person accepted: they
+must not make the next ordinary change look like part of a wave.
 
-Did most files of one group change or go, though they are few beside all others of the root?
-
-A tree is not even: a maildir of 20,000 files hides what happens to 1,500 photos beside it. So the limits of a mass
-change hold for groups, too: all that lies below a folder, and all files of one type. Only documents count there, see
-``is_document``, for in a folder of sources, objects or mails it is usual that most of them are others tomorrow; and
-more than half of them must be hit, for a fifth is what is culled of an evening's photos. What is smaller, an album that
-is deleted or tagged anew, is a person's ordinary work; its encryption is for the signs to find.
-
-A scan weighs in this way what it found and what the day before brought; a gate what a backup would copy.
+Trees are uneven: 20,000 mails hide 1,500 photos beside them. So the limits of a mass change also hold for groups: all
+documents (``is_document``) below a folder, or of one type. Sources, objects and mails change by the thousand and are
+not counted. More than half of a group must be hit: culling an evening's photos removes a fifth.
 """
 
 from __future__ import annotations
@@ -39,7 +33,7 @@ if TYPE_CHECKING:
 
 
 KEPT = 100_000
-"""Files of each sort that are kept by name: enough to see what they have in common; all of them are counted."""
+"""Paths kept per kind of change: enough to see a pattern; all files are counted."""
 
 _PAGE = 1000
 
@@ -47,14 +41,14 @@ _PAGE = 1000
 @dataclass(slots=True)
 class Changes:
     """
-    What changed below a path. Paths are relative to the root; lists hold the first ``KEPT``.
+    What changed below a path. Paths are relative to the root; lists contain the first ``KEPT``.
 
     Args:
         rewritten: files with other content than before.
         removed: files that are gone.
-        new: files that were not there.
-        touched: files that somebody did something to that left size and mtime as they were; most often it was nothing.
-        known_before: how many files there were.
+        new: files that did not exist before.
+        touched: files whose ctime or inode changed, but neither size nor mtime; usually the content is the same.
+        known_before: number of files before.
     """
 
     rewritten: list[bytes]
@@ -72,9 +66,9 @@ def find_changes(connection: Connection, target: Target, since: Passed | None) -
     Find what changed since the gate was passed.
 
     Args:
-        connection: to the catalog, in which a scan has just written what it saw.
-        target: what is asked about.
-        since: where the gate was last passed; None: never, so that all files are new and nothing else is known.
+        connection: to a catalog that a scan has just updated.
+        target: the part of a root.
+        since: when the gate was last passed; None for never, then all files are new and nothing else is known.
     """
     touched = islice(gate_passes.find_touched(connection, target.root.id, target.prefix), KEPT)
     return _find(connection, target, since, since, Changes([], [], [], list(touched)))
@@ -82,15 +76,12 @@ def find_changes(connection: Connection, target: Target, since: Passed | None) -
 
 def find_changes_after(connection: Connection, root: RootRecord, at: int) -> Changes:
     """
-    Find what changed in a root after a time, what waits for a decision included; but not what was only touched.
+    Find what changed in a root after ``at`` (seconds UTC), including changes that await a decision.
 
-    Args:
-        connection: to the catalog, in which a scan has just written what it saw.
-        root: the root.
-        at: seconds UTC.
+    Files that were only touched are not included. The catalog must have just been updated by a scan.
     """
     since = gate_passes.get_past(connection, root.id, at)
-    # A file that came after that time can be a victim as well as those that were there.
+    # Files that are newer than that time can be victims as well.
     lost_since = since._replace(last_file_id=gate_passes.ABOVE_ALL)
     return _find(connection, Target(root, b""), since, lost_since, Changes([], [], [], []))
 
@@ -98,7 +89,7 @@ def find_changes_after(connection: Connection, root: RootRecord, at: int) -> Cha
 def _find(
     connection: Connection, target: Target, since: Passed | None, lost_since: Passed | None, found: Changes
 ) -> Changes:
-    """Find what is new since one point, and what was rewritten or went since another."""
+    """Find files that are new since one point, and files rewritten or removed since another."""
     root_id, prefix = target.root.id, target.prefix
     gone: dict[bytes, gate_passes.PassedContent] = {}
     if lost_since is not None:
@@ -120,7 +111,7 @@ def _find(
             _add_rewritten(found, standing.path)
     if lost_since is not None:
         _find_rewritten(connection, target, lost_since, found)
-    rewritten = set(found.rewritten)  # a file that is edited again counts once
+    rewritten = set(found.rewritten)  # a file that was edited twice counts once
     for path, kind in waiting.items():
         if kind is CandidateKind.REMOVAL:
             gone[path] = gate_passes.PassedContent(0, None, None)
@@ -142,7 +133,7 @@ def _find_rewritten(connection: Connection, target: Target, since: Passed, found
 
 
 def _find_waiting(connection: Connection, target: Target) -> Iterator[CandidateRecord]:
-    """Go through what waits for its run's end, or a mass change holds: a backup would copy it."""
+    """Yield the candidates that await the end of their run or are held by a mass change: a backup would copy them."""
     for state in (CandidateState.STAGED, CandidateState.HELD):
         after = FileId(0)
         while page := candidates.find_candidates(connection, target.root.id, state=state, after=after, limit=_PAGE):
@@ -163,18 +154,18 @@ def _add_rewritten(found: Changes, path: bytes) -> None:
 
 
 GROUP_PERCENT = 50
-"""At least so much of a group; the configured percentage holds where it is more."""
+"""Least share of a group that counts as hit; the configured percentage applies if it is higher."""
 
 
 class FileGroup(NamedTuple):
-    """The documents below a folder, empty for the root; or those of one type in all of the root."""
+    """The documents below a folder (empty for the root), or those of one type in the whole root."""
 
     folder: bytes
     suffix: bytes = b""
 
     @property
     def name(self) -> str:
-        """Name it for people."""
+        """Return a description for people."""
         if self.suffix:
             return f".{self.suffix.decode()} files"
         documents = "pictures, films, music, documents and archives"
@@ -183,13 +174,13 @@ class FileGroup(NamedTuple):
 
 def find_hit_group(connection: Connection, root_id: RootId, changes: Changes, settings: RootSettings) -> str | None:
     """
-    Find a group of which more changed or went than is to be believed; None: there is none.
+    Find the group of which too much changed or went; None if there is none.
 
-    Memory grows with what changed, of which a hundred thousand paths of each sort are kept; the names of the root are
-    gone through only if so many documents were hit.
+    Memory grows with the changes, of which at most ``KEPT`` paths per kind are kept. The root's paths are iterated only
+    if enough documents were hit.
 
     Returns:
-        What it is and how much of it, for people.
+        A description for people of the group and how much of it was hit.
     """
     hit = Counter(group for path in chain(changes.rewritten, changes.removed) for group in _groups_of(path))
     large = {group: count for group, count in hit.items() if count > settings.mass_change_files}
@@ -200,7 +191,7 @@ def find_hit_group(connection: Connection, root_id: RootId, changes: Changes, se
     beyond = [group for group, count in large.items() if count * 100 > percent * known[group]]
     if not beyond:
         return None
-    group = max(beyond, key=lambda one: (large[one], one.folder, one.suffix))  # of equal ones, the innermost folder
+    group = max(beyond, key=lambda one: (large[one], one.folder, one.suffix))  # on a tie, the innermost folder
     return f"{large[group]} of {max(known[group], large[group])} {group.name} changed or are gone"
 
 
@@ -217,7 +208,7 @@ def _groups_of(path: bytes) -> Iterator[FileGroup]:
 def _count_known(
     connection: Connection, root_id: RootId, changes: Changes, groups: Collection[FileGroup]
 ) -> Counter[FileGroup]:
-    """Count the files of groups as they were before: without new ones, with those that are gone from the catalog."""
+    """Count the files of groups as they were before: without new files, with those gone from the catalog."""
     new = {standing.path for standing in changes.new}
     gone = set(changes.removed)
     known: Counter[FileGroup] = Counter()

@@ -1,8 +1,8 @@
 """
-Is a file still what its name says? By the first bytes that each type begins with, and by how random the rest looks.
+Decide whether a file still looks like its type, by the magic bytes of the type and the randomness of the rest.
 
-Encrypted bytes are spread evenly over all 256 values; hardly anything else is that even. What is compressed comes near
-it, but says what it is in its first bytes.
+Encrypted bytes are spread evenly over all 256 values; hardly anything else is. Compressed data comes close, but its
+first bytes name its format.
 """
 
 from __future__ import annotations
@@ -11,34 +11,36 @@ from collections import Counter
 from dataclasses import dataclass
 
 HEAD_BYTES = 4096
-"""Read from the beginning: some ransomware scrambles no more than that, for speed."""
+"""Bytes read from the beginning: some ransomware encrypts no more than that, for speed."""
 
 MIDDLE_BYTES = 1 << 16
-"""Read from the middle of larger files: in so much, even well compressed data shows its unevenness."""
+"""Bytes read from the middle of larger files: in this many, even well-compressed data shows unevenness."""
 
 _LEAST_BYTES = 2048
-"""Of fewer bytes, chance alone makes any distribution (8 expected of each value)."""
+"""In fewer bytes chance alone produces any distribution (8 expected of each value)."""
 
 _MOST_EVEN = 345.0
 """
-Chi-square of 256 values with equal odds: 255 is expected of random bytes, 345 is four standard deviations more. Of
-10,000 random pieces none was above 340; of gzip's output, 64 KiB of it, all were.
+Chi-square of 256 values with equal odds: 255 is expected of random bytes, 345 is four standard deviations more. None of
+10,000 random pieces was above 340; all of gzip's output was, in pieces of 64 KiB.
 """
 
 _SUFFIXES_TRIED = 6
-"""From the end of a name: ``a.jpg.id-1A2B.[who@where.org].locked`` is one of the longer forms."""
+"""Suffixes tried from the end of a name: ``a.jpg.id-1A2B.[who@where.org].locked`` is one of the longer forms."""
 
 _LEAST_TEXT_BYTES = 64
 _LEAST_READABLE_BYTES = 256
-"""Random bytes pass for text once in a thousand times if they are so many, once in thirty if they are 64."""
+"""Random bytes pass for text once in a thousand times at this length, once in thirty at 64 bytes."""
 
 _MOST_CONTROLS = 0.05
-"""Share of control characters in text. Random bytes have 11 %, text of any language and encoding but UTF-16 none."""
+"""
+Share of control characters in text. Random bytes have 11 %; text in any language and encoding but UTF-16 has none.
+"""
 
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x1b\x08")) + b"\x7f"
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
-# Where the type's mark stands, and what it is: the file formats' own documents, and file(1).
+# Offset and magic bytes of each type; sources: the format specifications, and file(1).
 _ZIP = ((0, b"PK\x03\x04"), (0, b"PK\x05\x06"), (0, b"PK\x07\x08"))
 _OLE = ((0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),)
 _TIFF = ((0, b"II*\0"), (0, b"MM\0*"), (0, b"II+\0"), (0, b"MM\0+"), (0, b"IIRO"), (0, b"IIU\0"))
@@ -83,22 +85,22 @@ _TEXTS = frozenset(
     b" cc cpp hpp cs java kt go rs rb php pl lua sh bash bat ps1 sql tex bib srt vtt ics vcf eml r m3u cue nfo".split()
 )
 _SCRAMBLED_ON_PURPOSE = frozenset(b"gpg pgp age p7m sig kdbx hc tc br lzma lzo".split())
-"""Types that are encrypted by their owner, or compressed without a mark: a web server's ``app.js.br``."""
+"""Types encrypted by their owner, or compressed without magic bytes: a web server's ``app.js.br``."""
 
 _ANYTHING = frozenset(b"vhd img iso bin dat db lock key cache tmp".split())
-"""Types that say nothing of what they hold."""
+"""Types that say nothing about their content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
     """
-    What was read of a file.
+    Bytes read from a file.
 
     Args:
         path: relative to the root.
-        head: its first bytes.
-        middle: some from its middle, if it is long enough.
-        is_renamed: something may have been added to its name, or put in the place of its suffix.
+        head: the first bytes.
+        middle: bytes from the middle, if the file is long enough.
+        is_renamed: a suffix may have been appended to its name, or its suffix replaced.
     """
 
     path: bytes
@@ -113,10 +115,10 @@ class ContentLook:
     What a sample shows.
 
     Args:
-        suffix: by which its type was told, lower-case: not the last of the name, where that is unknown.
-        is_typed: its name says what it should look like.
-        is_lost: it looks neither like that nor like any other type that is known.
-        is_random: its bytes are spread as evenly as encryption spreads them, and nothing says that they are compressed.
+        suffix: the suffix that gave the type, lower-case; not always the last of the name.
+        is_typed: the name says what the content should look like.
+        is_lost: the content looks neither like that nor like any other known type.
+        is_random: bytes are spread as evenly as by encryption, and no magic bytes explain this by compression.
     """
 
     suffix: bytes
@@ -126,7 +128,7 @@ class ContentLook:
 
 
 def look_at(sample: Sample) -> ContentLook | None:
-    """Look at a sample; None where it is too short, or where its type may hold anything."""
+    """Classify a sample; None if it is too short, or if its type may contain anything."""
     suffix, is_typed = find_suffix(sample.path, is_renamed=sample.is_renamed)
     if may_hold_anything(suffix):
         return None
@@ -146,10 +148,10 @@ def look_at(sample: Sample) -> ContentLook | None:
 
 def find_suffix(path: bytes, *, is_renamed: bool) -> tuple[bytes, bool]:
     """
-    Find the suffix that says what a file is, and say whether it does.
+    Return the suffix that gives the type of a file, and whether its type is known.
 
-    That is the last one. Only of a renamed ``a.jpg.locked`` it is ``jpg``, for who adds a suffix that means nothing
-    leaves what is before it: the pieces of ``a.tar.gz.00`` and a ``a.jpg.enc`` were never what is before it.
+    That is the last one. For a renamed ``a.jpg.locked`` it is ``jpg``: a meaningless suffix was appended. Parts such as
+    ``a.tar.gz.00`` and an ``a.jpg.enc`` that were not renamed never had the type before the last suffix.
     """
     name = path.rpartition(b"/")[2].lower()
     parts = name.split(b".")[1:]
@@ -162,16 +164,16 @@ def find_suffix(path: bytes, *, is_renamed: bool) -> tuple[bytes, bool]:
 
 
 def may_hold_anything(suffix: bytes) -> bool:
-    """Say whether files of a type may be random without anything being wrong."""
+    """Return whether files of a type are legitimately random."""
     return suffix in _SCRAMBLED_ON_PURPOSE or suffix in _ANYTHING
 
 
 def is_document(path: bytes) -> bool:
     """
-    Say whether a name is that of a picture, film, piece of music, document or archive.
+    Return whether a name is that of a picture, film, piece of music, document or archive.
 
-    People make and remove those one by one. Programs make, rewrite and remove sources, objects, caches, mails and logs
-    by the thousand, whose names are of other types, or of none.
+    People create and remove those one by one. Programs create, rewrite and remove sources, objects, caches, mails and
+    logs by the thousand, under other suffixes or none.
     """
     name = path.rpartition(b"/")[2]
     return name.rpartition(b".")[2].lower() in _BY_SUFFIX
@@ -179,15 +181,15 @@ def is_document(path: bytes) -> bool:
 
 def is_innocent(suffix: bytes) -> bool:
     """
-    Say whether people and their tools give a suffix to many files at once.
+    Return whether people and their tools ordinarily give a suffix to many files at once.
 
-    They convert, pack and encrypt; numbers are versions of libraries, rotated logs and the pieces of archives.
+    They convert, pack and encrypt; numbers are library versions, rotated logs and parts of archives.
     """
     return suffix in _BY_SUFFIX or suffix in _TEXTS or suffix in _SCRAMBLED_ON_PURPOSE or suffix.isdigit()
 
 
 def is_even(data: bytes) -> bool:
-    """Say whether bytes are spread as evenly as chance would spread them."""
+    """Return whether bytes are spread as evenly as random ones."""
     if len(data) < _LEAST_BYTES:
         return False
     expected = len(data) / 256
@@ -197,7 +199,7 @@ def is_even(data: bytes) -> bool:
 
 
 def _is_random(sample: Sample, *, is_lost: bool) -> bool:
-    """Of a type that was lost the beginning is enough; of an unknown one, the middle has to look so as well."""
+    """Test the head alone if the type is lost; for an unknown type the middle must be random as well."""
     if not is_even(sample.head):
         return False
     return is_lost or not sample.middle or is_even(sample.middle)

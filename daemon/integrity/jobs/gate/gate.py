@@ -1,12 +1,12 @@
 """
-May a backup be made now? From what is open, and from what changed since the gate was last passed.
+Decide whether a backup may be made now, from open findings and from the changes since the gate was last passed.
 
-The catalog answers, after a scan has brought it up to date; only a few files are read. Findings speak for themselves.
-What the gate alone notices becomes a finding as well, so that status and mails tell it; that finding ends when the
-changes are gone, were accepted, or when a person releases the gate.
+The catalog answers, after a scan has updated it; only samples of files are read. Suspicious changes become a finding of
+their own, so that status and mails report them. It is resolved when the changes are gone or accepted, or when a person
+releases the gate.
 
-I1  Where the gate was last passed moves only when a backup may be made, or a person says so.
-I2  Copies have no say: an old backup is no reason not to make a new one.
+I1  The point where the gate was last passed moves only when a backup may be made, or a person releases the gate.
+I2  Findings about copies are ignored: an outdated backup is no reason against a new one.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ class GateVerdict:
 
     Args:
         target: the part.
-        since: where the gate was last passed, of the part or of a whole that it belongs to; None: never.
-        present: where it stands now.
-        rewritten: how many files have other content than then.
-        removed: how many are gone.
-        new: how many were not there.
-        known_before: how many there were.
-        looked_into: how many of them were read, a little of each.
-        examples: paths, relative to the root, of some that changed.
-        problems: open findings that say that something is wrong.
-        gaps: open findings that say that something could not be looked at.
-        signs: what the changes have in common.
-        is_wave: more changed and went than is usual.
-        hit_group: of which group of files that is so, and how many; None: of none.
-        is_gone: the part as a whole is not there.
+        since: where the gate was last passed, for the part or a folder that contains it; None for never.
+        present: the current position.
+        rewritten: number of files with other content than at ``since``.
+        removed: number of files that are gone.
+        new: number of files that did not exist.
+        known_before: number of files at ``since``.
+        looked_into: number of files of which samples were read.
+        examples: paths of some changed files, relative to the root.
+        problems: open findings about damage.
+        gaps: open findings about files that could not be checked.
+        signs: signs of ransomware in the changes.
+        is_wave: more files changed or went than usual.
+        hit_group: description of a group of files that was hit; None if there is none.
+        is_gone: the part as a whole does not exist.
     """
 
     target: Target
@@ -80,17 +80,17 @@ class GateVerdict:
 
     @property
     def path(self) -> bytes:
-        """Name the part, absolutely."""
+        """Return the absolute path of the part."""
         return absolute(self.target.root.path, self.target.prefix or None)
 
     @property
     def looks_like_ransomware(self) -> bool:
-        """Say whether there are too many signs to be explained."""
+        """Return whether there are too many signs for an innocent explanation."""
         return are_enough(self.signs)
 
     @property
     def reason(self) -> str | None:
-        """Say what the gate itself has against a backup; None: nothing. A mass change that is open says it already."""
+        """Return the gate's own reason against a backup; None if there is none or a mass change finding gives it."""
         is_said = any(one.kind is FindingKind.MASS_CHANGE for one in self.problems)
         if self.looks_like_ransomware:
             return messages.ransomware(sign.message for sign in self.signs)
@@ -104,22 +104,22 @@ class GateVerdict:
 
     @property
     def may_pass(self) -> bool:
-        """Say whether nothing speaks against a backup."""
+        """Return whether it is safe to back up."""
         return not self.problems and not self.gaps and not self.is_gone and self.reason is None
 
 
 def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> GateVerdict:
     """
-    Say whether a part of a root may be backed up, as far as the catalog knows.
+    Judge whether a part of a root may be backed up, from the catalog and samples of files.
 
     Args:
-        catalog: brought up to date by a scan.
-        config: the whole of it.
-        path: real.
+        catalog: updated by a scan.
+        config: all of it.
+        path: real path.
         now: seconds UTC.
 
     Raises:
-        ConfigError: the path lies in no root.
+        ConfigError: the path is in no root.
     """
     with catalog.read() as connection, snapshot(connection):
         target = find_target(connection, path)
@@ -154,9 +154,9 @@ def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> GateVerdic
 
 def find_vanished(catalog: Catalog, paths: Sequence[bytes]) -> list[bytes]:
     """
-    Find the paths that were recorded once and are so no more, for they are gone: no scan can find anything there.
+    Return the paths below roots that were recorded once and now exist neither on disk nor in the catalog.
 
-    Those are no slips of the pen, and a backup without them would be one that nobody wanted.
+    These are not typing errors, and nobody wants a backup without them.
     """
     with catalog.read() as connection:
         known = roots.find_roots(connection)
@@ -174,18 +174,18 @@ def _has_vanished(connection: Connection, known: Sequence[RootRecord], path: byt
 
 
 def _is_gone(target: Target) -> bool:
-    """Say whether a part of a root is not there; of a root as a whole, its identity tells more."""
+    """Return whether a part of a root does not exist; a whole root is checked by its identity instead."""
     return bool(target.prefix) and not os.path.lexists(absolute(target.root.path, target.prefix))
 
 
 def decide(catalog: Catalog, verdicts: Sequence[GateVerdict], *, is_covered: bool, now: int) -> bool:
     """
-    Let all through or none, and write down what the gate noticed.
+    Pass all parts or none, and record suspicious changes as findings.
 
     Args:
         catalog: open for writing.
-        verdicts: of all that the one backup is about.
-        is_covered: the scan looked at everything and met nothing.
+        verdicts: for all parts of one backup.
+        is_covered: the scan covered everything without problems.
         now: seconds UTC.
 
     Returns:
@@ -208,12 +208,12 @@ def decide(catalog: Catalog, verdicts: Sequence[GateVerdict], *, is_covered: boo
 
 def release(catalog: Catalog, paths: Sequence[bytes], reason: str, now: int) -> None:
     """
-    Take what changed so far as seen by a person: only what changes from now on is looked at.
+    Accept all changes so far: only later changes are considered.
 
-    All are released or none. Findings that others opened stay: each has its own way to be settled.
+    All paths are released or none. Findings of other jobs stay open; each is settled in its own way.
 
     Raises:
-        ConfigError: a path lies in no root, or its gate is not closed.
+        ConfigError: a path is in no root, or its gate is not closed.
     """
     with catalog.transaction() as connection:
         for path in paths:
@@ -224,14 +224,14 @@ def release(catalog: Catalog, paths: Sequence[bytes], reason: str, now: int) -> 
 
 
 def find_closing(catalog: Catalog, target: Target) -> Finding | None:
-    """Find what the gate itself has against a backup, as ``decide`` wrote it down."""
+    """Return the open finding that ``decide`` recorded for a target; None if there is none."""
     with catalog.read() as connection:
         found = findings.find_findings(connection, root_id=target.root.id, prefix=target.prefix, copy="")
     return next((one for one in found if _is_own(target, one)), None)
 
 
 def _find_since(connection: Connection, target: Target) -> Passed | None:
-    """Tell where the part was last let through, by itself or, before that ever was, in a whole that it belongs to."""
+    """Return where the part was last passed: by itself, else as part of the nearest folder above it."""
     prefix = target.prefix
     while (passed := gate_passes.get_passed(connection, target.root.id, prefix)) is None and prefix:
         prefix = prefix.rpartition(b"/")[0]
@@ -239,7 +239,7 @@ def _find_since(connection: Connection, target: Target) -> Passed | None:
 
 
 def _find_open(connection: Connection, target: Target) -> list[Finding]:
-    """List the open findings that are about a part of a root, or about all of it; the gate's own are left out (I2)."""
+    """Return the open findings about a part of a root or all of it, without those of copies (I2) and the gate's own."""
     found = findings.find_findings(connection, root_id=target.root.id, copy="")
     about = (one for one in found if _is_about(connection, target, one) and not _is_own(target, one))
     return findings.as_incidents(connection, about)
@@ -251,7 +251,9 @@ def _is_about(connection: Connection, target: Target, finding: Finding) -> bool:
         return is_above or is_inside(finding.path, target.prefix)
     if finding.kind is FindingKind.MASS_CHANGE:
         return candidates.has_held(connection, target.root.id, target.prefix)
-    return finding.kind is not FindingKind.SUSPICIOUS_CHANGE  # that of the whole root; this part is judged by itself
+    return (
+        finding.kind is not FindingKind.SUSPICIOUS_CHANGE
+    )  # a gate finding about the whole root; this part is judged separately
 
 
 def _is_own(target: Target, finding: Finding) -> bool:
@@ -272,7 +274,7 @@ def _close(connection: Connection, verdict: GateVerdict, reason: str, now: int) 
 
 
 def _open(connection: Connection, target: Target, resolution: str, now: int) -> list[Finding]:
-    """End what the gate itself had against a backup, and return that."""
+    """Resolve the gate's own finding about a target, and return it."""
     found = findings.find_findings(connection, root_id=target.root.id, prefix=target.prefix, copy="")
     ids: list[FindingId] = [one.id for one in found if _is_own(target, one)]
     return findings.resolve_ids(connection, ids, resolution=resolution, now=now)

@@ -1,9 +1,8 @@
 """
-Read a little of some of the files that changed: a few MiB, however many they are.
+Read samples of changed files, and decide whether the recent changes of a root look like destruction.
 
-What speaks against the changes of a day: signs of a program that destroys files, or a group of which most was hit.
-
-A scan asks for it before it takes its changes over, as the gate does before a backup.
+Samples are a few MiB in total, however many files changed. The gate uses them before a backup; a scan calls
+``find_reason`` before it records its changes.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
 
 
 MOST_SAMPLES = 32
-"""Of each group of files: a share of half is told from one of a fifth for certain, and a slow disk has them at once."""
+"""Samples per group of files: enough to tell a share of half from one of a fifth, and fast even on a slow disk."""
 
 MOST_TRIED = 1024
-"""Files that are opened for that: some are too short to be judged, or of a type that may hold anything."""
+"""Files opened for that: some are too short to judge, or of a type that may contain anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,8 @@ class Looks:
     What samples show.
 
     Args:
-        changed: of files that were something before, each sort by itself.
-        arrivals: of new ones, if they may be what most of the others were made into.
+        changed: samples of files that existed before, one list per kind of change.
+        arrivals: samples of new files, if most of the others are gone and may have become these.
     """
 
     changed: list[list[ContentLook]]
@@ -50,21 +49,21 @@ class Looks:
 
     @property
     def count(self) -> int:
-        """Count the samples that show anything."""
+        """Return the number of samples that could be judged."""
         return sum(map(len, self.changed)) + sum(len(one.looks) for one in self.arrivals)
 
 
 def look_into(target: Target, changes: Changes, doubtful: Collection[bytes]) -> Looks:
     """
-    Look into samples of the rewritten, the touched and the renamed files, and of new ones if most others are gone.
+    Read samples of rewritten, touched and renamed files, and of new ones if most others are gone.
 
     Args:
-        target: what is asked about.
+        target: the part of a root.
         changes: since the gate was last passed.
-        doubtful: paths of files with other content under their old times: samples of these as well.
+        doubtful: paths of files with changed content and unchanged times; sampled as well.
 
-    Touched and doubtful files may have been renamed: with its times put back, such a file looks like a moved one. What
-    can't be read is left out: the scan has said so, or will. So is everything in a root that is not itself.
+    Touched and doubtful files may have been renamed: with its times restored, such a file looks like a moved one.
+    Unreadable files are left out, because the scan reports them. A suspended root is left out as well.
     """
     returned = find_returned(changes)
     renamed = returned, changes.touched, doubtful
@@ -90,7 +89,7 @@ def _look(root_fd: int, paths: Collection[bytes], *, is_renamed: bool = False) -
 
 
 def spread(paths: Collection[bytes], most: int = MOST_TRIED) -> Iterator[bytes]:
-    """Choose some of many paths, each round of them with equal steps, so that all folders have their share of any."""
+    """Choose evenly spaced paths in several rounds, so that any number of them covers all folders."""
     ordered = sorted(paths)
     count = min(most, len(ordered))
     rounds = -(-count // MOST_SAMPLES)
@@ -120,11 +119,9 @@ def _read(root_fd: int, path: bytes, *, is_renamed: bool) -> Sample | None:
 
 def find_reason(run: RootRun, since: int) -> str | None:
     """
-    Find what speaks against the changes of a root, as the end of a sentence; None: nothing does.
+    Return why the changes of a root are suspicious, as the end of a sentence; None if they are not.
 
-    Args:
-        run: on the root, with all that it staged.
-        since: look at the changes after this second UTC.
+    All changes of the run must be staged. ``since`` is in seconds UTC: earlier changes are not considered.
     """
     settings = run.settings
     with run.catalog.read() as connection:

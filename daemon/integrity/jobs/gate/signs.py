@@ -1,9 +1,9 @@
 """
-What changes that nobody meant have in common. Pure: numbers and names in, signs out.
+Find signs of a program that destroys files. Pure: numbers and names in, signs out.
 
-Each sign has an innocent explanation: an import, a conversion, a tool that tags music. Two of them at once hardly have
-one, nor has a suffix that nobody knows on many files whose old names are gone. That is when ransomware is named, and
-not before: a gate that cries wolf is taken out of the script. Scans and gates ask for the same signs.
+Each sign has innocent explanations: an import, a conversion, a tool that tags music. Two at once hardly have one, nor
+has an unknown suffix on many files whose old names are gone. Only then is ransomware named: a gate with false alarms is
+removed from the backup script. Scans and gates use the same signs.
 """
 
 from __future__ import annotations
@@ -21,55 +21,55 @@ SIGNS_TO_STOP = 2
 
 RENAMED_SHARE = 0.5
 """
-Of the files that are gone from their folders, so many came back under the one suffix: in an ordinary week files go for
-many reasons. What goes elsewhere, as mails do by the thousand, says nothing of these folders.
+Share of the files gone from their folders that must have returned under the one suffix: in an ordinary week files go
+for many reasons. Files that moved elsewhere, as mails do by the thousand, are no evidence about these folders.
 """
 
 LEAST_NOTE_FOLDERS = 5
-"""Folders with the same new file: fewer are a template that was copied."""
+"""Folders with the same new file: in fewer it may be a template that was copied."""
 
 NOTE_FOLDERS_SHARE = 0.3
-"""Of the folders in which files were rewritten or went: a note lies in most of them."""
+"""Share of the folders with rewritten or removed files: a ransom note is in most of them."""
 
 NOTE_SIZES = range(64, 256 << 10)
-"""Bytes of a ransom note: text, HTML or a picture of it. Shorter ones are markers such as .nomedia."""
+"""Size in bytes of a ransom note: text, HTML or a picture. Shorter files are markers such as .nomedia."""
 
 LEAST_LOOKED_AT = 8
-"""Samples that a share is taken of; of fewer, a few odd files are half."""
+"""Least number of samples for a share: among fewer, a few odd files are half."""
 
 LOST_SHARE = 0.5
-"""Of the samples whose type is known. A damaged disk spoils some files, encryption nearly all that it has come to."""
+"""Share of the samples of known type. A damaged disk spoils some files, encryption nearly all it has reached."""
 
 RANDOM_SHARE = 0.5
 LEAST_RANDOM_TYPES = 3
 """
-Different suffixes among random files of unknown types: a folder of one sort is some program's store of encrypted data.
-Of types that are known one is enough: a folder of photos has no other, and no photo is random from its first byte on.
+Different suffixes among random files of unknown types: a folder of one type is some program's encrypted store. One
+known type is enough: a photo folder has no other, and no photo is random from its first byte on.
 """
 
 
 LEAST_REPLACED = 20
 REPLACED_SHARE = 0.5
-"""Of the files that were there, so many have to be gone: with fewer, a new encrypted store has its own reasons."""
+"""Share of the previous files that must be gone: with fewer, a new encrypted store has other reasons."""
 
 ARRIVED_SHARE = 0.8
-"""Random files that came, of those that are gone: encryption makes one of each, an archive tool a few of all."""
+"""Random new files per removed file: encryption creates one for each, an archive tool a few for all."""
 
 
 class SignKind(StrEnum):
-    """What was noticed."""
+    """Kinds of sign."""
 
-    REWRITTEN = "rewritten"  # more files than the limits of a mass change
-    RENAMED = "renamed"  # many files went and came back with one new suffix
-    REPLACED = "replaced"  # most files went, and as many came that are random, under other names
+    REWRITTEN = "rewritten"  # more files were rewritten than the limits of a mass change
+    RENAMED = "renamed"  # many files are gone and returned with one new suffix
+    REPLACED = "replaced"  # most files are gone, and as many random ones appeared under other names
     NOTES = "notes"  # one small file is new in many folders
-    TYPES_LOST = "types_lost"  # files are not what their names say
-    SCRAMBLED = "scrambled"  # files that should not be are as random as if encrypted
+    TYPES_LOST = "types_lost"  # file contents do not match the types of their names
+    SCRAMBLED = "scrambled"  # files that should not be random look encrypted
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """One thing that was noticed; ``message`` says it with its numbers, for people. ``is_enough``: without another."""
+    """One sign; ``message`` describes it with its numbers, for people. ``is_enough``: it needs no second sign."""
 
     kind: SignKind
     message: str
@@ -77,13 +77,13 @@ class Sign:
 
 
 def are_enough(signs: Collection[Sign]) -> bool:
-    """Say whether there are too many signs to be explained."""
+    """Return whether there are too many signs for an innocent explanation."""
     return len(signs) >= SIGNS_TO_STOP or any(sign.is_enough for sign in signs)
 
 
 @dataclass(frozen=True, slots=True)
 class AppearedFile:
-    """New files of one sort: how many there are, and looks at some."""
+    """New files of one kind: their number, and samples of some."""
 
     count: int
     looks: Sequence[ContentLook]
@@ -108,12 +108,12 @@ def find_signs(
 
     Args:
         changes: since the gate was last passed.
-        groups: looks at samples of files that were something before: first of rewritten ones, then of those that came
-            back under another name, then of others that may have been renamed.
-        arrivals: new files of each sort. By themselves they are no sign, whatever they hold: what never was a photo is
-            no lost one.
-        most_files: the limits of a mass change, of which both have to be exceeded.
-        most_percent: of the files that were there before.
+        groups: samples of files that existed before: first rewritten ones, then those that returned under another name,
+            then others that may have been renamed.
+        arrivals: new files of each kind. They are no sign by themselves, whatever their content: a new file was never a
+            photo, so no photo is lost.
+        most_files: limit of a mass change; both limits must be exceeded.
+        most_percent: limit as a percentage of the files before.
     """
     replaced = _find_replaced(changes, arrivals)
     are_sound = any(map(_are_sound, groups[1:2]))
@@ -132,7 +132,7 @@ def _first(signs: Iterable[Sign | None]) -> Sign | None:
 
 
 def _find_rewritten(changes: Changes, most_files: int, most_percent: int) -> Sign | None:
-    """Removed files are no part of it: who renames a file removes one, and that is a sign by itself."""
+    """Find a wave of rewritten files. Removed ones are not counted: a rename removes a file and is its own sign."""
     count = changes.rewritten_count
     if count <= most_files or count * 100 <= most_percent * changes.known_before:
         return None
@@ -140,13 +140,13 @@ def _find_rewritten(changes: Changes, most_files: int, most_percent: int) -> Sig
 
 
 def _are_sound(looks: Collection[ContentLook]) -> bool:
-    """Say whether enough files were looked into, most of which are neither lost nor random: they were not encrypted."""
+    """Return whether most of enough samples are neither lost nor random: these files were not encrypted."""
     bad = sum(look.is_lost or look.is_random for look in looks)
     return len(looks) >= LEAST_LOOKED_AT and bad < LOST_SHARE * len(looks)
 
 
 def _find_renamed(changes: Changes, *, are_sound: bool) -> Sign | None:
-    """Find one suffix on many files that stand for removed ones; enough if nobody knows it, and none is sound."""
+    """Find one suffix on many files that replace removed ones; enough if it is unknown and the files are not sound."""
     returned = find_returned(changes)
     suffixes = Counter(_split(path)[1].lower() for path in returned)
     if not suffixes:
@@ -162,9 +162,9 @@ def _find_renamed(changes: Changes, *, are_sound: bool) -> Sign | None:
 
 def find_returned(changes: Changes) -> list[bytes]:
     """
-    List the new files that stand for a removed one, one for each: the pieces that one was cut into are not many.
+    Return the new files that replace a removed one, at most one for each: a file may be cut into many pieces.
 
-    Either something was added to the whole name (``a.jpg.locked``, with more in between), or its suffix was replaced.
+    Either a suffix was appended to the whole name (``a.jpg.locked``, with more in between), or its suffix was replaced.
     """
     gone = set(changes.removed)
     stems = Counter(_split(path)[0] for path in changes.removed)
@@ -172,7 +172,7 @@ def find_returned(changes: Changes) -> list[bytes]:
 
 
 def _take_returned(path: bytes, gone: set[bytes], stems: Counter[bytes]) -> bool:
-    """Say whether a new file stands for a removed one; that is taken out."""
+    """Return whether a new file replaces a removed one, and remove that one from the sets."""
     stem, suffix = _split(path)
     if not suffix:
         return False
@@ -189,9 +189,9 @@ def _take_returned(path: bytes, gone: set[bytes], stems: Counter[bytes]) -> bool
 
 def find_arrivals(changes: Changes) -> list[list[bytes]]:
     """
-    List the new files that may be what most of the others were made into: none if most are still there.
+    Return the new files that may be encrypted versions of removed ones; none if most files still exist.
 
-    Those whose names tell a type are apart: an import of photos must not hide the rest.
+    Files of known types are listed separately: an import of photos must not hide the others.
     """
     told: list[bytes] = []
     untold: list[bytes] = []
@@ -203,7 +203,7 @@ def find_arrivals(changes: Changes) -> list[list[bytes]]:
 
 
 def _count_emptied(changes: Changes) -> int:
-    """Count the removed files of known types, if they were most of what was there; else 0."""
+    """Return the number of removed files of known types if they were most of all files; else 0."""
     if not changes.known_before:
         return 0
     typed = sum(map(_is_typed, changes.removed))
@@ -217,9 +217,9 @@ def _is_typed(path: bytes) -> bool:
 
 def _find_replaced(changes: Changes, arrivals: Sequence[AppearedFile]) -> Sign | None:
     """
-    Find files that went while as many came that are random, where even the names are others.
+    Find files that are gone while about as many random ones appeared, under unrelated names.
 
-    Those that went have to be of known types: a store of encrypted data replaces its files by others of its kind.
+    The removed files must be of known types: a store of encrypted data replaces its files by similar ones.
     """
     gone = _count_emptied(changes)
     arrived = sum(one.random_count for one in arrivals)
@@ -237,13 +237,13 @@ def _say_arrived(arrivals: Sequence[AppearedFile]) -> Sign:
 
 
 def _split(path: bytes) -> tuple[bytes, bytes]:
-    """Cut the last suffix off, which may be none; a dot at the beginning of a name begins none."""
+    """Split off the last suffix, which may be empty; a leading dot of the name starts no suffix."""
     dot = path.rfind(b".", path.rfind(b"/") + 2)
     return (path[:dot], path[dot + 1 :]) if dot >= 0 else (path, b"")
 
 
 def _find_notes(changes: Changes) -> Sign | None:
-    """Find one small file that is new, byte by byte the same, in many of the folders where files changed or went."""
+    """Find one small new file that is identical in many of the folders with rewritten or removed files."""
     touched = {_folder(path) for path in changes.rewritten} | {_folder(path) for path in changes.removed}
     folders: dict[tuple[bytes, int, bytes], set[bytes]] = {}
     for path, content in changes.new:

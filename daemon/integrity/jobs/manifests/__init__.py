@@ -1,6 +1,6 @@
 """
-Manifests: files of digests that others can read, and that others wrote.
+Export and import manifests: files of digests for other tools.
 
-``exporting`` writes what is recorded, without reading a file. ``importing`` makes a manifest the baseline of files that
-have none, each of which is read and found equal first.
+``exporting`` writes recorded digests without reading files. ``importing`` makes a manifest the baseline of files that
+have none; each file is read and compared first.
 """

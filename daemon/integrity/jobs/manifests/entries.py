@@ -1,11 +1,7 @@
 """
-The digests that the catalog keeps of a file, under the names that manifests know.
+Resolve the entries of a manifest: which file of a root each names, what they claim, and what is recorded of it.
 
-From the names in a manifest to files of a root: never out of it, whatever a name says.
-
-What a manifest claims of each file, and what may become of that.
-
-What is there, and what is recorded, under a name that a manifest has: no file is read.
+No file is read. Names never lead out of the root, whatever they say.
 """
 
 from __future__ import annotations
@@ -38,22 +34,22 @@ KEPT = frozenset({MD5, XXH128, BLAKE3})
 
 
 def known_digests(digests: Digests) -> dict[Algorithm, bytes]:
-    """List the digests that there are of a file, under the names that manifests know."""
+    """Return the recorded digests of a file by algorithm."""
     found = {MD5: digests.md5, XXH128: digests.xxh3_128, BLAKE3: digests.blake3}
     return {algorithm: digest for algorithm, digest in found.items() if digest is not None}
 
 
 class RootPlaces:
     """
-    Find what the names of one manifest mean.
+    Resolve the names of one manifest.
 
-    A name is taken as it is written: ``..`` takes back the part before it, and no symbolic link is followed. What a
-    name leads to is then opened beneath the root, so even a wrong one can't lead out of it.
+    Names are resolved as text: ``..`` removes the part before it, and no symbolic link is followed. The result is
+    opened beneath the root, so a malicious name can't lead out of it.
 
     Args:
-        target: the root, or the part of it, that names must lie in.
+        target: the root, or the part of it, that names must be in.
         base: absolute real path of the folder that names are relative to.
-        spelled: absolute path of the target as the user wrote it, which absolute names may begin with as well.
+        spelled: absolute path of the target as the user wrote it; absolute names may begin with it as well.
     """
 
     def __init__(self, target: Target, base: bytes, spelled: bytes) -> None:
@@ -64,8 +60,8 @@ class RootPlaces:
         self._tops = tuple(dict.fromkeys((whole + b"/", spelled.rstrip(b"/") + b"/")))
 
     def find(self, name: bytes) -> bytes | None:
-        """Return the path relative to the root; None if the name lies outside of the target, or is the target."""
-        path = b"/" + os.path.normpath(os.path.join(self._base, name)).lstrip(b"/")  # POSIX lets "//" stand
+        """Return the path relative to the root; None if the name is the target or outside of it."""
+        path = b"/" + os.path.normpath(os.path.join(self._base, name)).lstrip(b"/")  # POSIX allows a leading "//"
         for top in self._tops:
             if path.startswith(top) and len(path) > len(top):
                 return self._prefix + path[len(top) :]
@@ -73,30 +69,30 @@ class RootPlaces:
 
 
 _AT_ONCE = 10_000
-"""Names of one page: what of a manifest is in memory at a time."""
+"""Names per page: the part of a manifest that is in memory at a time."""
 
 
 class ImportVerdict(StrEnum):
-    """The one thing that an import says of each entry (R8)."""
+    """Result of an import for an entry; each entry has exactly one (R8)."""
 
     VERIFIED = "verified"  # read, found equal, and recorded
-    ALREADY = "already"  # it has a baseline; where that has a digest that the manifest has, too, they are equal
-    DIFFERING = "differing"  # the file, or its record, is not what the manifest says
+    ALREADY = "already"  # has a baseline; the digests that both have are equal
+    DIFFERING = "differing"  # the file or its record differs from the manifest
     MISSING = "missing"
-    UNREADABLE = "unreadable"  # it could not be read as one stable version
-    OUTSIDE = "outside"  # the name lies outside of the root
-    LEFT_OUT = "left_out"  # the root leaves it out: excluded, no regular file, on another file system
-    RECORD_DAMAGED = "record_damaged"  # its row in the catalog is damaged, so nothing can be said of it
-    BAD = "bad"  # no entry that can be used
+    UNREADABLE = "unreadable"  # could not be read as one stable version
+    OUTSIDE = "outside"  # the name is outside of what is imported
+    LEFT_OUT = "left_out"  # not part of the root: excluded, not a regular file, on another file system
+    RECORD_DAMAGED = "record_damaged"  # the row in the catalog is damaged, so nothing can be compared
+    BAD = "bad"  # not a usable entry
 
 
 @dataclass(slots=True)
 class ImportCounts:
     """
-    What became of the entries, each in exactly one of the verdicts, and some "of which".
+    Number of entries by verdict.
 
     Args:
-        not_compared: of ``already``: the manifest has no digest that is recorded.
+        not_compared: part of ``already``: the manifest has no digest that is recorded.
     """
 
     verified: int = 0
@@ -112,24 +108,23 @@ class ImportCounts:
 
     @property
     def entries(self) -> int:
-        """Sum up the verdicts."""
+        """Return the total of all verdicts."""
         return sum(getattr(self, verdict.value) for verdict in ImportVerdict)
 
     def add(self, verdict: ImportVerdict, count: int) -> None:
-        """Count entries."""
+        """Add to the count of a verdict."""
         setattr(self, verdict.value, getattr(self, verdict.value) + count)
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
     """
-    What is told of an entry that was not simply recorded.
+    A reported entry; verified and already recorded entries are not reported.
 
     Args:
-        verdict: what became of it.
-        path: absolute, or the name as it is written where that means no file; None for a bad line.
-        line: its number in the manifest, from 1.
-        message: why.
+        path: absolute, or the name as written if it means no file; None for a bad line.
+        line: number in the manifest, from 1.
+        message: the reason.
     """
 
     verdict: ImportVerdict
@@ -141,18 +136,18 @@ class Told:
 @dataclass(slots=True)
 class Claim:
     """
-    What all entries of one page say of one file.
+    What all entries of one page claim about one file.
 
     Args:
         path: relative to the root.
-        line: of the first of them.
-        count: of entries.
+        line: of the first entry.
+        count: number of entries.
         digests: raw.
-        size_bytes: None where no entry tells it.
-        is_contradictory: two of them can't both be right.
-        expected_bytes: size of the file when it was looked at.
-        was_racy: it was read within a clock granule of a write, and so is read again.
-        needs_all: a recording computes none of its digests, for it is very sparse.
+        size_bytes: None if no entry gives it.
+        is_contradictory: two entries can't both be right.
+        expected_bytes: size of the file at look-up.
+        was_racy: the file was read within a clock granule of a write, and must be read again.
+        needs_all: the file is very sparse: recording it computes none of the digests.
     """
 
     path: bytes
@@ -167,11 +162,11 @@ class Claim:
 
     @property
     def others(self) -> list[Algorithm]:
-        """Name the digests that have to be computed beside those of a recording."""
+        """Return the algorithms to compute in addition to those of a recording."""
         return [algorithm for algorithm in self.digests if self.needs_all or algorithm not in KEPT]
 
     def add(self, count: int, digests: Mapping[Algorithm, bytes], size_bytes: int | None) -> None:
-        """Add what other entries say of the same file."""
+        """Add the claims of other entries about the same file."""
         self.count += count
         for algorithm, digest in digests.items():
             self.is_contradictory |= self.digests.setdefault(algorithm, digest) != digest
@@ -180,7 +175,7 @@ class Claim:
         self.is_contradictory |= size_bytes not in (None, self.size_bytes)
 
     def find_difference(self, digests: Mapping[Algorithm, bytes], size_bytes: int) -> str | None:
-        """Say how a content differs from what is claimed; None if it does not, as far as the digests go."""
+        """Return how a content differs from the claim; None if no given digest or size differs."""
         if self.is_contradictory:
             return "the manifest contradicts itself"
         if self.size_bytes not in (None, size_bytes):
@@ -193,16 +188,16 @@ class Claim:
 
 
 Refuse = Callable[[ImportVerdict, bytes | None, int, str], None]
-"""Is told verdict, name, line and reason of what is no claim."""
+"""Receives verdict, name, line and reason of an entry that is no claim."""
 
 
 def gather(
     lines: Iterable[ManifestEntry | BadLine], places: RootPlaces, refuse: Refuse, is_stopped: Callable[[], bool]
 ) -> Iterator[list[Claim]]:
     """
-    Gather the claims of a manifest, a page at a time.
+    Yield the claims of a manifest, a page at a time.
 
-    What entries of one page say of the same file becomes one claim: a file of several algorithms has a line for each.
+    Entries of one page about the same file become one claim: a file with several algorithms has a line for each.
     """
     claims: dict[bytes, Claim] = {}
     for line in lines:
@@ -239,7 +234,7 @@ class Refusal(NamedTuple):
 
 
 class FoundFile(NamedTuple):
-    """A file that is there, and its record, which may stand under a former name; None: it has none."""
+    """An existing file and its record, which may be under a former name; None if it has none."""
 
     size_bytes: int
     record: FileRecord | None
@@ -247,7 +242,7 @@ class FoundFile(NamedTuple):
 
 
 def look_up(run: RootRun, connection: Connection, path: bytes) -> FoundFile | Refusal:
-    """Look at a name, relative to the root, as a walk would; nothing outside of the root is ever touched."""
+    """Examine a name, relative to the root, as a walk would; nothing outside of the root is ever touched."""
     if run.excludes.covers(path):
         return Refusal(ImportVerdict.LEFT_OUT, "is excluded from this root")
     try:
@@ -285,7 +280,7 @@ def _explain(error: OSError) -> Refusal:
 
 
 def _find_moved(run: RootRun, connection: Connection, path: bytes, stat: os.stat_result) -> FileRecord | None:
-    """Find the record of a file that was moved here since it was recorded; the next scan will take it along."""
+    """Return the record of a file that was moved here since; the next scan will move the record."""
     if not run.capability.has_stable_inodes or not run.root.file_count:
         return None
     seen = witness_of(stat)
@@ -306,5 +301,5 @@ def _is_gone(run: RootRun, path: bytes) -> bool:
 
 
 def say_former(path: bytes) -> str:
-    """Say under which name a file is recorded that was moved since."""
+    """Describe the name under which a moved file is recorded."""
     return f" (recorded as {show_path(path)})"

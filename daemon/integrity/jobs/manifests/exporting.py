@@ -1,15 +1,12 @@
 """
-Write what is recorded in a form that others can check files with; no file is read.
+Write recorded digests in a form that other tools can check; no file is read.
 
 Decides which records are written, under which names, and what is counted of the rest. Names are relative to the root,
-so that ``cd ROOT && md5sum -c FILE`` works, or absolute. What a name looks like in a line is for the form to say
-(``hashing.sums``).
+so that ``cd ROOT && md5sum -c FILE`` works, or absolute. The syntax of lines is left to ``hashing.manifests``.
 
-I1  A record whose seal is broken is never written: what it says may be wrong (R9).
-I2  All that is written is of one moment: a scan that goes on beside shows wholly or not at all.
+I1  A record with a broken seal is never written: it may be wrong (R9).
+I2  All lines are from one snapshot of the catalog: a concurrent scan shows completely or not at all.
 I3  Memory does not grow with the catalog.
-
-Write a file so that at any moment either the former one or the whole new one stands under its name.
 """
 
 from __future__ import annotations
@@ -59,22 +56,21 @@ class ExportForm(StrEnum):
 
 
 class Sink(Protocol):
-    """Takes what is written."""
+    """Receives the output."""
 
     def put(self, data: bytes, /) -> None:
-        """Take the next line."""
+        """Write the next line."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
     """
-    What is to be written.
+    What to write.
 
     Args:
         targets: roots or parts of them.
-        form: of the lines.
         is_absolute: names are absolute, not relative to the root.
-        left_out: absolute paths that no line is written for: the files that the lines go to.
+        left_out: absolute paths to leave out: the output files themselves.
     """
 
     targets: tuple[Target, ...]
@@ -86,14 +82,14 @@ class ExportPlan:
 @dataclass(slots=True)
 class ExportCounts:
     """
-    What became of the records.
+    Number of records by result.
 
     Args:
         files: written.
-        in_question: of which a finding on their content is open; their baselines are written.
+        in_question: part of ``files`` with an open finding on their content; their baselines are written.
         damaged: left out because their rows are damaged.
-        without_digest: left out because they have no digest of the whole file: very sparse ones.
-        not_payload: left out of BagIt's manifest because they lie outside of ``data/``.
+        without_digest: left out because they have no digest of the whole file: very sparse files.
+        not_payload: left out of BagIt's manifest because they are outside of ``data/``.
     """
 
     files: int = 0
@@ -112,14 +108,14 @@ def plan_export(
     left_out: frozenset[bytes] = frozenset(),
 ) -> ExportPlan:
     """
-    Find what is to be written, or say why it can't be.
+    Decide what to write.
 
     Args:
         catalog: open for reading.
-        paths: real ones; without any: all roots.
+        paths: real paths; without any, all roots.
         form: of the lines.
         is_absolute: names are absolute.
-        left_out: absolute real paths of the files that the lines go to.
+        left_out: absolute real paths of the output files.
 
     Raises:
         ConfigError: a path is not recorded, or the names would be ambiguous.
@@ -150,10 +146,10 @@ def export(
 
     Args:
         catalog: open for reading.
-        plan: what.
-        sink: takes the lines.
-        tags: takes BagIt's lines about what lies outside of ``data/``; without it they are left out.
-        tell_damaged: is told the absolute path of each record that is damaged.
+        plan: what to write.
+        sink: receives the lines.
+        tags: receives BagIt's lines about files outside of ``data/``; None leaves them out.
+        tell_damaged: receives the absolute path of each damaged record.
     """
     counts = ExportCounts()
     write_line = _BagWriter(plan, sink, tags, counts) if plan.form is ExportForm.BAGIT else _LineWriter(plan, sink)
@@ -190,35 +186,35 @@ def _find_records(catalog: Catalog, plan: ExportPlan) -> Generator[tuple[Target,
 
 
 class _LineWriter:
-    """Write md5sum's lines, hashdeep's, or objects."""
+    """Write lines of md5sum or hashdeep, or JSON objects."""
 
     def __init__(self, plan: ExportPlan, sink: Sink) -> None:
         self._plan = plan
         self._sink = sink
 
     def begin(self) -> None:
-        """Write what stands before the first file."""
+        """Write hashdeep's header; the other forms have none."""
         if self._plan.form is ExportForm.HASHDEEP:
             folder = b"/" if self._plan.is_absolute else self._plan.targets[0].root.path
             command = b"integrity catalog export --format hashdeep" + b" --absolute" * self._plan.is_absolute
             self._sink.put(write_hashdeep_header((MD5,), folder, command, is_root=os.geteuid() == 0))
 
     def write(self, name: bytes, record: FileRecord, md5: bytes) -> bool:
-        """Write a file; say whether it belongs there."""
+        """Write a file; return True."""
         self._sink.put(self._make_line(name, record, md5))
         return True
 
     def _make_line(self, name: bytes, record: FileRecord, md5: bytes) -> bytes:
         if self._plan.form is ExportForm.MD5SUM:
-            return write_gnu(b"./-" if name == b"-" else name, MD5, md5)  # a dash alone is standard input for md5sum
+            return write_gnu(b"./-" if name == b"-" else name, MD5, md5)  # md5sum reads a bare dash as standard input
         size = record.witness.size_bytes
         if self._plan.form is ExportForm.JSON:
             return write_json(name, size, known_digests(record.digests))
-        # As `hashdeep -l .` names what lies below the folder: by other names it would call each file moved.
+        # `hashdeep -l .` uses these names: with others it would report each file as moved.
         return write_hashdeep(name if self._plan.is_absolute else b"./" + name, size, (md5,))
 
     def end(self) -> None:
-        """Write what stands behind the last file: nothing."""
+        """Write nothing: these forms have no footer."""
 
 
 class _BagWriter:
@@ -233,10 +229,10 @@ class _BagWriter:
         self._md5 = Md5()
 
     def begin(self) -> None:
-        """Write what stands before the first file: nothing."""
+        """Write nothing: BagIt has no header."""
 
     def write(self, name: bytes, _: FileRecord, md5: bytes) -> bool:
-        """Write a file into the manifest that it belongs to; say whether there is one."""
+        """Write a file into its manifest; return whether there is one."""
         path = name[self._base_bytes :]
         line = write_bagit(path, md5)
         if path.startswith(_PAYLOAD):
@@ -244,7 +240,7 @@ class _BagWriter:
             self._md5.update(line)
             return True
         if path == PAYLOAD_MANIFEST or _is_tag_manifest(path):
-            return False  # the first is written anew, and its line with it; the others list, and are not listed
+            return False  # the payload manifest is rewritten now; tag manifests are never listed
         if self._tags is None:
             self._counts.not_payload += 1
             return False
@@ -252,13 +248,13 @@ class _BagWriter:
         return True
 
     def end(self) -> None:
-        """Write the line about the manifest that was just written."""
+        """Write the tag line about the payload manifest."""
         if self._tags is not None:
             self._tags.put(write_bagit(PAYLOAD_MANIFEST, self._md5.digest()))
 
 
 def _require_bag(catalog: Catalog, plan: ExportPlan) -> None:
-    """Refuse what can't be a bag: BagIt's names are relative to the folder that holds ``data``."""
+    """Raise if the target can't be a bag: BagIt's names are relative to the folder that contains ``data``."""
     if len(plan.targets) != 1:
         raise ConfigError("a bag is one folder: name the one that holds its data/ folder")
     if plan.is_absolute:
@@ -279,7 +275,7 @@ def _path_of(target: Target) -> bytes:
 
 
 def _without_overlap(targets: Sequence[Target]) -> Iterator[Target]:
-    """Leave out what lies in another target: each file is written once."""
+    """Yield the targets that are in no other target: each file is written once."""
     for target in targets:
         others = [one.prefix for one in targets if one.root.id == target.root.id and one.prefix != target.prefix]
         if not any(not prefix or target.prefix.startswith(prefix + b"/") for prefix in others):
@@ -291,23 +287,20 @@ _CHUNK_BYTES = 1 << 20
 
 class Replacement:
     """
-    What shall become the content of a file, or replace that of one.
+    Write a file that replaces another atomically: its name always leads to the old or to the complete new content.
 
-    A context manager: at the end of the block it is brought to the disk and takes the name, or, if the block is left by
-    an exception, it is gone. A symbolic link stays, and what it points to is replaced.
-
-    Args:
-        path: of the file.
+    A context manager: on success the data is flushed to the disk and renamed; on an exception it is removed. A symbolic
+    link stays, and its target is replaced.
 
     Raises:
         ConfigError: there can't be such a file.
-        AppError: it can't be written: the disk is full, say. The former file is as it was.
+        AppError: writing failed, for example on a full disk. The old file is unchanged.
     """
 
     def __init__(self, path: bytes) -> None:
         self._path = os.path.realpath(path)
         self._folder = os.path.dirname(self._path)
-        # Not made of the name, which may be as long as names can be; no scan records a file that is called so.
+        # Not derived from the name, which may have maximum length; scans exclude names of this form.
         self._temporary = os.path.join(self._folder, b".export.integrity-" + secrets.token_hex(8).encode("ascii"))
         try:
             mode = _find_mode(self._path)
@@ -320,7 +313,7 @@ class Replacement:
         self._size = 0
 
     def put(self, data: bytes) -> None:
-        """Append."""
+        """Append data."""
         self._chunks.append(data)
         self._size += len(data)
         if self._size >= _CHUNK_BYTES:
@@ -369,7 +362,7 @@ class Replacement:
 
 
 def _find_mode(path: bytes) -> int | None:
-    """Find the permissions of the file that is to be replaced; None if there is none."""
+    """Return the permissions of the file to replace; None if there is none."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:

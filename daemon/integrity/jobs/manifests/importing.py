@@ -1,15 +1,12 @@
 """
-Write down what an import found equal: new records, and for the first of them where their digests came from.
+Make a manifest the baseline of files that have none; each file is read and must match first.
 
-Make a manifest the baseline of files that have none, each of which is read and found equal to it first.
+Decides the result for each entry. Mismatches are reported and not recorded, because either side may be wrong. Recorded
+files are only compared: a manifest never replaces a baseline (R6).
 
-Decides what becomes of each entry. Files are read as a scan reads them; what differs from its entry is told and left
-unrecorded, for nobody knows which of the two is right, and what is recorded already is only compared: a manifest never
-replaces a baseline (R6).
-
-I1  Each entry is counted exactly once (R8), after an interruption each that was come to.
-I2  A file is recorded only if all digests that its entries have are those of one stable version of it (R1).
-I3  Nothing outside of the target is looked at, whatever a name says.
+I1  Each entry is counted exactly once (R8); after an interruption each that was reached.
+I2  A file is recorded only if all digests of its entries match one stable version of it (R1).
+I3  Nothing outside of the target is examined, whatever a name says.
 I4  Memory grows neither with the manifest nor with the root.
 """
 
@@ -70,12 +67,13 @@ _ROWS_AT_ONCE = 20_000
 
 class Baselines:
     """
-    Take readings that are to be recorded, and record them about once a second, many at a time.
+    Collect readings and record them about once a second, many at a time.
+
+    The first one recorded also notes the manifest as the source of the digests.
 
     Args:
-        run: the run they belong to.
         manifest: its name, for people.
-        counts: entries are counted in it once they are recorded, not before.
+        counts: entries are counted here once they are recorded.
     """
 
     def __init__(self, run: RootRun, manifest: str, counts: ImportCounts) -> None:
@@ -88,27 +86,27 @@ class Baselines:
         self._written_at = run.context.monotonic()
 
     def __len__(self) -> int:
-        """Count what waits to be recorded."""
+        """Return the number of readings not recorded yet."""
         return len(self._waiting)
 
     def add(self, claim: Claim, reading: Reading) -> None:
-        """Take a reading that equals its claim; what the configuration does not ask for is not kept of it."""
+        """Add a reading that matches its claim; digests that the configuration does not want are dropped."""
         digests = reading.digests if self._has_blake3 else reading.digests._replace(blake3=None)
         self._waiting[claim.path] = claim, reading._replace(digests=digests)
 
     def find(self, path: bytes) -> Reading | None:
-        """Find what waits to be recorded under a path."""
+        """Return the reading for a path that is not recorded yet."""
         found = self._waiting.get(path)
         return None if found is None else found[1]
 
     def flush_if_due(self) -> None:
-        """Record what waits if it has waited long enough."""
+        """Record the readings if they have waited long enough or are many."""
         is_due = self._run.context.monotonic() - self._written_at >= _COMMIT_S
         if self._waiting and (is_due or len(self._waiting) >= _ROWS_AT_ONCE):
             self.flush()
 
     def flush(self) -> None:
-        """Record what waits."""
+        """Record the readings."""
         if self._waiting:
             with self._run.writing() as connection:
                 self._record(connection)
@@ -137,7 +135,7 @@ class Baselines:
 _AGAIN_AT_ONCE = 10_000
 _TRIES = 3
 _WAIT_S = 3.0
-"""Between two tries of a file that changed while it was read: three tries, less than ten seconds (R1)."""
+"""Wait between two tries of a file that changed while it was read: three tries, less than ten seconds (R1)."""
 
 _TALLIES = {
     ImportVerdict.ALREADY: Tally.NOT_DUE,
@@ -147,15 +145,18 @@ _TALLIES = {
     ImportVerdict.LEFT_OUT: Tally.SKIPPED,
     ImportVerdict.RECORD_DAMAGED: Tally.SKIPPED,
 }
-"""How the record of the run counts names; what is verified is new there. What is no name of the root is not in it."""
+"""
+Tally in the record of the run for each verdict; verified files are NEW there. Names outside of the root and bad lines
+are not counted there.
+"""
 
 _UNCOVERED = frozenset({ImportVerdict.MISSING, ImportVerdict.UNREADABLE, ImportVerdict.OUTSIDE, ImportVerdict.BAD})
-"""What was asked for and could not be done."""
+"""Verdicts that make the run incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """How an import ended: as a run, entry by entry, and from where."""
+    """Result of an import: the run's, the counts of entries, and the source."""
 
     run: Summary
     counts: ImportCounts
@@ -170,17 +171,17 @@ def import_manifest(
     Import a manifest.
 
     Args:
-        context: the surroundings.
+        context: of the job.
         source: the manifest.
         root: a root, a folder in one, or a new folder, which becomes one; as the user wrote it.
-        base: absolute real path of the folder that the names are relative to; None for the usual one: ``root``, or
-            for BagIt the folder of the manifest if that lies in there.
-        tell: is told of each entry that was not simply recorded or known.
+        base: absolute real path of the folder that the names are relative to; None for the default: ``root``, or for
+            BagIt the folder of the manifest if that is inside ``root``.
+        tell: receives each entry that was neither verified nor recorded already.
 
     Raises:
         ConfigError: the root can't be used; nothing was done.
-        CatalogCorrupt: rows of the root are lost, so it can't be told what has a baseline.
-        Unreadable: the manifest can't be read on.
+        CatalogCorrupt: rows of the root are lost, so files without a baseline can't be determined.
+        Unreadable: reading the manifest failed.
     """
     real = os.path.realpath(root)
     if os.path.isfile(real):
@@ -207,11 +208,8 @@ class Importer:
     Import a manifest into one root, or a part of it.
 
     Args:
-        run: what it works on.
-        source: the manifest.
-        places: what its names mean.
-        counts: is kept up to date.
-        tell: is told of each entry that was not simply recorded or known.
+        counts: updated in place.
+        tell: receives each entry that was neither verified nor recorded already.
     """
 
     def __init__(
@@ -234,7 +232,7 @@ class Importer:
         self._again: dict[bytes, Claim] = {}
 
     def run(self) -> None:
-        """Import; what was done is kept, however it ends."""
+        """Import the manifest; results are kept however it ends."""
         self._require_rows()
         try:
             for page in gather(self._source.lines, self._places, self._refuse, self._is_stopped):
@@ -251,7 +249,7 @@ class Importer:
         return self._run.context.stop.is_set()
 
     def _require_rows(self) -> None:
-        """Refuse to go on if rows were lost: a file that lost its row would look like one without a baseline (R9)."""
+        """Raise if rows were lost: a file without its row would look like one without a baseline (R9)."""
         run = self._run
         with run.catalog.read() as connection:
             actual = roots.count_files(connection, run.root.id)
@@ -262,7 +260,7 @@ class Importer:
             )
 
     def _find_unrecorded(self, claims: Iterable[Claim]) -> Iterator[Claim]:
-        """Settle what can be settled without reading; give the rest."""
+        """Settle claims that need no reading; yield the others."""
         for claim in claims:
             if self._is_stopped():
                 return
@@ -294,7 +292,7 @@ class Importer:
         self._settle(claim, ImportVerdict.RECORD_DAMAGED, text)
 
     def _compare(self, claim: Claim, digests: Mapping[Algorithm, bytes], size_bytes: int, where: str) -> None:
-        """Hold a claim against what is recorded; the file is not read."""
+        """Compare a claim with what is recorded; the file is not read."""
         difference = claim.find_difference(digests, size_bytes)
         if difference is not None:
             self._settle(claim, ImportVerdict.DIFFERING, f"is recorded already, but otherwise: {difference}{where}")
@@ -304,7 +302,7 @@ class Importer:
         self._settle(claim, ImportVerdict.ALREADY)
 
     def _read(self, claims: Iterable[Claim]) -> None:
-        """Read files and judge them; very sparse ones twice, as a recording computes no digest of the whole of them."""
+        """Read and judge files; very sparse ones twice, because a recording computes no digest of the whole file."""
         sparse: list[Claim] = []
         while claims:
             engine = self._run.engine(ReadMode.RECORD)
@@ -319,7 +317,7 @@ class Importer:
             makers = tuple(algorithm.find_constructor() for algorithm in claim.others)
             want = replace(want_to_record(blake3=self._has_blake3 or BLAKE3 in claim.digests), others=makers)
             task = Task(claim.path, claim.expected_bytes, want, block_size, claim)
-            if claim.digests.keys() == {MD5} and not makers:  # no other digest can go on where an earlier run stopped
+            if claim.digests.keys() == {MD5} and not makers:  # only MD5 can resume where an earlier run stopped
                 task = self._checkpoints.resume(task)
             yield task
 
@@ -366,7 +364,7 @@ class Importer:
             self._settle(claim, ImportVerdict.UNREADABLE, str(error))
 
     def _read_again(self) -> None:
-        """Read files again that changed while they were read, or were written just before (R1)."""
+        """Re-read files that changed while they were read, or were written just before (R1)."""
         for _ in range(_TRIES - 1):
             is_unstable = any(not claim.was_racy for claim in self._again.values())
             granule_s = self._run.capability.granularity_ns / 1e9 + 0.02
@@ -383,7 +381,7 @@ class Importer:
         self._again = {}
 
     def _settle(self, claim: Claim, verdict: ImportVerdict, message: str = "") -> None:
-        """Count a claim that nothing more is done for."""
+        """Count and report a claim that needs no further work."""
         self._run.counts.add(_TALLIES[verdict])
         self._report(verdict, self._absolute(claim), claim.line, message, claim.count)
 
@@ -397,12 +395,12 @@ class Importer:
         self._counts.add(verdict, count)
         self._run.is_incomplete |= verdict in _UNCOVERED
         if verdict is ImportVerdict.DIFFERING:
-            self._run.kinds_met.add(FindingKind.COPY_DIFFERS)  # told, and no finding: which of the two is wrong?
+            self._run.kinds_met.add(FindingKind.COPY_DIFFERS)  # reported, but no finding: either side may be wrong
         if verdict is not ImportVerdict.ALREADY:
             self._tell(Told(verdict, path, line, message))
 
     def _look(self, bytes_done: int) -> None:
-        """Tell how far the import is, and write what waits if it is time."""
+        """Report progress, and flush if it is due."""
         done = self._counts.entries + len(self._baselines)
         self._run.progress("read", done, bytes_done, files=None, size=None)
         self._baselines.flush_if_due()

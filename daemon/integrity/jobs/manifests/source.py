@@ -1,4 +1,4 @@
-"""Open a manifest that is to be imported, and refuse what is none before anything is done for it."""
+"""Open a manifest for import, and refuse files that are none before anything is imported."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from integrity.hashing.manifests.text import find_bagit_algorithm
 
 STDIN = b"-"
 _BAD_AT_MOST = 100_000
-"""So many lines at the beginning that are none: it is no manifest, and reading on would only fill the memory."""
+"""Bad lines read before the first entry: beyond that it is no manifest, and reading on would fill the memory."""
 
 
 class ImportForm(StrEnum):
-    """What a manifest may be said to be; lines of BSD are read among those of md5sum."""
+    """Manifest formats that can be requested; BSD lines are read among those of md5sum."""
 
     AUTO = "auto"
     MD5SUM = "md5sum"
@@ -43,12 +43,12 @@ _FORMS = {
 @dataclass(frozen=True, slots=True)
 class ManifestSource:
     """
-    A manifest that is open, with at least one entry.
+    An open manifest with at least one entry.
 
     Args:
         path: absolute real path; ``-`` for standard input.
-        form: what it is.
-        lines: its entries and bad lines, in order; to be iterated once. Raises Unreadable.
+        form: detected or requested.
+        lines: entries and bad lines, in order; to be iterated once. Raises Unreadable.
     """
 
     path: bytes
@@ -57,12 +57,12 @@ class ManifestSource:
 
     @property
     def kind(self) -> ImportForm:
-        """Say what it is in the words of the command line."""
+        """Return the format in the words of the command line."""
         return next((kind for kind, form in _FORMS.items() if form is self.form), ImportForm.MD5SUM)
 
     @property
     def name(self) -> str:
-        """Name it for people."""
+        """Return the name for people."""
         return "standard input" if self.path == STDIN else show_path(self.path)
 
 
@@ -72,18 +72,18 @@ def open_source(path: bytes, form: ImportForm, algorithm: Algorithm | None) -> I
     Open a manifest.
 
     Args:
-        path: of it; ``-`` for standard input.
-        form: what it is said to be.
-        algorithm: the only one that is read; None for all.
+        path: of the file; ``-`` for standard input.
+        form: requested format.
+        algorithm: the only one to read; None for all.
 
     Raises:
-        ConfigError: it can't be read, or nothing in it is of use.
+        ConfigError: the file can't be read, or contains nothing usable.
     """
     if path == STDIN:
         yield _start(sys.stdin.buffer, path, form, algorithm)
         return
     try:
-        stream = open(path, "rb")  # noqa: SIM115 - closed below; what the block raises is not to be explained here
+        stream = open(path, "rb")  # noqa: SIM115 - closed below; errors of the with block are not handled here
     except OSError as error:
         raise ConfigError(f"{show_path(path)}: can't be read: {error.strerror}") from error
     with stream:
@@ -91,7 +91,7 @@ def open_source(path: bytes, form: ImportForm, algorithm: Algorithm | None) -> I
 
 
 def _start(stream: BinaryIO, path: bytes, form: ImportForm, algorithm: Algorithm | None) -> ManifestSource:
-    """Recognise a manifest, and read up to its first entry."""
+    """Detect the format, and read up to the first entry."""
     shown = "standard input" if path == STDIN else show_path(path)
     name = os.path.basename(path)
     if form is ImportForm.BAGIT and find_bagit_algorithm(name) is None:

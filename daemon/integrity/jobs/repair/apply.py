@@ -1,9 +1,9 @@
 """
-Carry out the plan for one file: make the good file beside it, put it in its place, write that down.
+Carry out the plan for one file: build the good file beside it, put it in its place, record the repair.
 
-I1  The damaged file is exchanged only if nothing about it moved since it was looked at, which is after it was judged.
-I2  At each moment the file's name leads to the damaged file or to the good one (``placing``, ``recovery``).
-I3  The damaged file is removed only if that was asked for, and after the good one was verified in its place.
+I1  The damaged file is exchanged only if nothing about it changed since it was inspected, which is after it was judged.
+I2  At every moment the file's name leads to the damaged file or to the good one (``exchange``, ``recover``).
+I3  The damaged file is removed only on request, and only after the good one was verified in its place.
 """
 
 from __future__ import annotations
@@ -40,13 +40,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class RepairedFile:
     """
-    What became of one file.
+    Result of repairing one file.
 
     Args:
-        plan: for it.
-        is_repaired: it is what was recorded now.
-        kept: absolute path of the damaged file; None if there is none (any more).
-        message: why it failed; or what else is to be known.
+        is_repaired: its content is what was recorded.
+        kept: absolute path of the damaged file; None if there was none or it was removed.
+        message: why the repair failed, or a remark on its success.
     """
 
     plan: FilePlan
@@ -60,11 +59,9 @@ class Application:
     Carry out one plan.
 
     Args:
-        run: what it works on.
-        buffers: to read with.
-        plan: one that is repairable.
+        plan: a repairable one.
         lenders: the copies of the file.
-        tick: takes bytes that were done, and says whether to go on.
+        tick: called with the number of bytes processed; returns whether to continue.
         discards: remove the damaged file in the end.
     """
 
@@ -87,11 +84,11 @@ class Application:
 
     def run(self) -> RepairedFile:
         """
-        Do it.
+        Repair the file.
 
         Raises:
-            RepairFailed: it could not be done; the file is as it was, unless the message says otherwise.
-            ReadError: as before; ReadInterrupted if it was stopped.
+            RepairFailed: the repair failed; the file is unchanged, unless the message says otherwise.
+            ReadError: as before; ReadInterrupted if the repair was stopped.
         """
         with ExitStack() as staying_open:
             with ExitStack() as undoing:
@@ -113,7 +110,7 @@ class Application:
             ) from error
 
     def _make(self, repair: Repair, folders: ParentFolders) -> tuple[Made, Witness]:
-        """Make the new file and put it in its place; return it, and the witness that its verified bytes have there."""
+        """Build the new file and put it in its place; return it, and the witness of its verified bytes there."""
         with self._run.writing() as connection:
             save_repair(connection, self._run.root, repair)
         try:
@@ -121,7 +118,7 @@ class Application:
             self._require_current()
             return made, self._place(repair.places, made, folders)
         except AppError:
-            # What is left then is for the next run. On a disk that became read-only nothing can be taken away.
+            # The next run removes what remains. On a disk that became read-only nothing can be removed.
             with suppress(OSError):
                 self._take_away(folders, repair.places)
             with suppress(OSError):
@@ -129,7 +126,7 @@ class Application:
             raise
 
     def _require_current(self) -> None:
-        """Refuse to put a baseline back in whose place a person took another one meanwhile."""
+        """Raise RepairFailed if a person accepted or forgot one of the files while the repair was prepared."""
         with self._run.catalog.read() as connection:
             if not all(is_current(connection, one) for one in self._plan.records):
                 raise RepairFailed(
@@ -150,14 +147,14 @@ class Application:
         return Repair(self._id, places, resolution, judged)
 
     def _place(self, places: Sequence[JournalPlace], made: Made, folders: ParentFolders) -> Witness:
-        """Put the new file in its place, if nothing moved meanwhile."""
+        """Put the new file in its place if nothing changed meanwhile."""
         with explaining_swap(self._plan.path), self._guarding(places[0], made) as was_written:
             self._rename(folders, Placer(folders, self._run.capability), places)
             return self._see_renamed(places[0], made, was_written())
 
     @contextmanager
     def _guarding(self, place: JournalPlace, made: Made) -> Iterator[Callable[[], bool]]:
-        """Open the new file, see that it is as it was verified, and notice writers from now on."""
+        """Open the new file, check that it is unchanged since its verification, and detect writers from now on."""
         fd = open_noatime(self._run.root_fd, place.beside(place.made), os.O_RDONLY)
         try:
             with noticing_writers(fd) as was_written:
@@ -180,7 +177,7 @@ class Application:
         placer.swap(places)
 
     def _see_renamed(self, place: JournalPlace, made: Made, was_written: bool) -> Witness:
-        """Return the witness that the verified bytes have now; if the name is gone again, the one that they had."""
+        """Return the witness that the verified bytes have now; the one they had if the name is gone again."""
         try:
             return after_renaming(self._run, place, made.reading.witness, was_written=was_written)
         except OSError:
@@ -188,10 +185,10 @@ class Application:
 
     def _require_still(self, places: Sequence[JournalPlace]) -> None:
         """
-        See for the last time that the damaged file is the one that was judged, under all of its names (I1).
+        Check a last time that every name leads to the damaged file that was judged (I1).
 
         Raises:
-            RepairFailed: something moved, or a program has it open for writing.
+            RepairFailed: something changed, or a program has the file open for writing.
         """
         plan, root_fd = self._plan, self._run.root_fd
         assert plan.look is not None
@@ -211,7 +208,7 @@ class Application:
             )
 
     def _verify_in_place(self) -> str:
-        """Verify the new file once more; say why the damaged one is kept, if it is."""
+        """Verify the new file again; return why the damaged one is kept, or an empty string."""
         try:
             self._maker.verify(self._plan.path, self._plan)
         except ReadInterrupted:
@@ -222,9 +219,9 @@ class Application:
 
     def _say_written(self, kept: bytes) -> str:
         """
-        Say that the damaged file was written to until it was out of the way; empty if it is what was judged.
+        Return how the damaged file was written to before it was moved away; empty if it is what was judged.
 
-        No name leads to it any more, so nobody new opens it: first those that have it open, then what they left.
+        No name leads to it any more, so nobody opens it anew. Programs that have it open are checked before its stat.
         """
         look = self._plan.look
         assert look is not None
@@ -240,7 +237,7 @@ class Application:
         try:
             fd = open_noatime(self._run.root_fd, path, os.O_RDONLY)
         except OSError:
-            return False  # the disk does not even let it be opened
+            return False  # the disk fails even on open
         try:
             return is_open_for_writing(fd) is True
         finally:
@@ -248,9 +245,9 @@ class Application:
 
     def _take_away(self, folders: ParentFolders, places: Sequence[JournalPlace]) -> None:
         """
-        Remove the new file, which is in nobody's place; but no name that may lead to the damaged one alone.
+        Remove the new file and its extra names, but no name that may be the only one of the damaged file.
 
-        Wherever the folders are by now: the paths may lead to others.
+        Works on the open folders: their paths may lead elsewhere by now.
         """
         plan, placer = self._plan, Placer(folders, self._run.capability)
         placer.take_away(places, "made")
@@ -266,10 +263,10 @@ class Application:
 
     def _forget(self, repair: Repair, folders: ParentFolders) -> None:
         """
-        Forget a repair that was undone; one that was not is ended by the next run.
+        Drop the journal entry of a repair that was undone. If files remain, keep the entry for the next run.
 
         Raises:
-            OSError: that can't be told.
+            OSError: the folders can't be examined.
         """
         if any(is_there(folders[place], name) for place in repair.places for name in (place.made, place.kept)):
             return
@@ -277,13 +274,13 @@ class Application:
             drop_repair(connection, self._run.root.id, repair.id)
 
     def _finish(self, repair: Repair, folders: ParentFolders, verified: Witness, how: ReadHow) -> RepairedFile:
-        """Verify if the damaged file is to go, and write down what was done; it does not stop here any more."""
+        """Verify the new file if the damaged one is to be removed, and record the repair; not interruptible."""
         run, plan, first = self._run, self._plan, repair.places[0]
         kept = None if plan.look is None else absolute(run.root.path, first.beside(first.kept))
         message = ""
         placer = Placer(folders, run.capability)
         if len(repair.places) > 1:
-            placer.take_away(repair.places[1:], "kept")  # one name is enough to keep it
+            placer.take_away(repair.places[1:], "kept")  # one name is enough to keep the file
         if kept is not None:
             doubt = self._verify_in_place() if self._discards else ""
             message = doubt or self._say_written(first.beside(first.kept))
@@ -298,7 +295,7 @@ class Application:
 
 
 def _describe_resolution(plan: FilePlan) -> str:
-    """Say what was done to a file, for its findings and its history."""
+    """Describe the repair of a file for its findings and its history."""
     if plan.look is None:
         what = "the file was gone and was made anew"
     elif plan.expected is not None and len(plan.damaged) == plan.expected.count:

@@ -1,11 +1,11 @@
 """
-Make the good file beside the damaged one, under a name of its own, and see that it is good before anything else.
+Build the good file beside the damaged one, under a name of its own, and verify it before it is used.
 
-What is good of the damaged file is shared with it where the file system can (reflink), else copied; each block that is
-copied is verified again on the way. The rest comes from the copies, verified before it is written. Then all of the new
-file is read back from the disk, and held against every digest of the baseline.
+Good blocks of the damaged file are shared with the new one where the file system can (reflink), else copied; each
+copied block is verified on the way. The rest comes from the copies, verified before it is written. Then the whole new
+file is read back from the disk and compared with every recorded digest.
 
-Whatever goes wrong here, the damaged file was not touched, and the new one is taken away again.
+On any failure the damaged file is untouched, and the new one is removed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NOT_FOR_OTHERS = 0o600
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A new file that is whole. ``reading`` is of it."""
+    """A complete new file. ``reading`` is its verification."""
 
     reading: Reading
     is_clone: bool
@@ -50,12 +50,10 @@ class Made:
 
 class Maker:
     """
-    Make new files in one root.
+    Build new files in one root.
 
     Args:
-        run: of the root.
-        buffers: for reading.
-        tick: is told of bytes that were dealt with.
+        tick: called with the number of bytes processed; returns whether to continue.
     """
 
     def __init__(self, run: RootRun, buffers: Buffers, tick: Tick) -> None:
@@ -66,11 +64,11 @@ class Maker:
 
     def make(self, plan: FilePlan, place: JournalPlace, folder_fd: int, lenders: BlockSource) -> Made:
         """
-        Make the new file under ``place.made``, in the open folder of the place.
+        Build the new file under ``place.made``, in the open folder of the place.
 
         Raises:
-            RepairFailed: it could not be made, or is not good; nothing is left of it.
-            ReadInterrupted: asked to stop; nothing is left of it.
+            RepairFailed: the file could not be built or is not good; nothing of it remains.
+            ReadInterrupted: stopped; nothing of it remains.
         """
         with self._created(folder_fd, place) as fd:
             is_clone = self._fill(fd, plan, lenders)
@@ -85,10 +83,10 @@ class Maker:
 
     def verify(self, path: bytes, plan: FilePlan) -> Reading:
         """
-        Read a file from the disk and see that it is what was recorded.
+        Read a file from the disk and check that it is what was recorded.
 
         Raises:
-            RepairFailed: it is not, or can't be read.
+            RepairFailed: the content differs or can't be read.
         """
         expected = plan.expected
         assert expected is not None
@@ -107,13 +105,13 @@ class Maker:
 
     @contextmanager
     def _created(self, folder_fd: int, place: JournalPlace) -> Iterator[int]:
-        """Create the new file, and take it away again if it does not become one."""
+        """Create the new file; remove it if the body fails."""
         with explaining(place.path, "begun"):
             fd = os.open(place.made, _NEW_FILE, _NOT_FOR_OTHERS, dir_fd=folder_fd)
         try:
             yield fd
         except BaseException:
-            with suppress(OSError):  # the next run takes it away
+            with suppress(OSError):  # the next run removes it
                 os.unlink(place.made, dir_fd=folder_fd)
             raise
         finally:
@@ -128,7 +126,7 @@ class Maker:
                 is_clone = self._begin(fd, plan)
             lacking = set(plan.damaged)
             if is_clone and expected.count - 1 in lacking:
-                # Its last page is a part of one, so to write or cut it is to read it first, which it may not let us.
+                # Writing or cutting a partial last page reads that page first, which a bad disk may refuse.
                 os.ftruncate(fd, (expected.count - 1) * expected.block_size_bytes)
             os.ftruncate(fd, expected.size_bytes)
         if plan.look is not None and not is_clone:
@@ -144,7 +142,7 @@ class Maker:
                     )
                 data = lent[1]
             with explaining(plan.path, "written"):
-                # In a new file that is all zeros already; in a clone stands what is damaged.
+                # A new file is all zeros already; a clone contains the damaged bytes.
                 if is_clone or data.count(0) != len(data):
                     _write(fd, data, index * expected.block_size_bytes)
             if not self._tick(len(data)):
@@ -152,7 +150,7 @@ class Maker:
         return is_clone
 
     def _begin(self, fd: int, plan: FilePlan) -> bool:
-        """Open the damaged file for sharing its blocks; say whether they are shared."""
+        """Share the blocks of the damaged file with the new one; return whether the file system could."""
         with self._old(plan) as old_fd:
             if is_locked(old_fd):
                 raise RepairFailed(
@@ -163,7 +161,7 @@ class Maker:
 
     @contextmanager
     def _old(self, plan: FilePlan) -> Iterator[int]:
-        """Open the damaged file, for reading if the disk lets us, and see that it is the one that was looked at."""
+        """Open the damaged file and check that it is the inspected one; as O_PATH if the disk refuses reading."""
         assert plan.look is not None
         try:
             fd = open_noatime(self._run.root_fd, plan.path, os.O_RDONLY)
@@ -178,7 +176,7 @@ class Maker:
             os.close(fd)
 
     def _copy_good(self, fd: int, plan: FilePlan, expected: Expected) -> set[int]:
-        """Copy what is good of the damaged file, and say which blocks are still lacking."""
+        """Copy the good blocks of the damaged file; return the numbers of the others."""
         lacking = set(range(expected.count))
         try:
             with self._reader.open(plan.path) as old:
@@ -193,11 +191,11 @@ class Maker:
         except (ReadInterrupted, Vanished):
             raise
         except ReadError:
-            pass  # what could not be read is lacking, and comes from the copies as far as they have it
+            pass  # unread blocks count as lacking and are fetched from the copies
         return lacking
 
     def _dress(self, fd: int, folder_fd: int, plan: FilePlan) -> None:
-        """Give the new file all that the old one has besides its bytes; a file that was gone, what is known of it."""
+        """Set the new file's owner, mode, times and attributes: the old file's, or for a lost file the planned ones."""
         assert plan.record is not None
         recorded = plan.record.witness
         if plan.look is None:
@@ -214,7 +212,7 @@ class Maker:
         write_attributes(fd, self._with_recorded_time(attributes, plan.look.witness, recorded))
 
     def _with_recorded_time(self, attributes: Attributes, seen: Witness, recorded: Witness) -> Attributes:
-        """Give the recorded bytes their own time of modification back, if somebody wrote others since."""
+        """Replace the time of modification by the recorded one if it was changed since."""
         if compare_witness(self._run.capability, recorded, seen).mtime is Shift.EQUAL:
             return attributes
         return replace(attributes, mtime_ns=recorded.mtime_ns)
@@ -237,10 +235,10 @@ class Maker:
 
 def require_same(plan: FilePlan, witness: Witness) -> None:
     """
-    See that a file is the one that the plan is about.
+    Check that a file is the one that was planned for.
 
     Raises:
-        RepairFailed: something of it moved.
+        RepairFailed: its witness changed.
     """
     assert plan.look is not None
     if witness != plan.look.witness:
@@ -269,7 +267,7 @@ _REMEDIES = {
 
 @contextmanager
 def explaining(path: bytes, what: str) -> Iterator[None]:
-    """Put what the system says into words for people."""
+    """Turn an OSError into a RepairFailed with its remedy."""
     try:
         yield
     except OSError as error:

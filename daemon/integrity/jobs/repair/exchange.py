@@ -1,20 +1,8 @@
 """
-The folders above a file that is gone, where they are gone as well: they are made anew for it.
+Put a new file in the place of a damaged one, so that one of the two is always there, whole (see ``Placer``).
 
-Put a new file in the place of a damaged one, so that at no moment less than one of the two is there, whole.
-
-With an exchange of names: ``made`` becomes ``kept``, then ``kept`` and the file's name are exchanged. Without: the
-damaged file becomes ``kept``, then ``made`` becomes the file. So after a kill the names say how far it came:
-
-    made  kept  name
-    there   -   there   the new file is not in its place
-    there there   -     the name is free for a moment
-      -   there there   the new file is not in its place, or is: what is in the two tells
-      -     -   there   nothing was begun, or all was done
-
-Of a file with several names each goes through this; all are ``kept`` before the first is exchanged. ``recovery`` takes
-the new file away as long as no name leads to it, and goes on as soon as one does. A file that was gone has no damaged
-one to be kept: ``made`` just gets its name.
+Also finds and makes the folders above a lost file if they are gone as well. ``recover`` finishes or undoes an exchange
+after a kill: it removes the new file as long as no name leads to it, and goes on as soon as one does.
 """
 
 from __future__ import annotations
@@ -39,7 +27,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 
 class NewFolder(NamedTuple):
-    """A folder to be made: its path in the root, and its permission bits; None: as of the folder that it lies in."""
+    """A folder to make: its path in the root, and its permission bits; None for those of its parent."""
 
     path: bytes
     mode: int | None
@@ -47,10 +35,10 @@ class NewFolder(NamedTuple):
 
 def find_gone_folders(root_fd: int, path: bytes) -> list[bytes]:
     """
-    List the folders above a path that are not there, the outermost first.
+    Return the missing folders above a path, the outermost first.
 
     Raises:
-        OSError: something else stands in the place of one, or it can't be looked at.
+        OSError: something other than a folder is in the place of one, or it can't be examined.
     """
     gone: list[bytes] = []
     folder = path.rpartition(b"/")[0]
@@ -70,9 +58,9 @@ def find_gone_folders(root_fd: int, path: bytes) -> list[bytes]:
 @contextmanager
 def making_folders(root_fd: int, folders: Sequence[NewFolder]) -> Iterator[None]:
     """
-    Make folders, and take them away again if what is done in them fails; one that is not empty by then stays.
+    Make folders, and remove them again if the body fails; folders that are not empty by then stay.
 
-    Each gets the owner of the folder that it lies in. One that somebody else has made meanwhile is left as it is.
+    Each gets the owner of its parent. A folder that exists by now is left unchanged.
 
     Raises:
         OSError: one can't be made.
@@ -96,7 +84,7 @@ def _make(root_fd: int, new: NewFolder) -> bool:
 
 def _take_away(root_fd: int, path: bytes) -> None:
     above, _, name = path.rpartition(b"/")
-    with suppress(OSError):  # an empty folder is no loss
+    with suppress(OSError):  # an empty folder left behind does no harm
         above_fd = open_beneath(root_fd, above, _FOLDER)
         try:
             os.rmdir(name, dir_fd=above_fd)
@@ -110,10 +98,10 @@ class ParentFolders:
 
     Args:
         root_fd: of the root.
-        places: whose folders are opened.
+        places: places whose folders are opened.
 
     Raises:
-        OSError: (on entering) one can't be opened, or a symbolic link leads to it.
+        OSError: (on entering) one can't be opened, or its path contains a symbolic link.
     """
 
     def __init__(self, root_fd: int, places: Sequence[JournalPlace]) -> None:
@@ -137,20 +125,21 @@ class ParentFolders:
         self._stack.close()
 
     def __getitem__(self, place: JournalPlace) -> int:
-        """Give the descriptor of a place's folder; it stays ours."""
+        """Return the descriptor of a place's folder; this object keeps ownership."""
         return self._fds[place.folder]
 
     def sync(self) -> None:
-        """Bring all of what was done in the folders to the disk."""
+        """Flush all changes in the folders to the disk."""
         for fd in self._fds.values():
             os.fsync(fd)
 
     def require_unlocked(self) -> None:
         """
-        See that names in the folders can be changed.
+        Check that names in the folders can be changed.
 
         Raises:
-            RepairFailed: a folder is append-only, say: a new file could be made in it, and never be taken away again.
+            RepairFailed: a folder is immutable or append-only. In an append-only one a new file could be created, but
+                never removed.
         """
         for folder, fd in self._fds.items():
             if is_locked(fd):
@@ -161,10 +150,10 @@ class ParentFolders:
 
     def require_same(self) -> None:
         """
-        See that the paths still lead to these folders.
+        Check that the paths still lead to these folders.
 
         Raises:
-            RepairFailed: one was moved, or another stands there.
+            RepairFailed: one was moved or replaced.
         """
         for folder, fd in self._fds.items():
             ours = os.fstat(fd)
@@ -178,7 +167,19 @@ class ParentFolders:
 
 class Placer:
     """
-    Rename in the folders of one file.
+    Rename within the folders of one file.
+
+    With an exchange of names: ``made`` becomes ``kept``, then ``kept`` and the file's name are exchanged. Without: the
+    damaged file becomes ``kept``, then ``made`` becomes the file. After a kill the names show the progress:
+
+        made  kept  name
+        there   -   there   the new file is not in its place
+        there there   -     the name is free for a moment
+          -   there there   the new file is or is not in its place: the contents decide
+          -     -   there   nothing was begun, or all was done
+
+    Each name of a file goes through this; all get their ``kept`` before the first is exchanged. A lost file leaves
+    nothing to keep: ``made`` is renamed to its name.
 
     Args:
         folders: open.
@@ -190,7 +191,7 @@ class Placer:
         self._has_flags = may_exchange(capability)
 
     def link_others(self, places: Sequence[JournalPlace]) -> None:
-        """Give the new file, which has the first ``made`` name, the others as well."""
+        """Link the new file, which has the first ``made`` name, to the ``made`` names of the other places."""
         first = places[0]
         for place in places[1:]:
             os.link(
@@ -202,7 +203,7 @@ class Placer:
         self._folders.sync()
 
     def take_free_name(self, place: JournalPlace) -> None:
-        """Give the new file its name, where there was none."""
+        """Rename the new file to the name of a lost file."""
         rename_to_free(self._folders[place], place.made, place.name, has_flags=self._has_flags)
         self._folders.sync()
 
@@ -211,7 +212,7 @@ class Placer:
         Put the new file in the place of the damaged one, under each of its names.
 
         Raises:
-            OSError: it can't be; what was done is undone, as far as it can be.
+            OSError: a rename failed; what was done is undone as far as possible.
         """
         done: list[JournalPlace] = []
         try:
@@ -230,10 +231,10 @@ class Placer:
 
     def exchange(self, place: JournalPlace) -> None:
         """
-        Exchange what stands under the file's name with what stands under ``kept``.
+        Exchange the file's name with ``kept``.
 
         Raises:
-            OSError: it can't be; all is as before.
+            OSError: it failed; everything is as before.
         """
         if self._has_flags:
             try:
@@ -259,7 +260,7 @@ class Placer:
             raise
 
     def take_away(self, places: Sequence[JournalPlace], names: str) -> None:
-        """Remove files under ``made`` or ``kept`` names, those that there are."""
+        """Remove the files under their ``made`` or ``kept`` names, if they exist."""
         for place in places:
             with suppress(FileNotFoundError):
                 os.unlink(getattr(place, names), dir_fd=self._folders[place])
@@ -271,7 +272,7 @@ class Placer:
 
 @contextmanager
 def explaining_swap(path: bytes) -> Iterator[None]:
-    """Put what the system says to renaming into words."""
+    """Turn an OSError of a rename into a RepairFailed with its remedy."""
     try:
         yield
     except OSError as error:

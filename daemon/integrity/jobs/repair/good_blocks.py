@@ -1,7 +1,7 @@
 """
-Fetch good blocks from copies: each from the first that has it, none that was not verified.
+Fetch good blocks from copies: each block from the first copy that has it, verified before it is returned.
 
-A copy that can't be reached is told once and left out; one that is bad in one place may be good in another.
+A copy that can't be reached is reported once and left out. A copy with one bad block may still have others good.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 class GoodCopy:
     """
-    One copy, entered when it is first asked.
+    One copy, entered on first use.
 
     Attributes:
         name: of the copy.
-        trouble: why it can't be reached (any more); None while it can.
+        trouble: why it can't be reached; None while it can.
     """
 
     def __init__(
@@ -44,19 +44,16 @@ class GoodCopy:
         self._copy: Copy | None = None
 
     def covers(self, path: bytes) -> bool:
-        """Say whether a file of this absolute path is to be looked for in the copy."""
+        """Return whether the copy should contain a file of this absolute path."""
         return is_inside(path, self.source.base.rstrip(b"/"))
 
     def open(self, path: bytes) -> CopyFile:
         """
-        Open the copy of a file.
-
-        Args:
-            path: absolute, of the file.
+        Open the copy of a file with this absolute path.
 
         Raises:
-            ReadError: it can't be had; ReadInterrupted.
-            CopyUnreachable: the copy can't be reached; it was told.
+            ReadError: the copy of the file can't be opened; ReadInterrupted if the run was stopped.
+            CopyUnreachable: the copy can't be reached.
         """
         copy = self._enter()
         if not copy.has_bytes:
@@ -64,7 +61,7 @@ class GoodCopy:
         return copy.open(place_in_copy(self.source, path))
 
     def find_mode(self, path: bytes) -> int | None:
-        """Tell the permission bits of the copy of a file or folder; None where copies of this kind do not tell."""
+        """Return the permission bits of a file or folder in the copy; None if this kind of copy has none."""
         if not isinstance(self._copy, TreeCopy):
             return None
         try:
@@ -73,7 +70,7 @@ class GoodCopy:
             return None
 
     def lost(self, error: CopyUnreachable | ConfigError) -> None:
-        """Take note that the copy can't be reached."""
+        """Mark the copy as unreachable and warn, once."""
         if self.trouble is None:
             self.trouble = str(error)
             self._warn(f"the copy {self.name} can't be reached: {error}")
@@ -92,12 +89,12 @@ class GoodCopy:
 
 class GoodBlocks:
     """
-    The copies that may lend blocks; a context manager.
+    The copies that may supply blocks; a context manager.
 
     Args:
-        sources: in the order in which they are asked.
-        warn: is told of each that can't be reached.
-        is_asked: says whether all waiting is to end with ReadInterrupted.
+        sources: in order of preference.
+        warn: receives a message for each copy that can't be reached.
+        is_asked: returns whether all waiting must end with ReadInterrupted.
     """
 
     def __init__(
@@ -107,7 +104,7 @@ class GoodBlocks:
         self._all = {source: GoodCopy(source, self._stack, warn, is_asked) for source in sources}
 
     def for_file(self, path: bytes, sources: Sequence[CopySource]) -> BlockSource:
-        """Give what lends the blocks of one file, of this absolute path; its caller closes it."""
+        """Return the block source for the file of this absolute path; the caller closes it."""
         return BlockSource([self._all[source] for source in sources if self._all[source].covers(path)], path)
 
     def __enter__(self) -> Self:
@@ -124,28 +121,28 @@ class BlockSource:
     The copies of one file; a context manager.
 
     Attributes:
-        troubles: by name of a copy, why it could not lend what it was asked for; empty: other bytes than were recorded.
+        troubles: by name of a copy, why it could not be read. Copies that returned wrong bytes have no entry.
     """
 
     def __init__(self, lenders: Sequence[GoodCopy], path: bytes) -> None:
         self._lenders = list(lenders)
         self._path = path
         self._files: dict[str, CopyFile] = {}
-        self._closed: set[str] = set()  # could not be opened, and is not tried for each block again
+        self._closed: set[str] = set()  # could not be opened; not retried for every block
         self.troubles: dict[str, str] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Name the copies."""
+        """Return the names of the copies."""
         return tuple(lender.name for lender in self._lenders)
 
     @property
     def has_unreachable(self) -> bool:
-        """Say whether one of the copies could not be asked."""
+        """Return whether one of the copies could not be reached."""
         return any(lender.trouble is not None for lender in self._lenders)
 
     def fetch(self, index: int, expected: Expected) -> tuple[str, bytes] | None:
-        """Fetch one block, verified, with the name of the copy it is from; None if none has it good."""
+        """Return one verified block and the name of its copy; None if no copy has it good."""
         for lender in self._lenders:
             data = self._read(lender, index, expected)
             if data is not None and expected.matches(index, data):
@@ -153,16 +150,16 @@ class BlockSource:
         return None
 
     def find_stats(self, names: Iterable[str]) -> list[os.stat_result]:
-        """List what stat said of the copies that were read, in the order of their names; other kinds do not tell."""
+        """Return the stat results of the copies that were read, in the order of ``names``; mounted copies only."""
         files = (self._files.get(name) for name in names)
         return [file.stat for file in files if isinstance(file, TreeFile)]
 
     def find_mode(self, name: str, path: bytes) -> int | None:
-        """Tell the permission bits that an absolute path has in one of the copies, if it tells."""
+        """Return the permission bits of an absolute path in the named copy; None if unknown."""
         return next((lender.find_mode(path) for lender in self._lenders if lender.name == name), None)
 
     def close(self) -> None:
-        """Close the files; the copies stay."""
+        """Close the files; the copies stay open."""
         files, self._files = self._files, {}
         for file in files.values():
             file.close()
@@ -201,7 +198,7 @@ class BlockSource:
             raise
         except (ReadError, CopyUnreachable) as error:
             if isinstance(error, CopyUnreachable):
-                lender.lost(error)  # some kinds find out only when they are asked for a file
+                lender.lost(error)  # some kinds of copy notice only when a file is opened
             self._closed.add(lender.name)
             self.troubles[lender.name] = str(error)
         return file

@@ -1,9 +1,7 @@
 """
-What a file is to be, block by block: its baseline, in the form in which a repair asks for it.
+Compare a file on the disk, block by block, with its recorded content.
 
-Look at a file as it is on the disk now: which of its blocks are what was recorded, and which are not or can't be read.
-
-Nothing is taken from what a finding said: between then and now more may have rotted.
+Findings are not used: more may have rotted since they were made.
 """
 
 from __future__ import annotations
@@ -38,12 +36,12 @@ class Expected:
     """
     The recorded content of one file.
 
-    A file that fits one block counts as one block, which its whole-file digests judge; an empty file has none.
+    A file that fits into one block counts as one block, which its whole-file digests verify; an empty file has none.
 
     Args:
         size_bytes: of the file.
-        digests: of the whole file, as far as there are any.
-        blocks: None if the file fits one.
+        digests: of the whole file; those that were recorded.
+        blocks: None if the file fits into one block.
     """
 
     def __init__(self, size_bytes: int, digests: Digests, blocks: Blocks | None) -> None:
@@ -54,11 +52,11 @@ class Expected:
         self.count = -(-size_bytes // self.block_size_bytes)
 
     def length(self, index: int) -> int:
-        """Tell how many bytes a block has."""
+        """Return the length of a block in bytes."""
         return min(self.block_size_bytes, self.size_bytes - index * self.block_size_bytes)
 
     def matches(self, index: int, data: bytes | memoryview) -> bool:
-        """Say whether these bytes are a block's, by every digest that is recorded of it."""
+        """Return whether these bytes are the block, by every digest that is recorded of it."""
         if len(data) != self.length(index):
             return False
         if self._blocks is None:
@@ -69,7 +67,7 @@ class Expected:
         return not self._blocks.md5 or Md5(data).digest() == self._blocks.md5[at]
 
     def matches_block(self, index: int, data: bytes | None) -> bool:
-        """Say whether a block of a file is right; None is a hole, and those may be many."""
+        """Return whether a block is good; None stands for a hole, which is compared by a cached digest of zeros."""
         if data is not None:
             return self.matches(index, data)
         if self._blocks is None or self.length(index) != self.block_size_bytes:
@@ -77,7 +75,7 @@ class Expected:
         return self._blocks.xxh3_128[index * 16 : index * 16 + 16] == self._zeros
 
     def holds(self, reading: Reading) -> bool:
-        """Say whether a reading of a whole file is this, by every digest that both have."""
+        """Return whether the reading of a whole file matches, by every digest that both have."""
         if reading.witness.size_bytes != self.size_bytes:
             return False
         ours, theirs = self.digests, reading.digests
@@ -92,7 +90,7 @@ class Expected:
         return not self._blocks.md5 or reading.blocks.md5 == self._blocks.md5
 
     def is_same_as(self, other: Expected) -> bool:
-        """Say whether the baseline of another name of the file is the same content."""
+        """Return whether the record of another name of the file has the same content."""
         if self.size_bytes != other.size_bytes or (self._blocks is None) != (other._blocks is None):
             return False
         if self._blocks is not None and other._blocks is not None:
@@ -113,7 +111,7 @@ class Expected:
 
 
 def load_expected(connection: Connection, sealer: Sealer, record: FileRecord) -> Expected | None:
-    """Load what a file is to be; None if its rows in the catalog are damaged or lost."""
+    """Return the recorded content of a file; None if its rows in the catalog are damaged or lost."""
     if not record.is_sealed:
         return None
     size_bytes, block_size = record.witness.size_bytes, record.block_size_bytes
@@ -126,19 +124,19 @@ def load_expected(connection: Connection, sealer: Sealer, record: FileRecord) ->
 
 
 Tick = Callable[[int], bool]
-"""Is told how many bytes were dealt with; says whether to go on."""
+"""Called with the number of bytes processed; returns whether to continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
     """
-    What a file is now.
+    State of a file on the disk.
 
     Args:
-        stat: as it was read.
-        bad: the blocks that are not what was recorded, in order.
-        unreadable: what of it could not be read.
-        how: how sure it is that the disk was read.
+        stat: when the file was read.
+        bad: numbers of the blocks that are not what was recorded, ascending.
+        unreadable: ranges that could not be read.
+        how: whether the bytes certainly came from the disk.
     """
 
     stat: os.stat_result
@@ -148,16 +146,16 @@ class Inspection:
 
     @property
     def witness(self) -> Witness:
-        """Take the witness."""
+        """Return the witness of the inspected file."""
         return witness_of(self.stat)
 
     def is_whole(self, expected: Expected) -> bool:
-        """Say whether the file is what was recorded."""
+        """Return whether the file is what was recorded."""
         return not self.bad and self.stat.st_size == expected.size_bytes
 
 
 class BlockRead(NamedTuple):
-    """One whole block as it was read. ``data`` is None where the file system says that it is a hole: zeros."""
+    """One whole block as read. ``data`` is None if the file system reports a hole: zeros."""
 
     number: int
     data: bytes | None
@@ -165,13 +163,13 @@ class BlockRead(NamedTuple):
 
 def look_at(reader: Reader, path: bytes, root_fd: int, expected: Expected, buffers: Buffers, tick: Tick) -> Inspection:
     """
-    Read a file past the cache and hold its blocks against its baseline.
+    Read a file past the cache and compare its blocks with the record.
 
     Raises:
-        Vanished: it is gone, or no regular file.
+        Vanished: the file is gone, or not a regular file.
         Unstable: it changed meanwhile.
-        Unreadable: a permission keeps it from being looked at; what the disk can't give is in the result.
-        ReadInterrupted: ``tick`` said so.
+        Unreadable: permissions prevent reading. What the disk can't read is in the result instead.
+        ReadInterrupted: ``tick`` returned False.
     """
     try:
         with reader.open(path) as file:
@@ -201,18 +199,18 @@ def _look(file: OpenFile, expected: Expected, buffers: Buffers, tick: Tick) -> I
 
 
 def _is_of_disk(error: Unreadable) -> bool:
-    """Say whether the disk refused, not a permission."""
+    """Return whether the disk failed, rather than a permission."""
     return bool(error.ranges) or error.errno in BAD_MEDIUM
 
 
 def read_blocks(file: OpenFile, buffers: Buffers, expected: Expected, tick: Tick) -> Iterator[BlockRead]:
     """
-    Cut what can be read of a file into its blocks, in order; those that lie behind its end are not among them.
+    Yield the readable blocks of a file in order, up to its expected size.
 
     Raises:
-        Unreadable: a permission, say; a disk that gives up only ends the blocks early.
-        Unstable: the file is shorter than it said.
-        ReadInterrupted: ``tick`` said so.
+        Unreadable: for example for lack of permission. A failing disk only ends the blocks early.
+        Unstable: the file is shorter than its stat said.
+        ReadInterrupted: ``tick`` returned False.
     """
     cutter = _Cutter(expected)
     try:
@@ -226,7 +224,7 @@ def read_blocks(file: OpenFile, buffers: Buffers, expected: Expected, tick: Tick
 
 
 class _Cutter:
-    """Put segments, which may end anywhere and leave gaps, together to blocks."""
+    """Assemble blocks from segments, which may end anywhere and leave gaps."""
 
     def __init__(self, expected: Expected) -> None:
         self._expected = expected
@@ -235,7 +233,7 @@ class _Cutter:
         self._have = 0
 
     def take(self, segment: Segment) -> Iterator[BlockRead]:
-        """Take the next segment and give the blocks that are complete with it."""
+        """Add the next segment and yield the blocks that it completes."""
         size = self._expected.block_size_bytes
         offset, end = segment.offset, min(segment.offset + segment.length, self._expected.size_bytes)
         while offset < end:
@@ -253,7 +251,7 @@ class _Cutter:
     def _add(self, index: int, at: int, part: bytes) -> Iterator[BlockRead]:
         if index != self._index:
             self._index, self._parts, self._have = index, [], 0
-        if at != self._have:  # a gap: the block never becomes complete
+        if at != self._have:  # a gap: this block can't be completed
             return
         self._parts.append(part)
         self._have += len(part)
@@ -264,10 +262,10 @@ class _Cutter:
 
 def require_unmoved(root_fd: int, path: bytes, look: Inspection) -> None:
     """
-    See that a name still leads to the file that was looked at, and that nothing of it moved.
+    Check that a name still leads to the inspected file, unchanged.
 
     Raises:
-        Unstable: it does not.
+        Unstable: the file changed or is gone.
     """
     try:
         witness = witness_of(stat_beneath(root_fd, path))
@@ -278,7 +276,7 @@ def require_unmoved(root_fd: int, path: bytes, look: Inspection) -> None:
 
 
 def describe_move(before: Witness, after: Witness) -> str:
-    """Say what of a witness moved."""
+    """Describe which fields of a witness changed."""
     moved = [
         name
         for name, one, other in (

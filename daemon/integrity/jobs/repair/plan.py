@@ -1,13 +1,11 @@
 """
-May a file be touched? Only if it is what was judged: whatever somebody wrote since is not to be lost.
+Plan the repair of a file: what is damaged, which copy has which blocks good, and whether the file may be touched.
 
-Pure, but for the records that it is given. The invariant: a file is replaced only while a finding says that it is not
-what it should be, and nothing about it moved since that was said.
+Each needed block is fetched and verified while planning, before anything is written, so "repairable" is proved. Small
+repairs keep the fetched blocks, so that each is transferred once.
 
-Plan a repair: what is damaged, which copy has what of it good, and whether it may be done at all.
-
-Each needed block is fetched and verified here already, before anything is written: a plan that says "repairable" has
-seen the proof. Small repairs keep what was fetched, so that it crosses the wire once.
+Invariant: a file is replaced only while a finding says that it is wrong, and nothing about it changed since then. What
+somebody wrote after that must not be lost.
 """
 
 from __future__ import annotations
@@ -43,13 +41,13 @@ if TYPE_CHECKING:
 
 
 CONTESTED = frozenset(kind for kind, one in VERDICTS.items() if find_stand(Judgement(one)) is FileState.CONTESTED)
-"""Findings about what somebody did, who may have meant it: such a file is only repaired if it is named itself."""
+"""Findings about changes that may be intended: such a file is only repaired if it is named itself."""
 
 NEWER = (
     "somebody wrote to it after it had been judged, and may have meant it: to keep what is in it now:"
     " integrity accept FILE --reason WHY; to have the recorded bytes put back over that, name the file itself"
 )
-"""Why a damaged file is left alone that an honest change was seen of since, unless it is named itself."""
+"""Why a damaged file is left alone: an ordinary change was seen since, and the file was not named itself."""
 
 
 def find_refusal(
@@ -60,14 +58,14 @@ def find_refusal(
     candidate: CandidateRecord | None,
 ) -> str | None:
     """
-    Say why a file that is not what was recorded must be left as it is; None if it may be repaired.
+    Return why a file that is not what was recorded must be left alone; None if it may be repaired.
 
     Args:
-        capability: of its file system.
-        record: its record.
-        look: what it is now.
-        open_findings: on it.
-        candidate: newer content of it that waits for a decision.
+        capability: of the file system.
+        record: of the file.
+        look: its current state.
+        open_findings: about the file.
+        candidate: newer content of the file that awaits a decision.
     """
     judged = [one for one in open_findings if one.kind in CONTENT_FINDINGS]
     if not judged:
@@ -100,19 +98,19 @@ def _say_moved(before: Witness, after: Witness) -> str:
 
 
 class FindingCheck(StrEnum):
-    """What a file's plan comes to."""
+    """Outcome of planning the repair of one file."""
 
-    WHOLE = "whole"  # it is what was recorded: nothing to do
+    WHOLE = "whole"  # the file is what was recorded: nothing to do
     REPAIRABLE = "repairable"
-    NO_GOOD_COPY = "no_good_copy"  # all copies were asked, and none has some of the blocks good
-    UNREACHABLE = "unreachable"  # the same, but a copy could not be asked
-    REFUSED = "refused"  # it must not be touched
-    UNREADABLE = "unreadable"  # it could not be looked at, for another reason than its disk
+    NO_GOOD_COPY = "no_good_copy"  # all copies were queried, and some blocks are good in none
+    UNREACHABLE = "unreachable"  # the same, but a copy could not be reached
+    REFUSED = "refused"  # the file must not be touched
+    UNREADABLE = "unreadable"  # the file could not be inspected, for another reason than its disk
 
 
 @dataclass(frozen=True, slots=True)
 class Mend:
-    """The blocks that one copy lends."""
+    """The blocks that one copy supplies."""
 
     copy: str
     blocks: tuple[int, ...]
@@ -126,22 +124,20 @@ class FilePlan:
     Args:
         root: absolute path of its root.
         path: relative to the root.
-        standing: what it comes to.
-        reason: for people; empty if it is repairable or whole.
-        record: its record.
-        expected: what it is to be; None if that can't be told.
-        look: what it is now; None if it is gone, or was not looked at.
-        kinds: of the open findings on it.
+        reason: for people; empty if the file is repairable or whole.
+        expected: recorded content; None if unknown.
+        look: current state; None if the file is gone or was not inspected.
+        kinds: of the open findings about it.
         mends: which blocks come from which copy.
         missing: the blocks that no copy has good.
-        troubles: name of a copy, and why it could not lend.
+        troubles: name of a copy, and why it could not supply blocks.
         others: records of its other names.
-        asked: the names of the copies that were asked.
-        mode: permission bits that a file that is gone gets; None: as its folder.
-        owner: owner and group that a file that is gone gets; None: as its folder.
-        folders: that are gone with it, and are made for it.
-        is_newer: what stands there was written by somebody, and waits for a decision.
-        held: blocks that were fetched and verified, as far as there was room.
+        asked: names of the copies that were queried.
+        mode: permission bits for a lost file; None for its folder's.
+        owner: owner and group for a lost file; None for its folder's.
+        folders: lost folders above it, to be created with it.
+        is_newer: its content was written since it was recorded, and awaits a decision.
+        held: verified blocks, as far as memory allows.
     """
 
     root: bytes
@@ -165,30 +161,30 @@ class FilePlan:
 
     @property
     def damaged(self) -> tuple[int, ...]:
-        """Name the blocks that have to come from copies."""
+        """Return the numbers of the blocks that must come from copies."""
         if self.expected is None:
             return ()
         return tuple(range(self.expected.count)) if self.look is None else self.look.bad
 
     @property
     def damaged_bytes(self) -> int:
-        """Sum their lengths up."""
+        """Return the total length of the damaged blocks."""
         expected = self.expected
         return 0 if expected is None else sum(expected.length(index) for index in self.damaged)
 
     @property
     def is_gone(self) -> bool:
-        """Say whether there is no file under the name."""
+        """Return whether no file was inspected under the name."""
         return self.look is None
 
     @property
     def names(self) -> tuple[bytes, ...]:
-        """Name all names of the file, relative to the root."""
+        """Return all names of the file, relative to the root."""
         return (self.path, *(one.path for one in self.others))
 
     @property
     def records(self) -> tuple[FileRecord, ...]:
-        """Give the records of all names."""
+        """Return the records of all names."""
         return self.others if self.record is None else (self.record, *self.others)
 
 
@@ -197,10 +193,8 @@ class RepairPlanner:
     Plan the repairs of one root.
 
     Args:
-        run: of the root.
-        buffers: for reading.
-        hold_bytes: so much of what is fetched for one file is kept for making it.
-        tick: is told of bytes that were dealt with.
+        hold_bytes: bytes of fetched blocks that are kept per file for building it.
+        tick: called with the number of bytes processed; returns whether to continue.
     """
 
     def __init__(self, run: RootRun, buffers: Buffers, *, hold_bytes: int, tick: Tick) -> None:
@@ -216,11 +210,11 @@ class RepairPlanner:
 
         Args:
             path: relative to the root.
-            lenders: the copies of it.
-            is_named: somebody named this file, not only the folder that it lies in.
+            lenders: the copies of the file.
+            is_named: the user named this file, not only its folder.
 
         Raises:
-            ReadInterrupted: asked to stop.
+            ReadInterrupted: stopped.
         """
         run = self._run
         with run.catalog.read() as connection:
@@ -285,7 +279,7 @@ class RepairPlanner:
         return self._refuse_conflict(self._ask(draft, expected, lenders), record, look, lenders)
 
     def _refuse_conflict(self, plan: FilePlan, record: FileRecord, look: Inspection, lenders: BlockSource) -> FilePlan:
-        """Refuse to give recorded bytes the rights of another file that stands there."""
+        """Refuse the plan if the recorded bytes would get the rights of another file in this place."""
         if plan.standing is not FindingCheck.REPAIRABLE:
             return plan
         run, copies = self._run, lenders.find_stats(one.copy for one in plan.mends)
@@ -296,7 +290,7 @@ class RepairPlanner:
         return plan if reason is None else replace(plan, standing=FindingCheck.REFUSED, reason=reason)
 
     def _plan_gone(self, draft: FilePlan, expected: Expected, lenders: BlockSource, error: Vanished) -> FilePlan:
-        """Plan for a file that is not there: it is made anew if a finding says that it should be."""
+        """Plan for a lost file: it is recreated if a finding says that it should exist."""
         root_fd, path = self._run.root_fd, draft.path
         try:
             stat_beneath(root_fd, path)
@@ -319,7 +313,7 @@ class RepairPlanner:
         return replace(plan, mode=mode, owner=find_owner(model), folders=folders)
 
     def _find_mode(self, plan: FilePlan, lenders: BlockSource, path: bytes) -> int | None:
-        """Ask the copies that lend for the permission bits of a folder."""
+        """Return the permission bits of a folder in the copies that supply blocks."""
         whole = absolute(self._run.root.path, path)
         return next((mode for one in plan.mends if (mode := lenders.find_mode(one.copy, whole)) is not None), None)
 

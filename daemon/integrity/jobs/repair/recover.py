@@ -1,13 +1,11 @@
 """
-Write down that a file is what was recorded again: witness, history, findings, all in one transaction.
+Record finished repairs, and finish or undo interrupted ones.
 
-End the repairs that were cut short.
+A repair is recorded in one transaction: witness, history, findings. After a kill at any moment a file's name leads to
+the good file or to the damaged one, whole; leftovers are removed or named.
 
-After a kill at any moment a file's name leads to the good file or to the damaged one, whole, and what is left over is
-taken away or named.
-
-Called at the beginning of each run on a root, under its lock: a scan must not meet a root in which the damaged file is
-out of the way and the good one not yet in its place. Doing it twice does no more than doing it once.
+Recovery runs at the beginning of each run on a root, under its lock: a scan must not see a root in which the damaged
+file is out of its place and the good one not yet in it. It is idempotent.
 """
 
 from __future__ import annotations
@@ -43,16 +41,16 @@ if TYPE_CHECKING:
 
 
 MEDDLED = "after it had been verified: somebody writes to it, so the next run looks at it again"
-"""What follows on what of a file moved."""
+"""Text that follows what of a file changed."""
 
 
 class Recorded(NamedTuple):
     """
-    What was written down.
+    What was recorded.
 
     Args:
-        ended: the findings that it ended.
-        moved: what of the file moved after it had been verified; empty if nothing did.
+        ended: the findings that were resolved.
+        moved: what of the file changed after its verification; empty if nothing did.
     """
 
     ended: list[Finding]
@@ -63,23 +61,23 @@ def record_repaired(
     run: RootRun, repair: Repair, verified: Witness, how: ReadHow, planned: Sequence[FileRecord] = ()
 ) -> Recorded:
     """
-    Record all names of a file as whole, and end the findings on them.
+    Record all names of a file as good, and resolve the findings about them.
 
-    The baseline stays the one that it was; history has an entry that says when its bytes were put back, and from where.
-    If somebody wrote to the new file already, the record is of what was verified, so that the next run sees a change.
+    The baseline stays; history gets an entry with the time and source of the restored bytes. If somebody wrote to the
+    new file already, the verified witness is recorded, so that the next run sees a change.
 
     Args:
-        run: of the root.
-        repair: which is done.
-        verified: the new file as it was when its bytes were verified, but for what renaming it moved.
-        how: the new file was verified.
-        planned: the records that it was made by: one that was replaced since stays as it is, for the next run to judge.
-            Without them: what is recorded now.
+        run: on the root.
+        repair: the finished one.
+        verified: witness of the new file at its verification, with the changes that renaming caused.
+        how: how the new file was read for its verification.
+        planned: the records that it was built from. One that was replaced since is left for the next run to judge.
+            Without them the current records are used.
 
     Raises:
-        OSError: a name is not there.
+        OSError: a name is gone.
     """
-    is_cut_short = run.let_clock_tick()  # else the witness is racy
+    is_cut_short = run.let_clock_tick()  # otherwise the witness would be racy
     ended: list[Finding] = []
     moved = ""
     with run.writing() as connection:
@@ -87,7 +85,7 @@ def record_repaired(
         for place in repair.places:
             record = files.find_file(connection, run.catalog.sealer, run.root.id, place.path)
             if record is None or any(one.id == record.id and one.seal != record.seal for one in planned):
-                continue  # forgotten or accepted meanwhile
+                continue  # forgotten, or its baseline was replaced meanwhile
             witness = witness_of(stat_beneath(run.root_fd, place.path))._replace(is_racy=is_cut_short)
             is_same = compare_witness(run.capability, verified, witness).is_nothing
             if not is_same:
@@ -106,15 +104,15 @@ def record_repaired(
 
 def after_renaming(run: RootRun, place: JournalPlace, verified: Witness, *, was_written: bool = False) -> Witness:
     """
-    Take the witness of a verified file anew where it stands now, for renaming has moved its ctime.
+    Return the current witness of a verified file, whose ctime the renaming changed.
 
-    A write with its time put back moves no more than that, so it has to be noticed in another way.
+    A write that restores the mtime changes no more than that, so writes must be detected separately (``was_written``).
 
     Returns:
-        The given one, if more than that moved: the file is not what was verified any more.
+        The given witness if more than the ctime changed: the file is no longer the verified one.
 
     Raises:
-        OSError: it is not there.
+        OSError: the file is gone.
     """
     seen = witness_of(stat_beneath(run.root_fd, place.path))
     renamed = verified._replace(ctime_ns=seen.ctime_ns, is_racy=False)
@@ -124,14 +122,10 @@ def after_renaming(run: RootRun, place: JournalPlace, verified: Witness, *, was_
 
 def end_repairs(run: RootRun, repairs: Iterable[Repair]) -> None:
     """
-    End what is under way in a root, and report it.
-
-    Args:
-        run: on the root.
-        repairs: what is under way.
+    Finish or undo the unfinished repairs of a root, and report them.
 
     Raises:
-        RepairFailed: a file is out of its place and can't be brought back: no run may take it for deleted.
+        RepairFailed: a file is out of its place and can't be brought back. No run may take it for deleted.
     """
     with Buffers() as buffers:
         for repair in repairs:
@@ -139,7 +133,7 @@ def end_repairs(run: RootRun, repairs: Iterable[Repair]) -> None:
 
 
 class _Recovery:
-    """End one repair."""
+    """Finish or undo one repair."""
 
     def __init__(self, run: RootRun, repair: Repair, buffers: Buffers) -> None:
         self._run = run
@@ -177,7 +171,7 @@ class _Recovery:
             self._complete(folders, placer)
 
     def _bring_back(self, fd: int, place: JournalPlace) -> None:
-        """Let a name that leads nowhere lead to a file again: the good one if it is whole, else the damaged one."""
+        """Give a missing name a file again: the good one if it is whole, else the damaged one."""
         if is_there(fd, place.name) or not is_there(fd, place.kept):
             return
         is_good = is_there(fd, place.made) and self._is_whole(place.beside(place.made))
@@ -185,7 +179,7 @@ class _Recovery:
         rename_to_free(fd, place.made if is_good else place.kept, place.name, has_flags=has_flags)
 
     def _go_forward(self, fd: int, placer: Placer, place: JournalPlace) -> bool:
-        """Let one more name lead to the good file, as others do; say False if what stands there has changed."""
+        """Exchange one more name, as others were before; return False if the file there has changed."""
         if is_there(fd, place.made) and not is_there(fd, place.kept):
             rename_to_free(fd, place.made, place.kept, has_flags=may_exchange(self._run.capability))
         if not (is_there(fd, place.kept) and self._is_judged(place) and self._is_whole(place.beside(place.kept))):
@@ -194,7 +188,7 @@ class _Recovery:
         return True
 
     def _go_back(self, fd: int, placer: Placer, place: JournalPlace) -> bool:
-        """Take the good file away that is not in its place; say False if what stands there is something else."""
+        """Remove the good file that is not in its place; return False if ``kept`` is something else."""
         if not is_there(fd, place.kept):
             return True
         if not self._is_whole(place.beside(place.kept)):
@@ -203,7 +197,7 @@ class _Recovery:
         return True
 
     def _complete(self, folders: ParentFolders, placer: Placer) -> None:
-        """Write down that the file is repaired; the damaged one is kept under one name only."""
+        """Record the repair; the damaged file is kept under one name only."""
         places = self._repair.places
         first = places[0]
         is_kept = is_there(folders[first], first.kept)
@@ -211,7 +205,7 @@ class _Recovery:
             placer.take_away(places[1:], "kept")
         folders.sync()
         assert self._verified is not None
-        # One name is not renamed any more once it is verified: a ctime that moved since was moved by somebody else.
+        # A single name is not renamed after its verification: a later change of ctime was made by somebody else.
         verified = self._verified if len(places) == 1 else after_renaming(self._run, first, self._verified)
         recorded = record_repaired(self._run, self._repair, verified, self._how)
         text = f"a repair that had been interrupted is complete: {self._repair.resolution}"
@@ -222,7 +216,7 @@ class _Recovery:
         self._run.note(NoteKind.RESOLVED, first.path, text)
 
     def _is_judged(self, place: JournalPlace) -> bool:
-        """Say whether the damaged file stands there as it was; renaming may have moved its ctime."""
+        """Return whether the damaged file is still in its place; renaming may have changed its ctime."""
         try:
             witness = witness_of(stat_beneath(self._run.root_fd, place.path))
         except OSError:
@@ -230,7 +224,7 @@ class _Recovery:
         return (witness.size_bytes, witness.mtime_ns, witness.inode) == self._repair.judged
 
     def _is_whole(self, path: bytes) -> bool:
-        """Say whether a file is what is recorded of the one that is repaired."""
+        """Return whether a file has the recorded content of the file under repair."""
         run = self._run
         with run.catalog.read() as connection:
             record = files.find_file(connection, run.catalog.sealer, run.root.id, self._repair.places[0].path)
@@ -252,7 +246,7 @@ class _Recovery:
         self._run.note(NoteKind.WARNING, self._repair.places[0].path, f"a repair of it was interrupted: {text}")
 
     def _could_not(self, error: OSError) -> None:
-        """Tell that the end has to wait; no run may go on while a file is out of its place."""
+        """Report that recovery must wait; raise if a file is out of its place."""
         for place in self._repair.places:
             path = show_path(absolute(self._run.root.path, place.path))
             said = error.strerror or os.strerror(error.errno or 0)
@@ -266,5 +260,5 @@ class _Recovery:
                     f" {kept} to {path}"
                 ) from error
             except OSError:
-                pass  # it will be met by the run itself
+                pass  # the run itself will report it
             self._run.note(NoteKind.WARNING, place.path, f"{reason}; it is tried again by the next run")

@@ -1,13 +1,13 @@
 """
-Whose a repaired file is, and who may read and run it.
+Decide owner and permissions of a repaired file.
 
-Root repairs files in folders of others, who may put anything in the place of a file. The catalog does not know who
-could read the recorded bytes, so a copy that is not open to everybody stands for that, where it tells. As root:
+Root repairs files in other users' folders, who may put anything in the place of a file. The catalog does not record who
+could read the file, so the permissions of a copy that is not world-readable are used instead, where known. As root:
 
-I1  Bytes of a copy that is not open to everybody are given to nobody who could not read the copy.
+I1  Bytes of a copy that is not world-readable are given to nobody who could not read the copy.
 I2  Set-id bits and capabilities stay with the file that has them: recorded bytes get them back, others never.
 
-Whoever is not root can give away nothing that the kernel would not let him.
+Without root the kernel enforces this.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _CAPABILITY = "security.capability"
 
 
 def find_model(copies: Sequence[os.stat_result]) -> os.stat_result | None:
-    """Return the copy whose permissions a file that is made anew gets: one that is not open to everybody, if any."""
+    """Return the copy whose permissions a lost file gets: the first that is not world-readable, else the first."""
     return next(filter(_is_closed, copies), next(iter(copies), None))
 
 
 def find_owner(model: os.stat_result | None) -> tuple[int, int] | None:
-    """Return owner and group of a file that is made anew; None: those of its folder (I1)."""
+    """Return owner and group for a lost file; None for those of its folder (I1)."""
     if model is None or os.geteuid() != 0 or not _is_closed(model):
         return None
     return model.st_uid, model.st_gid
@@ -48,24 +48,24 @@ def find_conflict(
     root_fd: int, capability: Capability, record: FileRecord, look: Inspection, copies: Sequence[os.stat_result]
 ) -> str | None:
     """
-    Say why the recorded bytes must not get owner, mode and attributes of the file that stands there; None if they may.
+    Return why the recorded bytes must not get owner, mode and attributes of the present file; None if they may.
 
     Args:
         root_fd: of the root.
-        capability: of its file system.
+        capability: of the file system.
         record: of the file.
-        look: what stands there.
-        copies: of the file, those that lend, as far as they tell.
+        look: the present file.
+        copies: stat results of the copies that supply blocks, if known.
 
     Raises:
-        OSError: the file can't be looked at.
+        OSError: the file can't be examined.
     """
     if os.geteuid() != 0:
         return None
     shown = any(_shows_more(look.stat, copy) for copy in copies)
     fd = open_beneath(root_fd, record.path, os.O_PATH)
     try:
-        is_judged = witness_of(os.fstat(fd)) == look.witness  # else it is not exchanged, either
+        is_judged = witness_of(os.fstat(fd)) == look.witness  # otherwise it is not exchanged anyway
         runs = bool(look.stat.st_mode & _SET_ID) or _CAPABILITY in read_attributes(fd).xattrs
         if not is_judged or not (shown or runs) or _is_recorded(fd, capability, record, look):
             return None
@@ -79,7 +79,7 @@ def find_conflict(
 
 
 def _is_recorded(fd: int, capability: Capability, record: FileRecord, look: Inspection) -> bool:
-    """Say whether a file is the recorded one itself, not another under its name: its rights are its own then."""
+    """Return whether a file is the recorded one itself, not another under its name: then its rights are its own."""
     if look.witness.inode != record.witness.inode:
         return False
     if capability.has_ctime and look.witness.ctime_ns == record.witness.ctime_ns:
@@ -93,7 +93,7 @@ def _is_closed(copy: os.stat_result) -> bool:
 
 
 def _shows_more(there: os.stat_result, copy: os.stat_result) -> bool:
-    """Say whether somebody may read a file who may not read the copy; what an ACL gives shows in the group's bits."""
+    """Return whether somebody can read the file but not the copy; ACL entries show in the group bits."""
     if not _is_closed(copy):
         return False
     is_group_in = there.st_mode & copy.st_mode & stat.S_IRGRP and there.st_gid == copy.st_gid

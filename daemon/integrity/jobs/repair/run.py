@@ -1,7 +1,7 @@
 """
-Repair files: plan, and if it is asked for, do it.
+Plan repairs of files and, on request, carry them out.
 
-Nothing is written unless a plan is whole: each needed block was fetched and verified before.
+Nothing is written before the plan of a file is complete: each needed block was fetched and verified.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from integrity.jobs.repair.targets import Wanted
 
 HOLD_BYTES = 64 << 20
-"""So much of what a plan fetched is kept in memory for doing it; what is more is fetched, and verified, once more."""
+"""Bytes of fetched blocks kept in memory for the repair of a file; the rest is fetched and verified again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class RepairOptions:
     How to repair.
 
     Args:
-        applies: do it; else only plan.
+        applies: carry the plans out; else only plan.
         discards: remove the damaged file in the end.
         hold_bytes: see ``HOLD_BYTES``.
     """
@@ -52,7 +52,7 @@ TellDone = Callable[[RepairedFile], None]
 
 @dataclass(slots=True)
 class RepairSummary:
-    """What a repair came to. ``is_suspended``: a root is not itself, so its files were not looked at."""
+    """Counts of a repair. ``is_suspended``: the files of a root were not inspected because its run was refused."""
 
     plans: int = 0
     repaired: int = 0
@@ -68,17 +68,17 @@ def repair(
     context: Context, wanted: Sequence[Wanted], options: RepairOptions, tell: Tell, tell_done: TellDone
 ) -> RepairSummary:
     """
-    Plan the repair of files, and do it if that is asked for.
+    Plan the repair of files and, on request, carry it out.
 
     Args:
-        context: the surroundings.
-        wanted: what, and from where.
+        context: of the job.
+        wanted: what to repair, and from which copies.
         options: how.
-        tell: is told of each plan.
-        tell_done: is told of each file that was repaired, or was to be.
+        tell: receives each plan.
+        tell_done: receives the result for each file whose repair was attempted.
 
     Raises:
-        CatalogLocked: another job works on one of the roots.
+        CatalogLocked: another job is running on one of the roots.
     """
     summary = RepairSummary()
     warn = _Warner(context)
@@ -101,7 +101,7 @@ def repair(
 
 
 class _Warner:
-    """Tell of copies that can't be reached."""
+    """Report copies that can't be reached."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -167,7 +167,7 @@ class _Repairer:
                 )
             except ReadInterrupted:
                 return
-        plan.held.clear()  # the plans of many files are kept until they are told
+        plan.held.clear()  # callers keep the plans of many files
         self._count(plan, done)
         if done is not None:
             self._tell_done(done)
@@ -182,7 +182,7 @@ class _Repairer:
             return RepairedFile(plan, message=str(error))
 
     def _count(self, plan: FilePlan, done: RepairedFile | None) -> None:
-        """Count a file once for the caller, and once for the record of the run (R8)."""
+        """Count a file once for the caller and once for the record of the run (R8)."""
         summary, run = self._summary, self._run
         summary.plans += 1
         if plan.standing is FindingCheck.WHOLE:

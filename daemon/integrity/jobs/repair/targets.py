@@ -1,10 +1,8 @@
 """
-All names of a file that is to be repaired, and the names that its new and its old content get beside each.
+Resolve a repair command: which files, from which copies, and under which names old and new content are stored.
 
-A file with several names has to keep them all: one that was left out would go on leading to the damaged bytes, and be
-another file from then on. So it is refused unless each of them is known.
-
-From the FILEs and copies of a command to what is to be repaired, and from where.
+A file with several hard links must keep them all: a link that was left out would still lead to the damaged bytes, and
+be a separate file from then on. So a repair is refused unless all names are known.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ def find_names(
     Find the records of all names of a file; the given one is the first.
 
     Returns:
-        The records, and why the file can't be repaired, if so.
+        The records, and the reason if the file can't be repaired.
     """
     if stat.st_nlink <= 1:
         return [record], None
@@ -80,7 +78,7 @@ def _leads_to(root_fd: int, path: bytes, stat: os.stat_result) -> bool:
 
 def make_place(root_fd: int, path: bytes, repair_id: str) -> JournalPlace:
     """
-    Give names beside one name of a file.
+    Choose the temporary names for one name of a file.
 
     Raises:
         OSError: its folder can't be opened.
@@ -99,9 +97,10 @@ def make_place(root_fd: int, path: bytes, repair_id: str) -> JournalPlace:
 
 def name_kept(name: bytes, repair_id: str, most: int = _USUAL_NAME_MAX) -> bytes:
     """
-    Name what is kept of a file; a long name is shortened, between two characters of UTF-8.
+    Return the name under which a damaged file is kept; a long name is cut between two UTF-8 characters.
 
-    A name in another encoding may be all bytes that go on a character: no character has more than three of them.
+    In other encodings all bytes may look like continuation bytes: then the name is cut anywhere, because a UTF-8
+    character has at most three of them.
     """
     ending = b".integrity-" + repair_id.encode()
     room = most - len(ending) - len(MADE_SUFFIX) - 1
@@ -110,19 +109,18 @@ def name_kept(name: bytes, repair_id: str, most: int = _USUAL_NAME_MAX) -> bytes
 
 
 def make_id() -> str:
-    """Make the random part of the names of one repair."""
+    """Return the random part of the names of one repair."""
     return os.urandom(KEPT_ID_DIGITS // 2).hex()
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """
-    What is to be repaired.
+    What to repair.
 
     Args:
-        target: a file; or a folder, of which all files are meant that a finding is open on.
-        sources: the copies, in the order in which they are asked.
-        is_folder: which of the two.
+        target: a file, or a folder: all files below it with an open finding.
+        sources: the copies, in order of preference.
     """
 
     target: Target
@@ -134,17 +132,17 @@ def find_wanted(
     catalog: Catalog, config: Config, paths: Sequence[bytes], names: Sequence[str], endpoint: str | None
 ) -> list[Wanted]:
     """
-    Find out what is meant.
+    Resolve the paths and copies of a command.
 
     Args:
         catalog: open.
-        config: the whole of it.
+        config: all of it.
         paths: of files and folders, as given.
-        names: what stands behind each ``--from``; none: all copies that are known.
-        endpoint: the address of an S3 server that is not Amazon's.
+        names: the value of each ``--from``; if empty, all known copies are used.
+        endpoint: the address of an S3 server other than Amazon's.
 
     Raises:
-        ConfigError: something of it can't be used; nothing was done for any.
+        ConfigError: one of them can't be used; nothing was done for any.
     """
     found = []
     for path in paths:
@@ -161,9 +159,9 @@ def find_wanted(
 
 def _find_target(catalog: Catalog, connection: Connection, path: bytes) -> tuple[Target, bool]:
     """
-    Find a file or folder in its root; the path of a file is not followed if it is a symbolic link.
+    Find a file or folder in its root; a symbolic link in the place of a file is not followed.
 
-    A link that was put in the place of a recorded file must not have another one repaired.
+    A link that replaced a recorded file must not cause the repair of another file.
     """
     place = _place(connection, path)
     if place is not None and _is_recorded(catalog, connection, place):
@@ -193,7 +191,7 @@ def _place(connection: Connection, path: bytes) -> Target | None:
 
 
 def _find_known(catalog: Catalog, config: Config, path: bytes, *, is_folder: bool) -> list[CopySource]:
-    """List the copies of a path; of a folder, those of parts of it, too."""
+    """Return the known copies of a path; for a folder also those of its parts."""
     found = find_known_sources(catalog, config, path)
     if is_folder:
         inner = [copy for copy in config.copies if copy.of != path and is_inside(copy.of, path.rstrip(b"/"))]

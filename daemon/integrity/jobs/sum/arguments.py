@@ -1,9 +1,9 @@
 """
-Which files are meant: names as they were given and, with ``-r``, all regular files below those that are folders.
+Expand the arguments of a command into files: names as given and, with ``-r``, the regular files below folders.
 
-Below a folder symbolic links are not followed and special files are left alone, both without a word, as ``find -type
-f`` does; other file systems are entered. Nothing is excluded: a digest is of what is there. Files come in the order of
-the bytes of their paths, for which the paths below one name are held in memory.
+Below a folder symbolic links and special files are skipped silently, as ``find -type f`` does; other file systems are
+entered. Nothing is excluded. Files come in byte order of their paths, so the paths below one argument are held in
+memory.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from integrity.hashing.file_sums import Hint, ListedPaths
 from integrity.model import SkipReason
 
 _AT_ONCE = 256
-"""Files are given together: each by itself would cost as much as to digest it."""
+"""Files are passed in batches: passing one costs as much as digesting it."""
 
 Complain = Callable[[bytes, str], None]
-"""Takes a folder, and why not all below it could be found."""
+"""Receives a folder, and why some files below it could not be found."""
 
 
 def find_files(names: Iterable[bytes], complain: Complain) -> Iterator[bytes | ListedPaths | Hint]:
-    """Yield the names that are no folders, and in the place of each folder the files below it; and hints at these."""
+    """Yield names that are not folders; in place of each folder, hints at large files and then the files below it."""
     for name in names:
         if _is_folder(name):
             yield from _list_tree(name, complain)
@@ -37,7 +37,7 @@ def find_files(names: Iterable[bytes], complain: Complain) -> Iterator[bytes | L
 
 
 def _is_folder(name: bytes) -> bool:
-    """Tell whether to walk; why a name can't be looked at is told when it is opened."""
+    """Return whether to walk a name; errors are reported when it is opened."""
     try:
         return stat.S_ISDIR(os.stat(name).st_mode)
     except OSError:
@@ -45,7 +45,7 @@ def _is_folder(name: bytes) -> bool:
 
 
 def _list_tree(top: bytes, complain: Complain) -> Iterator[bytes | ListedPaths | Hint]:
-    """Yield hints at the regular files below a folder while they are found, then the files, sorted."""
+    """Yield hints at large files below a folder while they are found, then all regular files, sorted."""
     try:
         root_fd = open_root(top)
     except OSError as error:

@@ -1,13 +1,12 @@
 """
-The files that manifests tell of, found by content or by name.
+Compare a tree with manifests, by content and by name.
 
-Hold a tree against a manifest in both directions, as ``hashdeep -a`` does: each file is matched, moved, new or missing.
+``audit`` compares in both directions, as ``hashdeep -a`` does: each file is matched, moved, new or missing. ``match``
+separates known files from unknown ones by digest alone, as ``md5deep -m`` and ``-x`` do.
 
-A known file is used once: two files of the same content, both renamed, are two moves, and a further copy is new. A file
-that has other content than is known under its name is new, and the known one is missing. A file that can't be read is
-neither, and what is known under its name is not missing.
-
-Tell files whose content is known from others, by digest alone, as ``md5deep -m`` and ``-x`` do.
+A known file is used once: two renamed files of equal content are two moves, and a further copy is new. A file with
+other content under a known name is new, and the known one is missing. An unreadable file is neither, and the file known
+under its name is not missing.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from integrity.jobs.sum.check import resolve
 
 @dataclass(slots=True, eq=False)
 class ManifestFile:
-    """What one manifest says of one file; lines that follow each other may add to its digests."""
+    """One manifest's entry for a file; consecutive lines may add digests to it."""
 
     path: bytes
     key: bytes
@@ -40,8 +39,7 @@ class ManifestFiles:
     All files of some manifests.
 
     Attributes:
-        algorithms: all that occur, in the order of the table.
-        bad_lines: how many lines could not be read.
+        bad_lines: number of lines that could not be read.
     """
 
     def __init__(self) -> None:
@@ -52,17 +50,13 @@ class ManifestFiles:
 
     def add(self, manifest: Manifest, name: bytes) -> int:
         """
-        Take the files of a manifest.
-
-        Args:
-            manifest: not read yet.
-            name: of its file.
+        Add the files of a manifest that was not read yet; ``name`` is the name of its file.
 
         Returns:
-            How many there are.
+            Number of files added.
 
         Raises:
-            OSError: it can't be read on.
+            OSError: reading failed.
         """
         before = len(self._files)
         last: ManifestFile | None = None
@@ -82,7 +76,7 @@ class ManifestFiles:
 
     @property
     def algorithms(self) -> tuple[Algorithm, ...]:
-        """Name all algorithms by which files are known."""
+        """Return all algorithms that occur, in the order of ``ALGORITHMS``."""
         occurring = {algorithm for file in self._files for algorithm in file.digests}
         return tuple(algorithm for algorithm in ALGORITHMS if algorithm in occurring)
 
@@ -90,7 +84,7 @@ class ManifestFiles:
         return iter(self._files)
 
     def find_same(self, result: FileSum, algorithms: Sequence[Algorithm]) -> list[ManifestFile]:
-        """Return those with the content of a file that was digested with ``algorithms``, in the manifests' order."""
+        """Return the files with the content of a file that was digested with ``algorithms``; grouped by algorithm."""
         found = dict(zip(algorithms, result.pieces[0][2], strict=True))
         same: list[ManifestFile] = []
         for algorithm, digest in found.items():
@@ -99,7 +93,7 @@ class ManifestFiles:
         return same
 
     def make_key(self, path: bytes) -> bytes:
-        """Write a path so that two names of one place are equal, as far as the names tell."""
+        """Normalize a path, so that two spellings of one path are equal; links are not resolved."""
         if not path.startswith(b"/"):
             path = self._working_folder + b"/" + path
         if b"/." in path or b"//" in path or path.endswith(b"/"):
@@ -114,24 +108,23 @@ def _agrees(file: ManifestFile, found: Mapping[Algorithm, bytes], size_bytes: in
 
 
 class AuditState(StrEnum):
-    """What became of a file."""
+    """Result for one file."""
 
     MATCHED = "matched"  # known under this name, with this content
-    MOVED = "moved"  # known under another name, at which it is no more
-    NEW = "new"  # not known with this content, or one copy more than is known
-    MISSING = "missing"  # known, and nowhere found
+    MOVED = "moved"  # known under another name, which no longer has this content
+    NEW = "new"  # unknown content, or one copy more than is known
+    MISSING = "missing"  # known, and not found anywhere
     UNREADABLE = "unreadable"
 
 
 class Audited(NamedTuple):
     """
-    One file.
+    Result for one file.
 
     Attributes:
-        path: where it is; of a missing one, where it was.
-        state: of it.
-        origin: where it was, if it was moved; what it is a copy of, if it is new and a copy.
-        error: why it can't be read.
+        path: current path; of a missing file, the former one.
+        origin: former path of a moved file; for a new copy the known file of the same content.
+        error: why the file can't be read.
     """
 
     path: bytes
@@ -148,15 +141,15 @@ def audit(
     idle: Callable[[], None] = lambda: None,
 ) -> Iterator[Audited]:
     """
-    Yield what became of each file: those that match or can't be read as they are found, then the others, in order.
+    Yield the result for each file: matches and unreadable files as they are found, then the others in order.
 
-    Which file was moved from where is known only when all are.
+    Moves are known only when all files were read.
 
     Args:
         known: complete.
-        paths: of the files to look at.
+        paths: of the files to read.
         jobs: threads; None for one per processor.
-        idle: called when the next file takes a while.
+        idle: called while the next file takes long.
     """
     algorithms = known.algorithms
     used: set[ManifestFile] = set()
@@ -185,7 +178,7 @@ def audit(
 
 
 def _place(others: list[tuple[bytes, list[ManifestFile]]], used: set[ManifestFile]) -> Iterator[Audited]:
-    """Tell moved files from new ones."""
+    """Yield the results of files that did not match, as moved or new."""
     for path, same in others:
         origin = next((file for file in same if file not in used), None)
         if origin is not None:
@@ -208,10 +201,10 @@ def match(
 
     Args:
         known: complete.
-        paths: of the files to look at.
-        wants_known: which of the two.
+        paths: of the files to read.
+        wants_known: yield known files; else unknown ones.
         jobs: threads; None for one per processor.
-        idle: called when the next file takes a while.
+        idle: called while the next file takes long.
     """
     algorithms = known.algorithms
     for result in sum_files(paths, algorithms, jobs=jobs, idle=idle):

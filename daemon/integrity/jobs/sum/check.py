@@ -1,8 +1,8 @@
 """
-Hold files against a manifest, line by line, as ``md5sum -c`` does.
+Check files against a manifest, line by line, as ``md5sum -c`` does.
 
-Each file is read once for lines that follow each other, whatever algorithms they name. A file that could not be read is
-no file that differs.
+A file is read once for consecutive lines about it, whatever algorithms they name. Unreadable files are not counted as
+mismatches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from integrity.hashing.manifests.reader import Form, Manifest
 
 
 class LineVerdict(Enum):
-    """What became of one line."""
+    """Result for one line."""
 
     OK = "ok"
     FAILED = "failed"
@@ -31,7 +31,7 @@ class LineVerdict(Enum):
 
 
 class Checked(NamedTuple):
-    """One line's file: its path as it was opened, and why not if it was not."""
+    """Result for one line: the path as it was opened, and the error if that failed."""
 
     path: bytes
     verdict: LineVerdict
@@ -39,17 +39,17 @@ class Checked(NamedTuple):
 
     @property
     def is_missing(self) -> bool:
-        """Tell whether there was no file of this name."""
+        """Return whether no file of this name exists."""
         return self.error is not None and self.error.errno == errno.ENOENT
 
 
 @dataclass(slots=True)
 class CheckTally:
     """
-    What a manifest's lines came to.
+    Counts of the results for a manifest's lines.
 
     Args:
-        ignores_missing: don't count files that are not there.
+        ignores_missing: don't count files that do not exist.
     """
 
     ignores_missing: bool = False
@@ -60,7 +60,7 @@ class CheckTally:
     bad_lines: int = 0
 
     def add(self, event: Checked | BadLine) -> bool:
-        """Count a line; False if it is to be ignored."""
+        """Count a line; return False if it must be ignored."""
         if isinstance(event, BadLine):
             self.bad_lines += 1
         elif event.is_missing and self.ignores_missing:
@@ -76,16 +76,16 @@ class CheckTally:
 
     @property
     def has_entries(self) -> bool:
-        """Tell whether any line could be read as one."""
+        """Return whether any line was a valid entry."""
         return bool(self.ok or self.failed or self.unreadable or self.missing)
 
     def is_good(self, *, is_strict: bool) -> bool:
-        """Tell whether something was verified and nothing was wrong; lines that can't be read count if strict."""
+        """Return whether something was verified without failures; if strict, bad lines are failures."""
         return bool(self.ok) and not (self.failed or self.unreadable or (is_strict and self.bad_lines))
 
 
 def resolve(manifest: Manifest, name: bytes, path: bytes) -> bytes:
-    """Find what a path of a manifest means: in BagIt it is relative to the manifest's folder, else to where we are."""
+    """Return the path that a manifest's entry means: in BagIt relative to the manifest, else to the current folder."""
     return os.path.join(os.path.dirname(name), path) if manifest.form is Form.BAGIT else path
 
 
@@ -98,17 +98,17 @@ def check(
     idle: Callable[[], None] = lambda: None,
 ) -> Iterator[Checked | BadLine]:
     """
-    Check all files of a manifest; what is told of its lines comes in their order.
+    Check all files of a manifest; results are in the order of its lines.
 
     Args:
         manifest: not read yet.
         name: of its file.
-        is_stdin: it comes from standard input, so that no line can mean that.
+        is_stdin: the manifest comes from standard input, so no line can name that.
         jobs: threads; None for one per processor.
-        idle: called when the next file takes a while.
+        idle: called while the next file takes long.
 
     Raises:
-        OSError: the manifest can't be read on; all before that was told.
+        OSError: reading the manifest failed; results so far were yielded.
     """
     lines = _Lines(manifest, name, is_stdin=is_stdin)
     for result in sum_each(lines.find_requests(), jobs=jobs, idle=idle):
@@ -119,7 +119,7 @@ def check(
 
 
 def judge(entry: ManifestEntry, request: SumRequest, result: FileSum) -> Checked:
-    """Compare what is in a file with what a line says of it."""
+    """Compare a file with its line."""
     if result.error is not None:
         return Checked(result.path, LineVerdict.UNREADABLE, result.error)
     found = dict(zip(request.algorithms, result.pieces[0][2], strict=True))
@@ -129,7 +129,7 @@ def judge(entry: ManifestEntry, request: SumRequest, result: FileSum) -> Checked
 
 
 class _Lines:
-    """The lines of a manifest, between being read and being answered."""
+    """Lines of a manifest that were read but not answered yet."""
 
     def __init__(self, manifest: Manifest, name: bytes, *, is_stdin: bool) -> None:
         self._manifest = manifest
@@ -139,7 +139,7 @@ class _Lines:
         self.failure: OSError | None = None
 
     def find_requests(self) -> Iterator[SumRequest]:
-        """Yield what is to be read, one request for lines that follow each other and are about the same file."""
+        """Yield read requests, one for consecutive lines about the same file."""
         for group in _group(self._read()):
             if isinstance(group, BadLine):
                 self._waiting.append(group)
@@ -151,7 +151,7 @@ class _Lines:
             yield request
 
     def answer(self, result: FileSum) -> Iterator[Checked | BadLine]:
-        """Yield what is to be told of the lines up to those about this file."""
+        """Yield the results for all lines up to those about this file."""
         yield from self.take_bad_lines()
         group = self._waiting.popleft()
         assert not isinstance(group, BadLine)
@@ -159,7 +159,7 @@ class _Lines:
         yield from (judge(entry, request, result) for entry in entries)
 
     def take_bad_lines(self) -> Iterator[BadLine]:
-        """Yield those before the next request."""
+        """Yield the bad lines before the next request."""
         while self._waiting:
             first = self._waiting[0]
             if not isinstance(first, BadLine):
@@ -177,7 +177,7 @@ class _Lines:
 
 
 def _group(items: Iterable[ManifestEntry | BadLine]) -> Iterator[list[ManifestEntry] | BadLine]:
-    """Put lines together that are about the same file."""
+    """Group consecutive lines about the same file."""
     group: list[ManifestEntry] = []
     for item in items:
         if isinstance(item, ManifestEntry) and group and item.path == group[0].path:
