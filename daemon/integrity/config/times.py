@@ -36,8 +36,8 @@ class Cron(NamedTuple):
     """
     The times that match five cron fields.
 
-    As in cron, if both the day of the month and the day of the week are limited, a match of either is enough. If every
-    hour matches, hours are real hours: clock changes neither skip nor repeat one.
+    As in cron, if both the day of the month and the day of the week are limited, a match of either is enough. If the
+    hour field begins with ``*``, matches follow elapsed time: clock changes neither skip nor repeat one.
     """
 
     minutes: tuple[int, ...]
