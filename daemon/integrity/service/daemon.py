@@ -57,7 +57,7 @@ _STUCK_S = STALL_S + 60.0
 """A job without progress for this long hangs in the kernel, but not in a read: stalled reads are given up earlier."""
 
 _STOP_S = 4.0
-"""Time limit for jobs and threads to end after a stop request; systemd allows slightly more."""
+"""Time limit for jobs and threads to end after a stop request; the unit allows 10 s (TimeoutStopSec)."""
 
 
 class Daemon:
