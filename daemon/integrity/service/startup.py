@@ -1,7 +1,7 @@
 """
 Prepare the process and the catalog, keep memory small between jobs, and mark clean shutdowns.
 
-Catalog: one that can't be relied on is restored from its newest good backup before anything else starts (R9).
+Catalog: one that can't be relied on is restored from its newest good backup before any job starts (R9).
 Capabilities: the unit grants CAP_DAC_READ_SEARCH through the ambient set, which children such as alert commands and
 rclone would inherit (capabilities(7)), so it is cleared. Memory: glibc keeps freed memory per thread, and Python
 collects cycles (with their descriptors) late, so both are forced. Other C libraries have no such calls.
