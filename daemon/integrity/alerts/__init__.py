@@ -1,6 +1,6 @@
 """
-Alerts: told once per incident, through channels that may fail.
+Send alerts: once per incident, through channels that may fail.
 
-``delivery`` decides when something is said and sends it, ``compose`` writes it, ``channels`` knows the ways out, with a
-module for each. What is to be sent stands in the catalog first (``catalog.outbox``).
+``incidents`` decides which alerts are due, ``compose`` writes them, ``delivery`` sends them, and ``channels`` makes the
+channels, with a module for each. Every message is stored in the catalog before it is sent (``catalog.outbox``).
 """

@@ -1,7 +1,7 @@
 """
-Alerts through the services that apprise knows: chats, telephones, web hooks.
+Send alerts through the services that apprise supports: chats, phones, web hooks.
 
-apprise is an extra and takes a tenth of a second to import, so it is imported when it is used.
+apprise is an optional extra and takes 0.1 s to import, so it is imported on first use.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from importlib.util import find_spec
 from integrity.catalog.outbox import Message
 from integrity.errors import ChannelError
 
-_MOST_CHARS = 2000  # of the text: these are for telephones
+_MOST_CHARS = 2000  # of the text: most of these services are read on phones
 _MISSING = "[alerts] apprise needs a package that is not there; install it: pip install 'integrity[notify]'"
 
 
 @dataclass(frozen=True, slots=True)
 class AppriseChannel:
     """
-    One service.
+    A channel for one apprise URL.
 
     Args:
-        url: as apprise writes it; often holds a token, so it is never shown.
+        url: in apprise's syntax. Never shown, because it often holds a token.
     """
 
     url: str
 
     @property
     def name(self) -> str:
-        """Name the service, and tell two of a kind apart without showing their tokens."""
+        """Return the scheme and a short hash of the URL: unique among services of one kind, without their tokens."""
         scheme = self.url.partition(":")[0]
         return f"apprise:{scheme}:{hashlib.sha256(self.url.encode()).hexdigest()[:6]}"
 
@@ -52,7 +52,7 @@ class AppriseChannel:
 
 
 def find_problem(url: str) -> str | None:
-    """Say why a URL can't be used; None: it can."""
+    """Return why a URL can't be used, or None."""
     if find_spec("apprise") is None:
         return _MISSING
     import apprise

@@ -1,4 +1,4 @@
-"""What a channel is: the one thing that delivery knows of mail servers, programs and web services."""
+"""Define the interface between ``delivery`` and the channels."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from integrity.catalog.outbox import Message
 
 class Channel(Protocol):
     """
-    One way out for messages.
+    A way to send messages.
 
     Attributes:
-        name: the same from start to start as long as the way is the same, unlike any other's; holds no secrets.
+        name: unique, stable across restarts while the configuration of the channel is unchanged, without secrets.
     """
 
     @property
     def name(self) -> str:
-        """Name the channel."""
+        """Return the name of the channel."""
 
     def send(self, message: Message) -> None:
         """
-        Send a message, as it is; when it returns, somebody else is answerable for it.
+        Send a message unchanged. On return, the recipient's system is responsible for it.
 
-        Comes back within about a minute whatever happens, and leaves nothing behind that works on. May be called with
-        the same message again.
+        Returns within about two minutes and leaves nothing running. May be called again with the same message.
 
         Raises:
-            ChannelError: it was not taken, or not certainly.
+            ChannelError: the message was refused, or it is unknown whether it was accepted.
         """

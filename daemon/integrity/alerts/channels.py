@@ -1,4 +1,4 @@
-"""Make the channels that are configured, try them, and say what is wrong with their configuration."""
+"""Make the configured channels, test them, and check their configuration."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from integrity.errors import ChannelError
 __all__ = ["NO_CHANNELS", "Channel", "ChannelError", "find_problems", "make_channels", "send_test"]
 
 NO_CHANNELS = f"{NOBODY}; {HOW_TO_TELL}; a commented sample: integrity config sample"
-"""Why nothing can be sent, and what to do."""
+"""The error if no channel is configured, with its remedy."""
 
 
 def make_channels(config: Config, *, hostname: str | None = None, sendmail_program: str | None = None) -> list[Channel]:
     """
-    Make all channels that messages leave through.
+    Return all channels that the config defines.
 
     Args:
-        config: says which.
-        hostname: of this machine; None: ask the system.
-        sendmail_program: where sendmail is; None: where it is everywhere.
+        config: defines mail and alerts.
+        hostname: of this machine; None asks the system.
+        sendmail_program: path of sendmail; None means the usual path.
     """
     host = socket.gethostname() if hostname is None else hostname
     channels = _make_mail_channels(config.mail, host, sendmail_program or sendmail.PROGRAM)
@@ -55,7 +55,7 @@ def _uses_sendmail(mail: Mail, program: str) -> bool:
     if mail.transport is not MailTransport.AUTO:
         return mail.transport is MailTransport.SENDMAIL
     plain = Mail()
-    # Who names a server means it.
+    # A configured server takes precedence over sendmail.
     names_server = (mail.host, mail.port, mail.tls, mail.user) != (plain.host, plain.port, plain.tls, plain.user)
     return not names_server and sendmail.is_usable(program)
 
@@ -71,13 +71,13 @@ def send_test(
     Send a test message through every channel, and ping the heartbeat.
 
     Args:
-        config: says which.
-        channels: instead of those that the config makes.
-        hostname: of this machine; None: ask the system.
+        config: defines mail and alerts.
+        channels: used instead of those in the config.
+        hostname: of this machine; None asks the system.
         clock: seconds UTC.
 
     Returns:
-        The name of each channel, with what went wrong or None.
+        The name of each channel with its error, or None if it worked.
     """
     host = socket.gethostname() if hostname is None else hostname
     message = Composer(host).test(int(clock()))
@@ -97,7 +97,7 @@ def _try(send: Callable[[], object]) -> str | None:
 
 
 def find_problems(config: Config) -> list[str]:
-    """Say what is wrong with the configured channels, as far as that can be known without sending anything."""
+    """Return the problems of the configured channels that can be found without sending anything."""
     mail = config.mail
     problems = [apprise.find_problem(url) for url in config.alerts.apprise]
     if mail.to:

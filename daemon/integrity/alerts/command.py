@@ -1,7 +1,7 @@
 """
-Run a program that a message is given to, with an end to it whatever it does.
+Send alerts to a program: as JSON on standard input, with a time limit.
 
-Alerts given to a program of the user's, as JSON on its standard input.
+``run_program`` is also used for sendmail.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from integrity.catalog.outbox import Message
 from integrity.errors import ChannelError
 
 TIMEOUT_S = 60.0
-_MOST_TOLD = 500  # bytes of what it wrote on stderr
+_MOST_TOLD = 500  # bytes from the end of its stderr
 
 
 class FinishedProgram(NamedTuple):
-    """How a program ended: its exit code, and the end of what it wrote on stderr, on one line."""
+    """The exit code of a program and the end of its stderr, joined to one line."""
 
     code: int
     stderr: str
@@ -32,10 +32,10 @@ def run_program(argv: Sequence[str], data: bytes, *, timeout_s: float = TIMEOUT_
     """
     Run a program with data on its standard input.
 
-    Its streams are files, not pipes: what it leaves running in the background can't hold us up.
+    Its streams are files, not pipes: a background process that it leaves behind can't block us.
 
     Raises:
-        ChannelError: it can't be started, or did not end in time; then it and what it started are killed.
+        ChannelError: the program can't be started, or exceeded the time limit and was killed with its children.
     """
     with TemporaryFile() as given, TemporaryFile() as complaints:
         given.write(data)
@@ -61,11 +61,11 @@ def run_program(argv: Sequence[str], data: bytes, *, timeout_s: float = TIMEOUT_
 @dataclass(frozen=True, slots=True)
 class CommandChannel:
     """
-    One program, started for each message.
+    A channel that starts a program for each message.
 
     Args:
         argv: the program and its arguments; no shell is involved.
-        timeout_s: how long it may take.
+        timeout_s: time limit for one run.
     """
 
     argv: tuple[str, ...]
@@ -73,11 +73,11 @@ class CommandChannel:
 
     @property
     def name(self) -> str:
-        """Name the channel; there is one command."""
+        """Return a fixed name; there is only one command."""
         return "command"
 
     def send(self, message: Message) -> None:
-        """Run the program; its exit code says whether it took the message."""
+        """Run the program. Exit code 0 means that it accepted the message."""
         ended = run_program(self.argv, message.facts.encode() + b"\n", timeout_s=self.timeout_s)
         if ended.code:
             how = f"exit code {ended.code}" if ended.code > 0 else f"ended by signal {-ended.code}"

@@ -1,12 +1,11 @@
 """
-What a message says of each finding; of many of one kind about one backup copy it says how many, and names a few.
+Write messages: subject, plain text, HTML and JSON with the same content.
 
-A backup that did not run leaves thousands of findings that say the same: they are one incident with one way out.
+Decides how each finding is described. Many similar findings about one backup copy become one entry with a count and a
+few examples: a backup that did not run causes thousands of findings with one cause and one remedy.
 
-Write messages: subject, plain text, HTML and JSON of one and the same content.
-
-No name is trusted: each stands on one line with odd characters escaped, and is escaped again for HTML. No message is
-longer than 200 lines, whatever happened.
+I1  No name is trusted: each is put on one line with special characters escaped, and is escaped again for HTML.
+I2  No message is longer than 200 lines.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from integrity.paths import absolute, path_fields, shell_path
 
 MOST_ENTRIES = 200
 _MOST_SINGLE = 5
-"""So many findings of one kind about one copy are told one by one."""
+"""Up to this many similar findings about one copy are listed individually."""
 
 _EXAMPLES = 3
 _FOLDERS = 5
@@ -49,7 +48,7 @@ _FOLDERS = 5
 
 @dataclass(frozen=True, slots=True)
 class MailEntry:
-    """One thing that is told: its first line, what follows it, a command to type; ``count``: of findings."""
+    """One entry of a message: headline, details, and a command to type. ``count``: number of findings it covers."""
 
     head: str
     path: str = ""
@@ -60,15 +59,15 @@ class MailEntry:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Entries under a title; empty: without one."""
+    """Entries under a title. An empty title is not printed."""
 
     title: str
     entries: tuple[MailEntry, ...]
-    more: int = 0  # findings that there is no room for anyway
+    more: int = 0  # findings beyond MOST_ENTRIES
 
 
 class SameText(NamedTuple):
-    """What findings have in common that are reported as one."""
+    """The values that all findings of a group share."""
 
     root: bytes
     copy: str
@@ -79,7 +78,7 @@ class SameText(NamedTuple):
 
 
 class AlertGroup(NamedTuple):
-    """Findings that say the same of one copy."""
+    """Findings about one copy that share their text."""
 
     same: SameText
     findings: tuple[Finding, ...]
@@ -89,13 +88,13 @@ def list_findings(
     title: str, findings: Sequence[Finding], describe: Callable[[Finding], MailEntry], *, are_over: bool = False
 ) -> Section:
     """
-    Make a section of findings.
+    Return a section of findings.
 
     Args:
         title: of the section.
-        findings: in the order in which they are told.
-        describe: makes the entry of one that is told by itself.
-        are_over: they are resolved: how is told, and nothing is left to do.
+        findings: in display order.
+        describe: makes the entry of a finding that is not in a group.
+        are_over: the findings are resolved: show the resolution, and no command.
     """
     items = list(gather(findings, are_over=are_over))
     entries = [describe(one) if isinstance(one, Finding) else describe_group(one) for one in items[:MOST_ENTRIES]]
@@ -103,7 +102,7 @@ def list_findings(
 
 
 def describe(finding: Finding) -> MailEntry:
-    """Describe a finding that is open."""
+    """Return the entry of an open finding."""
     found = damage(finding)
     names = other_names(finding)
     details = [one_line(finding.message), *([f"damaged: {found}"] if found else []), *([names] if names else [])]
@@ -112,7 +111,7 @@ def describe(finding: Finding) -> MailEntry:
 
 
 def describe_news(news: News) -> MailEntry:
-    """Describe a finding of which there is something to say."""
+    """Return the entry of a new or changed finding."""
     entry = describe(news.finding)
     details = list(entry.details)
     if news.is_change:
@@ -123,12 +122,12 @@ def describe_news(news: News) -> MailEntry:
 
 
 def describe_end(finding: Finding) -> MailEntry:
-    """Describe a finding that is resolved."""
+    """Return the entry of a resolved finding."""
     return MailEntry(f"{_head(finding)}: {one_line(finding.resolution or '')}", place(finding))
 
 
 def describe_channel(state: ChannelState) -> MailEntry:
-    """Describe a channel that fails."""
+    """Return the entry of a failing channel."""
     since = utc_time(state.failing_since) if state.failing_since is not None else "never"
     details = (f"since {since}: {one_line(state.last_error or '')}", f"{state.waiting:,} messages wait for it")
     return MailEntry(f"alerts by {one_line(state.name)} fail", "", details, "integrity alert test")
@@ -140,7 +139,7 @@ def _head(finding: Finding) -> str:
 
 
 def gather(findings: Sequence[Finding], *, are_over: bool = False) -> Iterator[Finding | AlertGroup]:
-    """Group findings that say the same of one copy, where the first of them stands; pass the others through."""
+    """Group similar findings about one copy, at the place of the first one. Yield all other findings unchanged."""
     groups: dict[SameText, list[Finding]] = {}
     keys = [_key_of(finding, is_over=are_over) for finding in findings]
     for finding, key in zip(findings, keys, strict=True):
@@ -165,7 +164,7 @@ def _key_of(finding: Finding, *, is_over: bool) -> SameText | None:
 
 
 def describe_group(group: AlertGroup) -> MailEntry:
-    """Describe many findings at once: how many, in which folders, a few of them, what to do."""
+    """Return the entry of a group: count, folders, examples, and the remedy."""
     same, findings = group
     details = [one_line(same.text), f"in {_list_folders(findings)}"]
     details += [f"such as {place(finding)}" for finding in findings[:_EXAMPLES]]
@@ -175,7 +174,7 @@ def describe_group(group: AlertGroup) -> MailEntry:
 
 
 def _list_folders(findings: Sequence[Finding]) -> str:
-    """Name the folders with the most of these findings: "2019/italy (40), 2020 (12) and 9 more folders"."""
+    """Return the folders with the most of these findings: "2019/italy (40), 2020 (12) and 9 more folders"."""
     counts = Counter((finding.path or b"").rpartition(b"/")[0] for finding in findings)
     shown = [f"{show_path(folder) or '.'} ({count:,})" for folder, count in counts.most_common(_FOLDERS)]
     more = len(counts) - len(shown)
@@ -183,11 +182,11 @@ def _list_folders(findings: Sequence[Finding]) -> str:
 
 
 MOST_LINES = MOST_ENTRIES
-_SPARE_LINES = 12  # heading, blank lines between the sections, what is left out, the last words
+_SPARE_LINES = 12  # heading, blank lines between the sections, the count of omitted entries, the last line
 _DETAILED = 20
 _MOST_FACTS = 200
 _MOST_PLACES = 1000  # blocks or ranges of one finding; the catalog has all of them
-_MOST_CHARS = 2000  # of a line: a path can have 4,096 bytes, which may become four characters each
+_MOST_CHARS = 2000  # per line: a path can have 4,096 bytes, each escaped to up to four characters
 _HTML = """<!DOCTYPE html>
 <html><head><meta charset="utf-8"><title>{title}</title></head>
 <body style="font-family: sans-serif">
@@ -198,7 +197,7 @@ _HTML = """<!DOCTYPE html>
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """What a sign of life tells."""
+    """The numbers in a sign of life."""
 
     since: int
     files: int
@@ -210,25 +209,25 @@ class Alive:
 @dataclass(frozen=True, slots=True)
 class Composer:
     """
-    Write messages of one machine.
+    Write the messages of one machine.
 
     Args:
-        hostname: of the machine; its first part stands in subjects.
-        make_token: what makes message ids unlike each other.
+        hostname: its first part is used in subjects.
+        make_token: returns the unique part of a Message-ID.
     """
 
     hostname: str
     make_token: Callable[[], str] = lambda: uuid.uuid4().hex
 
     def incident(self, news: Sequence[News], now: int) -> Message:
-        """Tell what was found, or says something new."""
+        """Return the message about new and changed findings."""
         by_id = {one.finding.id: one for one in news}
         findings = sort_by_gravity(one.finding for one in news)
         section = list_findings("", findings, lambda finding: describe_news(by_id[finding.id]))
         return self._compose(AlertKind.INCIDENT, sum_up(findings), [section], findings, now)
 
     def digest(self, still: Sequence[Finding], over: Sequence[Finding], now: int) -> Message:
-        """Tell what is still open, and what was resolved since."""
+        """Return the reminder of open findings and the list of those resolved since the last one."""
         findings = sort_by_gravity(still)
         sections = [list_findings("Still open", findings, describe), _list_over(over)]
         parts = [f"still {sum_up(findings)}"] if findings else []
@@ -237,12 +236,12 @@ class Composer:
         return self._compose(kind, "; ".join(parts), sections, [*findings, *over], now)
 
     def all_clear(self, over: Sequence[Finding], number: int, now: int) -> Message:
-        """Tell that nothing of what was told is open any more."""
+        """Return the message that every reported finding is resolved."""
         subject = f"all clear: {number:,} finding{'s' if number != 1 else ''} resolved, none open"
         return self._compose(AlertKind.ALL_CLEAR, subject, [_list_over(over)], over, now)
 
     def alive(self, life: Alive, now: int) -> Message:
-        """Tell that the program works, so that silence is no answer."""
+        """Return the periodic sign of life, so that a missing mail reveals a dead service."""
         subject = f"alive: {life.files:,} files, {format_size(life.size_bytes)} verified"
         verified = f"{life.files:,} files, {format_size(life.size_bytes)}"
         facts = [
@@ -253,18 +252,18 @@ class Composer:
         return self._compose(AlertKind.ALIVE, subject, [Section("", tuple(facts))], [], now)
 
     def channel(self, state: ChannelState, now: int) -> Message:
-        """Tell that another channel fails."""
+        """Return the message that another channel fails."""
         sections = [Section("", (describe_channel(state),))]
         return self._compose(AlertKind.CHANNEL, f"alerts by {one_line(state.name)} fail", sections, [], now)
 
     def catalog_trouble(self, trouble: str, now: int) -> Message:
-        """Tell that nothing can be recorded, findings included."""
+        """Return the message that the catalog can't be written, so no finding can be recorded."""
         head = "the service can't record what it finds, so nothing is verified, and no finding is told, until it can:"
         entry = MailEntry(f"{head} {one_line(trouble)}", command="integrity status")
         return self._compose(AlertKind.INCIDENT, "the catalog can't be written", [Section("", (entry,))], [], now)
 
     def test(self, now: int) -> Message:
-        """Write a message that tells nothing."""
+        """Return the message of ``integrity alert test``."""
         entry = MailEntry(
             "This is a test: somebody called `integrity alert test`. All that it says is that alerts arrive."
         )
@@ -294,7 +293,7 @@ def _list_over(over: Sequence[Finding]) -> Section:
 
 
 def _shorten(sections: Sequence[Section]) -> Iterator[Section]:
-    """Show the first entries in full, more of them in a line each, and say how many are left out."""
+    """Show the first entries in full and the next ones as a line each; append the number of omitted findings."""
     room, shown = MOST_LINES - _SPARE_LINES, 0
     for section in sections:
         entries: list[MailEntry] = []
@@ -393,5 +392,5 @@ def _cut(text: str, length: int) -> str:
 
 
 def _domain(hostname: str) -> str:
-    """Make of a host's name what may stand in a message id."""
+    """Return a host name without the characters that a Message-ID can't contain."""
     return re.sub(r"[^A-Za-z0-9.-]", "-", hostname).strip(".-") or "localhost"

@@ -1,12 +1,10 @@
 """
-Bring messages from the outbox out through the channels.
+Send the messages of the outbox through the channels.
 
-Invariants:
-
-I1  A message leaves only if it is in the catalog, and is tried until the channel took it.
-I2  What a channel took is not sent through it again, unless the process dies between the channel's word and our
-    commit; then it comes again under the same Message-ID.
-I3  One channel's failure holds up no other channel, and one message's failure no other message.
+I1  A message is sent only if it is in the catalog. It is retried until the channel accepts it.
+I2  A message that a channel accepted is not sent through it again, unless the process dies between the channel's answer
+    and our commit. It is then sent again with the same Message-ID.
+I3  A failing channel does not delay other channels, and a failing message does not delay other messages.
 """
 
 from __future__ import annotations
@@ -33,15 +31,15 @@ _LONGEST_PAUSE_S = 60.0
 
 class AlertDelivery:
     """
-    Tells what there is to tell. Owned by one thread; one at a time for a catalog.
+    Queue and send alerts. Belongs to one thread; only one may exist per catalog.
 
     Args:
         catalog: open for writing; the caller closes it.
-        config: says what is told, and how often.
-        channels: through which; each with a name of its own.
+        config: defines which alerts are sent, and how often.
+        channels: each with a unique name.
         clock: seconds UTC.
         hostname: of this machine, for subjects.
-        beat: called before each sending: one alone may take minutes.
+        beat: called before each send, because a single send may take minutes.
     """
 
     def __init__(
@@ -62,18 +60,18 @@ class AlertDelivery:
         self._watched = [HEARTBEAT] if config.alerts.heartbeat_url else []
         self._planner = AlertPlanner(catalog, config.alerts, Composer(hostname), self._names)
         self._is_set_up = False
-        # Taken by a channel, but not written down yet: the catalog was locked, or its disk full.
+        # Accepted by a channel but not recorded yet, because the catalog was locked or its disk was full.
         self._unwritten: dict[tuple[int, str], int] = {}
 
     def tick(self) -> float:
         """
-        Queue what is new, send what is due.
+        Queue new alerts, and send those that are due.
 
         Returns:
-            Seconds until it wants to be called again, at most 60.
+            Seconds until the next call is needed, at most 60.
 
         Raises:
-            CatalogError: the catalog can't be used at the moment; what was sent meanwhile is remembered.
+            CatalogError: the catalog can't be used now. Messages that were sent are remembered and recorded later.
         """
         self._set_up()
         self._write_down()
@@ -96,7 +94,7 @@ class AlertDelivery:
         self._is_set_up = True
 
     def _send_due(self, channel: Channel) -> None:
-        """Send what is due through a channel, until it fails: the rest is tried in the next round (I3)."""
+        """Send due messages through a channel until it fails. The rest is retried in the next round (I3)."""
         with self._catalog.read() as c:
             due = outbox.find_due(c, channel.name, self._now())
         for delivery in due:
@@ -111,7 +109,7 @@ class AlertDelivery:
             _log.info("alert sent channel=%s kind=%s", channel.name, delivery.message.kind.value)
 
     def _write_down(self) -> None:
-        """Write down what channels took; what can't be written is kept and not sent again (I2)."""
+        """Record accepted messages. Those that can't be recorded are kept in memory and not sent again (I2)."""
         for (alert_id, name), sent_at in list(self._unwritten.items()):
             with self._catalog.transaction() as c:
                 outbox.mark_sent(c, alert_id, name, sent_at)
@@ -134,5 +132,5 @@ class AlertDelivery:
 
 
 def back_off_s(attempts: int) -> int:
-    """Say how long to wait after a failure that ``attempts`` others came before: a minute, doubled up to an hour."""
+    """Return the wait after a failure that follows ``attempts`` others: one minute, doubled up to an hour."""
     return min(LONGEST_WAIT_S, _SHORTEST_WAIT_S << min(attempts, 10))

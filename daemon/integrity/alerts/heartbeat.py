@@ -1,8 +1,8 @@
 """
-A sign of life for a watching service: a ping when a run begins, another when it ended well or badly.
+Ping a monitoring service when a run starts, and when it succeeds or fails.
 
-Whoever waits for the pings notices even that this machine is gone. A ping that fails stops nothing; it is kept as the
-failure of a channel, shown by status and told through the others.
+The monitoring service notices missing pings, even if this machine is down. A failed ping stops nothing: it is recorded
+as a channel failure, which status shows and other channels report.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ TIMEOUT_S = 10.0
 
 class Heartbeat:
     """
-    Pings for the runs of one thread.
+    Ping for the runs of one thread.
 
     Args:
-        url: to be pinged; empty: nothing is done.
-        catalog: open for writing, the thread's own; how the pings fare is kept there.
+        url: empty disables pings.
+        catalog: open for writing, owned by this thread; records the results of pings.
         clock: seconds UTC.
-        timeout_s: how long an answer may take.
+        timeout_s: time limit for an answer.
     """
 
     def __init__(
@@ -51,15 +51,15 @@ class Heartbeat:
         self._is_known_good = False
 
     def started(self) -> None:
-        """Tell that a run begins."""
+        """Report the start of a run."""
         self._ping("/start")
 
     def good(self) -> None:
-        """Tell that a run ended well."""
+        """Report a successful run."""
         self._ping("")
 
     def bad(self) -> None:
-        """Tell that a run ended badly."""
+        """Report a failed run."""
         self._ping("/fail")
 
     def _ping(self, suffix: str) -> None:
@@ -73,7 +73,7 @@ class Heartbeat:
             else:
                 self._note_success()
         except CatalogError as error:
-            # The run will meet the same error if it lasts; a sign of life is no reason to stop it.
+            # If the error persists, the run will fail on it too; a ping is no reason to stop the run.
             _log.warning("heartbeat not written down error=%s", error)
 
     def _note_failure(self, error: ChannelError) -> None:
@@ -84,7 +84,7 @@ class Heartbeat:
 
     def _note_success(self) -> None:
         if self._is_known_good:
-            return  # a commit for each ping would wake a sleeping disk for nothing
+            return  # a commit for each ping would wake a sleeping disk
         with self._catalog.transaction() as c:
             outbox.note_success(c, HEARTBEAT, int(self._clock()))
         self._is_known_good = True
@@ -92,10 +92,10 @@ class Heartbeat:
 
 def ping(url: str, suffix: str, *, timeout_s: float = TIMEOUT_S) -> None:
     """
-    Ask for ``url`` with a suffix behind its path; the answer does not matter as long as it is a good one.
+    Request ``url`` with a suffix appended to its path. The answer's content is ignored.
 
     Raises:
-        ChannelError: it was not. The message names the host only, for the path is as good as a password.
+        ChannelError: no answer, or an HTTP error. The message names only the host: the path works like a password.
     """
     parts = urlsplit(url)
     asked = urlunsplit(parts._replace(path=parts.path.rstrip("/") + suffix if suffix else parts.path))

@@ -1,10 +1,10 @@
 """
-Decide what is to be told now, and put it into the outbox.
+Decide which alerts are due now, and put them into the outbox.
 
-One finding is one incident: it is told soon after it was noticed, together with those noticed in the same moments, and
-again only if it changes. What stays open is reminded of once a day, what was resolved is told with that, and when
-nothing is left there is an all-clear at once. Whatever is said is written down in the transaction that queues it, so
-a kill at any moment neither loses nor repeats it.
+Each finding is one incident. It is reported shortly after it was found, together with others found at the same time,
+and again only if it changes. Open findings are repeated in a reminder every ``digest_every``, which also lists resolved
+ones. When no finding is left open, an all-clear is sent at once. A message and the record of what it reported are
+written in one transaction, so a kill at any moment neither loses nor repeats an alert.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _log = logging.getLogger(__name__)
 
 class AlertPlanner:
     """
-    Decides for one catalog. Belongs to one thread.
+    Plan the alerts of one catalog. Belongs to one thread.
 
     Args:
         catalog: open for writing.
-        settings: what is told, how often.
+        settings: define which alerts are sent, and how often.
         composer: writes the messages.
-        channels: names of the channels that messages leave through.
+        channels: names of the channels that take messages.
     """
 
     def __init__(self, catalog: Catalog, settings: Alerts, composer: Composer, channels: Sequence[str]) -> None:
@@ -39,18 +39,18 @@ class AlertPlanner:
         self._settings = settings
         self._composer = composer
         self._channels = tuple(channels)
-        self._noticed_at: int | None = None  # the first of what is waiting for its mail
-        self._told_of_limit: int | None = None  # until when mails were said to wait
+        self._noticed_at: int | None = None  # when the oldest finding without a mail was first seen
+        self._told_of_limit: int | None = None  # due time in the last log line about the mail limit
 
     def queue_due(self, now: int) -> int | None:
         """
-        Queue what is due.
+        Queue the alerts that are due.
 
         Returns:
-            When something that waits already will be due; None: nothing waits.
+            When the mail about the remaining new findings is due, in UTC seconds; None if there are none.
         """
         if not self._channels:
-            return None  # nobody could be told; findings wait until somebody can
+            return None  # without a channel, findings stay pending
         with self._catalog.read() as c:
             is_due = self._is_anything_due(c, now)
         if is_due:
@@ -70,7 +70,7 @@ class AlertPlanner:
         )
 
     def _queue(self, c: Connection, now: int) -> None:
-        """Queue everything that is due; asked again inside the transaction, for others write as well."""
+        """Queue everything that is due. Checked again inside the transaction, because others write too."""
         notified.swallow(c, now)
         if self._is_incident_due(c, now):
             self._queue_incident(c, now)
@@ -84,7 +84,7 @@ class AlertPlanner:
         outbox.prune(c, now)
 
     def _incident_due_at(self, c: Connection, now: int) -> int | None:
-        """Return when the mail about new findings is due, and log that it waits for the limit; None: there are none."""
+        """Return when the mail about new findings is due, or None. Log if it is delayed by the limit."""
         pending = find_pending(c, self._settings.group_s, now, noticed_at=self._noticed_at)
         if pending is None:
             self._noticed_at = None
@@ -141,7 +141,7 @@ class AlertPlanner:
         outbox.queue(c, self._composer.alive(life, now), self._channels)
 
     def _find_failures(self, c: Connection) -> list[outbox.ChannelState]:
-        """List the failing channels that another one can tell of."""
+        """Return the failing channels that another channel can report."""
         failing = outbox.find_untold_failures(c, outbox.LASTING_FAILURE_S)
         return [state for state in failing if set(self._channels) - {state.name}]
 
@@ -153,5 +153,5 @@ class AlertPlanner:
 
 
 def _has_passed(since: int, interval_s: int, now: int) -> bool:
-    """Say whether an interval is over; also if its start is in the future, for the clock was put back then."""
+    """Return whether an interval is over. A start in the future counts as over: the clock was set back."""
     return now - since >= interval_s or now < since

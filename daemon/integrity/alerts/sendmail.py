@@ -1,8 +1,8 @@
 """
-Mail through the machine's own ``sendmail``: postfix, exim, msmtp and others all have one.
+Send mail through the local ``sendmail``, which postfix, exim, msmtp and others provide.
 
-Decides, too, whether it can be used at all: the setuid or setgid helpers of a real mail server do nothing for a
-process that may gain no privileges, as our service is.
+Also decides whether sendmail is usable: the setuid or setgid helpers of a real mail server get no privileges in a
+process with no_new_privs, such as our service.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _log = logging.getLogger(__name__)
 
 PROGRAM = "/usr/sbin/sendmail"
 
-# sysexits.h: EX_USAGE, EX_DATAERR, EX_NOUSER, EX_NOHOST, EX_NOPERM, EX_CONFIG. All others may pass.
+# sysexits.h: EX_USAGE, EX_DATAERR, EX_NOUSER, EX_NOHOST, EX_NOPERM, EX_CONFIG. All others may be temporary.
 _PERMANENT = frozenset({64, 65, 67, 68, 77, 78})
-# They talk to a server themselves, and need no helper with more rights than the caller's.
+# These talk to a server themselves, so they need no privileged helper.
 _NEEDS_NO_PRIVILEGES = frozenset({"msmtp"})
 
 
 @dataclass(frozen=True, slots=True)
 class SendmailChannel:
     """
-    Mails for all recipients, whom the machine's mail server takes care of one by one.
+    A channel for all recipients; the local mail server delivers to each of them.
 
     Args:
         mail: the configuration.
-        hostname: of this machine.
-        program: sendmail's path.
-        timeout_s: how long it may take.
+        hostname: replaces HOSTNAME in the sender.
+        program: path of sendmail.
+        timeout_s: time limit for one run.
     """
 
     mail: Mail
@@ -46,13 +46,13 @@ class SendmailChannel:
 
     @property
     def name(self) -> str:
-        """Name the program."""
+        """Return a fixed name; there is one sendmail."""
         return "sendmail"
 
     def send(self, message: Message) -> None:
-        """Hand the mail over: -t takes the recipients from the header, -i lets a line of one dot pass."""
+        """Run sendmail: -t takes the recipients from the header, -i lets a line with one dot pass."""
         mail = make_mail(message, sender=sender_of(self.mail.sender, self.hostname), to=self.mail.to)
-        # Programs take lines as the system ends them.
+        # sendmail expects the system's line endings.
         data = mail.as_bytes(policy=mail.policy.clone(linesep="\n"))
         ended = run_program([self.program, "-i", "-t"], data, timeout_s=self.timeout_s)
         if ended.code:
@@ -63,7 +63,7 @@ class SendmailChannel:
 
 
 def is_usable(program: str = PROGRAM, *, status_file: str = "/proc/self/status") -> bool:
-    """Say whether there is a sendmail, and whether it can work for this process."""
+    """Return whether sendmail is installed and works for this process."""
     if not os.access(program, os.X_OK):
         return False
     if not _is_barred_from_privileges(status_file):
@@ -74,9 +74,9 @@ def is_usable(program: str = PROGRAM, *, status_file: str = "/proc/self/status")
 
 
 def _is_barred_from_privileges(status_file: str) -> bool:
-    """Say whether setuid and setgid bits are ignored for what this process starts: PR_SET_NO_NEW_PRIVS in prctl(2)."""
+    """Return whether the kernel ignores setuid and setgid bits for our children (PR_SET_NO_NEW_PRIVS, prctl(2))."""
     try:
         with open(status_file, "rb") as status:
             return any(line.split() == [b"NoNewPrivs:", b"1"] for line in status)
-    except FileNotFoundError:  # no Linux, or no /proc: nothing bars us that could be asked
+    except FileNotFoundError:  # not Linux, or no /proc: assume no restriction
         return False

@@ -1,8 +1,8 @@
 """
-Mail through an SMTP server, one recipient a channel.
+Send mail through an SMTP server, with one channel for each recipient.
 
-So each recipient has a delivery of his own: who is refused, greylisted or out of room holds up nobody else, and is
-known by name. All of them get the same mail, with all names in its header.
+A recipient who is refused, greylisted or over quota therefore delays nobody else, and errors name the recipient. All
+recipients get the same mail, with all addresses in its header.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from integrity.errors import ChannelError, show_path
 TIMEOUT_S = 30.0
 TOTAL_S = 120.0
 _LONGEST_REPLY = 500
-_CREDENTIAL = b"smtp-password"  # as systemd's LoadCredential= names it in our unit
+_CREDENTIAL = b"smtp-password"  # name in LoadCredential= of our systemd unit
 
 
 @dataclass(frozen=True, slots=True)
 class SmtpChannel:
     """
-    Mails for one recipient.
+    A channel for one recipient.
 
     Args:
         mail: the configuration.
         to: the recipient, one of ``mail.to``.
-        hostname: of this machine.
-        timeout_s: how long the server may be silent.
-        total_s: how long all of it may take: a server may say a byte now and then.
+        hostname: used in HELO, and replaces HOSTNAME in the sender.
+        timeout_s: longest silence of the server.
+        total_s: deadline for the whole exchange, because a server may send a byte now and then.
     """
 
     mail: Mail
@@ -51,18 +51,18 @@ class SmtpChannel:
 
     @property
     def name(self) -> str:
-        """Name the recipient."""
+        """Return the recipient's address with a prefix."""
         return f"mail:{self.to}"
 
     def send(self, message: Message) -> None:
-        """Hand the mail to the server."""
+        """Send the mail to the server."""
         mail = make_mail(message, sender=sender_of(self.mail.sender, self.hostname), to=self.mail.to)
         sender, recipient = address_of(str(mail["From"])), address_of(self.to)
         server = f"{self.mail.host}:{self.mail.port}"
         try:
             with _Deadline(self.total_s) as deadline:
                 self._hand_over(mail, sender, recipient, deadline)
-        except OSError as error:  # what smtplib raises is among them
+        except OSError as error:  # includes smtplib's exceptions
             if deadline.is_over:
                 raise ChannelError(f"{server}: not done within {self.total_s:g} s") from error
             self._refuse(server, error)
@@ -71,7 +71,7 @@ class SmtpChannel:
             raise ChannelError(text, is_permanent=True) from error
 
     def _refuse(self, server: str, error: OSError) -> NoReturn:
-        """Say why the server does not have the mail."""
+        """Raise the ChannelError for an error of the exchange."""
         if isinstance(error, smtplib.SMTPException):
             raise ChannelError(f"{server}: {_say(error)}", is_permanent=_is_permanent(error)) from error
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -89,14 +89,14 @@ class SmtpChannel:
             if self.mail.user:
                 server.login(self.mail.user, read_password(self.mail))
             server.send_message(mail, sender, [recipient])
-            # It has the mail. What becomes of the good-bye does not matter: to send it again would be wrong.
+            # The server has accepted the mail. Ignore errors of QUIT: a retry would send the mail twice.
             with suppress(smtplib.SMTPException, OSError):
                 server.quit()
         finally:
             server.close()
 
     def _connect(self, deadline: _Deadline) -> smtplib.SMTP:
-        # The name to say hello with is given, for the library would ask the name service, which may take minutes.
+        # Pass the HELO name: smtplib would look it up in DNS, which may take minutes.
         name = self.hostname if self.hostname.isascii() else "localhost"
         host, port = self.mail.host, self.mail.port
         if self.mail.tls is MailTls.TLS:
@@ -106,7 +106,7 @@ class SmtpChannel:
 
 
 class _Deadline:
-    """Shuts a connection down when its time is over, whatever is being waited for on it."""
+    """Shut a connection down when its time is over, even if another thread blocks on it."""
 
     def __init__(self, total_s: float) -> None:
         self.is_over = False
@@ -125,7 +125,7 @@ class _Deadline:
         self._timer.cancel()
 
     def watch(self, connection: socket.socket) -> None:
-        """Have it shut down when the time is over."""
+        """Shut this connection down at the deadline, or now if it has passed."""
         with self._lock:
             self._socket = connection
             self._shut_down_if_over()
@@ -137,13 +137,13 @@ class _Deadline:
 
     def _shut_down_if_over(self) -> None:
         if self.is_over and self._socket is not None:
-            with suppress(OSError):  # it is closed already
-                # Not the method of a TLS socket: that would have the other thread read on in clear.
+            with suppress(OSError):  # already closed
+                # Not the TLS socket's own method: after it, the other thread would continue to read unencrypted.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 
 class _Server(smtplib.SMTP):
-    """A server whose every reply counts against the deadline."""
+    """An SMTP connection that puts every reply under the deadline."""
 
     def __init__(self, deadline: _Deadline, *args: Any, **options: Any) -> None:
         self._deadline = deadline
@@ -151,7 +151,7 @@ class _Server(smtplib.SMTP):
 
     def getreply(self) -> tuple[int, bytes]:
         assert self.sock is not None, "connected"
-        self._deadline.watch(self.sock)  # by STARTTLS it becomes another one
+        self._deadline.watch(self.sock)  # STARTTLS replaces the socket
         return super().getreply()
 
 
@@ -161,10 +161,10 @@ class _TlsServer(_Server, smtplib.SMTP_SSL):
 
 def read_password(mail: Mail, *, get_variable: Callable[[str], str | None] = os.environ.get) -> str:
     """
-    Read the password: the first line of the configured file, or systemd's credential ``smtp-password``.
+    Return the password: the first line of the configured file, or systemd's credential ``smtp-password``.
 
     Raises:
-        ChannelError: there is none.
+        ChannelError: there is no usable password.
     """
     place = mail.password_file
     if not place:
@@ -183,14 +183,14 @@ def read_password(mail: Mail, *, get_variable: Callable[[str], str | None] = os.
     if not password:
         raise ChannelError(f"the mail password in {show_path(place)} is empty", is_permanent=True)
     try:
-        return password.decode("ascii")  # what smtplib can tell a server
+        return password.decode("ascii")  # smtplib can send only ASCII
     except UnicodeDecodeError as error:
         text = f"the mail password in {show_path(place)} has letters other than ASCII, which can't be sent"
         raise ChannelError(text, is_permanent=True) from error
 
 
 def _is_permanent(error: smtplib.SMTPException) -> bool:
-    """Tell a refusal for good (5xx) from one that will pass (4xx, RFC 5321 section 4.2.1)."""
+    """Return whether the server refused permanently (5xx), not temporarily (4xx; RFC 5321 section 4.2.1)."""
     if isinstance(error, smtplib.SMTPNotSupportedError):
         return True
     return any(500 <= code < 600 for code, _ in _answers(error))
@@ -205,7 +205,7 @@ def _say(error: smtplib.SMTPException) -> str:
 
 
 def _answers(error: smtplib.SMTPException) -> list[tuple[int, str]]:
-    """List what the server answered, as far as the error knows."""
+    """Return the server's replies that the error contains."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return [(code, _text(reply)) for code, reply in error.recipients.values()]
     if isinstance(error, smtplib.SMTPResponseException):

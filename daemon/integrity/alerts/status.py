@@ -1,11 +1,8 @@
 """
-When the mail about new findings is due, and what it waits for.
+Report the state of alerts: who gets them, which are pending, and whether the channels work.
 
-Decides for the planner, which queues the mail, and for ``status``, which says why none has come yet.
-
-Who is told, read from the configuration alone: loading the channels themselves takes a tenth of a second.
-
-The state of alerts at one moment, read from the catalog for ``status``.
+Decides when the mail about new findings is due, for ``incidents``, which queues it, and for the command ``status``,
+which explains the delay. Recipients are read from the configuration alone, because importing the channels takes 0.1 s.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ class WaitReason(StrEnum):
 
 
 class PendingMail(NamedTuple):
-    """The next mail about new findings: when the first of them was noticed, when the mail is due, what it waits for."""
+    """The next mail about new findings: when the first finding was noticed, when the mail is due, and why it waits."""
 
     noticed_at: int
     due_at: int
@@ -39,22 +36,22 @@ class PendingMail(NamedTuple):
 
 def find_pending(c: Connection, group_s: int, now: int, *, noticed_at: int | None = None) -> PendingMail | None:
     """
-    Return the mail that new findings wait for; None: there are none.
+    Return the mail that new findings wait for, or None if there are no new findings.
 
     A scrub that finds damage for hours sends a few mails, not one every two minutes. The first grave finding of its
-    kind in a root within the hour waits for no limit, however many mails there were before.
+    kind in a root within an hour ignores the limit, no matter how many mails were sent before.
 
     Args:
         c: the catalog.
-        group_s: how long a finding waits for others that share its mail.
+        group_s: how long a finding waits for others to share its mail.
         now: UTC seconds.
-        noticed_at: when the caller first saw that something waits, if it did.
+        noticed_at: when the caller first saw a pending finding, if it did.
     """
     oldest = notified.unsaid_since(c, now)
     if oldest is None:
         return None
-    # Remembered by the caller, for a finding that is found again and again must not wait again and again. Never in the
-    # future: the clock may have been put back.
+    # The caller remembers this time, so that a finding that is found repeatedly does not wait longer each time. Limited
+    # to now, because the clock may have been set back.
     first = min(oldest, now, now if noticed_at is None else noticed_at)
     grouped = PendingMail(first, first + group_s, WaitReason.GROUP)
     earlier = outbox.created_times(c, [AlertKind.INCIDENT], MAILS_PER_HOUR)
@@ -70,19 +67,19 @@ def find_pending(c: Connection, group_s: int, now: int, *, noticed_at: int | Non
 
 
 NOBODY = "nobody will be told of damage: no channel is configured"
-"""What is wrong where there is no channel."""
+"""The warning if no channel is configured."""
 
 HOW_TO_TELL = "set `to` in [mail], or `apprise`, `command` or `heartbeat_url` in [alerts]"
-"""What to do about it."""
+"""The remedy for it."""
 
 
 def sends_messages(config: Config) -> bool:
-    """Return whether messages leave through any channel; the heartbeat carries none."""
+    """Return whether any channel takes messages. The heartbeat takes none."""
     return bool(config.mail.to or config.alerts.apprise or config.alerts.command)
 
 
 def find_recipients(config: Config) -> tuple[str, ...]:
-    """List who is told, without secrets: addresses, kinds of services, the program of a command, the heartbeat."""
+    """Return the recipients without secrets: addresses, kinds of services, the command's program, the heartbeat."""
     alerts = config.alerts
     names = [f"mail:{address}" for address in config.mail.to]
     names += [f"apprise:{url.partition(':')[0]}" for url in alerts.apprise]
@@ -94,18 +91,18 @@ def find_recipients(config: Config) -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True)
 class AlertStatus:
     """
-    Who is told, what waits to be sent, and how the channels work.
+    Recipients, pending messages, and the state of the channels. Times are UTC seconds.
 
     Args:
-        recipients: who is told, as configured.
-        last_sent_at: when a channel last took a message; None: none did yet.
+        recipients: as configured.
+        last_sent_at: when a channel last accepted a message; None if none did.
         findings_waiting: findings whose mail is not written yet.
-        waiting_since: when the first of them was noticed; None: there is none.
-        pending: the mail about them; None: nothing waits, or no channel could take the mail.
-        group_s: how long a finding waits for others that share its mail.
-        unsent: messages that at least one channel did not take yet.
-        unsent_since: when the first of them was written; None: there is none.
-        channels: the state of each configured channel that was used.
+        waiting_since: when the first of them was noticed; None if there are none.
+        pending: the mail about them; None if there are none, or no channel takes messages.
+        group_s: how long a finding waits for others to share its mail.
+        unsent: messages that at least one channel has not accepted yet.
+        unsent_since: when the first of them was written; None if there are none.
+        channels: state of each configured channel that was used.
     """
 
     recipients: tuple[str, ...]
@@ -120,7 +117,7 @@ class AlertStatus:
 
 
 def find_alert_status(c: Connection, config: Config, now: int) -> AlertStatus:
-    """Read the state of alerts."""
+    """Return the state of alerts, read from the catalog."""
     group_s = config.alerts.group_s
     unsent, unsent_since = outbox.count_unsent(c)
     return AlertStatus(

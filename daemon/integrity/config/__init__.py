@@ -1,8 +1,8 @@
 """
-The configuration: TOML to one frozen tree.
+Read the configuration: from TOML to one frozen tree.
 
-``definition`` says what can be configured, ``load`` reads a file and collects all that is wrong with it, ``sample``
-writes one. Importing this package must stay cheap: pydantic and tomllib are imported only where a file is read.
+``definition`` defines the keys, ``load`` reads a file and reports every error in it, ``sample`` writes one. Importing
+this package must stay cheap: pydantic and tomllib are imported only when a file is read.
 """
 
 from integrity.config.definition import (

@@ -1,7 +1,7 @@
 """
-What can be configured: every key with its type, its default and the sentence that explains it.
+Define every configuration key: its type, its default, and the comment that the sample prints.
 
-This is the only place where a default stands. The sample, ``config show`` and the checks are made from it. A field's
+The sample, ``config show`` and the checks are generated from these classes, so a default is written only here. A field
 name carries the unit; ``key`` is its name in the file where that differs.
 """
 
@@ -20,22 +20,22 @@ from integrity.model import Policy
 
 
 class Presence(StrEnum):
-    """Whether a root is expected to be there."""
+    """Whether a root is expected to be present."""
 
     ALWAYS = "always"
-    SOMETIMES = "sometimes"  # a removable disk: its absence is no alarm
+    SOMETIMES = "sometimes"  # a removable disk; its absence raises no alarm
 
 
 class MailTransport(StrEnum):
-    """How mails leave."""
+    """How mails are sent."""
 
-    AUTO = "auto"  # sendmail where there is one, else smtp
+    AUTO = "auto"  # sendmail if it is installed and usable, else smtp
     SENDMAIL = "sendmail"
     SMTP = "smtp"
 
 
 class MailTls(StrEnum):
-    """How a connection to a mail server is protected."""
+    """How the connection to a mail server is encrypted."""
 
     NONE = "none"
     STARTTLS = "starttls"
@@ -60,13 +60,13 @@ def about(
     comment: str, *, key: str | None = None, is_secret: bool = False, hide: Callable[[str], str] | None = None
 ) -> dict[str, object]:
     """
-    Describe a field, in words that pydantic looks for.
+    Return the metadata of a field, under the names that pydantic and ``sample`` read.
 
     Args:
-        comment: what it means, for the sample.
-        key: its name in the file, where that is not the field's.
-        is_secret: it can hold a password or token, so only its beginning is ever shown.
-        hide: takes out of a text what is not to be shown.
+        comment: printed in the sample.
+        key: name in the file, if it differs from the field's.
+        is_secret: the value may hold a password or token, so only the scheme of a URL is ever shown.
+        hide: removes secrets from a value before it is shown.
     """
     return {"description": comment, "is_secret": is_secret, "hide": hide} | ({"alias": key} if key else {})
 
@@ -74,11 +74,11 @@ def about(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MassChange:
     """
-    The limits beyond which changes and removals wait for a person (R5); both must be exceeded.
+    The limits beyond which changes and removals wait for confirmation (R5); both must be exceeded.
 
-    500 files, for a project that is deleted has hundreds; a fifth, for a large root loses more than 500 in its ordinary
-    life. What that leaves open is closed by groups (``jobs.gating.groups``), of which more than half must be hit, and
-    by the signs of ransomware (``jobs.gating.signs``), for which 20 files are enough.
+    500 files, because a deleted project has hundreds; 20 %, because a large root loses more than 500 in normal use. Two
+    checks cover what these limits miss: groups (``jobs.gate.changes``), of which more than half must be hit, and the
+    signs of ransomware (``jobs.gate.signs``), for which 20 files are enough.
     """
 
     files: CountOrNone = field(default=500, metadata=about("more than this many files"))
@@ -87,7 +87,7 @@ class MassChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootSettings:
-    """How one root is watched."""
+    """Settings of one root."""
 
     digests: Annotated[tuple[str, ...], Parsed(parsers.parse_digests)] = field(
         default=("md5", "xxh3_128"), metadata=about('of the whole file; these two always; "blake3" may be added')
@@ -121,25 +121,25 @@ class RootSettings:
 
     @property
     def mass_change_files(self) -> int:
-        """Name the first of the two limits."""
+        """Return the file count of ``mass_change``."""
         return self.mass_change.files
 
     @property
     def mass_change_percent(self) -> int:
-        """Name the second of the two limits."""
+        """Return the percentage of ``mass_change``."""
         return self.mass_change.percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredRoot(RootSettings):
-    """A ``[[root]]``: a folder, and what differs from ``[defaults]`` for it."""
+    """A ``[[root]]``: a folder and its overrides of ``[defaults]``."""
 
     path: Folder = field(metadata=about("the folder; its real path is what counts"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogBackup:
-    """``[catalog_backup]``: the catalog's own copies."""
+    """``[catalog_backup]``: backups of the catalog itself."""
 
     folder: Place = field(default=b"", metadata=about("beside the catalog when empty; another disk is better"))
     every_s: Duration = field(default=86400, metadata=about("how often, after a run", key="every"))
@@ -169,7 +169,7 @@ class ConfiguredCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """``[schedule]``: when the daemon works."""
+    """``[schedule]``: when the daemon runs each job."""
 
     scan: Annotated[str, Parsed(parsers.parse_schedule)] = field(
         default="daily",
@@ -183,7 +183,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaceConfig:
-    """``[pace]``: how gently the daemon works."""
+    """``[pace]``: how the daemon throttles its reads."""
 
     rate_bytes_per_s: Size = field(
         default=0, metadata=about("ceiling per device in bytes a second; 0 = none", key="rate")
@@ -202,7 +202,7 @@ class PaceConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mail:
-    """``[mail]``: where alerts are mailed."""
+    """``[mail]``: sender, recipients, and the mail server."""
 
     to: Texts = field(default=(), metadata=about("addresses; no mail while this is empty"))
     sender: Text = field(
@@ -221,12 +221,12 @@ class Mail:
 
 
 MAILS_PER_HOUR = 5
-"""Mails about new findings; a limit and no setting, for a scrub of a dying disk finds damage for hours."""
+"""Limit for mails about new findings, not configurable: a scrub of a dying disk finds damage for hours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alerts:
-    """``[alerts]``: what is told, to whom, how often."""
+    """``[alerts]``: which alerts are sent, where, and how often."""
 
     group_s: Pause = field(
         default=120,
@@ -252,7 +252,7 @@ class Alerts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """The whole configuration. Without a file it is what this definition says."""
+    """The whole configuration. Without a file, every key has the default defined here."""
 
     catalog: Annotated[bytes, Parsed(parsers.parse_file)] = field(
         default_factory=default_catalog_path, metadata=about("the catalog's file")
@@ -272,7 +272,7 @@ class Config:
     alerts: Alerts = field(default=Alerts(), metadata=about("what is told, and how often"))
 
     def settings_for(self, root_path: bytes) -> RootSettings:
-        """Return the settings of the ``[[root]]`` with this real path, or the defaults for a root made by a command."""
+        """Return the settings of the ``[[root]]`` with this real path, or the defaults if a command added the root."""
         for root in self.roots:
             if root.path == root_path:
                 return root

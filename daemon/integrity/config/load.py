@@ -1,13 +1,11 @@
 """
-Tell in which line of a TOML text a key stands.
+Read a config file, or report every error in it at once.
 
-tomllib gives lines for syntax errors only, so this walks the text once more and notes where tables and keys begin. The
-text is known to be valid TOML by then, which keeps the walk small: only strings, comments and brackets are understood.
+Each error is one line "FILE:LINE: KEY: what is wrong". tomllib parses; pydantic checks the result against the
+definition and collects the errors. Both are imported only if there is a file, because most commands run without one.
 
-Read a config file, or say everything that is wrong with it at once.
-
-Each complaint is one line "FILE:LINE: KEY: what is wrong". tomllib parses, pydantic walks the definition and collects;
-both are imported only if there is a file, because most commands run without one.
+tomllib reports lines only for syntax errors, so ``LineIndex`` scans the text again for the lines of tables and keys.
+The text is known to be valid TOML by then, so the scan needs to recognize only strings, comments and brackets.
 """
 
 from __future__ import annotations
@@ -28,20 +26,20 @@ if TYPE_CHECKING:
 
 
 Location = tuple[str | int, ...]
-"""The way to a value: keys, and numbers for the elements of an array of tables."""
+"""The path to a value: keys, and indexes for the elements of an array of tables."""
 
 _KEY_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
 _KEY = rf"{_KEY_PART}(?:\s*\.\s*{_KEY_PART})*"
 _HEADER = re.compile(rf"\s*(\[\[?)\s*({_KEY})\s*\]\]?")
 _ASSIGNMENT = re.compile(rf"\s*({_KEY})\s*=")
 _PART = re.compile(_KEY_PART)
-# What can hide or hold brackets in a value, longest opening first.
+# Tokens that open or close a bracket, or hide one, in a value; longest first.
 _TOKEN = re.compile(r'"""|\'\'\'|"(?:[^"\\]|\\.)*"|\'[^\']*\'|#.*|[\[\]{}]')
 _MULTILINE_END = {'"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*"""'), "'''": re.compile(r"(?:[^']|'(?!''))*'''")}
 
 
 class LineIndex:
-    """Where the keys of one TOML text stand."""
+    """The line numbers of the keys in one TOML text."""
 
     def __init__(self, text: str) -> None:
         self._lines: dict[Location, int] = {}
@@ -53,7 +51,7 @@ class LineIndex:
             self._take(line, number)
 
     def line_of(self, location: Location) -> int:
-        """Return the line (from 1) of the key, or of the nearest thing around it."""
+        """Return the line (from 1) of the key, or of its nearest enclosing table or key."""
         for length in range(len(location), 0, -1):
             line = self._lines.get(location[:length])
             if line is not None:
@@ -74,7 +72,7 @@ class LineIndex:
         self._skip_value(line, start)
 
     def _enter(self, parts: Location, *, is_array: bool, number: int) -> None:
-        """Make the table of a header the current one; an array of tables gets its next number."""
+        """Make the table of a header the current one. Each element of an array of tables gets the next index."""
         location: Location = ()
         for part in parts[:-1]:
             location = (*location, part)
@@ -92,7 +90,7 @@ class LineIndex:
         self._lines.setdefault(location, number)
 
     def _skip_value(self, line: str, start: int) -> None:
-        """Follow brackets and strings that reach over the end of the line."""
+        """Track brackets and strings that continue on the next line."""
         position = start
         while position < len(line):
             if self._open_string is not None:
@@ -118,7 +116,7 @@ def _split(key: str) -> Location:
 
 
 class ConfigProblem(NamedTuple):
-    """One thing that is wrong: where, and in which words."""
+    """One error: its location, and the message."""
 
     location: Location
     message: str
@@ -129,10 +127,10 @@ def load_config(path: str | bytes | None = None) -> Config:
     Return the configuration in a file.
 
     Args:
-        path: of a file that must exist; None for the default place, where no file means all defaults.
+        path: a file that must exist; None for the default path, where a missing file means all defaults.
 
     Raises:
-        ConfigError: the file can't be read, or is wrong; the message has one line for each error.
+        ConfigError: the file can't be read, or has errors; one line for each.
     """
     place = default_config_path() if path is None else os.fsencode(path)
     try:
@@ -153,10 +151,10 @@ def parse_config(content: bytes, name: str) -> Config:
 
     Args:
         content: UTF-8.
-        name: of the file, for messages.
+        name: file name for messages.
 
     Raises:
-        ConfigError: with one line for each error.
+        ConfigError: one line for each error.
     """
     import tomllib
 
@@ -169,7 +167,7 @@ def parse_config(content: bytes, name: str) -> Config:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(_say_syntax_error(str(error), name)) from error
     if not document:
-        return Config()  # nothing but comments: not worth importing pydantic for
+        return Config()  # only comments: don't import pydantic
     config, complaints = _validate(document)
     if config is not None:
         complaints = _find_conflicts(config)
@@ -177,12 +175,12 @@ def parse_config(content: bytes, name: str) -> Config:
         index = LineIndex(text)
         rows = sorted({(index.line_of(at), _say_key(at), message) for at, message in complaints})
         raise ConfigError("\n".join(f"{name}:{line}: {key}: {message}" for line, key, message in rows))
-    assert config is not None  # nothing was complained about
+    assert config is not None  # no complaints
     return config
 
 
 def _say_syntax_error(message: str, name: str) -> str:
-    """Put tomllib's "... (at line 3, column 5)" in the form of all other errors."""
+    """Rewrite tomllib's "... (at line 3, column 5)" in the format of the other errors."""
     match = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", message)
     return f"{name}:{match[2]}:{match[3]}: {match[1]}" if match else f"{name}: {message}"
 
@@ -195,19 +193,19 @@ def _validate(document: dict[str, object]) -> tuple[Config | None, list[ConfigPr
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
     for kind in _kinds(Config):
-        # Where pydantic looks for the settings of a standard dataclass; the definition does without pydantic.
+        # pydantic reads this attribute of a standard dataclass; the definition itself must not import pydantic.
         setattr(kind, "__pydantic_config__", ConfigDict(extra="forbid"))  # noqa: B010 - the class does not declare it
     merged, inherited = _inherit(document)
     try:
         return TypeAdapter(Config).validate_python(merged), []
     except ValidationError as error:
-        # What a [[root]] took over from [defaults] was complained about there.
+        # An error in a value inherited from [defaults] is already reported there.
         found = [detail for detail in error.errors(include_url=False) if detail["loc"][:3] not in inherited]
         return None, [ConfigProblem(detail["loc"], _say(detail)) for detail in found]
 
 
 def _kinds(kind: type) -> list[type]:
-    """Return a dataclass of the definition and all those that its fields hold."""
+    """Return a dataclass of the definition and, recursively, the dataclasses of its fields."""
     found = [kind]
     for hint in get_type_hints(kind).values():
         for inner in (hint, *get_args(hint)):
@@ -217,7 +215,7 @@ def _kinds(kind: type) -> list[type]:
 
 
 def _inherit(document: dict[str, object]) -> tuple[dict[str, object], set[Location]]:
-    """Give each ``[[root]]`` the keys of ``[defaults]`` that it does not have; also return where they were put."""
+    """Merge ``[defaults]`` into each ``[[root]]``. Return the merged document and the locations of inherited keys."""
     defaults, roots = document.get("defaults", {}), document.get("root", [])
     if not isinstance(defaults, dict) or not isinstance(roots, list):
         return document, set()
@@ -237,7 +235,7 @@ def _are_tables(first: dict[str, object], second: dict[str, object], key: str) -
 
 
 def _say(detail: ErrorDetails) -> str:
-    """Put one of pydantic's errors in our own words."""
+    """Return the message for one of pydantic's errors."""
     kind, location = detail["type"], detail["loc"]
     if kind == "value_error":
         return str(detail["ctx"]["error"])
@@ -253,7 +251,7 @@ def _say(detail: ErrorDetails) -> str:
 
 
 def _say_unknown(location: Location) -> str:
-    """Say that a key is unknown, and which one was probably meant."""
+    """Return the message for an unknown key, with the closest known key or the tables where it belongs."""
     key = str(location[-1])
     here = _kind_at(location[:-1])
     near = difflib.get_close_matches(key, _keys(here), n=1) if here is not None else []
@@ -268,13 +266,13 @@ def _keys(kind: type) -> list[str]:
 
 
 def key_of(kind: type, name: str) -> str:
-    """Return what a field of the definition is called in the file."""
+    """Return the name that a field of the definition has in the file."""
     found = next(each for each in fields(kind) if each.name == name)
     return str(found.metadata.get("alias", found.name))
 
 
 def _sections() -> list[tuple[str, type]]:
-    """Return the tables of a file with the dataclass that defines each; [[root]] stands for [defaults], too."""
+    """Return each table of a file with the dataclass that defines it."""
     found: list[tuple[str, type]] = []
     for name, hint in get_type_hints(Config).items():
         key = key_of(Config, name)
@@ -286,7 +284,7 @@ def _sections() -> list[tuple[str, type]]:
 
 
 def _kind_at(location: Location) -> type | None:
-    """Return the dataclass that defines the table at a location."""
+    """Return the dataclass that defines the table at a location, or None."""
     kind: type = Config
     for part in location:
         if isinstance(part, int):
@@ -301,7 +299,7 @@ def _kind_at(location: Location) -> type | None:
 
 
 def _find_conflicts(config: Config) -> list[ConfigProblem]:
-    """Find what is wrong only between several tables: roots inside each other, copies of one name."""
+    """Return conflicts between tables: nested or repeated roots, a copy of a root's parent, repeated copy names."""
     complaints: list[ConfigProblem] = []
     for number, root in enumerate(config.roots):
         for earlier, other in enumerate(config.roots):
@@ -329,10 +327,10 @@ def _is_below(path: bytes, folder: bytes) -> bool:
 
 def read_seal_key(config: Config) -> bytes | None:
     """
-    Return the key that the catalog's rows are sealed with, or None if none is configured.
+    Return the key that seals the catalog's rows, or None if none is configured.
 
     Raises:
-        ConfigError: the file can't be read or is empty. Going on without it would call every row damaged.
+        ConfigError: the file can't be read or is empty. Without the key, every sealed row would be reported as damaged.
     """
     if not config.seal_key_file:
         return None

@@ -1,16 +1,12 @@
 """
-Secrets in the URLs of copies: refused where a better place for them exists, else not shown.
+Parse single values of the config and word the errors.
 
-Which URLs there are, and what they mean, is for ``copies`` to know.
+Each parser takes a TOML value (str, int, float, bool, list, dict, date) and returns the value that the program uses, or
+raises ValueError with a sentence "must be ..., not ..."; ``load`` adds file, line and key. ``Parsed`` attaches a parser
+to a type without importing pydantic, which is imported only when a config file is read.
 
-Find where a path really leads, also while a server or a disk on the way does not answer.
-
-How single values of the config are read, and the words for what is wrong with one.
-
-Each parser takes what TOML gave (str, int, float, bool, list, dict, date) and returns the value that the program uses,
-or raises ValueError with a sentence "must be ..., not ..." that ``load`` puts behind file, line and key.
-``Parsed`` ties a parser to a type; pydantic asks it for a schema, so that pydantic itself is imported only where a
-config file is really read.
+Passwords in the URLs of copies are refused where a safer place for them exists, and hidden elsewhere; ``copies``
+decides which URLs are supported. Paths are resolved with a timeout, because a server or disk on the way may hang.
 """
 
 from __future__ import annotations
@@ -31,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def find_password(url: str) -> str | None:
-    """Say what is wrong with a URL that has a password or key in it, without a word of the URL; None if it has none."""
+    """Return why a URL that contains a password or key is refused, or None. The reason never quotes the URL."""
     scheme, _, rest = url.partition("://")
     before, at, _ = re.split(r"[/?]", rest, maxsplit=1)[0].rpartition("@")
     if scheme == "s3" and at:
@@ -42,26 +38,26 @@ def find_password(url: str) -> str | None:
 
 
 def has_backend_options(url: str) -> bool:
-    """Say whether a URL describes a remote of rclone itself, or changes one: such options can name commands to run."""
+    """Return whether a URL defines or changes an rclone remote inline. Such options can name commands to run."""
     return re.match(r"rclone:(:|[^:/]*,)", url) is not None
 
 
 def hide_secrets(url: str) -> str:
-    """Leave out the options of a remote of rclone that is described in the URL itself: passwords are among them."""
+    """Return a URL without the inline options of an rclone remote, which may contain passwords."""
     return re.sub(r"^(rclone::?[^,:/]*),.*:", r"\1,...:", url, count=1, flags=re.DOTALL)
 
 
 _PATIENCE_S = 3.0
 _MOST_LINKS = 40
-"""As many as the kernel follows (path_resolution(7))."""
+"""The kernel's own limit (path_resolution(7))."""
 
 
 def resolve(path: bytes, *, patience_s: float = _PATIENCE_S) -> bytes:
     """
-    Follow the symbolic links of a path, as realpath does.
+    Resolve the symbolic links of a path, like realpath, within a time limit.
 
-    What lies beyond a file system that does not answer in time is taken as it is written: a root that hangs must
-    neither keep the service from its other roots nor be taken for another one.
+    If a file system on the way does not answer in time, the rest of the path is used as written. A root that hangs must
+    not block the service's other roots, and must not be mistaken for a different root.
     """
     walk = _Walk(path)
     thread = threading.Thread(target=walk.run, name="resolve", daemon=True)
@@ -71,7 +67,11 @@ def resolve(path: bytes, *, patience_s: float = _PATIENCE_S) -> bytes:
 
 
 class _Walk:
-    """One walk along a path. ``at`` is what has been resolved and what is left, replaced as one."""
+    """
+    One resolution of a path.
+
+    ``at``: resolved prefix and remaining names, replaced atomically for the waiting thread.
+    """
 
     def __init__(self, path: bytes) -> None:
         path = path if path.startswith(b"/") else os.path.join(os.getcwdb(), path)
@@ -90,7 +90,7 @@ class _Walk:
             here = os.path.join(done, name)
             try:
                 target = os.readlink(here)
-            except OSError:  # no link, or nothing there: whoever opens it says what is wrong
+            except OSError:  # not a link, or missing: opening the path will report the error
                 target = b""
             links += bool(target)
             if not target or links > _MOST_LINKS:
@@ -108,20 +108,20 @@ LARGEST_BLOCK_BYTES = 64 * 1024 * 1024
 
 
 class Parsed(NamedTuple):
-    """Say how a field's value is read from TOML and, if not as it stands, how it is spelled there again."""
+    """A field's parser, and the function that writes its value as TOML if that is not the value itself."""
 
     parse: Callable[[object], object]
     spell: Callable[[int], str] | None = None
 
     def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
-        """Answer pydantic, which calls this when it meets the annotation."""
+        """Return the schema of the field. pydantic calls this for the annotation."""
         from pydantic_core import core_schema
 
         return core_schema.no_info_plain_validator_function(self.parse)
 
 
 def show(value: object) -> str:
-    """Write a value as TOML would, for an error message."""
+    """Return a value as TOML, for an error message."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -132,17 +132,17 @@ def show(value: object) -> str:
 
 
 def refuse(expected: str, value: object) -> NoReturn:
-    """Raise the ValueError that says what was expected and what was found."""
+    """Raise ValueError with the expected and the actual value."""
     raise ValueError(f"must be {expected}, not {show(value)}")
 
 
 def parse_flag(value: object) -> bool:
-    """Take true or false, nothing that looks like them."""
+    """Return true or false; refuse everything else, such as 1 or "yes"."""
     return value if isinstance(value, bool) else refuse("true or false", value)
 
 
 def whole(lowest: int, highest: int) -> Callable[[object], int]:
-    """Make a parser for whole numbers within limits."""
+    """Return a parser for whole numbers from ``lowest`` to ``highest``."""
 
     def parse(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
@@ -153,14 +153,14 @@ def whole(lowest: int, highest: int) -> Callable[[object], int]:
 
 
 def parse_bytes_count(value: object) -> int:
-    """Take a size: text with a unit, or a bare number of bytes."""
+    """Return a size in bytes from text with a unit or a bare number."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     return parse_size(value) if isinstance(value, str) else refuse('a size such as "50M" or "8MiB"', value)
 
 
 def parse_block_size(value: object) -> int:
-    """Take a size that the native core and the packed block rows are made for."""
+    """Return a block size that the native core and the packed block rows support."""
     size = parse_bytes_count(value)
     if not SMALLEST_BLOCK_BYTES <= size <= LARGEST_BLOCK_BYTES or size & (size - 1):
         refuse("a power of two from 64KiB to 64MiB", value)
@@ -168,7 +168,7 @@ def parse_block_size(value: object) -> int:
 
 
 def duration(lowest_s: int) -> Callable[[object], int]:
-    """Make a parser for durations that last at least ``lowest_s`` seconds."""
+    """Return a parser for durations of at least ``lowest_s`` seconds."""
 
     def parse(value: object) -> int:
         if not isinstance(value, str):
@@ -180,7 +180,7 @@ def duration(lowest_s: int) -> Callable[[object], int]:
 
 
 def one_of(kind: type[StrEnum]) -> Callable[[object], StrEnum]:
-    """Make a parser for the words of an enumeration."""
+    """Return a parser for the values of an enumeration."""
     words = ", ".join(f'"{member.value}"' for member in kind)
 
     def parse(value: object) -> StrEnum:
@@ -190,14 +190,14 @@ def one_of(kind: type[StrEnum]) -> Callable[[object], StrEnum]:
 
 
 def parse_text(value: object) -> str:
-    """Take one line of text; line breaks would end up in mail headers and command lines."""
+    """Return one line of text. Line breaks would end up in mail headers and command lines."""
     if not isinstance(value, str) or not value.isprintable():
         refuse("a text of one line", value)
     return value
 
 
 def parse_texts(value: object) -> tuple[str, ...]:
-    """Take a list of non-empty texts of one line each."""
+    """Return a list of non-empty texts of one line each."""
     if not isinstance(value, list):
         refuse('a list of texts such as ["a", "b"]', value)
     for item in value:
@@ -207,7 +207,7 @@ def parse_texts(value: object) -> tuple[str, ...]:
 
 
 def parse_digests(value: object) -> tuple[str, ...]:
-    """Take the names of digests; the two that every rule relies on can't be left out."""
+    """Return the names of digests. The two that every rule relies on are mandatory."""
     names = parse_texts(value)
     if not {"md5", "xxh3_128"} <= set(names) <= {"md5", "xxh3_128", "blake3"} or len(set(names)) != len(names):
         raise ValueError(f'must be ["md5", "xxh3_128"], to which "blake3" may be added, not {json.dumps(names)}')
@@ -215,33 +215,33 @@ def parse_digests(value: object) -> tuple[str, ...]:
 
 
 def parse_folder(value: object) -> bytes:
-    """Take an absolute path and return its real one, which is what the catalog stores."""
+    """Return the real path of an absolute path. The catalog stores real paths."""
     if not isinstance(value, str) or not value.startswith("/") or "\0" in value:
         refuse("an absolute path", value)
     return resolve(os.fsencode(value))
 
 
 def parse_file(value: object) -> bytes:
-    """Take the absolute path of a file that can't be done without."""
+    """Return the absolute path of a file; refuse an empty path."""
     return parse_place(value) or refuse("an absolute path", value)
 
 
 def parse_place(value: object) -> bytes:
-    """Take an absolute path as it stands, or nothing."""
+    """Return an absolute path as written, or an empty one."""
     if not isinstance(value, str) or "\0" in value or (value and not value.startswith("/")):
         refuse("an absolute path", value)
     return os.fsencode(value)
 
 
 def parse_name(value: object) -> str:
-    """Take a name that can stand on a command line without being taken for a path, an option or a URL."""
+    """Return a name that a command line can't confuse with a path, an option or a URL."""
     if not isinstance(value, str) or re.fullmatch(r"\w[\w.-]*", value) is None:
         refuse("a name of letters, digits, dots and dashes", value)
     return value
 
 
 def parse_copy_url(value: object) -> str:
-    """Take where a copy is: an absolute path, or a URL of a kind that can be read, without a password."""
+    """Return the location of a copy: an absolute path, or a supported URL without a password."""
     complaint = find_password(value) if isinstance(value, str) else None
     if complaint is not None:
         raise ValueError(complaint)
@@ -251,14 +251,14 @@ def parse_copy_url(value: object) -> str:
 
 
 def parse_web_url(value: object) -> str:
-    """Take an http(s) address, or nothing."""
+    """Return an http(s) URL, or an empty text."""
     if not isinstance(value, str) or (value and re.fullmatch(r"https?://[^\s/]+\S*", value) is None):
         refuse("an address that begins with https:// or http://", value)
     return value
 
 
 def parse_schedule(value: object) -> str:
-    """Take when a job runs: a word, a moment of some days, or a cron expression."""
+    """Return the schedule of a job: a word, a time on some weekdays, or a cron expression."""
     if not isinstance(value, str):
         refuse('a cron expression with day names ("30 2 * * sun"), "hourly", "daily" or "weekly"', value)
     read_schedule(value)
@@ -266,7 +266,7 @@ def parse_schedule(value: object) -> str:
 
 
 def parse_windows(value: object) -> str:
-    """Take windows in which a job may run, or a cron expression at which it starts."""
+    """Return the windows in which a job may run, or the cron expression that starts it."""
     if not isinstance(value, str):
         refuse('windows such as "01:00-06:00", or a cron expression ("0 1 * * sun")', value)
     read_windows(value)

@@ -1,7 +1,7 @@
 """
-Where things are unless somebody says otherwise: one place for the system (root), one for each user (XDG).
+Default paths: system paths for root, XDG base folders for other users.
 
-Only names are made here; nothing is opened or created.
+This module only builds names. It opens and creates nothing.
 """
 
 from __future__ import annotations
@@ -10,37 +10,37 @@ import os
 
 
 def default_config_path() -> bytes:
-    """Return the absolute path of the config file that is read when none is named."""
+    """Return the absolute path of the config file that is read if none is given."""
     if os.geteuid() == 0:
         return b"/etc/integrity/integrity.toml"
     return _user_folder("XDG_CONFIG_HOME", b".config") + b"/integrity/integrity.toml"
 
 
 def default_catalog_path() -> bytes:
-    """Return the absolute path of the catalog that is used when none is named."""
+    """Return the absolute path of the catalog that is used if none is given."""
     if os.geteuid() == 0:
         return b"/var/lib/integrity/catalog.db"
     return _user_folder("XDG_STATE_HOME", b".local/state") + b"/integrity/catalog.db"
 
 
 def default_runtime_folder() -> bytes:
-    """Return the absolute path of the folder for locks and sockets, which need not outlive a boot."""
+    """Return the absolute path of the folder for locks and sockets. Its contents need not survive a reboot."""
     if os.geteuid() == 0:
         return b"/run/integrity"
     runtime = os.environb.get(b"XDG_RUNTIME_DIR", b"")
     if runtime.startswith(b"/"):
         return runtime + b"/integrity"
-    # A command run over ssh or from cron may lack the variable; it must meet the locks of the desktop's session all the
-    # same, so the place that logind makes goes before a folder of our own.
+    # Over ssh or from cron the variable may be missing, but the command must still find the locks of the desktop
+    # session. So logind's folder is preferred to one of our own.
     login = b"/run/user/%d" % os.geteuid()
     if os.path.isdir(login):
         return login + b"/integrity"
-    import tempfile  # seldom needed, and not cheap
+    import tempfile  # rarely needed, and slow to import
 
     return os.fsencode(tempfile.gettempdir()) + b"/integrity-%d" % os.geteuid()
 
 
 def _user_folder(variable: str, fallback: bytes) -> bytes:
-    """Return an XDG base folder; a relative value is to be ignored (XDG base directory specification, "Basics")."""
+    """Return an XDG base folder. Relative values are ignored (XDG base directory specification, "Basics")."""
     value = os.environb.get(os.fsencode(variable), b"")
     return value if value.startswith(b"/") else os.path.expanduser(b"~") + b"/" + fallback

@@ -1,7 +1,7 @@
 """
-Write a configuration as TOML: the commented sample, and the one that is in force.
+Write a configuration as TOML: the commented sample, or the configuration in force.
 
-Both are made from the definition alone, so that they can't drift from what is parsed.
+Both are generated from ``definition``, so they always match what ``load`` accepts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EXAMPLES: dict[type, dict[str, str]] = {
 
 
 def sample() -> str:
-    """Return a config file in which every key has its default and its explanation."""
+    """Return a config file that sets every key to its default, with a comment for each."""
     config = Config()
     lines = ["# Configuration of integrity. Every line shows the default: remove or change what you like.", ""]
     lines += list(_assignments(config, commented=True))
@@ -40,7 +40,7 @@ def sample() -> str:
 
 
 def show_config(config: Config) -> str:
-    """Return the configuration as a config file without comments; roots have all of their settings."""
+    """Return the configuration as a config file without comments. Each root lists all of its settings."""
     lines = list(_assignments(config, commented=False))
     for each in fields(Config):
         value, key = getattr(config, each.name), key_of(Config, each.name)
@@ -53,7 +53,7 @@ def show_config(config: Config) -> str:
 
 
 def _assignments(table: object, *, commented: bool) -> Iterator[str]:
-    """Write the keys of one table that are not tables of their own."""
+    """Write the keys of one table, without its subtables."""
     assert is_dataclass(table)
     kind = type(table)
     for each in _ordered(kind):
@@ -63,14 +63,14 @@ def _assignments(table: object, *, commented: bool) -> Iterator[str]:
             yield _with_comment(line, each) if commented else line
 
 
-# Any: what kind of value a field holds is known to its definition only.
+# Any: the type of a field's value is known only to the definition.
 def _ordered(kind: type) -> list[Field[Any]]:
-    """Return the fields of a dataclass; what a root inherits from the defaults comes behind its path."""
+    """Return the fields of a dataclass, ``path`` first: dataclass inheritance would put it last."""
     return sorted(fields(kind), key=lambda each: each.name != "path")
 
 
 def _example(kind: type) -> Iterator[str]:
-    """Write an example of an array of tables, all of it commented out: there is none by default."""
+    """Write an example of an array of tables, commented out because there is none by default."""
     given = _EXAMPLES[kind]
     for each in _ordered(kind):
         key = key_of(kind, each.name)
@@ -85,7 +85,7 @@ def _with_comment(text: str, each: Field[Any]) -> str:
 
 
 def _spell_field(kind: type, each: Field[Any], value: object) -> str | None:
-    """Write a value as TOML; None for what needs a table of its own."""
+    """Return a value as TOML, or None if it needs a table of its own."""
     hint = get_type_hints(kind, include_extras=True)[each.name]
     marker = next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Parsed)), None)
     if marker is None:
@@ -99,7 +99,7 @@ def _spell_field(kind: type, each: Field[Any], value: object) -> str | None:
 
 
 def _hide(value: object) -> object:
-    """Leave of addresses that may hold a password or token only what kind of address it is."""
+    """Replace URLs, which may hold a password or token, by their scheme. Leave text without ``://`` as it is."""
     if isinstance(value, tuple):
         return tuple(_hide(item) for item in value)
     scheme, found, _ = str(value).partition("://")
@@ -120,5 +120,5 @@ def _spell(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(_spell(item) for item in value)}]"
     text = os.fsdecode(value) if isinstance(value, bytes) else str(value.value if isinstance(value, StrEnum) else value)
-    # A JSON string is a TOML basic string, but for DEL, which JSON leaves as it is.
+    # A JSON string is a valid TOML basic string, except that JSON does not escape DEL.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

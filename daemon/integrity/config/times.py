@@ -1,8 +1,8 @@
 """
-When work is done: the one grammar of schedules and windows.
+Parse schedules and windows.
 
-Decides what can be written and what it means as sets of local minutes, hours and days. When that is in a given time
-zone, clock changes included, is decided by ``service.windows`` and ``service.scheduler``.
+Decides the grammar and its meaning as sets of local minutes, hours and days. ``service.schedule`` maps them to a time
+zone, including clock changes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LONGEST_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _DAY_MIN = 24 * 60
-_WORDS = {"hourly": "0 * * * *", "daily": "0 0 * * *", "weekly": "0 0 * * mon"}  # as systemd's calendar has them
+_WORDS = {"hourly": "0 * * * *", "daily": "0 0 * * *", "weekly": "0 0 * * mon"}  # as in systemd.time(7)
 _SPAN = re.compile(r"(?:(?P<days>[a-z,-]+)\s+)?(?P<start>\d\d:\d\d)-(?P<end>\d\d:\d\d)")
 _MOMENT = re.compile(r"(?:(?P<days>[a-z,-]+)\s+)?(?P<start>\d\d:\d\d)")
 _SCHEDULE_HINT = 'a cron expression with day names ("30 2 * * sun"), "hourly", "daily", "weekly" or "sun 03:00"'
@@ -25,19 +25,19 @@ _WINDOWS_HINT = (
 
 
 class Span(NamedTuple):
-    """A window of some days of the week: minutes since midnight. Beyond 1440 it ends on the next day."""
+    """A window on some weekdays, in minutes since local midnight. An end beyond 1440 lies on the next day."""
 
-    days: tuple[int, ...]  # on which it begins; 0 is Monday
+    days: tuple[int, ...]  # weekdays on which it begins; 0 is Monday
     start_min: int
     end_min: int
 
 
 class Cron(NamedTuple):
     """
-    The moments that match five fields of numbers.
+    The times that match five cron fields.
 
-    As in cron, a moment matches if its day of the month or its day of the week does where both are limited. Where every
-    hour matches, moments count real hours: none is left out or doubled when clocks change.
+    As in cron, if both the day of the month and the day of the week are limited, a match of either is enough. If the
+    hour field begins with ``*``, matches follow elapsed time: clock changes neither skip nor repeat one.
     """
 
     minutes: tuple[int, ...]
@@ -46,7 +46,7 @@ class Cron(NamedTuple):
     months: tuple[int, ...]
     weekdays: tuple[int, ...]  # 0 is Monday
     is_every_hour: bool
-    has_days: bool  # the days of the month are limited
+    has_days: bool  # the day of the month is limited
     has_weekdays: bool
 
 
@@ -69,10 +69,10 @@ _FIELDS = (
 
 def read_schedule(text: str) -> Cron:
     """
-    Read a word, a moment of some days, or a cron expression.
+    Parse a word, a time on some weekdays, or a cron expression.
 
     Raises:
-        ValueError: it is none of these; the message says what is.
+        ValueError: none of these; the message gives examples.
     """
     match = _MOMENT.fullmatch(text.strip())
     if match is None:
@@ -88,12 +88,12 @@ def read_schedule(text: str) -> Cron:
 
 def read_windows(text: str) -> tuple[Span, ...] | Cron:
     """
-    Read windows in which a job may run, or the cron expression at which it starts.
+    Parse the windows in which a job may run, or the cron expression that starts it.
 
     Raises:
-        ValueError: it is none of these; the message says what is.
+        ValueError: neither of these; the message gives examples.
     """
-    # A comma stands between windows and between the days of one; only the former is followed by a blank or a digit.
+    # Commas separate windows, and also the days of one window. Only the former are followed by a blank or a digit.
     matches = [_SPAN.fullmatch(part.strip()) for part in re.split(r",\s+|,(?=\d)", text)]
     if not any(matches):
         return _read_cron(text, _WINDOWS_HINT)
@@ -101,7 +101,7 @@ def read_windows(text: str) -> tuple[Span, ...] | Cron:
 
 
 def spell_windows(spans: Sequence[Span]) -> str:
-    """Write windows as the config has them."""
+    """Return windows in the syntax of the config."""
     return ", ".join(_spell_span(span) for span in spans)
 
 
@@ -130,7 +130,7 @@ def _read_time(text: str) -> int | None:
 
 
 def _read_days(text: str | None, hint: str, whole: str) -> tuple[int, ...]:
-    """Read "sat,sun" or "fri-mon"; all days for None."""
+    """Parse "sat,sun" or "fri-mon". None means all days."""
     if text is None:
         return tuple(range(len(DAYS)))
     found: set[int] = set()
@@ -175,12 +175,12 @@ def _read_field(text: str, field: _Field, hint: str, whole: str) -> tuple[int, .
 
 
 def _read_part(text: str, field: _Field) -> Sequence[int]:
-    """Read "*", "5", "1-5", "mon-fri", each with "/2" or without; nothing if it is none of these."""
+    """Parse "*", "5", "1-5" or "mon-fri", each with or without "/2". Return an empty sequence for anything else."""
     span, slash, step = text.partition("/")
     if slash and not (step.isascii() and step.isdecimal() and int(step) > 0):
         return ()
     if span == "*":
-        # Sunday once: as 7 it would be a second one to a step.
+        # Sunday only as 0: if 7 were included, a step could hit it twice.
         first, last = field.lowest, min(field.highest, 6) if field.name == "day of the week" else field.highest
     else:
         ends = [_read_end(end, field) for end in span.split("-")]
@@ -200,7 +200,7 @@ def _read_end(text: str, field: _Field) -> int | None:
 
 
 def _require_some_day(cron: Cron, hint: str, text: str) -> None:
-    """Refuse "0 0 31 2 *", which would never come."""
+    """Raise ValueError for a date that never occurs, such as "0 0 31 2 *"."""
     if not cron.has_weekdays and all(_LONGEST_MONTHS[month - 1] < cron.days[0] for month in cron.months):
         raise ValueError(f'must be {hint}; "{text}" names a day that never comes')
 

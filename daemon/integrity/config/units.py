@@ -1,8 +1,8 @@
 """
-Sizes and durations as people write them, and back.
+Parse and format sizes and durations.
 
-K, M, G, T are powers of 1024, as in ``ls -h``. Two ways back: ``spell_*`` is exact and can be parsed again (for the
-config), ``format_*`` is rounded to what a person reads (for screens and mails).
+K, M, G and T are powers of 1024, as in ``ls -h``. ``spell_*`` is exact and can be parsed again (for the config);
+``format_*`` is rounded for reading (for screens and mails).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 def parse_size(text: str) -> int:
     """
-    Turn "50M", "8MiB", "1.5G" or "4096" into bytes.
+    Parse "50M", "8MiB", "1.5G" or "4096" into bytes.
 
     Raises:
-        ValueError: it is no size; the message says what one looks like.
+        ValueError: not a size; the message gives examples.
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None:
@@ -35,10 +35,10 @@ def parse_size(text: str) -> int:
 
 def parse_duration(text: str) -> int:
     """
-    Turn "90s", "30m", "5h", "10d" or "2w" into seconds.
+    Parse "90s", "30m", "5h", "10d" or "2w" into seconds.
 
     Raises:
-        ValueError: it is no duration, or has no unit; the message says what one looks like.
+        ValueError: not a duration, or without a unit; the message gives examples.
     """
     match = _DURATION.fullmatch(text.strip())
     if match is None:
@@ -47,7 +47,7 @@ def parse_duration(text: str) -> int:
 
 
 def spell_size(size_bytes: int) -> str:
-    """Write a size exactly, in the largest unit that divides it: 1048576 is "1MiB"."""
+    """Return a size exactly, in the largest unit that divides it: 1048576 is "1MiB"."""
     for power in range(len(_SIZE_UNITS), 0, -1):
         if size_bytes and size_bytes % 1024**power == 0:
             return f"{size_bytes // 1024**power}{_SIZE_UNITS[power - 1]}iB"
@@ -55,7 +55,7 @@ def spell_size(size_bytes: int) -> str:
 
 
 def spell_duration(seconds: int) -> str:
-    """Write a duration exactly, in the largest unit that divides it; days rather than weeks, as people count."""
+    """Return a duration exactly, in the largest of days, hours, minutes and seconds that divides it."""
     for unit in ("d", "h", "m"):
         if seconds and seconds % _SECONDS[unit] == 0:
             return f"{seconds // _SECONDS[unit]}{unit}"
@@ -63,20 +63,20 @@ def spell_duration(seconds: int) -> str:
 
 
 def format_size(size_bytes: float) -> str:
-    """Write a size for people: "0 B", "1.4 KiB", "5.4 GiB", "120 GiB"."""
+    """Return a size for people: "0 B", "1.4 KiB", "5.4 GiB", "120 GiB"."""
     size = float(size_bytes)
     if size < 1024:
         return f"{size:.0f} B"
     for unit in _SIZE_UNITS:
         size /= 1024
-        # 1023.5 would be rounded up to "1024": the next unit says it better.
+        # 1023.5 would round to "1024": use the next unit.
         if size < 1023.5 or unit == _SIZE_UNITS[-1]:
             break
     return f"{size:.1f} {unit}iB" if size < 99.95 else f"{size:,.0f} {unit}iB"
 
 
 def format_duration(seconds: float) -> str:
-    """Write a duration for people: "0.4 s", "12 s", "3 min 20 s", "5 h 10 min", "12 days"."""
+    """Return a duration for people: "0.4 s", "12 s", "3 min 20 s", "5 h 10 min", "12 days"."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

@@ -1,1 +1,1 @@
-"""The program as a service: what runs by itself, and when."""
+"""Run as a service: scheduled jobs, the control socket, watching, and alerts."""

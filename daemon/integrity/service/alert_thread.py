@@ -1,9 +1,8 @@
 """
-Tell through the channels themselves what can't be put into the catalog: that it can't be written.
+Send alerts from a thread of their own, whatever the jobs do.
 
-All else waits in the catalog until it is sent; this would wait until it is over.
-
-The thread that tells: what waits in the catalog's outbox leaves through the channels, whatever else goes on.
+``AlertThread`` sends what the catalog's outbox holds. ``CatalogFailureAlert`` reports an unwritable catalog directly
+through the channels, because that message can't be queued in the catalog.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LASTS_S = 60.0
-"""What passes sooner was another program's, or a moment's."""
+"""Shorter failures are ignored: they come from another program, or pass by themselves."""
 
 AGAIN_S = 86_400.0
 PAUSE_S = 3600.0
@@ -36,10 +35,10 @@ PAUSE_S = 3600.0
 
 class CatalogFailureAlert:
     """
-    Say once what is wrong: again after a day while it lasts, and not within the hour if it comes and goes.
+    Report a catalog failure once, again after a day while it lasts, and at most hourly if it comes and goes.
 
     Args:
-        hostname: what messages call this machine.
+        hostname: of this machine, for messages.
         clock: seconds UTC.
         monotonic: seconds.
     """
@@ -55,7 +54,7 @@ class CatalogFailureAlert:
         self._next_at = 0.0
 
     def look(self, trouble: str, channels: Callable[[], Sequence[Channel]]) -> None:
-        """Learn what is wrong with the catalog at this moment, if anything; say it if it is time."""
+        """Record the catalog's current error, or its absence if ``trouble`` is empty; send a message if one is due."""
         now = self._monotonic()
         if not trouble:
             self._since = None
@@ -72,7 +71,7 @@ class CatalogFailureAlert:
             self._next_at = now + LASTS_S
 
     def _send(self, trouble: str, channels: Sequence[Channel]) -> bool:
-        """Send it through every channel; say whether one took it."""
+        """Send the message through every channel. Return whether at least one accepted it."""
         message, is_sent = self._composer.catalog_trouble(trouble, int(self._clock())), False
         for channel in channels:
             try:
@@ -90,14 +89,14 @@ LONGEST_WAIT_S = 60.0
 
 class AlertThread:
     """
-    Deliver alerts until told to end.
+    Send alerts until ``end`` is called.
 
     Args:
         open_catalog: opens the catalog for this thread alone.
-        config: gives the present configuration.
-        beat: takes signs of life.
-        trouble: says what is wrong with the catalog, if anything.
-        hostname: what mails call this machine.
+        config: returns the current configuration.
+        beat: called each round and before each send, for the watchdog.
+        trouble: returns the catalog's current error, or an empty text.
+        hostname: of this machine, for mails.
         clock: seconds UTC.
     """
 
@@ -120,28 +119,28 @@ class AlertThread:
         self._clock = clock
         self._catalog: Catalog | None = None
         self._delivery: AlertDelivery | None = None
-        self._used: Config | None = None  # by the delivery
+        self._used: Config | None = None  # the config that the delivery was made for
         self._called = threading.Event()
         self._is_over = False
         self._thread = threading.Thread(target=self._deliver, name="mailman", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def call(self) -> None:
-        """Say that there may be something new to tell."""
+        """Wake the thread, because there may be new alerts."""
         self._called.set()
 
     def end(self) -> None:
-        """Have it end after what it is sending."""
+        """Ask the thread to end after the current round."""
         self._is_over = True
         self._called.set()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for its end; say whether it came."""
+        """Wait for the thread to end. Return whether it did."""
         if self._thread.ident is None:
-            return True  # it never began
+            return True  # never started
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -150,18 +149,18 @@ class AlertThread:
             while not self._is_over:
                 self._beat()
                 self._called.wait(self._make_round())
-                self._called.clear()  # before the next round, which sees all that it was called for
+                self._called.clear()  # before the next round, which handles every call so far
         finally:
             self._close()
 
     def _make_round(self) -> float:
-        """Deliver what is due; return how long nothing will be."""
+        """Send what is due. Return the seconds until the next round."""
         try:
             self._outcry.look(self._trouble(), lambda: make_channels(self._config(), hostname=self._hostname))
             return min(self._find_delivery().tick(), LONGEST_WAIT_S)
         except AppError as error:
-            _log.error("delivery_failed: %s", error)  # nothing is lost: it waits in the catalog
-            self._close()  # another file may have its place
+            _log.error("delivery_failed: %s", error)  # nothing is lost: messages stay in the catalog
+            self._close()  # reopen it: the file may have been replaced
             return LONGEST_WAIT_S
 
     def _close(self) -> None:
@@ -170,7 +169,7 @@ class AlertThread:
         self._catalog = self._delivery = None
 
     def _find_delivery(self) -> AlertDelivery:
-        """Make what delivers when it is first needed, and anew when the configuration is another one."""
+        """Return the delivery. Make it on first use, and again when the configuration has changed."""
         config = self._config()
         if self._catalog is None:
             self._catalog = self._open_catalog()

@@ -1,9 +1,9 @@
 """
-The service: what is watched, scheduled, done and told, put together and kept alive.
+Run the service: connect watcher, scheduler, jobs, alerts and control socket, and keep them running.
 
-Decides when something is wanted, and what becomes of the service when something goes wrong: a bad configuration is
-refused and the old one stays; a full disk under the catalog is told, and tried again; a thread that hangs in the kernel
-keeps nothing else from its work, and is left behind at the end.
+Decides how the service reacts to failures: a bad configuration is refused and the old one stays in force; a catalog
+that can't be written is reported, and the work retried; a thread that hangs in the kernel does not block the others,
+and is abandoned at the end.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _log = logging.getLogger(__name__)
 TICK_S = 1.0
 _PATIENCE_S = 180.0
 _STUCK_S = STALL_S + 60.0
-"""A job that has told nothing for so long hangs in the kernel, and not in a reading: those are given up before."""
+"""A job without progress for this long hangs in the kernel, but not in a read: stalled reads are given up earlier."""
 
 _STOP_S = 4.0
-"""Within so long of a request to stop all that can end has ended; systemd allows a little more."""
+"""Time limit for jobs and threads to end after a stop request; the unit allows 10 s (TimeoutStopSec)."""
 
 
 class Daemon:
@@ -68,8 +68,8 @@ class Daemon:
         read_config: reads the configuration; raises ConfigError.
         catalog_path: of the catalog.
         socket_path: of the control socket.
-        notifier: tells systemd.
-        hostname: what mails call this machine.
+        notifier: reports the state to systemd.
+        hostname: of this machine, for mails.
         clock: seconds UTC.
         monotonic: seconds.
     """
@@ -103,7 +103,7 @@ class Daemon:
         self._mounts = MountWatch()
         self._paces: dict[str, DevicePace] = {}
         self._status = ""
-        self._trouble = ""  # with the catalog; what is to be recorded waits until it is over
+        self._trouble = ""  # the catalog's current error; work that needs it is retried
         self._stuck: set[bytes] = set()
         self._heart = Watchdog({"scheduler": _PATIENCE_S, "mailman": _PATIENCE_S}, monotonic=monotonic)
         self._fed_at = monotonic()
@@ -144,14 +144,14 @@ class Daemon:
         Serve until a signal asks to stop.
 
         Raises:
-            AppError: the service can't begin.
+            AppError: the service can't start.
         """
         with self._handling_signals():
             make_folder(self._catalog_path)
-            self._control.start()  # first, so that no second service restores a catalog that this one works with
+            self._control.start()  # first, so that no second service restores the catalog in use
             try:
                 prepare_catalog(self._catalog_path, self._config, clock=self._clock)
-                with shared_lock(self._catalog_path):  # whoever wants to restore it is told to stop the service first
+                with shared_lock(self._catalog_path):  # a restore is refused while the service runs
                     self._begin()
                     while not self._stop.wait(TICK_S):
                         self._tick()
@@ -159,11 +159,11 @@ class Daemon:
                 self._end()
 
     def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:
-        """See Handler."""
+        """Queue a request; see ``Handler``."""
         return self._dispatcher.submit(request, report, done)
 
     def state(self) -> DaemonState:
-        """See Handler."""
+        """Return what the service is doing; see ``Handler``."""
         return DaemonState(
             os.getpid(),
             self._started_at,
@@ -177,7 +177,7 @@ class Daemon:
         )
 
     def roots(self) -> tuple[bytes, ...]:
-        """See Handler."""
+        """Return the paths of the roots; see ``Handler``."""
         return tuple(root.path for root in self._roots)
 
     def _begin(self) -> None:
@@ -194,7 +194,7 @@ class Daemon:
         self._lookout.start(self._roots)
 
     def _end(self) -> None:
-        """Stop everything, and wait for what can end; cursors are saved by the jobs themselves."""
+        """Stop all threads, and wait for those that can end. Jobs save their own cursors."""
         deadline = self._monotonic() + _STOP_S
         self._notifier.stopping()
         self._timetable.stop()
@@ -209,7 +209,7 @@ class Daemon:
         self._mounts.close()
         if hanging:
             _log.warning("stopped although these hang in the system: %s", ", ".join(hanging))
-        elif self._is_machine_ending:  # with a disk that hangs it will hardly go down cleanly
+        elif self._is_machine_ending:  # a machine with a hanging disk will hardly shut down cleanly
             mark_clean_stop(self._open_catalog, int(self._clock()))
 
     def _tick(self) -> None:
@@ -232,7 +232,7 @@ class Daemon:
         self._tell_status()
 
     def _scan(self, root: KeptRoot, reason: str) -> None:
-        """Have all of a root scanned, again and again until the catalog takes what is found."""
+        """Queue a scan of a whole root. Mark the root as dirty again if the catalog can't record the result."""
 
         def ended(result: Summary | AppError) -> None:
             if isinstance(result, CatalogError):
@@ -256,10 +256,10 @@ class Daemon:
 
     def _scheduler_beats(self) -> None:
         self._heart.beat("scheduler")
-        self._has_new_roots = True  # a command may have paused one, or made one
+        self._has_new_roots = True  # a command may have paused or added a root
 
     def _work_ended(self, result: Summary | AppError) -> None:
-        """Let findings be told, and notice roots that were added, and a catalog that can't be written."""
+        """Record the catalog's state, and trigger alerts and a refresh of the roots."""
         is_trouble = isinstance(result, CatalogError) and not isinstance(result, CatalogLocked)
         self._trouble = str(result) if is_trouble else ""
         self._has_new_roots = True
@@ -321,7 +321,7 @@ class Daemon:
         self._notifier.ready()
 
     def _tell_stuck(self) -> None:
-        """Open a finding for each root whose job hangs in the kernel; readings that hang tell that themselves."""
+        """Open a finding for each root whose job hangs in the kernel. Stalled reads open their own findings."""
         stuck = {work.root for work in self._dispatcher.stuck(_STUCK_S)}
         for root in self._roots:
             if root.path in stuck - self._stuck and root.id is not None:
@@ -336,7 +336,7 @@ class Daemon:
         self._stuck = stuck
 
     def _feed_watchdog(self) -> None:
-        """Tell systemd that all is alive; without a word from us it would start the service anew."""
+        """Notify systemd's watchdog if all threads are alive. Without it, systemd restarts the service."""
         interval_s = watchdog_interval_s()
         now = self._monotonic()
         if interval_s is None or now - self._fed_at < interval_s / 4:
@@ -363,9 +363,9 @@ class Daemon:
 
     @contextmanager
     def _handling_signals(self) -> Iterator[None]:
-        """Stop on SIGTERM and SIGINT, at once on the second; read the configuration again on SIGHUP."""
+        """Stop on SIGTERM and SIGINT, at once on the second one; reload the configuration on SIGHUP."""
         handlers = {signal.SIGTERM: self._on_stop, signal.SIGINT: self._on_stop, signal.SIGHUP: self._on_reload}
-        handlers[GOES_DOWN] = self._on_machine_end  # the request to stop follows
+        handlers[GOES_DOWN] = self._on_machine_end  # SIGTERM follows
         former = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield

@@ -1,12 +1,10 @@
 """
-One job that waits for its turn or is being done: what, for whom, how urgent.
+Run jobs with one thread per device: one job at a time on a device, different devices in parallel.
 
-One thread for each device: its roots are worked on one after the other, those of different devices side by side.
+Decides which job runs next. The jobs themselves are in ``Work.run``.
 
-Decides whose turn it is. What the jobs are is in the work that is given.
-
-I1  Work that was taken ends exactly once: ``ended`` is called with a summary or an error.
-I2  An error in one job ends that job alone.
+I1  Accepted work ends exactly once: ``ended`` is called with a summary or an error.
+I2  An error in a job ends only that job.
 """
 
 from __future__ import annotations
@@ -37,13 +35,13 @@ _log = logging.getLogger(__name__)
 
 
 class Urgency(IntEnum):
-    """Who goes first. What is less urgent than something new makes room for it, if it can be done in parts."""
+    """Priority of work, highest first. A running scrub or comparison pauses when more urgent work is queued."""
 
-    REQUEST = 0  # a person waits
-    HINTS = 1  # something happened
-    SCAN = 2  # by the schedule, or because the watcher missed something
+    REQUEST = 0  # a user waits
+    HINTS = 1  # the watcher reported changes
+    SCAN = 2  # by schedule, or because the watcher missed events
     SCRUB = 3  # in its window
-    COMPARE = 4  # with a copy, by the schedule: nothing waits for it
+    COMPARE = 4  # with a copy, by schedule: nothing waits for it
 
 
 @dataclass(slots=True, eq=False)
@@ -52,23 +50,21 @@ class Work:
     A job on the roots of one device.
 
     Args:
-        job: which.
-        root: the root it works on, for people and to tell equal work; empty if it works on several.
-        urgency: of it.
-        reason: who or what wants it, for people.
-        run: does it, in the device's thread.
-        ended: takes how it ended, in that thread.
-        listener: is told what the job tells; the log is as well.
-        jobs: reading threads; None for what suits the disk.
-        copy: that it compares; empty for other jobs.
-        is_hold: it does nothing but keep its lane from working, for the sake of another lane's work.
-        stop: ends it.
-        rest: has a scrub or a comparison end as at a limit, to go on later.
+        root: for display, and to recognize duplicates; empty if the job covers several roots.
+        reason: who or what requested it, for people.
+        run: runs the job, in the device's thread.
+        ended: called with the result, normally in that thread; in the caller's if the work is cancelled before it
+            starts.
+        listener: gets the job's reports, in addition to the log.
+        jobs: number of reading threads; None chooses by disk.
+        copy: name of the copy to compare with; empty for other jobs.
+        is_hold: the work only keeps its device idle while a job of another device uses it.
+        stop: cancels the work.
+        rest: makes a scrub or comparison pause as at a limit, to be resumed later.
 
     Attributes:
-        progress: how far it is.
-        began_at, told_at: when it began and last told anything, on the monotonic clock; None before.
-        steady_s: for so long after its beginning it makes room only for what a person asks for.
+        began_at, told_at: start and last progress, on the monotonic clock; None before the start.
+        steady_s: for this long after the start, only user requests interrupt the work.
     """
 
     job: Job
@@ -89,12 +85,12 @@ class Work:
     steady_s: float = 0.0
 
     def is_same(self, other: Work) -> bool:
-        """Say whether doing one of them does the other; what persons ask for is never the same."""
+        """Return whether one of them makes the other redundant. User requests never are."""
         mine, theirs = ((one.job, one.root, one.urgency, one.copy, one.is_hold) for one in (self, other))
         return mine == theirs and self.urgency is not Urgency.REQUEST
 
     def must_make_room(self, urgency: Urgency, now: float) -> bool:
-        """Say whether it is to rest because something of this urgency waits; ``now``: on the monotonic clock."""
+        """Return whether the work must pause for work of this urgency; ``now`` is on the monotonic clock."""
         if urgency >= self.urgency:
             return False
         is_steady = self.steady_s > 0 and (self.began_at is None or now - self.began_at < self.steady_s)
@@ -102,10 +98,10 @@ class Work:
 
 
 class LogReport:
-    """What a job tells, for the log."""
+    """Log the findings and notes of a job."""
 
     def progress(self, progress: Progress) -> None:
-        """Leave it out."""
+        """Ignore progress."""
 
     def finding(self, finding: Finding) -> None:
         """Log a finding."""
@@ -113,13 +109,13 @@ class LogReport:
         _log.warning("finding kind=%s id=%d path=%s: %s", finding.kind.value, finding.id, place, finding.message)
 
     def note(self, note: Note) -> None:
-        """Log a note; what everybody does all day is told at the lowest level."""
+        """Log a note: warnings as such, routine notes at debug level."""
         level = logging.WARNING if note.kind is NoteKind.WARNING else logging.DEBUG
         _log.log(level, "note kind=%s path=%s: %s", note.kind.value, _join(note.root, note.path), note.message)
 
 
 class WorkReport:
-    """What a job tells, for the state of the service, for who waits for it, and for the log."""
+    """Pass a job's reports to the service's state, to the waiting client, and to the log."""
 
     def __init__(self, work: Work, monotonic: Callable[[], float]) -> None:
         self._work = work
@@ -128,19 +124,19 @@ class WorkReport:
         work.told_at = work.began_at = monotonic()
 
     def progress(self, progress: Progress) -> None:
-        """Keep it for whoever asks."""
+        """Record progress for ``state``, and pass it on."""
         self._work.progress, self._work.told_at = progress, self._monotonic()
         if self._work.listener is not None:
             self._work.listener.progress(progress)
 
     def finding(self, finding: Finding) -> None:
-        """Hand a finding on."""
+        """Log a finding, and pass it on."""
         self._logged.finding(finding)
         if self._work.listener is not None:
             self._work.listener.finding(finding)
 
     def note(self, note: Note) -> None:
-        """Hand a note on."""
+        """Log a note, and pass it on."""
         self._logged.note(note)
         if self._work.listener is not None:
             self._work.listener.note(note)
@@ -152,7 +148,7 @@ def _join(root: bytes, path: bytes | None) -> str:
 
 class DeviceQueue:
     """
-    The thread of one device. A daemon thread: one that hangs in the kernel must not keep the service alive.
+    The queue and thread of one device. A daemon thread, so that a hang in the kernel does not keep the process alive.
 
     Args:
         name: of the device, for people.
@@ -184,16 +180,16 @@ class DeviceQueue:
 
     @property
     def current(self) -> Work | None:
-        """What is being done."""
+        """The work that is running."""
         return self._current
 
     def waiting(self) -> list[Work]:
-        """List what waits, the most urgent first."""
+        """Return the queued work, most urgent first."""
         with self._changed:
             return [work for _, _, work in sorted(self._waiting)]
 
     def find_ahead(self, work: Work) -> list[Work] | None:
-        """List what goes before work that waits, what is being done first; None: it does not wait any more."""
+        """Return the work before this one, the running one first; None if it is no longer queued."""
         with self._changed:
             order = sorted(self._waiting)
             place = next((place for place, entry in enumerate(order) if entry[2] is work), None)
@@ -204,10 +200,10 @@ class DeviceQueue:
 
     def give(self, work: Work) -> bool:
         """
-        Take work on; what is less urgent makes room for it.
+        Queue work. Less urgent running work is asked to pause.
 
         Returns:
-            False if the same already waits; it is not taken then.
+            False if the same work is already queued; it is not queued twice.
         """
         with self._changed:
             if any(work.is_same(other) for _, _, other in self._waiting):
@@ -218,12 +214,12 @@ class DeviceQueue:
         return True
 
     def make_room(self) -> None:
-        """Have what is being done rest if it has had its time, and something more urgent waits."""
+        """Ask the running work to pause if more urgent work is queued and its steady time is over."""
         with self._changed:
             self._make_room()
 
     def cancel(self, work: Work) -> None:
-        """End work as an interrupt would, begun or not."""
+        """Cancel work, queued or running, as an interrupt would."""
         work.stop.set()
         with self._changed:
             is_waiting = any(other is work for _, _, other in self._waiting)
@@ -233,7 +229,7 @@ class DeviceQueue:
             work.ended(interrupted(work.job, int(self._clock())))
 
     def end(self) -> None:
-        """Have the current job stop, and take nothing more; ``join`` waits for it."""
+        """Cancel all work, and end the thread; ``join`` waits for it."""
         with self._changed:
             self._is_over = True
             left, self._waiting = [work for _, _, work in self._waiting], []
@@ -244,7 +240,7 @@ class DeviceQueue:
             work.ended(interrupted(work.job, int(self._clock())))
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end of the thread; say whether it came."""
+        """Wait for the thread to end. Return whether it did."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -272,7 +268,7 @@ class DeviceQueue:
             yield work
 
     def _log_failure(self, work: Work, error: AppError) -> None:
-        """Log why a job failed; what is tried again and fails as before is told once, and then at the lowest level."""
+        """Log why a job failed. A retry that fails with the same error is logged at debug level."""
         text = f"job_failed job={work.job.value} root={show_path(work.root)}: {error}"
         _log.log(logging.DEBUG if text == self._last_failure else logging.ERROR, "%s", text)
         self._last_failure = text

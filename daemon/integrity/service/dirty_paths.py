@@ -1,9 +1,9 @@
 """
-What the watcher saw, kept until it has settled: then it is time to look.
+Collect the paths that the watcher reports until they are quiet and can be scanned.
 
-A name has settled when nothing happened to it for a while; a copy under way is not read over and over. When too many
-names of a root wait, or the watcher missed some, the whole root is to be looked at. Hints are lost with the process:
-whoever starts it looks at everything.
+A name is ready when nothing happened to it for the settle time, so a file being copied is not read repeatedly. If too
+many names of a root wait, or the watcher missed events, the whole root becomes dirty. Nothing is stored: the service
+scans all roots when it starts.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 MOST_NAMES = 2000
-"""More names than these are looked up one by one at a higher cost than that of a walk of many folders."""
+"""Looking up more names than this one by one costs more than walking many folders."""
 
 _MOST_DELAYS = 10
-"""A root in which something happens all the time is looked at all the same, after so many quiet times."""
+"""A dirty root that never becomes quiet is scanned after this many settle times."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """What waits in one root: names with when something last happened to them, or all of it."""
+    """The dirty names of one root with the time of their last event, or the whole root."""
 
     names: dict[bytes, float] = field(default_factory=dict)
     whole_since: float | None = None
@@ -31,12 +31,12 @@ class _Waiting:
 
 class DirtyPaths:
     """
-    Collect names; hand them out when they have settled. Any thread may use it.
+    Collect dirty names per root, and return those that are quiet. Any thread may use it.
 
     Args:
-        settle_s: tells how long a root's names must be quiet.
+        settle_s: returns how long a root's names must be quiet.
         monotonic: seconds.
-        most_names: of one root; beyond, all of it is to be looked at.
+        most_names: limit per root; beyond it, the whole root becomes dirty.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class DirtyPaths:
         self._waiting: dict[bytes, _Waiting] = {}
 
     def add(self, root: bytes, name: bytes) -> None:
-        """Note that something happened to a name in a root."""
+        """Mark a name in a root as dirty. An empty name marks the whole root."""
         now = self._monotonic()
         with self._lock:
             waiting = self._waiting.setdefault(root, _Waiting())
@@ -65,7 +65,7 @@ class DirtyPaths:
                 self._widen(waiting, min(waiting.names.values()))
 
     def add_whole(self, root: bytes) -> None:
-        """Note that something may have happened anywhere in a root."""
+        """Mark a whole root as dirty."""
         now = self._monotonic()
         with self._lock:
             waiting = self._waiting.setdefault(root, _Waiting())
@@ -75,10 +75,10 @@ class DirtyPaths:
 
     def take(self, root: bytes) -> tuple[bytes, ...] | None:
         """
-        Hand out what has settled.
+        Remove and return what is quiet.
 
         Returns:
-            Names; none stand for all of the root. None if nothing has settled.
+            Names; an empty tuple means the whole root. None if nothing is ready.
         """
         now, settle_s = self._monotonic(), self._settle_s(root)
         with self._lock:
@@ -98,14 +98,14 @@ class DirtyPaths:
             return settled or None
 
     def give_back(self, root: bytes, names: tuple[bytes, ...]) -> None:
-        """Take back what was handed out and could not be looked at."""
+        """Mark names, or the root, as dirty again because their scan failed."""
         if not names:
             self.add_whole(root)
         for name in names:
             self.add(root, name)
 
     def keep_only(self, roots: frozenset[bytes]) -> None:
-        """Forget the roots that are not watched any more."""
+        """Drop the roots that are no longer watched."""
         with self._lock:
             for root in self._waiting.keys() - roots:
                 del self._waiting[root]

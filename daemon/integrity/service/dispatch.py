@@ -1,12 +1,11 @@
 """
-Keep a second device's thread from working while one job uses both devices.
+Assign work to device queues: scans, scrubs, comparisons, and user requests.
 
-A job waits for the second one only while it holds the first, so two that wait for each other's would wait for ever:
-only one job waits at any time. While it waits, and afterwards, it makes room as its work would.
+Decides which thread runs what; ``daemon`` and ``schedule`` decide when. A comparison that uses a second device holds
+that device's queue, so that only one job reads from a disk.
 
-From what is wanted to work on lanes: scans, looks at hints, scrubs, comparisons, and what persons ask for.
-
-Decides which thread does what. When something is wanted is the daemon's to know.
+A job waits for the second device while it occupies the first, so two jobs could deadlock: only one may wait at a time.
+Before and after the hold is granted, it yields to more urgent work as the job itself would.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _GLANCE_S = 0.2
 
 
 class DeviceHold:
-    """Has lanes held, for one work after the other. Any thread may use it."""
+    """Hold a second device's queue, for one waiting job at a time. Any thread may use it."""
 
     def __init__(self) -> None:
         self._waiting = threading.Lock()
@@ -52,15 +51,15 @@ class DeviceHold:
     @contextmanager
     def hold(self, lane: DeviceQueue, whose: Work, monotonic: Callable[[], float]) -> Iterator[bool]:
         """
-        Hold a lane as long as the context lasts.
+        Hold a queue for the duration of the context.
 
         Args:
-            lane: another one than that which does the work.
-            whose: the work that needs it; it is asked to rest when the lane is wanted for something more urgent.
+            lane: not the one that runs the work.
+            whose: the work that needs it; it is asked to pause when more urgent work is queued on ``lane``.
             monotonic: seconds.
 
         Returns:
-            Whether the lane is held. If not, the work is to be tried again later, or was asked to make room.
+            Whether the queue is held. If not, retry the work later, unless it was asked to pause or stop.
         """
         if not self._waiting.acquire(blocking=False):
             yield False
@@ -89,7 +88,7 @@ class _Hold:
             self._over.set()
 
     def wait(self, monotonic: Callable[[], float]) -> bool:
-        """Wait until the lane is held; say whether it is."""
+        """Wait until the queue is held. Return whether it is."""
         whose = self._whose
         while not self._begun.wait(_GLANCE_S):
             whose.told_at = monotonic()
@@ -111,7 +110,7 @@ class _Hold:
         return nothing_done(work.job, context.now())
 
     def _ended(self, _: Summary | AppError) -> None:
-        """Learn that the lane is not held, or not any more: it has ended, or could not begin."""
+        """Record that the hold ended or could not start."""
         self._over.set()
         self._begun.set()
 
@@ -119,13 +118,13 @@ class _Hold:
 @dataclass(frozen=True, slots=True)
 class ServiceContext:
     """
-    What all work stands on.
+    The services that all work needs.
 
     Args:
         open_catalog: opens the catalog for the calling thread.
-        config: gives the present configuration.
-        pace_of: gives the pace of a lane.
-        socket: where the service takes requests.
+        config: returns the current configuration.
+        pace_of: returns the pace of a device queue.
+        socket: path of the control socket.
         clock: seconds UTC.
         monotonic: seconds.
     """
@@ -140,23 +139,22 @@ class ServiceContext:
 
 @dataclass(frozen=True, slots=True)
 class ComparePlan:
-    """How to compare; ``steady_s``: for so long it makes room only for what a person asks for."""
+    """Options of a comparison. ``steady_s``: seconds during which only user requests interrupt it."""
 
     options: CompareOptions
     steady_s: float
 
 
 Ended = Callable[[Summary | AppError], None]
-"""Takes how work ended, in its lane's thread."""
+"""Called with the result of work, normally in its device's thread."""
 
 
 class Dispatcher:
     """
-    Put work on lanes. Any thread may use it.
+    Queue work for the devices. Any thread may use it.
 
     Args:
-        grounds: of all work.
-        ended: is told how each work has ended, after whoever wanted it.
+        ended: called with the result of each work, after its own callback.
     """
 
     def __init__(self, grounds: ServiceContext, ended: Ended) -> None:
@@ -170,11 +168,11 @@ class Dispatcher:
         self._backoff = LogBackoff(grounds.monotonic)
 
     def set_roots(self, roots: Sequence[KeptRoot]) -> None:
-        """Know these roots from now on; lanes stay, for work may be under way on them."""
+        """Replace the known roots. Existing queues stay, because they may have work."""
         self._roots = roots
 
     def scan(self, root: KeptRoot, reason: str, ended: Ended | None = None) -> None:
-        """Have all of a root scanned."""
+        """Queue a scan of a whole root."""
 
         def run(context: Context, _: Work) -> Summary:
             with _telling_heartbeat(context, self._backoff) as tell:
@@ -183,7 +181,7 @@ class Dispatcher:
         self._give(root.lane, Work(Job.SCAN, root.path, Urgency.SCAN, reason, run, self._then(ended)))
 
     def look(self, root: KeptRoot, names: tuple[bytes, ...], ended: Ended) -> None:
-        """Have names of a root looked at."""
+        """Queue a scan of some names of a root."""
 
         def run(context: Context, _: Work) -> Summary:
             return runner.scan_hints(context, root.path, names)
@@ -200,13 +198,13 @@ class Dispatcher:
         ended: Callable[[Summary | AppError, bool], None],
     ) -> None:
         """
-        Have a root scrubbed; it makes room for more urgent work.
+        Queue a scrub of a root. It pauses for more urgent work.
 
         Args:
-            root: which.
+            root: the root to scrub.
             reason: for people.
-            plan: says how far when its turn has come; None: nothing is to be done.
-            ended: takes how it ended, and whether it only made room and wants to go on.
+            plan: called when the scrub's turn comes; returns how much to read, or None for nothing.
+            ended: called with the result, and whether the scrub only paused and should continue.
         """
 
         def run(context: Context, _: Work) -> Summary:
@@ -230,13 +228,13 @@ class Dispatcher:
         ended: Callable[[Summary | AppError, bool], None],
     ) -> None:
         """
-        Have a root held against a copy; it makes room for more urgent work, on the disks of the copy, too.
+        Queue a comparison of a root with a copy. It pauses for more urgent work, also on the copy's disks.
 
         Args:
-            copy: which.
+            copy: the copy to compare with.
             reason: for people.
-            plan: says how when its turn has come; None: it is not to begin now.
-            ended: takes how it ended, and whether it only made room and wants to go on.
+            plan: called when the comparison's turn comes; returns how to compare, or None to skip this turn.
+            ended: called with the result, and whether the comparison only paused and should continue.
         """
 
         def run(context: Context, work: Work) -> Summary:
@@ -258,7 +256,7 @@ class Dispatcher:
 
     @contextmanager
     def _hold_disks_of(self, copy: KeptCopy, work: Work) -> Iterator[bool]:
-        """Keep the thread of a mounted copy's disks from working, if that is not the one that compares."""
+        """Hold the queue of a mounted copy's disks, unless it is the one that runs the comparison."""
         name = copy.root.lane if copy.path is None else lane_of(self._roots, copy.path)
         if name == copy.root.lane:
             yield True
@@ -267,7 +265,7 @@ class Dispatcher:
             yield is_held
 
     def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:
-        """Put what a person asks for in front of all else; see ``Handler``."""
+        """Queue a user request ahead of all other work; see ``Handler``."""
         parts = self._split(request)
         gathered = Gathered(len(parts), report, done)
         works = []
@@ -291,11 +289,11 @@ class Dispatcher:
         return Ticket(cancel, lambda: self._find_ahead(works))
 
     def busy(self) -> tuple[BusyRoot, ...]:
-        """List what is being done."""
+        """Return the running jobs."""
         return tuple(_describe_busy(work) for work in self._current())
 
     def queued(self) -> tuple[QueuedJob, ...]:
-        """List what waits."""
+        """Return the queued jobs."""
         return tuple(
             QueuedJob(work.root, work.job.value, work.reason, work.copy)
             for lane in self._all_lanes()
@@ -305,39 +303,39 @@ class Dispatcher:
 
     def stuck(self, silent_s: float) -> list[Work]:
         """
-        List the work that has told nothing for so long: whatever it waits for in the kernel does not come.
+        Return jobs without progress for ``silent_s``: they hang in the kernel.
 
-        Comparisons are not among them: another machine may compute for hours, and copies know how long to wait.
+        Comparisons are excluded: another machine may compute for hours, and copies have their own timeouts.
         """
         now = self._grounds.monotonic()
         works = [work for work in self._current() if work.job is not Job.COMPARE]
         return [work for work in works if work.told_at is not None and now - work.told_at > silent_s]
 
     def make_room(self) -> None:
-        """Have what has had its time rest where something more urgent waits."""
+        """Ask jobs whose steady time is over to pause if more urgent work is queued."""
         for lane in self._all_lanes():
             lane.make_room()
 
     def rest(self, job: Job) -> None:
-        """Have what is under way of a job end as at a limit."""
+        """Ask the running jobs of this kind to end as at a limit, except user requests."""
         for lane in self._all_lanes():
             work = lane.current
             if work is not None and work.job is job and work.urgency is not Urgency.REQUEST:
                 work.rest.set()
 
     def end(self) -> None:
-        """Stop all work, and begin none."""
+        """Cancel all work, and accept no more."""
         self._is_over = True
         for lane in self._all_lanes():
             lane.end()
 
     def join(self, deadline: float) -> list[str]:
-        """Wait for the lanes until a moment of the monotonic clock; name those that hang."""
+        """Wait for the threads until ``deadline`` on the monotonic clock. Return the names of those that hang."""
         monotonic = self._grounds.monotonic
         return [lane.name for lane in self._all_lanes() if not lane.join(max(0.0, deadline - monotonic()))]
 
     def _find_ahead(self, works: Sequence[tuple[DeviceQueue, Work]]) -> tuple[JobAhead, ...]:
-        """List what goes before all of these works, those under way first; nothing once one of them has begun."""
+        """Return the jobs before these works, running ones first; nothing once one of the works has started."""
         found = [lane.find_ahead(work) for lane, work in works]
         if None in found:
             return ()
@@ -402,7 +400,7 @@ class Dispatcher:
         return surround
 
     def _split(self, request: JobRequest) -> dict[str, JobRequest]:
-        """Give each lane its part of a request; without paths it is about all roots."""
+        """Split a request by device queue. A request without paths covers all roots."""
         paths = request.paths or tuple(root.path for root in self._roots)
         parts: dict[str, list[bytes]] = {}
         for path in paths:
@@ -415,9 +413,9 @@ class Dispatcher:
 @contextmanager
 def _telling_heartbeat(context: Context, backoff: LogBackoff) -> Iterator[Callable[[Summary], Summary]]:
     """
-    Ping the heartbeat when a run begins, and again when it has ended, well or badly.
+    Ping the heartbeat when a run starts, and when it succeeds or fails.
 
-    What fails before it could look at anything is tried again at once; its pings are not.
+    A run that ends in an error is retried soon; its pings back off.
     """
     heart = Heartbeat(context.config.alerts.heartbeat_url, context.catalog, clock=context.clock)
     is_good, has_ended, is_silent = False, False, backoff.is_silent()

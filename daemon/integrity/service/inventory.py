@@ -1,12 +1,9 @@
 """
-The copies that the service compares: of which root each is one, and whether that on a disk is there.
+List the roots and copies that the service handles, and the disks they lie on.
 
-A folder or manifest on this machine may lie on a disk that is not always attached; that can be seen. Whether another
-machine answers is only known when it is asked.
-
-Notice that something was mounted or unmounted: the kernel says so to who asks, at no cost (proc(5)).
-
-The roots that the service looks after, and which of them share a thread because they share a disk.
+Decides which roots share a queue because they share a disk, whether a disk may be read now, and whether a local copy is
+present. Whether another machine answers is only known when it is contacted. Anything that may hang on a disk or server
+is done in a thread of its own, with a time limit.
 """
 
 from __future__ import annotations
@@ -35,17 +32,17 @@ if TYPE_CHECKING:
 
 
 PATIENCE_S = 2.0
-"""Who does not answer within so long is not there."""
+"""A disk that does not answer within this time counts as absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptCopy:
     """
-    A copy in the service's care.
+    A configured copy of a root that the service handles.
 
     Args:
-        settings: of it.
-        root: of which it has files.
+        settings: its configuration.
+        root: the root that contains the copied files.
     """
 
     settings: ConfiguredCopy
@@ -53,26 +50,26 @@ class KeptCopy:
 
     @property
     def name(self) -> str:
-        """Name it as the configuration does."""
+        """Return the configured name."""
         return self.settings.name
 
     @property
     def path(self) -> bytes | None:
-        """Name the folder or file on this machine that it is; None for other kinds."""
+        """Return the local folder or manifest file; None for remote copies."""
         return os.fsencode(self.settings.url) if self.settings.url.startswith("/") else None
 
 
 def find_kept_copies(config: Config, roots: Sequence[KeptRoot]) -> list[KeptCopy]:
-    """List the configured copies of roots that are worked on."""
+    """Return the configured copies whose root is in ``roots``."""
     found = ((copy, _find_root(roots, copy.of)) for copy in config.copies)
     return [KeptCopy(copy, root) for copy, root in found if root is not None]
 
 
 def find_disks(path: bytes) -> list[str]:
     """
-    Name the disks that a folder lies on, in sysfs, without waking them: only the mount point is looked at.
+    Return the sysfs names of a folder's disks without waking them: only the mount point is opened.
 
-    None where that is not known, as of a server.
+    The result is empty if the disks are unknown, for example on a server.
     """
     try:
         mount = mount_of(os.path.normpath(path))
@@ -92,11 +89,11 @@ def find_disks(path: bytes) -> list[str]:
 
 class PresenceProbe:
     """
-    A look whether a copy on this machine is there, in a thread of its own: a disk that hangs has nobody else hang.
+    Check in a separate thread whether a local copy is present, so that a hanging disk blocks nothing else.
 
     Args:
         path: of the copy.
-        seen: takes why it is not there, empty if it is, in that thread.
+        seen: called in that thread with the reason for the absence; empty if the copy is present.
     """
 
     def __init__(self, path: bytes, seen: Callable[[str], None] | None = None) -> None:
@@ -108,11 +105,11 @@ class PresenceProbe:
 
     @property
     def is_over(self) -> bool:
-        """Say whether it was answered."""
+        """Return whether the check has finished."""
         return not self._thread.is_alive()
 
     def result(self, timeout_s: float = PATIENCE_S) -> str:
-        """Say why the copy is not there, for people; empty if it is."""
+        """Return why the copy is absent, for people; empty if it is present."""
         self._thread.join(timeout_s)
         return "its disk does not answer" if self._absence is None else self._absence
 
@@ -137,7 +134,7 @@ def _find_root(roots: Sequence[KeptRoot], path: bytes) -> KeptRoot | None:
 
 
 class MountWatch:
-    """Belongs to one thread."""
+    """Detect mounts and unmounts by polling /proc/self/mountinfo, at no cost (proc(5)). Belongs to one thread."""
 
     def __init__(self) -> None:
         self._fd = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
@@ -145,34 +142,34 @@ class MountWatch:
         self._poll.register(self._fd, select.POLLPRI)
 
     def has_changed(self) -> bool:
-        """Say whether the mounts that this process sees have changed since it was last asked."""
+        """Return whether the mounts have changed since the last call."""
         return bool(self._poll.poll(0))
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the descriptor."""
         os.close(self._fd)
 
 
 _PATIENCE_S = 2.0
-"""Who waits longer stops later than systemd, and whoever it asks, allows."""
+"""Limit for a blocking probe: with a longer one, the service would stop later than systemd allows."""
 
 _ABSENT = Device(is_rotational=False, name="absent", key="absent")
-"""What cannot be opened now: its jobs find that out again, quickly, and say so."""
+"""Placeholder for a root that can't be opened now. Its jobs fail quickly and report the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptRoot:
     """
-    A root in the service's care.
+    A root that the service handles.
 
     Args:
         path: absolute, real.
-        id: its number in the catalog; None: it is configured, but was never scanned.
-        settings: of it.
-        device: what it lies on.
-        is_remote: others may write to it past this machine.
-        lane: the same for all roots that share a disk, also with a third one that lies on both of their disks.
-        look: at what it lies on, if it was not answered in time: it hangs.
+        id: in the catalog; None if the root is configured but was never scanned.
+        settings: its configuration.
+        device: on which it lies.
+        is_remote: other machines may write to it.
+        lane: name of its queue, shared by all roots that have a disk in common, directly or through a third root.
+        look: the unfinished probe of its device; None unless the root hangs.
     """
 
     path: bytes
@@ -185,37 +182,36 @@ class KeptRoot:
 
     @property
     def is_hanging(self) -> bool:
-        """Say whether it did not answer: whoever touches it would hang as well."""
+        """Return whether the device did not answer. Any access to the root would hang as well."""
         return self.look is not None
 
     @property
     def disks(self) -> list[str]:
-        """Name its disks in sysfs; none if it lies on no disk of this machine."""
+        """Return the sysfs names of its disks; empty if it lies on no local disk."""
         return self.device.name.split("+") if self.device.key.startswith("disk:") else []
 
     def is_asleep(self) -> bool:
-        """Say whether a disk of it is known to be spun down; asking wakes none."""
+        """Return whether one of its disks is known to be spun down. Wakes no disk."""
         return any(is_asleep(disk) for disk in self.disks)
 
 
 def may_read(disks: Iterable[str], pace: PaceConfig, *, must: bool) -> bool:
-    """Say whether disks may be read now: none is woken before a promise forces it, nor read while it is hot."""
+    """Return whether disks may be read now: sleeping ones only if ``must`` or configured, hot ones never."""
     named = list(disks)
     if any(is_asleep(disk) for disk in named):
-        return must or pace.wake  # and it is not asked how hot it is: some wake up for that
+        return must or pace.wake  # without asking for temperatures, which wakes some disks
     most = pace.max_temperature
     return not most or all((temperature(disk) or 0) <= most for disk in named)
 
 
 def find_kept_roots(catalog: Catalog, config: Config, known: Sequence[KeptRoot] = ()) -> list[KeptRoot]:
     """
-    List the roots that are recorded or configured and not paused.
+    Return the roots that are recorded or configured and not paused.
 
     Args:
-        catalog: where they are recorded.
-        config: where they are configured.
-        known: those of before: what they lie on is not looked at again, unless they were absent. Nor are those that
-            hang: the answer to the first look is waited for.
+        catalog: lists the recorded roots.
+        config: lists the configured roots.
+        known: the previous result. Only absent roots are probed again; a hanging root keeps its first probe.
     """
     former = {root.path: root for root in known}
     with catalog.read() as connection:
@@ -232,7 +228,7 @@ def find_kept_roots(catalog: Catalog, config: Config, known: Sequence[KeptRoot] 
 
 
 class _Seen(NamedTuple):
-    """What a root lies on, as far as is known."""
+    """What is known about a root's device."""
 
     device: Device
     is_remote: bool
@@ -240,7 +236,7 @@ class _Seen(NamedTuple):
 
 
 class _Look:
-    """A look at what a path lies on, in a thread of its own: a server that does not answer has nobody else hang."""
+    """Probe the device of a path in a separate thread, so that a server that does not answer blocks nothing else."""
 
     def __init__(self, path: bytes) -> None:
         self._path = path
@@ -249,7 +245,7 @@ class _Look:
         self._thread.start()
 
     def result(self, timeout_s: float = 0.0) -> _Seen:
-        """Tell what was found; if nothing was so far, a device that is like no other."""
+        """Return what was found so far; without an answer, a unique placeholder device."""
         self._thread.join(timeout_s)
         return self._found[0] if self._found else _Seen(_hanging(self._path), is_remote=False, look=self)
 
@@ -271,7 +267,7 @@ def _ask(path: bytes) -> _Seen:
     try:
         fd = open_root(path)
     except OSError:
-        return _Seen(_ABSENT, is_remote=False)  # whoever scans it says why
+        return _Seen(_ABSENT, is_remote=False)  # its scan will report the reason
     try:
         return _Seen(find_device(fd), find_capability(fd, path).is_remote)
     except OSError:
@@ -281,7 +277,7 @@ def _ask(path: bytes) -> _Seen:
 
 
 def name_lanes(devices: Sequence[Device]) -> list[str]:
-    """Name a lane for each device: the same for those that have a disk in common, with each other or through others."""
+    """Return a queue name for each device. Devices that share a disk, directly or through others, get the same name."""
     groups: list[set[str]] = []
     for device in devices:
         disks = _disks_of(device)
@@ -296,7 +292,7 @@ def _disks_of(device: Device) -> set[str]:
 
 
 def lane_of(roots: Iterable[KeptRoot], path: bytes) -> str:
-    """Name the lane of whatever lies at a path, in a root or not."""
+    """Return the queue name of any path, inside a root or not."""
     for root in roots:
         if path == root.path or path.startswith(root.path.rstrip(b"/") + b"/"):
             return root.lane

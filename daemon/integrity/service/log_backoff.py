@@ -1,4 +1,4 @@
-"""Back off from saying the same again and again: a failure that repeats, and refusals of one client."""
+"""Back off from repeated log lines and pings: a failure that repeats, and refusals of one client."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable
 from integrity.alerts.delivery import back_off_s
 
 _QUIET_S = 3600.0
-"""After so long without a refusal the next one is news."""
+"""After this time without a refusal, the next one is logged at once."""
 
 _log = logging.getLogger(__name__)
 
 
 class LogBackoff:
     """
-    Decide whether a repeated failure is logged: at once, after a minute, twice as long each time, up to an hour.
+    Decide whether a repeated failure is reported: at once, after a minute, then twice as long each time, up to an hour.
 
     Args:
         monotonic: seconds.
@@ -28,7 +28,7 @@ class LogBackoff:
         self._until = 0.0
 
     def is_silent(self) -> bool:
-        """Say whether the back-off is not over."""
+        """Return whether the back-off is still running."""
         return self._failures > 0 and self._monotonic() < self._until
 
     def record_failure(self) -> None:
@@ -38,15 +38,15 @@ class LogBackoff:
             self._failures += 1
 
     def reset(self) -> None:
-        """Record a success: the next failure is logged at once."""
+        """Record a success: the next failure is reported at once."""
         self._failures = 0
 
 
 class RefusalLog:
     """
-    Log what was refused to a user: at once, then counted, after a minute, two minutes, up to an hour.
+    Log refusals per user: the first at once, then counted, after one minute, two minutes, up to an hour.
 
-    Any thread may use it. It keeps one entry for each user and reason, and users who can open the socket are few.
+    Any thread may use it. It keeps one entry per user and reason; few users can open the socket.
 
     Args:
         monotonic: seconds.
@@ -64,8 +64,8 @@ class RefusalLog:
         Args:
             uid: of the user.
             pid: of the client; the line names the last one.
-            reason: one of a few fixed texts: each has a line of its own.
-            detail: of this refusal, for the line if there is one.
+            reason: one of a few fixed texts, each with its own line and back-off.
+            detail: of this refusal; logged only if a line is due.
         """
         with self._lock:
             entry = self._entries.setdefault((uid, reason), _Entry(self._monotonic))
@@ -85,7 +85,7 @@ class _Entry:
         self._last_at = monotonic()
 
     def count(self) -> int:
-        """Count a refusal; return how many there were since the last line if it is time for another one, else 0."""
+        """Count a refusal. Return the number since the last line if a line is due, else 0."""
         now = self._monotonic()
         if now - self._last_at > _QUIET_S:
             self._backoff.reset()

@@ -1,12 +1,11 @@
 """
-Log lines as the journal wants them: each with its priority in front (sd-daemon(3)), and without a time stamp.
+Report the service's state and its log lines to systemd, without a library.
 
-The journal takes every line of standard error for an entry of its own, and adds the time and the unit itself.
+State (ready, reloading, stopping, alive) is one datagram each to the socket named in the environment, as in
+sd_notify(3). Without one, every call does nothing. A message that can't be sent is logged and never ends the service.
 
-Tell systemd how the service is: ready, reloading, stopping, alive (sd_notify(3), without a library).
-
-A message is one datagram to the socket that the environment names. Without one, nobody wants to know, and every call is
-silent. A message that can't be sent is a warning in the log and never ends the service.
+Log lines for the journal have a priority prefix (sd-daemon(3)) and no time stamp: the journal adds time and unit, and
+makes an entry of every line of standard error.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ _DEBUG = 7
 
 
 class JournalFormatter(logging.Formatter):
-    """Put ``<N>`` before every line of a record, those of a traceback included."""
+    """Prefix every line of a record with ``<N>``, including the lines of a traceback."""
 
     def __init__(self) -> None:
         super().__init__("%(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record; all its lines have its priority."""
+        """Return the lines of a record with its priority."""
         priority = next((number for level, number in _PRIORITIES if record.levelno >= level), _DEBUG)
         return "\n".join(f"<{priority}>{line}" for line in super().format(record).splitlines())
 
 
 def is_journal(fd: int = 2, environment: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether a descriptor leads to the journal: JOURNAL_STREAM in the environment says which file that is."""
+    """Return whether a descriptor is connected to the journal, as JOURNAL_STREAM in the environment tells."""
     try:
         status = os.fstat(fd)
-    except OSError:  # it is closed
+    except OSError:  # closed
         return False
     return environment.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
 
@@ -51,11 +50,11 @@ _SEND_TIMEOUT_S = (
 
 class Notifier:
     """
-    Send the service's state to whoever started it. Any thread may call any method.
+    Send the service's state to systemd. Any thread may call any method.
 
     Args:
-        environment: where NOTIFY_SOCKET may be: a path, or the name of an abstract socket behind ``@``.
-        monotonic_ns: CLOCK_MONOTONIC, by which systemd tells messages of before a reload from those after.
+        environment: may contain NOTIFY_SOCKET: a path, or ``@`` and the name of an abstract socket.
+        monotonic_ns: CLOCK_MONOTONIC; tells systemd which messages precede a reload.
     """
 
     def __init__(
@@ -67,27 +66,27 @@ class Notifier:
 
     @property
     def has_listener(self) -> bool:
-        """Tell whether anybody wants to know."""
+        """Return whether a socket is set."""
         return bool(self._address)
 
     def ready(self) -> None:
-        """Say that the service is up, or that a reload is done."""
+        """Report that the service is up, or that a reload is done."""
         self._send("READY=1")
 
     def status(self, text: str) -> None:
-        """Say in a sentence what the service does; ``systemctl status`` shows it."""
+        """Send a sentence about the current work; ``systemctl status`` shows it."""
         self._send("STATUS=" + " ".join(text.splitlines()))
 
     def reloading(self) -> None:
-        """Say that the configuration is being read again; ``ready`` must follow."""
+        """Report a reload of the configuration; ``ready`` must follow."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={self._monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """Say that the service is about to end."""
+        """Report that the service is about to end."""
         self._send("STOPPING=1")
 
     def watchdog(self) -> None:
-        """Say that the service is alive, and the next message will come within the interval of the watchdog."""
+        """Report that the service is alive. The next call must come within the watchdog interval."""
         self._send("WATCHDOG=1")
 
     def _send(self, message: str) -> None:
@@ -103,14 +102,14 @@ class Notifier:
 
 def watchdog_interval_s(environment: Mapping[str, str] = os.environ, *, pid: int | None = None) -> float | None:
     """
-    Return within how many seconds each ``Notifier.watchdog()`` must follow the last; send twice as often.
+    Return the longest time in seconds between two calls of ``Notifier.watchdog()``; call it twice as often.
 
     Args:
-        environment: WATCHDOG_USEC, and WATCHDOG_PID if the message is meant for one process only.
+        environment: WATCHDOG_USEC, and WATCHDOG_PID if only that process is watched.
         pid: of this process.
 
     Returns:
-        None if nobody watches this process.
+        None if this process is not watched.
     """
     if environment.get("WATCHDOG_PID") not in (None, str(os.getpid() if pid is None else pid)):
         return None

@@ -1,15 +1,12 @@
 """
-The files of the self-test: a canary to be damaged and one to be left alone, in a folder that goes when it ends.
+Prove that damage is found and reported: simulated bit rot, a real scrub, and an alert through every channel.
 
-Prove that damage is found and told: bit rot made to order, a real scrub, and the alert through every real channel.
+Everything happens in a temporary folder with its own catalog; only the mail and alert settings of the user are used.
+The rot is a flipped bit, after which the file's current stat is recorded as the old one, because a ctime can't be
+restored.
 
-All of it happens in a folder of its own, with a catalog of its own: of the user's things only the configuration of
-mail and alerts is used. The rot is made by rewriting a bit of a file and then having the catalog believe that the file
-always looked as it does now, for nobody can put a ctime back.
-
-I1  Nothing is told to have come out that was not seen: each step looks at what the one before has left.
-I2  A file that nobody touched lies beside the canary and has to be found intact: a scrub that calls everything damaged
-    does not pass either.
+I1  A step succeeds only if its effect was observed: each step checks the result of the one before.
+I2  An untouched file lies beside the canary and must be verified: a scrub that reports everything as damaged fails.
 """
 
 from __future__ import annotations
@@ -52,19 +49,19 @@ BAD_BLOCK = 1
 
 _MIB = 1 << 20
 BAD_BYTE = BAD_BLOCK * _MIB + 12345
-_SIZE_BYTES = 3 * _MIB - 4000  # three blocks, the last one not full
+_SIZE_BYTES = 3 * _MIB - 4000  # three blocks, the last one partial
 
-_ROOT = b"integrity-self-test"  # stands in the subject of the mail
+_ROOT = b"integrity-self-test"  # part of the mail's subject
 _PARENT = "/var/tmp"  # noqa: S108 - made by mkdtemp; it lies on a disk, where /tmp is often memory (file-hierarchy(7))
 
 
 @contextmanager
 def make_folder() -> Iterator[bytes]:
     """
-    Make a folder, and remove it with all that is in it at the end.
+    Make a temporary folder, and remove it with its contents at the end.
 
     Raises:
-        ConfigError: it can't be made.
+        ConfigError: the folder can't be made.
     """
     parent = os.environ.get("TMPDIR") or _PARENT
     with _writing(os.fsencode(parent)):
@@ -75,10 +72,10 @@ def make_folder() -> Iterator[bytes]:
 
 def plant(folder: bytes) -> bytes:
     """
-    Write the files, and return the folder in which they are.
+    Write the files. Return their folder.
 
     Raises:
-        ConfigError: they can't be written.
+        ConfigError: the files can't be written.
     """
     root = folder + b"/" + _ROOT
     with _writing(folder):
@@ -93,10 +90,10 @@ def plant(folder: bytes) -> bytes:
 
 def flip_bit(root: bytes) -> None:
     """
-    Rewrite a bit of the canary's BAD_BYTE, on the disk, too.
+    Flip a bit of the canary's BAD_BYTE, and flush it to the disk.
 
     Raises:
-        ConfigError: it can't be written.
+        ConfigError: the file can't be written.
     """
     with _writing(root), open(root + b"/" + CANARY, "r+b") as file:
         file.seek(BAD_BYTE)
@@ -108,14 +105,14 @@ def flip_bit(root: bytes) -> None:
 
 
 def look(root: bytes) -> Witness:
-    """Tell what stat says of the canary now."""
+    """Return the canary's current stat."""
     found = os.stat(root + b"/" + CANARY, follow_symlinks=False)
     return Witness(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
 @contextmanager
 def _writing(folder: bytes) -> Iterator[None]:
-    """Say of a folder that can't be written into what to do."""
+    """Add the remedy to errors of writing into a folder."""
     try:
         yield
     except OSError as error:
@@ -135,25 +132,24 @@ _HOW = {
 
 
 class Stage(StrEnum):
-    """The steps, in their order; the same words stand in ``--json``."""
+    """The steps, in order; ``--json`` uses the same words."""
 
     PLANT = "plant"
     RECORD = "record"
     DAMAGE = "damage"
     SCRUB = "scrub"
-    ALERT = "alert"  # once for each channel
+    ALERT = "alert"  # once per channel
 
 
 @dataclass(frozen=True, slots=True)
 class SelfTestStep:
     """
-    One step that was taken.
+    The result of one step.
 
     Args:
-        stage: which.
-        is_ok: whether it came out.
-        seen: what was seen, for people.
-        channel: the name of the channel, of alerts.
+        is_ok: whether it succeeded.
+        seen: what was observed, for people.
+        channel: name of the channel, for alerts.
     """
 
     stage: Stage
@@ -166,20 +162,20 @@ def run_self_test(
     config: Config, *, hostname: str, stop: Stop, clock: Callable[[], float] = time.time, damages: bool = True
 ) -> Generator[SelfTestStep, None, None]:
     """
-    Take the steps, one after the other, and give each when it is done; the first that fails is the last.
+    Run the steps in order, and yield the result of each. Stop after the first failure.
 
-    To be used up or closed, which removes the folder.
+    The caller must exhaust or close the generator, which removes the folder.
 
     Args:
-        config: the user's; only what it says of mail and alerts is used.
+        config: the user's; only its mail and alert settings are used.
         hostname: of this machine.
-        stop: ends it early; the step that was interrupted is not given.
+        stop: ends the test early; the interrupted step is not yielded.
         clock: seconds UTC.
-        damages: False leaves the canary as it was: the scrub must then not pass.
+        damages: False leaves the canary intact: the scrub step must then fail.
 
     Raises:
-        ConfigError: no alerts are configured, or there is no folder to write into.
-        AppError: a step could not be taken, which says nothing of what it would have shown: the folder is full, say.
+        ConfigError: no alerts are configured, or there is no writable folder.
+        AppError: a step could not run, for example because the disk is full; this proves nothing about alerts.
     """
     if not make_channels(config, hostname=hostname) and not config.alerts.heartbeat_url:
         raise ConfigError(NO_CHANNELS)
@@ -202,28 +198,28 @@ def run_self_test(
 
 
 class _Heard:
-    """Keeps what jobs tell."""
+    """Collect the findings of jobs."""
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
 
     def progress(self, progress: Progress) -> None:
-        """Let it go."""
+        """Ignore progress."""
 
     def finding(self, finding: Finding) -> None:
         self.findings.append(finding)
 
     def note(self, note: Note) -> None:
-        """Let it go."""
+        """Ignore notes."""
 
 
 class _SelfTest:
     """
-    The steps behind the first.
+    The steps after the first.
 
     Args:
         context: of the jobs, with the private catalog.
-        root: where the canary is.
+        root: folder of the canary.
         hostname: of this machine.
     """
 
@@ -234,7 +230,7 @@ class _SelfTest:
         self._hostname = hostname
 
     def record(self) -> SelfTestStep:
-        """Record the files, as a first scan does."""
+        """Record the files with a first scan."""
         summary = runner.scan(self._context, [self._root], ScanOptions())
         record = self._find(CANARY)
         if record is None or record.digests.md5 is None or summary.counts.new != 2:
@@ -244,11 +240,11 @@ class _SelfTest:
         )
 
     def damage(self, *, damages: bool) -> SelfTestStep:
-        """Flip a bit of the canary, and have the catalog believe that the file has always looked as it does now."""
+        """Flip a bit of the canary, and record the file's current stat as the old one."""
         if damages:
             flip_bit(self._root)
         record = self._find(CANARY)
-        assert record is not None  # it was seen when it was recorded
+        assert record is not None  # the step before found it
         with self._catalog.transaction() as connection:
             seen = NewWitness(record.id, record.seal, look(self._root))
             set_witnesses(connection, self._catalog.sealer, self._find_root(), [seen])
@@ -263,7 +259,7 @@ class _SelfTest:
         )
 
     def scrub(self) -> SelfTestStep:
-        """Have a scrub find the damage, and nothing else."""
+        """Run a scrub. It must find the damage and nothing else."""
         heard = self._context.report = _Heard()
         summary = runner.scrub(self._context, [self._root], ScrubOptions())
         if not _is_just_the_canary(heard.findings, summary):
@@ -281,10 +277,10 @@ class _SelfTest:
         )
 
     def alert(self) -> Iterator[SelfTestStep]:
-        """Tell of the finding through every channel that is configured."""
+        """Send the finding through every configured channel."""
         config, clock = self._context.config, self._context.clock
         channels = make_channels(config, hostname=self._hostname)
-        # Only the first part of a host's name stands in subjects.
+        # Subjects contain only the first part of a host name.
         host = f"{self._hostname.partition('.')[0]} self-test"
         AlertDelivery(self._catalog, config, channels, clock=clock, hostname=host).tick()
         with self._catalog.read() as connection:
@@ -311,7 +307,7 @@ class _SelfTest:
 
 
 def _is_just_the_canary(told: list[Finding], summary: Summary) -> bool:
-    """Say whether the damage was told, where it is and how often it was looked at, and the other file was verified."""
+    """Return whether the scrub found the damage, in the right block, re-read it, and verified the other file."""
     if len(told) != 1 or (summary.counts.damaged, summary.counts.verified) != (1, 1):
         return False
     (rot,) = told
@@ -327,7 +323,7 @@ def _describe(summary: Summary) -> str:
 
 
 def _describe_sent(name: str, state: ChannelState, host: str, *, is_told: bool) -> SelfTestStep:
-    """Say whether a channel took the alert; one that was not asked is no success."""
+    """Return whether a channel accepted the alert. A channel that was not tried counts as failed."""
     if state.last_error is not None:
         return SelfTestStep(Stage.ALERT, False, state.last_error, name)
     if not is_told or state.good_at is None or state.waiting:

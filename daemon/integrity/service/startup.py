@@ -1,24 +1,13 @@
 """
-Keep the service small between its jobs.
+Prepare the process and the catalog, keep memory small between jobs, and mark clean shutdowns.
 
-The C library keeps what a job has freed, and has each thread keep its own: a service that records a large tree once
-would stay as large for months. Other libraries than glibc have no such calls, and need none.
+Catalog: one that can't be relied on is restored from its newest good backup before any job starts (R9).
+Capabilities: the unit grants CAP_DAC_READ_SEARCH through the ambient set, which children such as alert commands and
+rclone would inherit (capabilities(7)), so it is cleared. Memory: glibc keeps freed memory per thread, and Python
+collects cycles (with their descriptors) late, so both are forced. Other C libraries have no such calls.
 
-Python frees a job's objects late: they refer to each other in cycles, and full garbage collections become the rarer
-the more a process holds. Until then they keep their memory, and descriptors as well.
-
-Whether the machine goes down in order, so that it can be told from a power cut afterwards (R2).
-
-systemd tells a service that it ends, but not why, and who runs without rights may not ask the manager. So the unit asks
-for us when it is stopped, and sends a SIGPWR ahead of the SIGTERM if the machine goes down. Whoever starts the service
-in another way can do the same. Without the signal nothing is marked, and rot that is found later is called uncertain.
-
-Before anything else: a catalog that can be relied on, restored from its newest good backup if it can't (R9).
-
-What the service may, its children may not: commands that alerts run, rclone.
-
-The unit gives the service CAP_DAC_READ_SEARCH, to read what is only its owner's. systemd does so through the ambient
-set, which every program that is started inherits: capabilities(7).
+Clean shutdown (R2): systemd does not tell a service why it stops, so the unit sends SIGPWR before SIGTERM when the
+machine goes down. Without the signal, the boot is not marked as clean and later rot is reported as uncertain.
 """
 
 from __future__ import annotations
@@ -57,22 +46,22 @@ _ARENAS = 2
 _LARGE_BYTES = 256 << 10
 
 _BUSY_S = 60.0
-"""So often memory is given back by a service that is never idle: 0.1 s of a minute, on the slowest machines 1 s."""
+"""Interval of trimming in a service that is never idle. It takes 0.1 s, on the slowest machines 1 s."""
 
 _libc = ctypes.CDLL(None)
 
 
 def be_small() -> None:
-    """Have threads share what they free, and large buffers go back at once; to be called before threads are started."""
+    """Limit the number of malloc arenas, and free large buffers at once. Call this before threads are started."""
     if hasattr(_libc, "mallopt"):
         _libc.mallopt(_M_ARENA_MAX, _ARENAS)
-        _libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)  # else it grows with what is freed
+        _libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)  # otherwise the threshold grows with what is freed
         _libc.mallopt(_M_TRIM_THRESHOLD, _LARGE_BYTES)
 
 
 class MemoryTrimmer:
     """
-    Gives the system what jobs have left: when the last one has ended, and once a minute while others follow.
+    Return freed memory to the system: after the last job, and once a minute while jobs follow each other.
 
     Args:
         monotonic: seconds.
@@ -84,11 +73,11 @@ class MemoryTrimmer:
         self._has_worked = False
 
     def job_ended(self) -> None:
-        """Learn that there is something to give back; for any thread."""
+        """Record that memory can be freed. Any thread may call it."""
         self._has_worked = True
 
     def trim(self, *, is_busy: bool) -> None:
-        """Give memory back if it is time to; takes some tens of milliseconds then."""
+        """Free memory if it is time to; this takes tens of milliseconds."""
         now = self._monotonic()
         if not self._has_worked or (is_busy and now - self._trimmed_at < _BUSY_S):
             return
@@ -104,14 +93,14 @@ GOES_DOWN = signal.SIGPWR
 
 
 def mark_clean_stop(open_catalog: Callable[[], Catalog], now: int) -> None:
-    """Write down that this boot ends in order; whatever program of ours still runs in it takes that back."""
+    """Record that this boot ends cleanly. Any of our programs that still runs in this boot reverts it."""
     try:
         with open_catalog() as catalog, catalog.transaction() as connection:
             uuid = read_boot_uuid()
             mounts = runs.find_last_mounts(connection, uuid)
             there = [number for number, mount in mounts.items() if is_still_mounted(mount)]
             runs.mark_clean_stop(connection, uuid, now, there)
-    except AppError as error:  # the worst that follows is rot that is called less certain than it is
+    except AppError as error:  # at worst, later rot is reported as less certain than it is
         _log.warning("clean_stop_not_marked: %s", error)
         return
     _log.info("the machine goes down in order")
@@ -119,10 +108,10 @@ def mark_clean_stop(open_catalog: Callable[[], Catalog], now: int) -> None:
 
 def make_folder(path: bytes) -> None:
     """
-    Make the folder of the catalog, if need be: the link to the service's socket lies there, too.
+    Make the folder of the catalog if it is missing. The link to the control socket is also in it.
 
     Raises:
-        CatalogError: it can't be made.
+        CatalogError: the folder can't be made.
     """
     folder = os.path.dirname(os.path.abspath(path))
     try:
@@ -133,13 +122,13 @@ def make_folder(path: bytes) -> None:
 
 def prepare_catalog(path: bytes, config: Config, *, clock: Callable[[], float]) -> None:
     """
-    See to it that there is a catalog, whole and of this version; it is upgraded if need be.
+    Create, check, upgrade or restore the catalog.
 
-    A damaged one is put aside and its newest good backup takes its place, which is told as a finding. One with damaged
-    rows stays, and that is told, too.
+    A damaged catalog is moved aside and replaced by its newest good backup, which is reported as a finding. A catalog
+    with damaged rows is kept, and reported too.
 
     Raises:
-        CatalogMissing: there is none, but backups of one: making a new one would forget all baselines.
+        CatalogMissing: there is no catalog, but backups of one: a new catalog would lose all baselines.
         CatalogError: it can't be opened, or it is damaged and no backup is good.
     """
     key, folder = read_seal_key(config), config.catalog_backup.folder
@@ -195,10 +184,10 @@ class _Words(ctypes.Structure):
 
 def keep_capabilities_to_ourselves() -> None:
     """
-    Clear the ambient set and, where it could give a child anything, the inheritable one.
+    Clear the ambient set and, unless no_new_privs is set, the inheritable set.
 
-    Before other threads are started, which inherit these. Under no_new_privs, as in the unit, whose filter of system
-    calls leaves out capset(2), no program gets anything from the inheritable set: execve(2).
+    Call this before threads are started, because they inherit the sets. Under no_new_privs, as in the unit (whose
+    system call filter blocks capset(2)), the inheritable set gives children nothing: execve(2).
 
     Raises:
         OSError: the kernel refuses.

@@ -1,4 +1,4 @@
-"""What the daemon tells of itself."""
+"""Define the records in which the daemon reports its state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BusyRoot:
-    """A root that is worked on at this moment; ``copy``: that it is compared with."""
+    """A root with a running job. ``copy``: the copy it is compared with."""
 
     root: bytes
     job: str
@@ -21,7 +21,7 @@ class BusyRoot:
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """A job that waits for its turn. ``reason``: who or what wants it, for people; ``copy``: to compare with."""
+    """A queued job. ``reason``: who or what requested it, for people; ``copy``: the copy to compare with."""
 
     root: bytes
     job: str
@@ -32,13 +32,12 @@ class QueuedJob:
 @dataclass(frozen=True, slots=True)
 class JobAhead:
     """
-    A job that goes before a request.
+    A job that runs before a request.
 
     Args:
-        root: that it works on; empty if it works on several.
-        job: which.
-        began_at: seconds UTC; None: it waits as well.
-        copy: that the root is compared with.
+        root: empty if the job covers several roots.
+        began_at: seconds UTC; None if it is queued too.
+        copy: the copy it compares with.
     """
 
     root: bytes
@@ -49,7 +48,7 @@ class JobAhead:
 
 @dataclass(frozen=True, slots=True)
 class NextRun:
-    """When the schedule does something next: seconds UTC."""
+    """The next time of a schedule, in seconds UTC."""
 
     name: str
     at: int
@@ -57,7 +56,7 @@ class NextRun:
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """How well a root's changes are noticed as they happen. ``blind``: what is not seen and why, for people."""
+    """How completely a root is watched. ``blind``: what is not watched and why, for people."""
 
     root: bytes
     folders: int
@@ -66,7 +65,7 @@ class WatchState:
 
 @dataclass(frozen=True, slots=True)
 class CopyWait:
-    """A copy that is to be compared, and why that has not begun, for people."""
+    """A copy whose comparison is due, and why it has not started, for people."""
 
     name: str
     reason: str
@@ -74,7 +73,7 @@ class CopyWait:
 
 @dataclass(frozen=True, slots=True)
 class DaemonState:
-    """What the daemon is doing and is about to do. ``trouble``: why its last job could not be recorded."""
+    """What the daemon is doing and will do next. ``trouble``: why its last job could not be recorded."""
 
     pid: int
     started_at: int

@@ -1,8 +1,8 @@
 """
-The thread that watches: it keeps the watches in order, and says what is not seen.
+Run the watcher in a thread, and report what it can't watch.
 
-Blindness is shown as long as it holds; what lasts longer than a hiccup is a finding, for a person has to do something
-about it. That a server's changes can't be seen is no fault of anybody: those roots are scanned by the schedule.
+Blind spots are shown in ``status`` as long as they exist. One that lasts becomes a finding, because it needs a person's
+action. A server's changes can't be watched, which is not a fault: such roots are scanned by schedule.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _log = logging.getLogger(__name__)
 
 TEND_S = 60.0
 LASTS_S = 900.0
-"""Blindness of so long is a finding."""
+"""After this time, a blind spot becomes a finding."""
 
 
 class WatchThread:
     """
-    Watch roots; what is seen goes to the hints.
+    Watch roots, and pass events to ``DirtyPaths``.
 
     Args:
-        hints: take what is seen.
+        hints: collects the events.
         open_catalog: opens the catalog, for this thread alone.
-        catalog_path: whose own files are not watched.
-        watched: is told of each root from when on it is watched, or that it can't be: what was before nobody saw.
+        catalog_path: its own files are not watched.
+        watched: called for each root when its watch begins or can't begin: earlier changes went unseen.
         clock: seconds UTC.
         monotonic: seconds.
-        lasts_s: so long must blindness last to be a finding.
+        lasts_s: how long a blind spot must last to become a finding.
     """
 
     def __init__(
@@ -71,35 +71,35 @@ class WatchThread:
         self._blind_since: dict[bytes, float] = {}
         self._described: dict[bytes, tuple[RootSettings, bool, WatchedRoot]] = {}
         self._begun: set[tuple[bytes, bool]] = set()
-        self._said: set[bytes] | None = None  # roots with a finding; None: not known yet
+        self._said: set[bytes] | None = None  # roots with a finding; None before the first check
         self._called = threading.Event()
         self._is_over = False
         self._thread = threading.Thread(target=self._work, name="lookout", daemon=True)
 
     def start(self, roots: Sequence[KeptRoot]) -> None:
-        """Begin to watch roots. Returns at once: the watches of a large tree take seconds."""
+        """Start watching. Returns at once, because setting watches in a large tree takes seconds."""
         self._roots = tuple(roots)
         self._thread.start()
 
     def set_roots(self, roots: Sequence[KeptRoot]) -> None:
-        """Watch these from now on; returns at once."""
+        """Replace the watched roots. Returns at once."""
         self._roots = tuple(roots)
         self._called.set()
 
     def end(self) -> None:
-        """Have it end."""
+        """Ask the thread to end."""
         self._is_over = True
         self._called.set()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for its end; say whether it came: a dead server may hold it up."""
+        """Wait for the thread to end. Return whether it did: a dead server may block it."""
         if self._thread.ident is None:
-            return True  # it never began
+            return True  # never started
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def states(self) -> tuple[WatchState, ...]:
-        """Tell how well each root is watched at this moment."""
+        """Return how completely each root is watched now."""
         return tuple(
             WatchState(
                 root.path,
@@ -111,11 +111,11 @@ class WatchThread:
         )
 
     def touched(self, root: bytes, path: bytes) -> None:
-        """See WatchSink."""
+        """Mark a path as dirty; see ``WatchSink``."""
         self._hints.add(root, path)
 
     def went_blind(self, root: bytes, blindness: Blindness) -> None:
-        """See WatchSink."""
+        """Log a blind spot, and mark the whole root as dirty; see ``WatchSink``."""
         level = logging.INFO if blindness.reason is BlindReason.REMOTE else logging.WARNING
         _log.log(level, "watch_blind root=%s reason=%s: %s", show_path(root), blindness.reason, blindness.message)
         self._hints.add_whole(root)
@@ -137,7 +137,7 @@ class WatchThread:
         self._watcher.close()
 
     def _watch(self, roots: Sequence[KeptRoot]) -> None:
-        # One that hangs would have this thread hang; when it answers these are called again.
+        # A hanging root would block this thread. When it answers, these are called again.
         self._watcher.watch([self._describe(root) for root in roots if not root.is_hanging])
         for root in roots:
             if (root.path, root.is_hanging) not in self._begun:
@@ -145,7 +145,7 @@ class WatchThread:
         self._begun = {(root.path, root.is_hanging) for root in roots}
 
     def _describe(self, root: KeptRoot) -> WatchedRoot:
-        """Describe a root for the watcher; as before if it is as before, for any other is watched anew."""
+        """Return a root's description for the watcher; the same object if unchanged, to keep its watches."""
         settings, former = root.settings, self._described.get(root.path)
         if former is not None and former[:2] == (settings, root.is_remote):
             return former[2]
@@ -155,7 +155,7 @@ class WatchThread:
         return described
 
     def _say(self, roots: Sequence[KeptRoot]) -> None:
-        """Open a finding for each root that has been blind for long, and end those that are over."""
+        """Open a finding for each root with a lasting blind spot, and resolve those that are over."""
         now = self._monotonic()
         watched = [root for root in roots if self._watcher.is_watching(root.path)]
         blind = {root.path: blindness for root in watched if (blindness := self._find_faults(root.path))}

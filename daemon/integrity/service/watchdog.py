@@ -1,8 +1,8 @@
 """
-Whether the threads that must never hang still turn; systemd's watchdog is fed from it.
+Check that the threads that must never hang are alive, for systemd's watchdog.
 
-Idle is healthy. A job that hangs on a dead disk is none of these threads: it is a finding, and no reason to restart the
-service, which would hang again.
+Idle threads are healthy. Threads of jobs are not checked: a job that hangs on a dead disk becomes a finding, and a
+restarted service would hang again.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 class Watchdog:
     """
-    Keep the last sign of life of some threads. Any thread may use it.
+    Keep the time of each thread's last beat. Any thread may use it.
 
     Args:
-        patience_s: tells for each name how long its thread may be silent.
+        patience_s: longest silence in seconds, by thread name.
         monotonic: seconds.
     """
 
@@ -28,12 +28,12 @@ class Watchdog:
         self._last_at = dict.fromkeys(patience_s, monotonic())
 
     def beat(self, name: str) -> None:
-        """Take a sign of life."""
+        """Record a beat of a thread."""
         with self._lock:
             self._last_at[name] = self._monotonic()
 
     def find_silent(self) -> list[str]:
-        """Name the threads that have been silent for too long."""
+        """Return the names of threads that have been silent for too long."""
         now = self._monotonic()
         with self._lock:
             return [name for name, at in self._last_at.items() if now - at > self._patience_s[name]]

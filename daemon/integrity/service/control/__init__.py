@@ -1,1 +1,1 @@
-"""Answer commands through the control socket."""
+"""Serve commands through the control socket."""

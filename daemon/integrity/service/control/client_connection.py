@@ -1,11 +1,12 @@
 """
-One client of the control socket: what it sends, cut into lines, and what waits to be sent to it.
+Buffer the lines from and to one client of the control socket.
 
-I1  Telling a client never waits: the job's disk would wait with it.
-I2  Findings, notes and the end are never left out. Of progress only the newest is kept.
-I3  A client that does not read while ``BUFFER_LIMIT`` bytes wait for it is given up: it sees the connection end before
-    the summary, so it can't take what it got for all there was.
-I4  While a line of a client waits for its answer nothing more is read from it: the kernel has the client wait.
+I1  Sending to a client never blocks: a job would block with it.
+I2  Findings, notes and the result are never dropped. Of progress, only the newest is kept.
+I3  A client that leaves ``BUFFER_LIMIT`` bytes unread is disconnected. The connection ends before the summary, so the
+    client can't mistake what it got for the whole result.
+I4  While a client's line awaits its answer, nothing more is read from it: the kernel's buffer fills and the client
+    waits.
 """
 
 from __future__ import annotations
@@ -36,34 +37,34 @@ from integrity.service.states import JobAhead
 
 _CHUNK_BYTES = 1 << 16
 _UNREAD_BYTES = 1 << 18
-"""Of a client that has left so much unread only ``stop`` is heard until it reads."""
+"""With this much unread, only ``stop`` is accepted until the client reads."""
 
 _SENDS = 16
-"""Of a chunk at most, before others have their turn."""
+"""Chunks sent to one client before others get their turn."""
 
 _IDLE_S = 30.0
-"""A client without a job that neither asks for anything nor reads for so long is given up; commands ask at once."""
+"""A client without a job that neither asks nor reads for this long is disconnected; commands ask at once."""
 
 
 class Connection:
     """
     One client. It is a ``jobs.report.Report``.
 
-    ``progress``, ``finding``, ``note``, ``done`` and ``give`` may be called from any thread and at any time, also when
-    the client has gone; everything else belongs to the server's thread.
+    ``progress``, ``finding``, ``note``, ``done`` and ``give`` may be called from any thread at any time, even after the
+    client has gone; everything else belongs to the server's thread.
 
     Args:
-        connected: from ``accept``; closed with this.
-        wake: has the server's thread look at the connection again; called from any thread.
+        connected: from ``accept``; closed with this object.
+        wake: makes the server's thread check the connection again; called from any thread.
         number: of the connection, counted from the server's start.
         now: on the monotonic clock.
 
     Attributes:
-        peer: who it is.
-        is_borrower: its job is only that something is left to it, and ends with it.
-        is_greeted: the greeting was given.
-        question_bytes: the length of the line of the question that was taken last.
-        awaited: the events for which the selector waits now; 0: it is not registered there.
+        peer: the client's process and user.
+        is_borrower: its job is a lease, which ends with the connection.
+        is_greeted: the greeting was queued.
+        question_bytes: length of the last question's line.
+        awaited: events the selector waits for; 0 if the connection is not registered.
     """
 
     def __init__(self, connected: socket.socket, wake: Callable[[], None], *, number: int, now: float) -> None:
@@ -77,12 +78,12 @@ class Connection:
         self.question_bytes = 0
         self.awaited = 0
         self._received = bytearray()
-        self._searched = 0  # so many bytes of what was received have no end of line in them
+        self._searched = 0  # this many received bytes contain no line end
         self._has_line = False
-        self._question: Question | None = None  # decoded, but not to be answered before the client reads
+        self._question: Question | None = None  # decoded, but held back until the client reads
         self._active_at = now
         self._sending = memoryview(b"")
-        self._lock = threading.Lock()  # of what follows
+        self._lock = threading.Lock()  # guards the fields below
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._progress: Progress | None = None
@@ -97,26 +98,26 @@ class Connection:
         return self._socket.fileno()
 
     def progress(self, progress: Progress) -> None:
-        """Tell how far the job is, unless something newer comes before the client reads it."""
+        """Send progress, unless newer progress arrives before the client reads it."""
         with self._lock:
             if not (self._is_ending or self._is_closed):
                 self._progress = progress
                 self._wake()
 
     def finding(self, finding: Finding) -> None:
-        """Tell a finding."""
+        """Send a finding."""
         self.give(finding)
 
     def note(self, note: Note) -> None:
-        """Tell a note."""
+        """Send a note."""
         self.give(note)
 
     def done(self, result: Summary | AppError) -> None:
-        """Tell how the job ended; then the connection ends as well."""
+        """Send the job's result, then close the connection."""
         self.give(result if isinstance(result, Summary) else to_failure(result), is_last=True)
 
     def give(self, answer: Answer, *, is_last: bool = False) -> None:
-        """Tell anything. Behind the last answer nothing is told any more."""
+        """Queue an answer. Nothing is queued after the last answer."""
         line = encode(answer)
         with self._lock:
             if self._is_ending or self._is_closed:
@@ -130,44 +131,44 @@ class Connection:
 
     @property
     def wants_to_write(self) -> bool:
-        """Say whether anything waits to be sent, or the end."""
+        """Return whether data or the end of the connection is pending."""
         with self._lock:
             return bool(self._sending or self._waiting or self._progress or self._is_ending)
 
     @property
     def is_ending(self) -> bool:
-        """Say whether the last answer was given: what the client sends now is not looked at."""
+        """Return whether the last answer was queued. Later input is ignored."""
         with self._lock:
             return self._is_ending
 
     @property
     def is_given_up(self) -> bool:
-        """Say whether there is no way to tell the client the rest."""
+        """Return whether the connection was given up, with its remaining answers."""
         with self._lock:
             return self._is_closed
 
     @property
     def has_job(self) -> bool:
-        """Say whether the client waits for a job."""
+        """Return whether the client waits for a job."""
         with self._lock:
             return self._is_submitting or self._ticket is not None
 
     @property
     def buffered_bytes(self) -> int:
-        """Count what is kept for the client."""
+        """Return the size of the client's buffers."""
         with self._lock:
             return len(self._received) + len(self._sending) + self._waiting_bytes
 
     @property
     def wants_to_read(self) -> bool:
-        """Say whether more is to be read: not while a question waits for its answer, nor after the last answer."""
+        """Return whether to read more: not while a question awaits its answer, nor after the last answer."""
         with self._lock:
             is_open = not (self._is_ending or self._is_closed or self._is_submitting)
         return is_open and not self._has_line and self._question is None
 
     @property
     def has_question(self) -> bool:
-        """Say whether the client waits for an answer that can be given now."""
+        """Return whether the client waits for an answer that can be given now."""
         with self._lock:
             if self._is_ending or self._is_closed or self._is_submitting:
                 return False
@@ -176,12 +177,12 @@ class Connection:
 
     @property
     def idle_until(self) -> float:
-        """Say when the client is given up, on the monotonic clock, if it does nothing before."""
+        """Return when an idle client is disconnected, on the monotonic clock."""
         return math.inf if self.has_job else self._active_at + _IDLE_S
 
     def receive(self) -> None:
         """
-        Read what has come, up to the first whole line at least.
+        Read available data, up to one chunk.
 
         Raises:
             EOFError: the client has gone.
@@ -200,10 +201,10 @@ class Connection:
 
     def take_question(self, now: float) -> Question | None:
         """
-        Take the next question; None if it is to wait until the client has read what it asked for before.
+        Return the next question; None if the client must first read earlier answers.
 
         Raises:
-            WireError: the line is none.
+            WireError: the line is not a valid question.
         """
         if self._question is None:
             end = self._searched
@@ -221,12 +222,12 @@ class Connection:
         return question
 
     def begin_job(self) -> None:
-        """Note that the client has asked for a job; nothing is read from it until ``follow_job``."""
+        """Record that the client has submitted a job. Nothing is read from it until ``follow_job``."""
         with self._lock:
             self._is_submitting = True
 
     def follow_job(self, ticket: Ticket | None) -> None:
-        """Note the job that was asked for; None: there is none, or nobody waits for it. From any thread."""
+        """Record the submitted job; None if there is none, or nobody waits for it. Any thread may call this."""
         with self._lock:
             self._is_submitting, self._ticket = False, ticket
             is_lost = self._is_closed and self.is_borrower
@@ -235,13 +236,13 @@ class Connection:
         self._wake()
 
     def find_ahead(self) -> tuple[JobAhead, ...]:
-        """List what goes before the job; nothing if there is none, or it has begun."""
+        """Return the jobs before the client's job; nothing if it has none, or its job has started."""
         with self._lock:
             ticket = self._ticket
         return () if ticket is None else ticket.find_ahead()
 
     def stop_job(self) -> bool:
-        """Have the job stopped; False if there is none, or it was asked to stop before."""
+        """Cancel the job. Return False if there is none, or it was cancelled before."""
         with self._lock:
             ticket, is_new = self._ticket, not self._is_stopped
             self._is_stopped = ticket is not None
@@ -252,10 +253,10 @@ class Connection:
 
     def write(self, now: float) -> None:
         """
-        Send as much as the client takes, but leave time for others.
+        Send what the client accepts, up to a limit that leaves time for others.
 
         Raises:
-            EOFError: the client has gone, or was given up, or all of it is sent and it was the end.
+            EOFError: the client has gone, or the last answer was sent.
         """
         try:
             for _ in range(_SENDS):
@@ -269,7 +270,7 @@ class Connection:
             raise EOFError from error
 
     def close(self) -> None:
-        """End the connection; its job goes on, unless it is a borrower's. May be called twice."""
+        """Close the connection. Its job continues, unless it is a lease. May be called twice."""
         with self._lock:
             self._give_up()
             ticket = self._ticket if self.is_borrower else None
@@ -278,7 +279,7 @@ class Connection:
         self._socket.close()
 
     def _find_line(self) -> None:
-        """Look for the end of a line in what was not looked through yet."""
+        """Search the new data for a line end."""
         end = self._received.find(b"\n", self._searched)
         self._has_line = end >= 0
         self._searched = end if self._has_line else len(self._received)
@@ -286,14 +287,14 @@ class Connection:
             raise WireError(f"a line of more than {REQUEST_LIMIT} bytes")
 
     def _give_up(self) -> None:
-        """Let go of what waits, and of what is still to come."""
+        """Drop pending and future answers."""
         self._is_closed = True
         self._waiting.clear()
         self._waiting_bytes = 0
         self._progress = None
 
     def _take_next(self) -> bool:
-        """Make sure that there is something to send; False if nothing waits."""
+        """Prepare the next data to send. Return False if nothing is pending."""
         with self._lock:
             if self._sending:
                 return True

@@ -1,4 +1,4 @@
-"""What commands ask of the daemon, and what answers them: values and one protocol."""
+"""Define what commands request from the daemon, and the protocol that handles it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from integrity.service.states import DaemonState, JobAhead
 
 Cancel = Callable[[], None]
-"""Asks that a job ends."""
+"""Requests the end of a job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
     """
-    What the service gives for a request that it took. Any thread may call both, at any time, and again.
+    A handle for an accepted request. Any thread may call both functions, at any time and repeatedly.
 
     Args:
-        cancel: asks the job to stop; one that has not begun is then done with ``interrupted``.
-        find_ahead: lists the jobs that go before it, those under way first; empty once any part of it has begun.
+        cancel: asks the job to stop; a job that has not started ends with ``interrupted``.
+        find_ahead: returns the jobs before it, running ones first; empty once any part of it has started.
     """
 
     cancel: Cancel
@@ -35,28 +35,28 @@ class Ticket:
 
 
 Done = Callable[[Summary | AppError], None]
-"""Takes how a job ended, or what made it impossible."""
+"""Called with the result of a job, or the error that prevented it."""
 
 LEASED = "left to a command"
-"""The phase in which the service leaves a root to a command."""
+"""The phase in which a root is leased to a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
     """
-    A scan or a scrub that somebody asks for; or that roots are left to a command, which compares them itself.
+    A request for a scan or a scrub, or for a lease of roots to a command that compares them itself.
 
-    A comparison needs its user's own keys and agent, so the service can't do it for him. It tells that its turn has
-    come (``LEASED``), and works on nothing else there until it is told to stop, or the client has gone.
+    A comparison needs the user's own keys and agent, so the service can't run it. The service reports when the lease
+    begins (``LEASED``), and does nothing else on those disks until it is told to stop or the client disconnects.
 
     Args:
-        job: SCAN, SCRUB, or COMPARE.
-        paths: real, absolute ones; empty: all roots.
-        scan: how to scan; of no use to a scrub.
-        scrub: how to scrub; of no use to a scan.
-        jobs: threads of ``--jobs``; None for what suits the disk.
-        may_add_roots: whether a folder that lies in no root becomes one. The server sets it by who asks: what a client
-            says of it counts for nothing.
+        job: SCAN, SCRUB, or COMPARE (a lease).
+        paths: real and absolute; empty means all roots.
+        scan: ignored by a scrub.
+        scrub: ignored by a scan.
+        jobs: threads, from ``--jobs``; None chooses by disk.
+        may_add_roots: whether a folder outside all roots becomes a root. The server sets it according to the user, and
+            ignores the client's value.
     """
 
     job: Job
@@ -69,35 +69,35 @@ class JobRequest:
 
 class Handler(Protocol):
     """
-    Do what is asked for: the daemon, as the control socket sees it.
+    The daemon, as the control socket sees it.
 
-    ``state`` and ``roots`` are called from the server's one thread, on which every client waits: neither may wait for a
-    job or a disk. ``submit`` is called from any thread.
+    ``state`` and ``roots`` are called from the server's only thread, so neither may wait for a job or a disk.
+    ``submit`` is called from any thread.
     """
 
     def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:
         """
-        Put a request in front of the queue.
+        Queue a request ahead of all other work.
 
         Args:
-            request: checked; its paths are real ones.
+            request: checked, with real paths.
             report: its methods are called from the job's thread, and never block.
-            done: called once, from any thread, after the last call of ``report``'s.
+            done: called once, from any thread, after the last call to ``report``.
 
         Raises:
-            AppError: it can't be done; ``done`` is not called then.
+            AppError: the request is impossible; ``done`` is not called.
         """
 
     def state(self) -> DaemonState:
-        """Tell what the daemon is doing."""
+        """Return what the daemon is doing."""
 
     def roots(self) -> tuple[bytes, ...]:
-        """Name the real, absolute paths of all roots, recorded or configured."""
+        """Return the real, absolute paths of all roots, recorded or configured."""
 
 
 def run_request(context: Context, request: JobRequest) -> Summary:
     """
-    Run what was asked for, in this thread.
+    Run a request in this thread.
 
     Raises:
         AppError: as ``runner.scan`` and ``runner.scrub`` do.
@@ -120,12 +120,12 @@ def _lend(context: Context, request: JobRequest) -> Summary:
 
 
 def nothing_done(job: Job, now: int) -> Summary:
-    """Sum up a job for which there was nothing to do."""
+    """Return the summary of a job that had nothing to do."""
     return Summary(job, now, now, Outcome.CLEAN, RunCounts(), 0.0, has_integrity_problem=False, is_incomplete=False)
 
 
 def interrupted(job: Job, now: int) -> Summary:
-    """Sum up a job that was cancelled before it began."""
+    """Return the summary of a job that was cancelled before it started or while it held a lease."""
     return Summary(
         job=job,
         started_at=now,
@@ -139,7 +139,7 @@ def interrupted(job: Job, now: int) -> Summary:
 
 
 def covers(roots: Collection[bytes], path: bytes) -> bool:
-    """Say whether a real path is one of these roots or lies in one; of many roots a set is quick."""
+    """Return whether a real path is one of these roots or inside one. For many roots, pass a set."""
     while path not in roots:
         path, former = os.path.dirname(path), path
         if path == former:

@@ -1,15 +1,13 @@
 """
-The control socket of the service: through it commands hand their jobs over and ask what the service is doing.
+Serve the control socket, through which commands submit jobs and query the service.
 
-One thread serves all clients and waits for none of them: a client that sends nothing, garbage, or does not read its
-answers, disturbs neither the others nor a job. What can wait for a disk is done in a thread for each request. A job
-goes on when the client that waits for it has gone: only ``stop`` cancels it. What is lent to a client comes back when
-it has gone. How much one user may take is decided in ``users``; in each turn every user gets at most one answer.
+One thread serves all clients and blocks on none of them: a client that sends nothing, sends garbage, or does not read
+disturbs neither the other clients nor a job. Anything that may wait for a disk runs in a thread per request. A job
+continues when its client disconnects, unless ``stop`` cancels it; a lease ends with its client. ``users`` decides how
+much one user may use; in each round, every user gets at most one answer.
 
-Access control: the mode and the group of the socket. The service may read more than its clients, so requests name roots
-and parts of them; only root and the service's own user make a new root.
-
-Several works that answer one request: what they tell, and one summary of all.
+Access control: the mode and group of the socket. The service may read more than its clients, so requests name roots and
+parts of them; only root and the service's own user may add a root.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ from integrity.service.states import BusyRoot, DaemonState, JobAhead, NextRun, Q
 
 _DRAIN_S = 2.0
 _ACCEPTS = 64
-"""Of clients that want to connect at most, before those that have have their turn."""
+"""Connections accepted in a row before existing clients get their turn."""
 
 _OUT_OF_DESCRIPTORS_S = 0.1
 _log = logging.getLogger(__name__)
@@ -65,10 +63,10 @@ class ControlServer:
 
     Args:
         path: of the socket: ``default_socket_path()``.
-        handler: does what is asked for.
+        handler: handles the requests.
         catalog: the catalog that is served.
-        monotonic: seconds, for the time that clients are given at the end.
-        sleep: waits so many seconds.
+        monotonic: seconds.
+        sleep: waits, in seconds.
     """
 
     def __init__(
@@ -87,14 +85,14 @@ class ControlServer:
         self._users = Users()
         self._refusals = RefusalLog(monotonic)
         self._numbers = count()
-        self._wake_lock = threading.Lock()  # threads of requests may outlive the server
+        self._wake_lock = threading.Lock()  # request threads may outlive the server
         self._is_closed = False
         self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
         self._is_closing = False
 
     def start(self) -> None:
         """
-        Open the socket and begin to serve.
+        Open the socket and start serving.
 
         Raises:
             CatalogLocked: another daemon has the socket, or serves the catalog.
@@ -109,15 +107,15 @@ class ControlServer:
 
     def close(self) -> None:
         """
-        Stop serving. Clients whose jobs have ended are given two seconds to read how; the others see the end of it.
+        Stop serving. Clients get up to two seconds to read what is pending, and are then disconnected.
 
-        Jobs are to be stopped before. May be called from any thread but the handler's calls.
+        Stop all jobs first. Must not be called from a handler's method.
         """
         self._is_closing = True
         self._wake()
         self._thread.join()
         try:
-            leave(self._path, self._catalog)  # while it still listens: a daemon that starts now must not be mistaken
+            leave(self._path, self._catalog)  # still listening: keeps the socket of a daemon that starts now
         finally:
             self._listener.close()
             self._selector.close()
@@ -141,14 +139,14 @@ class ControlServer:
             self._drop(connection)
 
     def _wait_s(self) -> float | None:
-        """Say how long nothing is to be done unless something happens; None: for ever."""
+        """Return the seconds until the next timed action; None if there is none."""
         moments = [user.resumes_at for user in self._users if user.next_to_answer() is not None]
         moments += [connection.idle_until for connection in self._users.connections()]
         soonest = min(moments, default=math.inf)
         return None if soonest == math.inf else max(0.0, soonest - self._monotonic())
 
     def _turn(self, timeout_s: float | None) -> None:
-        """Wait until something happens, and see to it."""
+        """Wait for events, and handle them."""
         for key, events in self._selector.select(timeout_s):
             if key.fileobj is self._listener:
                 self._accept_some()
@@ -170,7 +168,7 @@ class ControlServer:
             except BlockingIOError:
                 return
             except ConnectionError:
-                continue  # it went away again
+                continue  # the client disconnected
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
                     raise
@@ -179,12 +177,12 @@ class ControlServer:
                 for connection in spare:
                     self._drop(connection)
                 if not spare:
-                    self._sleep(_OUT_OF_DESCRIPTORS_S)  # who wants in is still there: do not ask again and again
+                    self._sleep(_OUT_OF_DESCRIPTORS_S)  # the pending client would wake the selector at once
                 return
             self._admit_client(Connection(connected, self._wake, number=next(self._numbers), now=self._monotonic()))
 
     def _admit_client(self, connection: Connection) -> None:
-        """Make room for a client among those of its user, or tell it why there is none."""
+        """Accept a client, or send it the reason for a refusal."""
         user = self._users.get(connection.peer.uid)
         try:
             former = self._users.find_room(user)
@@ -200,7 +198,7 @@ class ControlServer:
         user.connections[connection] = None
 
     def _await_events(self, connection: Connection) -> None:
-        """Have the selector wait for what a connection waits for."""
+        """Register the events that a connection waits for."""
         wanted = selectors.EVENT_READ if connection.wants_to_read else 0
         wanted |= selectors.EVENT_WRITE if connection.wants_to_write else 0
         if wanted == connection.awaited:
@@ -210,11 +208,11 @@ class ControlServer:
         elif wanted:
             self._selector.modify(connection, wanted)
         else:
-            self._selector.unregister(connection)  # its hanging up would be told again and again
+            self._selector.unregister(connection)  # or its hangup would be reported in a loop
         connection.awaited = wanted
 
     def _enforce_limits(self) -> None:
-        """Give up the clients that do not read, say nothing, or take too much memory together."""
+        """Disconnect the clients that do not read, are idle, or use too much memory together."""
         now = self._monotonic()
         for connection in self._users.connections():
             if connection.is_given_up:
@@ -238,7 +236,7 @@ class ControlServer:
     def _attend(self, connection: Connection, events: int) -> None:
         """Read from one client and write to it."""
         if connection.is_given_up:
-            return  # in this very turn
+            return  # since this round began
         with self._guarding(connection):
             if events & selectors.EVENT_READ and connection.wants_to_read:
                 connection.receive()
@@ -246,7 +244,7 @@ class ControlServer:
                 connection.write(self._monotonic())
 
     def _answer_next(self, user: User, connection: Connection) -> None:
-        """Greet a client, or answer its next question; then it is the turn of others."""
+        """Greet a client, or answer its next question; then other users get their turn."""
         began, question = self._monotonic(), None
         with self._guarding(connection):
             if not connection.is_greeted:
@@ -262,7 +260,7 @@ class ControlServer:
 
     @contextmanager
     def _guarding(self, connection: Connection) -> Iterator[None]:
-        """Whatever goes wrong with one client ends it alone. ``EOFError`` is for the server's thread only."""
+        """Confine any error to one client. Only the server's thread may raise ``EOFError``."""
         try:
             yield
         except EOFError:
@@ -295,7 +293,7 @@ class ControlServer:
             _log.info("control.stop pid=%d uid=%d", connection.peer.pid, connection.peer.uid)
 
     def _submit(self, user: User, connection: Connection, question: Submit) -> None:
-        """Begin a request in a thread of its own: looking at its paths may wait for a disk, or for ever."""
+        """Start a request in its own thread, because resolving its paths may block on a disk."""
         if connection.has_job:
             raise ConfigError("one job at a time on one connection")
         request = question.request
@@ -332,10 +330,10 @@ class ControlServer:
 
     def _admit(self, request: JobRequest, *, may_add: bool) -> JobRequest:
         """
-        Look at the paths as the service sees them, and refuse what who asks may not have it do.
+        Resolve the paths as the service sees them, and check the user's permission.
 
         Raises:
-            ConfigError: a folder would become a root, and who asks is neither root nor the service's own user.
+            ConfigError: a folder would become a root, and the user is neither root nor the service's own user.
         """
         paths = tuple(os.path.realpath(path) for path in request.paths)
         roots = frozenset(self._handler.roots())
@@ -353,7 +351,7 @@ def _log_request(request: JobRequest, question: Submit, peer: Peer) -> None:
 
 
 def _explain(error: WireError) -> AppError:
-    """Say what a client that is not understood can do: it may be one of ours, and newer than this daemon."""
+    """Return the error for a client that is not understood; it may be ours, but newer than this daemon."""
     return CatalogError(
         f"the service does not understand the request ({error}); after an upgrade restart it: systemctl restart"
         " integrity"
@@ -361,19 +359,19 @@ def _explain(error: WireError) -> AppError:
 
 
 class _Unheard:
-    """Takes what a job tells that nobody waits for; the catalog keeps it, and alerts tell it."""
+    """Discard the reports of a job without a waiting client. The catalog keeps them, and alerts report them."""
 
     def progress(self, progress: Progress) -> None:
-        """Let it go."""
+        """Ignore progress."""
 
     def finding(self, finding: Finding) -> None:
-        """Let it go."""
+        """Ignore findings."""
 
     def note(self, note: Note) -> None:
-        """Let it go."""
+        """Ignore notes."""
 
     def done(self, result: Summary | AppError) -> None:
-        """Leave what went wrong in the log: nobody else would know."""
+        """Log an error, because nobody else would see it."""
         if isinstance(result, AppError):
             _log.error("control.failed: %s", result)
 
@@ -401,12 +399,12 @@ _WORST_FIRST = (Outcome.FAILED, Outcome.INTERRUPTED, Outcome.FINDINGS, Outcome.I
 
 class Gathered:
     """
-    One report and one summary of all.
+    Merge the reports and results of several works that answer one request.
 
     Args:
-        count: of the works.
-        report: takes what any of them tells.
-        done: takes the end of the last.
+        count: number of works.
+        report: gets the reports of all works.
+        done: called once, with the combined result.
     """
 
     def __init__(self, count: int, report: Report, done: Done) -> None:
@@ -432,7 +430,7 @@ class Gathered:
             self._report.note(note)
 
     def take(self, result: Summary | AppError) -> None:
-        """Take the end of one work; that of the last is the end of the request."""
+        """Record the result of one work. The last one ends the request."""
         with self._lock:
             self._results.append(result)
             self._left -= 1
@@ -443,7 +441,7 @@ class Gathered:
 
 
 def _add_up(summaries: Sequence[Summary]) -> Summary:
-    """Sum up runs that went on side by side."""
+    """Return the combined summary of parallel runs."""
     first = summaries[0]
     for other in summaries[1:]:
         for one in fields(first.counts):

@@ -1,9 +1,9 @@
 """
-Where the control socket is, who is at its other end, and that there is one daemon for a catalog.
+Make and find the control socket, identify its clients, and ensure one daemon per catalog.
 
-The socket lies in the runtime folder. Beside the catalog, ``CATALOG.control`` is a symbolic link to it, so that a
-command meets the daemon of the catalog that it would use, whoever runs it and wherever that one's runtime folder is.
-A socket of a daemon that was killed stays behind: only connecting tells whether somebody listens.
+The socket is in the runtime folder. ``CATALOG.control``, beside the catalog, is a symbolic link to it, so that a
+command finds the daemon of its catalog, whichever user or runtime folder that daemon has. The socket of a killed daemon
+stays behind: only connecting tells whether a daemon listens.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from integrity.errors import CatalogLocked, ConfigError, show_path
 
 SOCKET_NAME = b"control.sock"
 SYSTEM_SOCKET = b"/run/integrity/control.sock"
-_MODE = 0o660  # whoever is in the group of the service may ask
+_MODE = 0o660  # members of the service's group may connect
 _BACKLOG = 4096
-"""The kernel's own limit (somaxconn): a client that connects again and again fills it less easily."""
+"""The kernel's own limit (somaxconn), so that a client that connects repeatedly does not fill it easily."""
 _ASK_TIMEOUT_S = 5
 _TIMEVAL = struct.Struct("@ll")
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: unix(7)
@@ -33,7 +33,7 @@ _CREDENTIALS = struct.Struct("iII")  # struct ucred: unix(7)
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The process at the other end when it connected, or when it began to listen."""
+    """The process at the other end, as of its connect or listen."""
 
     pid: int
     uid: int
@@ -41,17 +41,17 @@ class Peer:
 
 
 def default_socket_path() -> bytes:
-    """Name the daemon's socket: systemd says where (RuntimeDirectory=), else it is where this user's things are."""
+    """Return the path of the daemon's socket, in systemd's RuntimeDirectory= or in the user's runtime folder."""
     folder = os.environb.get(b"RUNTIME_DIRECTORY", b"").split(b":")[0]
     return (folder or default_runtime_folder()) + b"/" + SOCKET_NAME
 
 
 def find_linked_socket(catalog: bytes) -> bytes | None:
-    """Return where the link beside a catalog leads; None if there is none, or it may not be looked at."""
+    """Return the target of the link beside a catalog; None if there is none, or no permission."""
     try:
         return os.readlink(control_path(catalog))
     except OSError:
-        return None  # no link, no folder, no permission: whoever needs the catalog itself is told by opening it
+        return None  # no link, folder or permission: opening the catalog itself will report the problem
 
 
 def connect(path: bytes, timeout_s: int = _ASK_TIMEOUT_S) -> socket.socket | None:
@@ -59,13 +59,13 @@ def connect(path: bytes, timeout_s: int = _ASK_TIMEOUT_S) -> socket.socket | Non
     Connect to a daemon's socket.
 
     Returns:
-        None if nobody listens there.
+        None if no daemon listens there.
 
     Raises:
-        OSError: somebody may, but can't be reached: PermissionError most of all.
+        OSError: a daemon may listen, but can't be reached, for example for lack of permission.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    # Not settimeout, which makes the socket non-blocking: where many connect at once it would not wait for its turn.
+    # Not settimeout: a non-blocking connect fails at once when the backlog is full, instead of waiting.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(timeout_s), 0))
     try:
         with _short_name(path) as name:
@@ -73,24 +73,24 @@ def connect(path: bytes, timeout_s: int = _ASK_TIMEOUT_S) -> socket.socket | Non
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         connection.close()
         return None
-    except BaseException:  # whatever it is, the descriptor must not stay open
+    except BaseException:  # close the descriptor in any case
         connection.close()
         raise
     return connection
 
 
 def peer_of(connection: socket.socket) -> Peer:
-    """Tell who is at the other end, as the kernel noted it."""
+    """Return the process at the other end, as recorded by the kernel."""
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return Peer(*_CREDENTIALS.unpack(data))
 
 
 def listen(path: bytes, catalog: bytes) -> socket.socket:
     """
-    Open the socket of the daemon of a catalog, and lay the link to it.
+    Open the socket of a catalog's daemon, and make the link to it.
 
     Raises:
-        CatalogLocked: another daemon is there.
+        CatalogLocked: another daemon listens.
         ConfigError: the socket can't be made.
     """
     try:
@@ -111,7 +111,7 @@ def listen(path: bytes, catalog: bytes) -> socket.socket:
 
 
 def leave(path: bytes, catalog: bytes) -> None:
-    """Take away the link and the socket, if they are still those of this daemon."""
+    """Remove the link if it leads to this socket, and the socket."""
     if find_linked_socket(catalog) == path:
         os.unlink(control_path(catalog))
     if os.path.lexists(path):
@@ -120,7 +120,7 @@ def leave(path: bytes, catalog: bytes) -> None:
 
 @contextmanager
 def _short_name(path: bytes) -> Iterator[bytes]:
-    """Give a name for a path that is as long as it likes: the kernel takes 107 bytes (unix(7))."""
+    """Return a short name for a path of any length: the kernel accepts 107 bytes (unix(7))."""
     folder = os.open(os.path.dirname(path) or b".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield b"/proc/self/fd/%d/%s" % (folder, os.path.basename(path))
@@ -130,7 +130,7 @@ def _short_name(path: bytes) -> Iterator[bytes]:
 
 @contextmanager
 def _locked(folder: bytes) -> Iterator[None]:
-    """Keep two daemons that start at once from taking each other's socket for a stale one."""
+    """Lock the folder, so that two daemons that start together don't take each other's socket for a stale one."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -140,7 +140,7 @@ def _locked(folder: bytes) -> Iterator[None]:
 
 
 def _make_folder(folder: bytes) -> None:
-    """Make the runtime folder, and refuse one that somebody else laid in its place: the fallback is in /tmp."""
+    """Make the runtime folder. Refuse one that another user made, because the fallback is in /tmp."""
     os.makedirs(folder, mode=0o755 if os.geteuid() == 0 else 0o700, exist_ok=True)
     found = os.stat(folder, follow_symlinks=False)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (0, os.geteuid()):
@@ -148,7 +148,7 @@ def _make_folder(folder: bytes) -> None:
 
 
 def _refuse_live(path: bytes) -> None:
-    """Refuse to go on if somebody listens there."""
+    """Raise CatalogLocked if a daemon listens there."""
     connection = connect(path)
     if connection is not None:
         with connection:
@@ -157,7 +157,7 @@ def _refuse_live(path: bytes) -> None:
 
 
 def _bind(path: bytes) -> socket.socket:
-    """Bind in the place of a stale socket; nobody can connect before ``listen``, when its mode is right."""
+    """Replace a stale socket. Clients can connect only after ``listen``, when the mode is already set."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _clear(path)
@@ -166,14 +166,14 @@ def _bind(path: bytes) -> socket.socket:
             os.chmod(name, _MODE)
         listener.listen(_BACKLOG)
         listener.setblocking(False)
-    except BaseException:  # whatever it is, the descriptor must not stay open
+    except BaseException:  # close the descriptor in any case
         listener.close()
         raise
     return listener
 
 
 def _clear(path: bytes) -> None:
-    """Remove a stale socket, and nothing else."""
+    """Remove a stale socket. Refuse any other file."""
     if not os.path.lexists(path):
         return
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
@@ -182,7 +182,7 @@ def _clear(path: bytes) -> None:
 
 
 def _lay_link(link: bytes, path: bytes) -> None:
-    """Lay the link in the place of a stale one."""
+    """Make the link, atomically replacing a stale one."""
     new = link + b".partial"
     if os.path.lexists(new):
         os.unlink(new)

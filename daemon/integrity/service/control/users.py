@@ -1,12 +1,12 @@
 """
-The users of the control socket, and how much of the service one of them may take.
+Limit how much of the service one user may use.
 
 A user is the uid that the kernel reports for a connection (SO_PEERCRED, unix(7)). All limits are per user, so a client
-that floods the socket harms its own user alone. Root and the service's own user have a share that others can't use up.
+that floods the socket harms only its own user. Root and the service's own user have a share that others can't use up.
 
 I1  A user has at most ``connections`` open, ``requests`` queued or running, and ``BUFFER_LIMIT`` bytes in memory.
-I2  A user takes at most a quarter of the server thread's time: each answer is followed by a pause of three times what
-    it took, in which only others are answered.
+I2  A user takes at most a quarter of the server thread's time: each answer is followed by a pause of three times its
+    cost, in which only other users are answered.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from integrity.service.control.client_connection import Connection
 
 MOST_CONNECTIONS = 200
-"""Of all users together, root and the service's own user not counted."""
+"""Limit for all users together, except root and the service's own user."""
 
 
 _PAUSE_FACTOR = 3.0
 _REQUEST_PAUSE_S = 0.1
-"""Each request is logged and recorded as a run: a user who is not trusted makes at most ten a second."""
+"""Each request is logged and recorded as a run, so an untrusted user may send at most ten per second."""
 
 _QUEUED_BYTES = 2 * REQUEST_LIMIT
-"""Of the lines of one user's requests: a request of many paths takes eight times its line in memory."""
+"""Limit for the request lines of one user: a request with many paths takes eight times its line in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +44,23 @@ class Limits:
 
 
 TRUSTED = Limits(connections=200, requests=1000)
-"""Of root and of the service's own user."""
+"""Limits for root and the service's own user."""
 
 OTHERS = Limits(connections=32, requests=32)
-"""Of every other user: more than people and their scripts need, fewer than would be felt."""
+"""Limits for each other user: more than people and their scripts need, too few to slow down the service."""
 
 
 class User:
     """
-    One user, and what he has of the service. Only the methods about requests may be called from any thread.
+    The connections and requests of one user. Only the methods about requests may be called from any thread.
 
     Args:
-        uid: of the user.
-        is_trusted: it is root or the service's own user.
+        uid: from the kernel.
+        is_trusted: whether this is root or the service's own user.
 
     Attributes:
-        connections: his, the one that was answered longest ago first.
-        resumes_at: nothing is answered before this moment of the monotonic clock.
+        connections: ordered by last answer, oldest first.
+        resumes_at: no answers before this time on the monotonic clock.
     """
 
     def __init__(self, uid: int, *, is_trusted: bool) -> None:
@@ -75,13 +75,13 @@ class User:
 
     def begin_request(self, size_bytes: int) -> Callable[[], None]:
         """
-        Count a request whose line has so many bytes.
+        Count a request whose line has this size.
 
         Returns:
-            What is called once when the request has ended.
+            A function to call once when the request has ended.
 
         Raises:
-            CatalogLocked: the user has too many already.
+            CatalogLocked: the user has too many requests.
         """
         with self._lock:
             is_over = self._requests >= self.limits.requests
@@ -101,34 +101,34 @@ class User:
         return end
 
     def pause(self, now: float, cost_s: float, *, is_request: bool) -> None:
-        """Have others answered first, after something of this user's took the server so long."""
+        """Delay this user's next answer after one that took the server ``cost_s``."""
         least_s = _REQUEST_PAUSE_S if is_request and not self.is_trusted else 0.0
         self.resumes_at = now + max(_PAUSE_FACTOR * cost_s, least_s)
 
     def next_to_answer(self) -> Connection | None:
-        """Return the connection that has waited longest for an answer; None if none waits."""
+        """Return the connection that has waited longest for an answer, or None."""
         return next((one for one in self.connections if one.has_question), None)
 
     def answered(self, connection: Connection) -> None:
-        """Put a connection behind the user's others."""
+        """Move a connection behind the user's others."""
         if connection in self.connections:
             del self.connections[connection]
             self.connections[connection] = None
 
     def find_idle(self) -> Connection | None:
-        """Return the oldest connection that no job is done for; None if there is none."""
+        """Return the oldest connection without a job, or None."""
         spare = (one for one in self.connections if not one.has_job or one.is_ending)
         return min(spare, key=lambda one: one.number, default=None)
 
     def find_over_limit(self) -> Connection | None:
-        """Return the connection that takes most memory, if all of the user's together take too much."""
+        """Return the user's largest connection if all of them together exceed the memory limit, else None."""
         if sum(one.buffered_bytes for one in self.connections) <= BUFFER_LIMIT:
             return None
         return max(self.connections, key=lambda one: one.buffered_bytes)
 
 
 class Users:
-    """All users who have connected since the start. Their number is that of those who can open the socket."""
+    """All users who have connected since the start: at most as many as can open the socket."""
 
     def __init__(self) -> None:
         self._users: dict[int, User] = {}
@@ -144,18 +144,18 @@ class Users:
         return self._users[uid]
 
     def connections(self) -> Iterator[Connection]:
-        """List the connections of all users; they may be dropped meanwhile."""
+        """Return the connections of all users; they may be dropped while iterating."""
         return (connection for user in self._users.values() for connection in list(user.connections))
 
     def find_room(self, user: User) -> Connection | None:
         """
-        Find out whether a user may have one more connection.
+        Decide whether a user may open one more connection.
 
         Returns:
-            The connection that is to be given up for it; None if there is room.
+            The connection to drop for it; None if there is room.
 
         Raises:
-            CatalogLocked: there is no room, and none can be made.
+            CatalogLocked: there is no room, and no connection can be dropped.
         """
         if len(user.connections) >= user.limits.connections:
             loser = user
@@ -172,7 +172,7 @@ class Users:
         return spare
 
     def find_spare(self) -> list[Connection]:
-        """List what may be given up where no more descriptors can be had: the idle ones of who has most of them."""
+        """Return the connections to drop when descriptors run out: idle ones of the user with the most connections."""
         user = self._find_largest()
         return [one for one in user.connections if not one.has_job or one.is_ending]
 
@@ -180,7 +180,7 @@ class Users:
         return sum(len(user.connections) for user in self._users.values() if not user.is_trusted)
 
     def _find_largest(self) -> User:
-        """Find the user with most connections; one whom the service trusts only if nobody else has any."""
+        """Return the user with the most connections; a trusted one only if no other user has any."""
         return max(self._users.values(), key=_rank)
 
 

@@ -1,15 +1,15 @@
 """
-What is said through the control socket, and how: one JSON object a line, each way.
+Encode and decode the messages of the control socket: one JSON object per line, in both directions.
 
     line     {"v":1,"type":TYPE,FIELD:VALUE,...} LF     ASCII; TYPE and the fields are those of a record below
-    bytes    base64 (RFC 4648 section 4, padded): paths are no text (R10)
-    words    of an enumeration: as they are stored
+    bytes    base64 (RFC 4648 section 4, padded): paths are not text (R10)
+    words    of an enumeration: as stored
     tuples   arrays
 
-A record arrives as the same record, equal to what was sent, so that a client prints what the job's own process would
-have. Decoding is strict: all fields, no others, each of its type, and only the kinds of record that this side expects.
+A record arrives equal to the one that was sent, so a client prints exactly what the job's own process would print.
+Decoding is strict: every field, no others, each of its type, and only the types of record that this side expects.
 
-I1  Whatever bytes come, decoding gives a record or raises WireError.
+I1  For any input, decoding returns a record or raises WireError.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from integrity.service.states import DaemonState, JobAhead
 
 VERSION = 1
 REQUEST_LIMIT = 1 << 20
-"""Bytes of a line to the server: more than any command line's paths need."""
+"""Largest line to the server, in bytes: more than the paths of any command line need."""
 ANSWER_LIMIT = 64 << 20
-"""Bytes of a line to a client. A finding names each damaged block: 7 MiB when a file of 1 TiB is wrong throughout."""
+"""Largest line to a client, in bytes. A finding lists each damaged block: 7 MiB for a 1 TiB file all wrong."""
 BUFFER_LIMIT = ANSWER_LIMIT
-"""Bytes that are kept for one user: what was received and not yet answered, and answers that were not yet read."""
+"""Limit in bytes for one user's buffers: input not yet answered, and answers not yet read."""
 
 _MOST_THREADS = 256
-_LARGEST = 1 << 62  # of numbers in a request: sums of two still fit into what SQLite and the C core take
+_LARGEST = 1 << 62  # limit for numbers in a request: the sum of two fits into SQLite and the C core
 
 
 class WireError(AppError):
-    """Say that a line is none that this side understands."""
+    """A line that this side does not understand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The server's first line: who it is and which catalog it serves."""
+    """The server's first line: its version, its process, and the catalog it serves."""
 
     version: str
     pid: int
@@ -60,7 +60,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Ask for a job. ``waits``: tell me what it tells, until its summary."""
+    """Request a job. ``waits``: send its reports, up to the summary."""
 
     request: JobRequest
     waits: bool
@@ -68,50 +68,50 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class StopJob:
-    """Ask that the job of this connection ends."""
+    """Request the end of this connection's job."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskState:
-    """Ask what the daemon is doing; answered with a DaemonState."""
+    """Request the daemon's state; answered with DaemonState."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskCovered:
-    """Ask which of these real paths lie in roots; answered with Covered. No other roots are named."""
+    """Request which of these real paths are in roots; answered with Covered. No other roots are revealed."""
 
     paths: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """Those of the paths that lie in roots."""
+    """The paths that are in roots."""
 
     paths: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class JobAccepted:
-    """The job is in the queue, behind these."""
+    """The job is queued behind these."""
 
     ahead: tuple[JobAhead, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AskAhead:
-    """Ask what goes before the job of this connection; answered with Ahead."""
+    """Request the jobs before this connection's job; answered with JobsAhead."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobsAhead:
-    """What goes before the job of this connection; nothing once it has begun."""
+    """The jobs before this connection's job; empty once it has started."""
 
     jobs: tuple[JobAhead, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What was asked for can't be done, or ended in an error. ``kind``: the error's class."""
+    """The request is impossible, or ended in an error. ``kind``: the error's class."""
 
     kind: str
     message: str
@@ -141,7 +141,7 @@ _ANSWERS: dict[str, type[Answer]] = {
 }
 _NAMES = {kind: name for table in (_QUESTIONS, _ANSWERS) for name, kind in table.items()}
 
-# Errors that are made of their message alone. Of others the nearest kind above them is sent.
+# Errors whose constructor takes only the message. Others are sent as their nearest base class here.
 _ERRORS: dict[str, type[AppError]] = {
     kind.__name__: kind
     for kind in (
@@ -160,7 +160,7 @@ _ERRORS: dict[str, type[AppError]] = {
 
 
 def encode(message: Question | Answer) -> bytes:
-    """Write a message as its line."""
+    """Return a message as a line."""
     value = _encode(message)
     assert isinstance(value, dict)
     text = json.dumps({"v": VERSION, "type": _NAMES[type(message)], **value}, separators=(",", ":"), allow_nan=False)
@@ -169,10 +169,10 @@ def encode(message: Question | Answer) -> bytes:
 
 def decode_question(line: bytes) -> Question:
     """
-    Read a line that a client sent, and check that what it asks for can be asked.
+    Decode and check a line from a client.
 
     Raises:
-        WireError: it is none.
+        WireError: the line is not a valid question.
     """
     message = _decode_line(line, _QUESTIONS)
     assert isinstance(message, Question)
@@ -185,10 +185,10 @@ def decode_question(line: bytes) -> Question:
 
 def decode_answer(line: bytes) -> Answer:
     """
-    Read a line that the server sent.
+    Decode a line from the server.
 
     Raises:
-        WireError: it is none.
+        WireError: the line is not a valid answer.
     """
     message = _decode_line(line, _ANSWERS)
     assert isinstance(message, Answer)
@@ -196,22 +196,22 @@ def decode_answer(line: bytes) -> Answer:
 
 
 def to_failure(error: AppError) -> Failure:
-    """Make an error ready to be sent."""
+    """Convert an error for sending."""
     kind = next(kind.__name__ for kind in type(error).__mro__ if _ERRORS.get(kind.__name__) is kind)
     return Failure(kind, str(error))
 
 
 def to_error(failure: Failure) -> AppError:
-    """Make an error of what was sent."""
+    """Convert a received failure to an error."""
     return _ERRORS.get(failure.kind, AppError)(failure.message)
 
 
 def check(request: JobRequest) -> None:
     """
-    Check that a request can be handed over: what runs it relies on its options.
+    Check the options of a request: the code that runs it relies on them.
 
     Raises:
-        WireError: it can't.
+        WireError: the request is invalid.
     """
     scrub = request.scrub
     if request.job not in (Job.SCAN, Job.SCRUB, Job.COMPARE):
@@ -236,7 +236,7 @@ def _check_paths(paths: Iterable[bytes]) -> None:
 
 def _decode_line(line: bytes, table: dict[str, type[Question]] | dict[str, type[Answer]]) -> object:
     try:
-        # Nesting that is too deep ends in a RecursionError, a number of too many digits in a ValueError.
+        # Too deep nesting raises RecursionError, a number with too many digits ValueError.
         value = json.loads(line, object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise WireError(f"no line of JSON: {error}") from error
@@ -265,7 +265,7 @@ def _refuse_constant(name: str) -> object:
 
 
 def _encode(value: object) -> object:
-    """Turn a record, or what stands in one, into what JSON knows."""
+    """Convert a record or one of its values to JSON types."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, tuple):
@@ -278,13 +278,13 @@ def _encode(value: object) -> object:
 
 @cache
 def _fields(kind: type) -> tuple[tuple[str, object], ...]:
-    """Name the fields of a record with their types."""
+    """Return the fields of a record with their types."""
     hints = get_type_hints(kind)
     return tuple((one.name, hints[one.name]) for one in fields(kind))
 
 
 def _decode(kind: object, value: object, place: str) -> object:
-    """Turn what JSON knows into a value of a type; ``place`` says where it stands."""
+    """Convert a JSON value to a value of a type; ``place`` is its path, for errors."""
     if isinstance(kind, NewType):
         return _decode(kind.__supertype__, value, place)
     origin = get_origin(kind)
@@ -328,7 +328,7 @@ def _decode_plain(kind: type, value: object, place: str) -> object:
         return kind(value)
     if kind is float and type(value) in (int, float):
         return _decode_float(value, place)
-    if type(value) is not kind:  # exactly: True is an int for Python, and none here
+    if type(value) is not kind:  # exact: isinstance(True, int) holds in Python
         raise WireError(f"{place}: not what is expected there")
     return value
 

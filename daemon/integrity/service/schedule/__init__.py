@@ -1,1 +1,1 @@
-"""Decide when scans, scrubs, and comparisons begin."""
+"""Decide when scans, scrubs and comparisons start."""

@@ -1,17 +1,13 @@
 """
-What a time zone does with its clocks.
+Map schedules and windows to a time zone, including clock changes.
 
-When a schedule's moments are, in a time zone.
+APScheduler computes the moments on a UTC clock, and ``TriggerTimes`` applies the clock changes. APScheduler's own
+handling skips the midnight after clocks go forward and repeats moments when they go back; it also counts weekdays from
+Monday, and requires the day of the month and the weekday to match both, which cron does not.
 
-APScheduler finds them on a clock that is never changed; what the changes of a real one make of them is decided here,
-for its own answer skips the midnight after clocks were put on, and doubles moments when they are put back. It also
-counts the week's days from Monday, and wants both of two limits on the day met: cron does neither.
-
-When windows are open, in a time zone.
-
-Decides what a window of the clock on the wall means in time that passes: one hour more in the night in which clocks are
-put back, one less in spring. A window that begins at an hour that is left out opens when the clock has been put on; one
-that touches an hour that comes twice is open as a whole.
+``Windows`` follow the wall clock: a window is an hour longer in the night in which clocks go back, and an hour shorter
+in spring. A window that begins in the skipped hour opens after the change; one that touches the repeated hour is open
+for both.
 """
 
 from __future__ import annotations
@@ -29,19 +25,19 @@ from integrity.config.times import DAYS, Cron, Span, read_windows, spell_windows
 
 
 def local_zone() -> tzinfo:
-    """Find the machine's time zone, with its rules for summer time."""
+    """Return the machine's time zone, with its daylight saving rules."""
     return get_localzone()
 
 
 def offset_at(zone: tzinfo, at: int) -> int:
-    """Tell how many seconds a zone's clocks are ahead of UTC."""
+    """Return the seconds that a zone's clocks are ahead of UTC."""
     offset = datetime.fromtimestamp(at, zone).utcoffset()
     assert offset is not None
     return int(offset.total_seconds())
 
 
 def find_change(zone: tzinfo, before: int, after: int) -> int:
-    """Find the first second with the offset that a zone has at ``after`` and not yet at ``before``."""
+    """Return the first second after ``before`` with the offset that the zone has at ``after``."""
     offset = offset_at(zone, after)
     while after - before > 1:
         middle = (before + after) // 2
@@ -53,7 +49,7 @@ def find_change(zone: tzinfo, before: int, after: int) -> int:
 
 
 _MOST_LEFT_OUT_S = 2 * 3600
-"""No clock is put on by more; where a whole day was once left out, so were its moments."""
+"""Largest forward jump of a clock. Where a zone once skipped a whole day, its moments are skipped too."""
 
 
 class TriggerTimes:
@@ -61,8 +57,8 @@ class TriggerTimes:
     The moments of a schedule in a time zone.
 
     Args:
-        cron: which.
-        zone: with its rules, not a mere offset.
+        cron: the schedule.
+        zone: with its rules, not just an offset.
     """
 
     def __init__(self, cron: Cron, zone: tzinfo) -> None:
@@ -72,15 +68,15 @@ class TriggerTimes:
 
     def next_after(self, at: int) -> int:
         """
-        Find the first moment after a time.
+        Return the first moment after a time.
 
-        One that a clock change leaves out comes as much later as the clock was put on; one that it doubles comes once,
-        unless every hour has one: then there is one in each real hour.
+        A moment that a clock change skips comes later by the length of the jump. A moment in a repeated hour comes
+        once, except if the hour field begins with ``*``: then moments follow elapsed time.
         """
         return self._next_in_hours(at) if self._is_every_hour else self._next_in_days(at)
 
     def _next_in_days(self, at: int) -> int:
-        """Go by what a clock on the wall shows, the first time that it does."""
+        """Follow the wall clock; a repeated time counts when it is first shown."""
         wall = at + offset_at(self._zone, at) - _MOST_LEFT_OUT_S
         while True:
             wall = self._next_shown(wall)
@@ -89,7 +85,7 @@ class TriggerTimes:
                 return moment
 
     def _next_in_hours(self, at: int) -> int:
-        """Go by the time that passes: as if the clock were never changed, and again from each change on."""
+        """Follow elapsed time: as if the clock never changed, starting again at each change."""
         while True:
             offset = offset_at(self._zone, at)
             moment = self._next_shown(at + offset) - offset
@@ -103,7 +99,7 @@ class TriggerTimes:
 
     def _next_shown(self, wall: int) -> int:
         found = self._trigger.get_next_fire_time(None, datetime.fromtimestamp(wall + 1, UTC))
-        assert found is not None  # the grammar refuses days that never come
+        assert found is not None  # the parser refuses dates that never occur
         return int(found.timestamp())
 
 
@@ -127,7 +123,7 @@ def _make_cron_trigger(cron: Cron, days: str, weekdays: str) -> CronTrigger:
 
 
 def _spell(numbers: Sequence[int]) -> str:
-    """Write numbers as short as can be: each part of a list is asked each time."""
+    """Write numbers as a range if possible: APScheduler evaluates each part of a list every time."""
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]}-{numbers[-1]}"
     return ",".join(str(number) for number in numbers)
@@ -136,28 +132,28 @@ def _spell(numbers: Sequence[int]) -> str:
 _MINUTE_S = 60
 _DAY_MIN = 24 * 60
 _AHEAD_DAYS = 16
-"""Every window of the week comes within so many days, even if its first turn falls into an hour that is left out."""
+"""Each weekly window opens within this many days, even if a clock change skips its first occurrence."""
 
 
 def parse_windows(text: str, zone: tzinfo) -> Windows:
     """
-    Read windows as they stand in the config.
+    Parse windows in the config's syntax.
 
     Raises:
-        ValueError: they are none.
+        ValueError: invalid syntax.
     """
     return Windows(read_windows(text), zone)
 
 
 class Windows:
     """
-    Windows of the week, or moments of a cron expression.
+    Weekly windows, or the moments of a cron expression.
 
-    At such a moment one opens that nothing but the end of the work closes. All times are seconds UTC.
+    A moment opens a window that only the end of the work closes. All times are seconds UTC.
 
     Args:
-        times: which.
-        zone: with its rules, not a mere offset.
+        times: windows or cron expression.
+        zone: with its rules, not just an offset.
     """
 
     def __init__(self, times: tuple[Span, ...] | Cron, zone: tzinfo) -> None:
@@ -167,7 +163,7 @@ class Windows:
 
     @cached_property
     def moments(self) -> TriggerTimes | None:
-        """The moments at which a cron expression opens; None for windows of the week."""
+        """The moments at which a cron expression opens; None for weekly windows."""
         if self._cron is None:
             return None
 
@@ -175,30 +171,30 @@ class Windows:
 
     @property
     def text(self) -> str | None:
-        """The windows as the config spells them; None for a cron expression."""
+        """The windows in the config's syntax; None for a cron expression."""
         return spell_windows(self._spans) if self._spans else None
 
     def is_open(self, at: int) -> bool:
-        """Say whether work may be begun; with a cron expression that is so for the minute that it names."""
+        """Return whether work may start; for a cron expression, only in the minute of a moment."""
         if self.moments is not None:
             return self.moments.next_after(at - _MINUTE_S) <= at
         return any(opens <= at < closes for opens, closes in self._around(at, 1))
 
     def closes_at(self, at: int) -> int | None:
-        """Tell when what is open closes: ``at`` itself if nothing is open, None if it never closes by itself."""
+        """Return when the open window closes: ``at`` if none is open, None if it never closes by itself."""
         if self.moments is not None:
             return None
         closes = next((closes for opens, closes in self._around(at, _AHEAD_DAYS) if opens <= at < closes), at)
         return None if closes - at > (_AHEAD_DAYS - 2) * _DAY_MIN * _MINUTE_S else closes
 
     def next_opening(self, at: int) -> int | None:
-        """Tell when one opens the next time after ``at``; None if they never close."""
+        """Return the next opening after ``at``; None if the windows never close."""
         if self.moments is not None:
             return self.moments.next_after(at)
         return next((opens for opens, _ in self._around(at, _AHEAD_DAYS) if opens > at), None)
 
     def open_seconds(self, begin: int, end: int) -> int:
-        """Count the seconds of a stretch of time in which work may be done: with moments, all from the first one on."""
+        """Return the seconds of a period in which work may run; for a cron expression, all from its first moment."""
         if end <= begin:
             return 0
         if self.moments is not None:
@@ -207,7 +203,7 @@ class Windows:
         return sum(max(0, min(closes, end) - max(opens, begin)) for opens, closes in days)
 
     def longer(self, minutes: int) -> Windows | None:
-        """Make windows that close so much later; None for a cron expression, or if one would last all day."""
+        """Return windows that close later; None for a cron expression, or if a window would last all day."""
         if not self._spans or any(span.end_min - span.start_min + minutes >= _DAY_MIN for span in self._spans):
             return None
         return Windows(tuple(span._replace(end_min=span.end_min + minutes) for span in self._spans), self._zone)
@@ -216,11 +212,11 @@ class Windows:
         return datetime.fromtimestamp(at, self._zone).date()
 
     def _around(self, at: int, days: int) -> Iterator[tuple[int, int]]:
-        """Go through the openings from before ``at`` until so many days after it."""
+        """Yield the open periods from before ``at`` until ``days`` after it."""
         return self._merged(self._day(at) - timedelta(2), self._day(at) + timedelta(days))
 
     def _merged(self, first: date, last: date) -> Iterator[tuple[int, int]]:
-        """Go through the stretches of time that begin on some days; what touches is one."""
+        """Yield the open periods that begin between two days, adjacent ones merged."""
         stretches = sorted(self._stretches(first, last))
         begun: tuple[int, int] | None = None
         for opens, closes in stretches:
@@ -238,9 +234,9 @@ class Windows:
             yield from _stretches_of(self._zone, self._spans, first + timedelta(number))
 
 
-@lru_cache(maxsize=1024)  # plans ask for the same days again and again
+@lru_cache(maxsize=1024)  # plans query the same days repeatedly
 def _stretches_of(zone: tzinfo, spans: tuple[Span, ...], day: date) -> tuple[tuple[int, int], ...]:
-    """List the stretches of time that begin on a day; none of those that lie in an hour that is left out."""
+    """Return the open periods that begin on a day, without those inside a skipped hour."""
     found = (
         (_instant(zone, day, span.start_min, fold=0), _instant(zone, day, span.end_min, fold=1))
         for span in spans
@@ -250,7 +246,7 @@ def _stretches_of(zone: tzinfo, spans: tuple[Span, ...], day: date) -> tuple[tup
 
 
 def _instant(zone: tzinfo, day: date, minute: int, fold: int) -> int:
-    """Tell when a clock on the wall shows a time: the first or second time (``fold``), or when it jumps over it."""
+    """Return when the wall clock shows a time: the first or second time (``fold``), or when it jumps over it."""
     midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
     wall = (midnight.replace(tzinfo=None) + timedelta(minutes=minute)).replace(tzinfo=zone, fold=fold)
     at = _seconds(wall)

@@ -1,9 +1,9 @@
 """
-Which copies are to be compared, when that begins, and what becomes of one that can't be reached.
+Decide when copies are compared, and what happens if one can't be reached.
 
-A comparison that is due stays so until it came to its end, also over restarts: one that makes room for other work, or
-is stopped, goes on where it was. A copy on this machine that is not there waits for its disk in silence, until its
-promise is broken; that another machine does not answer is told at once, and tried again.
+A comparison stays due until it is complete, also across restarts: if it pauses or is stopped, it resumes where it was.
+An absent local copy waits for its disk silently until its ``verify_every`` has passed. A remote copy that does not
+answer is reported at once, and retried.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _log = logging.getLogger(__name__)
 _DAY_S = 86_400
 _SOON_S = 60.0
 _LOOK_AGAIN_S = 900.0
-"""A disk that is mounted is seen at once; a folder that is filled is not."""
+"""A mounted disk is noticed at once, but a folder that is filled is not."""
 
 _TRY_AGAIN_S = 3600.0
 _LONGEST_S = 86_400.0
 _NETWORK_S = 300.0
-"""For so long after the start of the machine its network may not be up yet: no server is called silent for that."""
+"""After a boot the network may be down for this long, so no remote copy is reported as unreachable."""
 
 _STEADY_S = 600.0
 _LONGEST_STEADY_S = 4 * 3600.0
 
 
 def schedule_name(copy: str) -> str:
-    """Name the schedule of a copy's comparisons."""
+    """Return the name of the schedule that compares a copy."""
     return f"compare:{copy}"
 
 
@@ -55,27 +55,25 @@ def schedule_name(copy: str) -> str:
 class _Wanted:
     """A comparison that is due."""
 
-    is_given: bool = False  # to the dispatcher
-    has_begun: bool = False  # in the turn that it was given for
-    waits: str = ""  # why it does not begin, for people
-    is_away: bool = False  # it waits for its disk
-    disks: tuple[str, ...] = ()  # it waits until these are awake and cool
-    forced_at: float = 0.0  # then it wakes them
-    again_at: float = 0.0  # on the monotonic clock: not before
+    is_given: bool = False  # queued with the dispatcher
+    has_begun: bool = False  # started in the current turn
+    waits: str = ""  # why it has not started, for people
+    is_away: bool = False  # waits for its disk to be attached
+    disks: tuple[str, ...] = ()  # waits until these are awake and cool
+    forced_at: float = 0.0  # from then on, disks are woken
+    again_at: float = 0.0  # earliest retry, on the monotonic clock
     failures: int = 0
-    turns: int = 0  # that ended because it made room
+    turns: int = 0  # that ended because it paused
     glance: PresenceProbe | None = None
 
 
 class Comparisons:
     """
-    Have copies compared. Any thread may use it.
+    Start comparisons that are due. Any thread may use it.
 
     Args:
-        grounds: of all work.
-        dispatcher: has the work done.
-        copies: gives the copies of now.
-        ended: is told that something may have changed for promises and findings.
+        copies: returns the current copies.
+        ended: called when promises or findings may have changed.
     """
 
     def __init__(
@@ -94,27 +92,27 @@ class Comparisons:
         self._is_over = False
 
     def want(self, name: str) -> None:
-        """Learn that a copy is to be compared."""
+        """Mark a copy's comparison as due, and queue it."""
         with self._lock:
             self._wanted.setdefault(name, _Wanted())
         self._give_present(name)
 
     def forget(self, name: str) -> None:
-        """Learn that a copy is not configured any more."""
+        """Drop a copy: it was compared, or is no longer configured."""
         with self._lock:
             self._wanted.pop(name, None)
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Start no more comparisons."""
         self._is_over = True
 
     def waits(self) -> tuple[CopyWait, ...]:
-        """Tell which are due and could not begin."""
+        """Return the copies whose comparison is due but could not start."""
         with self._lock:
             return tuple(CopyWait(name, one.waits) for name, one in self._wanted.items() if one.waits)
 
     def turn(self) -> None:
-        """Look again at those that wait; to be called every minute."""
+        """Retry waiting comparisons; call this every minute."""
         now = self._grounds.monotonic()
         for copy in self._copies():
             one = self._wanted.get(copy.name)
@@ -127,13 +125,13 @@ class Comparisons:
                 self._give(copy)
 
     def try_again(self) -> None:
-        """Look at once at those that were put off: the configuration is another one."""
+        """Retry postponed comparisons at once, after a change of the configuration."""
         for one in list(self._wanted.values()):
             one.again_at = 0.0
         self.turn()
 
     def mounts_changed(self) -> None:
-        """Look whether a disk has come that a copy waits for."""
+        """Check whether a disk that a copy waits for has been mounted."""
         for copy in self._copies():
             one = self._wanted.get(copy.name)
             if one is not None and one.is_away and not one.is_given:
@@ -143,12 +141,12 @@ class Comparisons:
         return next((copy for copy in self._copies() if copy.name == name), None)
 
     def _is_another(self, copy: KeptCopy) -> bool:
-        """Say whether a copy is gone, or not the same any more as when its turn was asked for."""
+        """Return whether a copy was removed or changed since its turn was queued."""
         present = self._find(copy.name)
         return present is None or (present.settings, present.root.lane) != (copy.settings, copy.root.lane)
 
     def _look(self, copy: KeptCopy, one: _Wanted) -> None:
-        """Look in a thread of its own whether a copy is there; if so it is compared."""
+        """Check in a separate thread whether a copy is present, and queue its comparison if so."""
 
         def seen(absence: str) -> None:
             if not absence:
@@ -158,7 +156,7 @@ class Comparisons:
             one.glance = PresenceProbe(copy.path, seen)
 
     def _is_asleep(self, one: _Wanted) -> bool:
-        """Say whether it still waits for disks that sleep: asked again and again, so nothing is touched for it."""
+        """Return whether it still waits for sleeping disks. Called often, so it touches no disk."""
         is_forced = self._grounds.clock() >= one.forced_at
         return bool(one.disks) and not may_read(one.disks, self._grounds.config().pace, must=is_forced)
 
@@ -181,7 +179,7 @@ class Comparisons:
         )
 
     def _plan(self, context: Context, copy: KeptCopy, one: _Wanted) -> ComparePlan | None:
-        """Say how, now that its turn has come; None: it can't begin, or is not the same any more."""
+        """Return how to compare in this turn; None if the comparison can't start, or the copy has changed."""
         if self._is_over or self._is_another(copy):
             return None
         with context.catalog.read() as connection:
@@ -210,12 +208,12 @@ class Comparisons:
         return ComparePlan(options, min(_STEADY_S * 2**one.turns, _LONGEST_STEADY_S))
 
     def _begin(self, context: Context, copy: KeptCopy) -> int | None:
-        """Note that it begins; if it goes on, tell after when what was compared is part of it."""
+        """Record the start. When resuming, return the time after which compared files count; else None."""
         now, name = context.now(), schedule_name(copy.name)
         with context.catalog.read() as connection:
             unfinished = runs.find_unfinished(connection, name)
         if unfinished is not None:
-            began_at = min(unfinished.started_at, now)  # never in the future: the clock may have been put back
+            began_at = min(unfinished.started_at, now)  # never in the future: the clock may have been set back
             return max(began_at, now - copy.settings.verify_every_s // 2)
         with context.catalog.transaction() as connection:
             runs.note_started(connection, name, None, due_at=now, now=now)
@@ -256,7 +254,11 @@ class Comparisons:
         self.forget(copy.name)
 
     def _miss(self, copy: KeptCopy, one: _Wanted) -> None:
-        """A copy could not be reached, which its comparison has told; that a disk was taken away is no alarm."""
+        """
+        Handle an unreachable copy, which its comparison has reported.
+
+        If its disk was removed, resolve that finding.
+        """
         absence = PresenceProbe(copy.path).result() if copy.path is not None else ""
         if not absence:
             self._put_off(one, "could not be reached")
@@ -269,7 +271,7 @@ class Comparisons:
             findings.resolve_ids(connection, ids, resolution="its disk was taken away, and is waited for", now=now)
 
     def _fail(self, copy: KeptCopy, one: _Wanted, error: AppError) -> None:
-        """Decide what becomes of one that ended in an error; that it can't be compared at all is told."""
+        """Handle a comparison that ended in an error: postpone it, and open a finding if the copy can't be compared."""
         if isinstance(error, CatalogLocked):
             one.again_at = self._grounds.monotonic() + _SOON_S
             return
@@ -288,7 +290,7 @@ class Comparisons:
 
 
 def _is_nothing_compared(result: Summary) -> bool:
-    """Say whether the root was not itself, so that not a single file was looked at."""
+    """Return whether no file was compared, because the root was not available."""
     counts = result.counts
     is_skipped = counts.known > 0 and counts.known == counts.skipped
     return result.is_incomplete and is_skipped and result.compared is not None and not result.compared.not_comparable

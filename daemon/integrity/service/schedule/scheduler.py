@@ -1,18 +1,13 @@
 """
-What the scheduler looks after: schedules, windows, and what is done every so often.
+Call functions when schedules, windows and intervals fall due.
 
-Each knows when it falls due next and what is called then. They are not thread-safe; the scheduler's lock is held
-whenever one is used.
+Decides the moments, and that each is reported once: after downtime, one call makes up for all missed moments. Callbacks
+run in the scheduler's thread and only queue work. APScheduler provides the moments and the thread; its job store holds
+only the next moment, because the persistent state is in the catalog (``catalog.runs``). Entries are not thread-safe:
+the scheduler's lock is held whenever one is used.
 
-When the daemon's work falls due.
-
-Decides the moments, and that each is told once: after a downtime one run makes up for all that were missed. What is
-done then is the caller's: it is called in the scheduler's thread and only puts work into a queue. The moments and the
-thread that waits for them are APScheduler's; its job store holds nothing but the next one, for what must outlast the
-process is in the catalog (``catalog.schedules``).
-
-I1  Nothing is told twice for one moment, also if the clock is set back a little, and nothing by two threads at a time.
-I2  Two minutes after the clock was set, or the machine woke up, all that is due by then has been told.
+I1  No moment is reported twice, even if the clock is set back by up to an hour, and no two callbacks run at a time.
+I2  Within two minutes after the clock was set or the machine woke up, everything due by then has been reported.
 """
 
 from __future__ import annotations
@@ -32,34 +27,34 @@ from integrity.config.times import read_schedule
 from integrity.service.schedule.clock import TriggerTimes, Windows, local_zone
 
 _REPEAT_S = 3600
-"""A clock that is set back by less repeats no moment that has been told; by more, it was wrong then."""
+"""If the clock is set back by less, no reported moment is repeated; if by more, the clock was wrong before."""
 
 
 class ScheduleEntry(Protocol):
-    """Something that falls due again and again."""
+    """Something that falls due repeatedly."""
 
     def wait_s(self) -> float:
-        """Tell in how many seconds it falls due; not above 0 if it is due."""
+        """Return the seconds until it is due; zero or less if it is due."""
 
     def fire(self) -> None:
-        """Call what is to be called; afterwards it is not due any more, even if the call fails."""
+        """Call its callbacks. Afterwards it is no longer due, even if a callback fails."""
 
     def rewind(self) -> None:
-        """Learn that the clock was set back."""
+        """Adjust to a clock that was set back."""
 
     def next_at(self) -> int | None:
-        """Tell when people would say that it comes next; None if they need not know."""
+        """Return the next time to show to people; None if it is of no interest to them."""
 
 
 class Scheduled:
     """
-    A schedule.
+    The entry of a schedule.
 
     Args:
-        moments: of it.
-        call: is called at each of them.
+        moments: of the schedule.
+        call: called at each moment.
         clock: seconds UTC.
-        last_at: what was due before has been done; None: nothing has.
+        last_at: moments up to this time are done; None if it never ran, so it is due now.
     """
 
     def __init__(
@@ -69,39 +64,39 @@ class Scheduled:
         self._call = call
         self._clock = clock
         now = int(clock())
-        self._told_at = now if last_at is None else min(last_at, now)  # the clock may have been wrong when it was noted
+        self._told_at = now if last_at is None else min(last_at, now)  # it may come from a wrong clock
         self._due_at = now if last_at is None else max(now, moments.next_after(self._told_at))
 
     def wait_s(self) -> float:
-        """See Entry."""
+        """See ``ScheduleEntry``."""
         return self._due_at - self._clock()
 
     def fire(self) -> None:
-        """See Entry."""
+        """See ``ScheduleEntry``."""
         self._told_at = int(self._clock())
         self._due_at = self._moments.next_after(self._told_at)
         self._call()
 
     def rewind(self) -> None:
-        """See Entry."""
+        """See ``ScheduleEntry``."""
         now = int(self._clock())
         if self._told_at > now + _REPEAT_S:
             self._told_at = now
         self._due_at = min(self._due_at, self._moments.next_after(max(now, self._told_at)))
 
     def next_at(self) -> int:
-        """See Entry."""
+        """See ``ScheduleEntry``."""
         return self._due_at
 
 
 class WindowEntry:
     """
-    Windows: what is called when one opens and when it closes.
+    The entry of windows.
 
     Args:
-        windows: of the week.
-        opened: is called when one opens, or is found open.
-        closed: is called when one that was told to be open has closed.
+        windows: weekly windows.
+        opened: called when a window opens, or is found open.
+        closed: called when a window that was reported as open has closed.
         clock: seconds UTC.
     """
 
@@ -113,24 +108,24 @@ class WindowEntry:
         self._closed = closed
         self._clock = clock
         self._is_open = False
-        self._closes_at: float = 0  # of what was told to be open: the next night's window is another one
+        self._closes_at: float = 0  # of the window reported as open, to recognize the next one
         self._change_at: float = clock()
 
     def shut(self) -> None:
-        """Tell that what was open is closed: something else takes its place."""
+        """Report an open window as closed, because another entry replaces this one."""
         if self._is_open:
             self._closed()
 
     def follow(self, other: WindowEntry) -> None:
-        """Take the place of another: what that one told holds until it is found to be otherwise."""
+        """Take over the reported state of the entry that this one replaces."""
         self._is_open, self._closes_at = other._is_open, other._closes_at
 
     def wait_s(self) -> float:
-        """See Entry."""
+        """See ``ScheduleEntry``."""
         return self._change_at - self._clock()
 
     def fire(self) -> None:
-        """Find out what is open now, and call what says so if that is new."""
+        """Check which window is open, and report changes."""
         now, was_open = int(self._clock()), self._is_open
         is_same = was_open and now < self._closes_at
         self._is_open = self._windows.is_open(now)
@@ -143,22 +138,22 @@ class WindowEntry:
             self._opened()
 
     def rewind(self) -> None:
-        """See Entry."""
+        """See ``ScheduleEntry``."""
         self._change_at = min(self._change_at, self._clock())
 
     def next_at(self) -> int | None:
-        """See Entry."""
+        """See ``ScheduleEntry``."""
         return self._windows.next_opening(int(self._clock()))
 
 
 class IntervalEntry:
     """
-    What is done every so often, however the clock is set.
+    The entry of a fixed interval, independent of clock changes.
 
     Args:
         seconds: between two calls.
-        call: is called.
-        monotonic: seconds that nobody sets.
+        call: called each time.
+        monotonic: seconds, never set.
     """
 
     def __init__(self, seconds: float, call: Callable[[], None], monotonic: Callable[[], float]) -> None:
@@ -168,36 +163,36 @@ class IntervalEntry:
         self._due_at = monotonic()
 
     def wait_s(self) -> float:
-        """See Entry."""
+        """See ``ScheduleEntry``."""
         return self._due_at - self._monotonic()
 
     def fire(self) -> None:
-        """See Entry."""
+        """See ``ScheduleEntry``."""
         self._due_at = self._monotonic() + self._seconds
         self._call()
 
     def rewind(self) -> None:
-        """Do nothing: its clock is another."""
+        """Do nothing: the monotonic clock is never set back."""
 
     def next_at(self) -> int | None:
-        """See Entry."""
+        """See ``ScheduleEntry``."""
         return None
 
 
 _LONGEST_WAIT_S = 60.0
 _SHORTEST_WAIT_S = 0.001
 _SET_BACK_S = 1.0
-"""The clock may be moved back by less without anybody having set it."""
+"""Smaller steps back are corrections, not a clock that was set."""
 
 
 class Scheduler:
     """
-    Tell when schedules and windows fall due. Any thread may use it; callbacks, too.
+    Call functions when schedules and windows fall due. Any thread may use it, callbacks too.
 
     Args:
-        zone: in which schedules are meant; None for the machine's.
+        zone: time zone of the schedules; None uses the machine's.
         clock: seconds UTC.
-        monotonic: seconds that nobody sets, for what is done every so often.
+        monotonic: seconds, never set, for intervals.
     """
 
     def __init__(
@@ -217,36 +212,36 @@ class Scheduler:
 
     @property
     def zone(self) -> tzinfo:
-        """The time zone in which schedules are meant."""
+        """The time zone of the schedules."""
         return self._zone
 
     def add(self, name: str, schedule: str, due: Callable[[], None], *, last_started_at: int | None) -> None:
         """
-        Have ``due`` called at the moments of a schedule; one of this name is replaced.
+        Call ``due`` at the moments of a schedule. Replaces an entry of this name.
 
-        If a moment was missed since ``last_started_at``, it is called at once; however many were missed, once.
+        If moments were missed since ``last_started_at``, it is called at once, and only once.
 
         Args:
             name: of the schedule.
-            schedule: as in the config.
+            schedule: in the config's syntax.
             due: returns at once.
-            last_started_at: when it was last begun; None: never, so it is due now.
+            last_started_at: last start; None if it never ran, so it is due now.
 
         Raises:
-            ValueError: it is no schedule.
+            ValueError: not a schedule.
         """
         moments = TriggerTimes(read_schedule(schedule), self._zone)
         self._put(name, Scheduled(moments, due, self._clock, last_started_at))
 
     def replace(self, name: str, schedule: str, due: Callable[[], None]) -> None:
         """
-        Take another schedule in place of the one of this name, as after a change of the config.
+        Replace the schedule of this name, as after a change of the config.
 
-        What is due is still told; what has been told is not told again for the new schedule's earlier moments.
+        What is due is still reported; the new schedule's earlier moments are not.
 
         Raises:
-            KeyError: there is none of this name.
-            ValueError: it is no schedule.
+            KeyError: there is no entry of this name.
+            ValueError: not a schedule.
         """
         moments = TriggerTimes(read_schedule(schedule), self._zone)
         with self._lock:
@@ -265,17 +260,16 @@ class Scheduler:
         last_opened_at: int | None = None,
     ) -> None:
         """
-        Have ``opened`` called when a window opens (at once if one is open) and ``closed`` when it closes.
+        Call ``opened`` when a window opens (at once if one is open) and ``closed`` when it closes.
 
-        Windows of this name are replaced: those that were told to be open are told to be closed unless the new ones are
-        open, too.
+        Replaces windows of this name: an open window is reported as closed unless the new ones are open too.
 
         Args:
             name: of the windows.
-            windows: when. Of moments each is told by ``opened``, and nothing ever by ``closed``.
+            windows: for a cron expression, ``opened`` is called at each moment and ``closed`` never.
             opened: returns at once.
             closed: returns at once.
-            last_opened_at: for moments, as in ``add``; where others are replaced, what these told counts.
+            last_opened_at: for a cron expression, as in ``add``; ignored if replaced windows have already reported.
         """
         with self._lock:
             old = self._entries.get(name)
@@ -293,30 +287,30 @@ class Scheduler:
         self._timer.wake()
 
     def every(self, name: str, seconds: float, call: Callable[[], None]) -> None:
-        """Have something called every so many seconds, however the clock is set; the first time at once."""
+        """Call a function at a fixed interval, starting now, independent of clock changes."""
         self._put(name, IntervalEntry(seconds, call, self._monotonic))
 
     def remove(self, name: str) -> None:
-        """Forget what has this name, if anything has; nothing is told."""
+        """Remove the entry of this name, if any. Nothing is called."""
         with self._lock:
             self._entries.pop(name, None)
 
     def start(self) -> None:
-        """Begin to tell what falls due, what has been missed first."""
+        """Start calling what is due, missed moments first."""
         self._timer.begin()
 
     def stop(self) -> None:
-        """Tell no more, and wait for the call that is being made. Not from a callback; may be called again."""
+        """Stop, and wait for a running callback. Must not be called from a callback; may be called again."""
         self._timer.end()
 
     def next_runs(self) -> list[tuple[str, int]]:
-        """List what falls due next, (name, seconds UTC), the soonest first; of windows when one opens."""
+        """Return what falls due next as (name, seconds UTC), soonest first; for windows, the next opening."""
         with self._lock:
             runs = [(name, entry.next_at()) for name, entry in self._entries.items()]
         return sorted(((name, at) for name, at in runs if at is not None), key=lambda run: (run[1], run[0]))
 
     def tick(self) -> None:
-        """Tell all that is due now. The timer calls it; whoever knows that the clock was set may, too."""
+        """Call everything that is due. The timer calls this; so may code that knows that the clock was set."""
         with self._lock:
             now = self._clock()
             if now < self._seen_at - _SET_BACK_S:
@@ -324,16 +318,16 @@ class Scheduler:
                     entry.rewind()
             self._seen_at = now
             for name, entry in list(self._entries.items()):
-                if self._entries.get(name) is entry and entry.wait_s() <= 0:  # a call may have replaced it
+                if self._entries.get(name) is entry and entry.wait_s() <= 0:  # a callback may have replaced it
                     entry.fire()
 
     def _put(self, name: str, entry: ScheduleEntry) -> None:
         with self._lock:
             self._entries[name] = entry
-        self._timer.wake()  # not while holding the lock: the timer holds its own when it calls ``tick``
+        self._timer.wake()  # without our lock: the timer holds its own when it calls ``tick``
 
     def _wait_s(self) -> float:
-        """Tell how long nothing falls due, as far as the clock can be trusted."""
+        """Return the seconds until the next entry is due, limited because the clock may be set."""
         with self._lock:
             waits = [entry.wait_s() for entry in self._entries.values()]
         return max(_SHORTEST_WAIT_S, min([_LONGEST_WAIT_S, *waits]))
@@ -341,11 +335,11 @@ class Scheduler:
 
 class _Timer(BackgroundScheduler):
     """
-    APScheduler's thread with one job: tell what is due, then wait for the next.
+    APScheduler's thread with one job: call what is due, then wait for the next entry.
 
     Args:
-        tick: the job; runs in the thread that waits, so that the next wait is known after it.
-        wait_s: how long to wait next.
+        tick: the job; runs in the waiting thread, so that the next wait is known after it.
+        wait_s: returns how long to wait next.
     """
 
     _JOB = "tick"
@@ -365,12 +359,12 @@ class _Timer(BackgroundScheduler):
             self.shutdown()
 
     def wake(self) -> None:
-        """Look at once whether something is due."""
+        """Check at once whether something is due."""
         if self.running:
             self.modify_job(self._JOB, next_run_time=datetime.now(UTC))
 
     def _process_jobs(self) -> float | None:
-        """Notice that the clock was set back: else the job would wait until it has caught up (I2)."""
+        """Detect a clock that was set back; else the job would wait for the old time (I2)."""
         job = self.get_job(self._JOB)
         if job is not None and job.next_run_time - datetime.now(UTC) > timedelta(seconds=_LONGEST_WAIT_S):
             self.wake()
@@ -379,11 +373,11 @@ class _Timer(BackgroundScheduler):
 
 
 class _Pulse(BaseTrigger):
-    """Fire again when the scheduler's next entry falls due."""
+    """Fire when the scheduler's next entry is due."""
 
     def __init__(self, wait_s: Callable[[], float]) -> None:
         self._wait_s = wait_s
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:  # noqa: ARG002
-        """Answer APScheduler."""
+        """Return the next time; called by APScheduler."""
         return now + timedelta(seconds=self._wait_s())

@@ -1,8 +1,8 @@
 """
-What scrubs do while a window is open: what the promise asks for, then the rest of what is new.
+Plan the scrubs in an open window: first what ``verify_every`` requires, then new files.
 
-Decides how far a root's scrub goes each time its turn comes, and when it is done for this window. It may be asked to
-make room in the middle; the next turn does what is left.
+Decides how much of a root each turn reads, and when the root is done for this window. A turn may pause; the next turn
+continues with the rest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Share:
-    """What one root's turns have done in the window that is open. ``left_bytes`` is None before the first."""
+    """What the turns of one root have read in the open window. ``left_bytes`` is None before the first turn."""
 
     left_bytes: int | None = None
     is_planned_done: bool = False
@@ -38,16 +38,16 @@ class _Share:
 
 class ScrubWindow:
     """
-    One open window. Any thread may use it; each root is planned by its lane's.
+    One open window. Any thread may use it; each root is planned by the thread of its device.
 
     Args:
-        windows: when it closes.
-        config: of now.
+        windows: define when it closes.
+        config: when it opened.
         began_at: when it opened, seconds UTC.
 
     Attributes:
         has_begun: a root has been read.
-        is_over: the window has closed: no turn begins any more.
+        is_over: the window has closed; no turn may start.
     """
 
     def __init__(self, windows: Windows, config: Config, began_at: float) -> None:
@@ -63,16 +63,16 @@ class ScrubWindow:
 
     @property
     def never_closes(self) -> bool:
-        """Say whether the windows are open all the time."""
+        """Return whether the windows are always open."""
         return self._windows.moments is None and self._windows.closes_at(int(self.began_at)) is None
 
     def needed_bytes_per_s(self, lane: str) -> float:
-        """Tell how fast a lane's roots must be read to keep their promises."""
+        """Return how fast the roots of a device must be read to meet their ``verify_every``."""
         with self._lock:
             return sum(self._needed.get(lane, {}).values())
 
     def plan(self, context: Context, root: KeptRoot) -> ScrubOptions | None:
-        """Say how far a root's turn goes; None: the disk is to be left alone, or there is nothing more to do."""
+        """Return how much a root's turn reads; None if its disk must not be read now, or nothing is left to do."""
         now, windows = context.now(), self._windows
         if self.is_over:
             return None
@@ -100,7 +100,7 @@ class ScrubWindow:
         return replace(options, at_least_bytes=max(share.left_bytes, 0))
 
     def take_ready(self, roots: Sequence[KeptRoot]) -> list[KeptRoot]:
-        """Hand over those whose disks were asleep or hot when their turn came, and are no more."""
+        """Remove and return the roots whose disks were asleep or hot at their turn, and no longer are."""
         with self._lock:
             ready = [
                 root
@@ -111,7 +111,7 @@ class ScrubWindow:
         return ready
 
     def wants(self, root: KeptRoot) -> None:
-        """Learn that a root has new files: they are to be verified while the window is open."""
+        """Record that a root has new files to verify in this window."""
         with self._lock:
             share = self._shares.get(root.path)
             if share is not None:
@@ -119,10 +119,10 @@ class ScrubWindow:
 
     def take(self, root: KeptRoot, summary: Summary, *, has_rested: bool) -> bool:
         """
-        Take how a turn ended.
+        Record the result of a turn.
 
         Returns:
-            Whether the root wants another one in this window.
+            Whether the root needs another turn in this window.
         """
         if self.is_over:
             return False

@@ -1,8 +1,8 @@
 """
-What falls due: scans and comparisons by the schedule, scrubs while a window is open, a look at the promises.
+Start jobs when they fall due: scans and comparisons by schedule, scrubs in windows, checks of promises.
 
-Decides when; how far a scrub goes is the night's to say (``nights``), whether a copy can be compared ``comparisons``',
-who does it the dispatcher's.
+Decides when. ``scrub_window`` decides how much a scrub reads, ``copy_schedule`` whether a copy can be compared, and
+``dispatch`` which thread does it.
 """
 
 from __future__ import annotations
@@ -40,16 +40,14 @@ _BEAT_S = 60.0
 
 class Timetable:
     """
-    Keep the schedule. Its callbacks come from the scheduler's thread and from the lanes.
+    Keep the schedule. Its callbacks come from the scheduler's thread and from the device threads.
 
     Args:
-        grounds: of all work.
-        dispatcher: has the work done.
-        roots: gives the roots of now.
-        copies: gives the copies of now.
-        scan: has all of a root scanned, for a reason.
-        beat: takes the scheduler's signs of life.
-        has_news: is told when there may be something to tell.
+        roots: returns the current roots.
+        copies: returns the current copies.
+        scan: queues a scan of a whole root, with a reason.
+        beat: called by the scheduler's thread, for the watchdog.
+        has_news: called when there may be new alerts.
     """
 
     def __init__(
@@ -71,13 +69,13 @@ class Timetable:
         self._has_news = has_news
         self._scheduler = Scheduler(clock=grounds.clock, monotonic=grounds.monotonic)
         self._night: ScrubWindow | None = None
-        self._put_off: list[KeptRoot] = []  # scans that wait until their disks are awake anyway
+        self._put_off: list[KeptRoot] = []  # scans that wait until something else wakes their disks
         self._comparisons = Comparisons(grounds, dispatcher, copies, self.check_promise)
-        self._compared: set[str] = set()  # names of the copies that have a schedule
+        self._compared: set[str] = set()  # names of the copies with a schedule
 
     def start(self) -> None:
         """
-        Begin, and make up for what was missed.
+        Start, and make up for missed moments.
 
         Raises:
             CatalogError: the catalog can't be read.
@@ -85,8 +83,8 @@ class Timetable:
         schedule, now = self._grounds.config().schedule, int(self._grounds.clock())
         with self._grounds.open_catalog() as catalog, catalog.read() as connection:
             last_scan, last_scrub = (runs.last_started(connection, name) for name in ("scan", "scrub"))
-        # Who has never scanned by the schedule is about to scan because the service begins, and what is recorded then
-        # is not yet to be verified.
+        # Without an earlier scheduled scan, nothing is due now: the start of the service scans anyway, and what it
+        # records needs no verification yet.
         self._scheduler.add("scan", schedule.scan, self._scan_all, last_started_at=last_scan or now)
         self._scheduler.add_window("scrub", self._windows(), self._open, self._close, last_opened_at=last_scrub or now)
         self._schedule_comparisons()
@@ -96,7 +94,7 @@ class Timetable:
 
     def reload(self) -> None:
         """
-        Follow the configuration of now.
+        Apply the current configuration.
 
         Raises:
             CatalogError: the catalog can't be read.
@@ -105,34 +103,34 @@ class Timetable:
         self._scheduler.add_window("scrub", self._windows(), self._open, self._close)
         self._schedule_comparisons()
         self._comparisons.try_again()
-        self._scheduler.every("promise", _PROMISE_S, self.check_promise)  # once now: others may be promised
+        self._scheduler.every("promise", _PROMISE_S, self.check_promise)  # once now: promises may have changed
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Start no more jobs."""
         self._comparisons.stop()
         self._scheduler.stop()
 
     def mounts_changed(self) -> None:
-        """Learn that something was mounted or unmounted."""
+        """Retry the comparisons that wait for a disk."""
         self._comparisons.mounts_changed()
 
     def waiting_copies(self) -> tuple[CopyWait, ...]:
-        """Tell which copies are due and can't be compared now."""
+        """Return the copies whose comparison is due but can't run now."""
         return self._comparisons.waits()
 
     def next_runs(self) -> tuple[NextRun, ...]:
-        """Tell what comes next."""
+        """Return what is scheduled next."""
         return tuple(NextRun(name, at) for name, at in self._scheduler.next_runs())
 
     def verify_new(self, root: KeptRoot) -> None:
-        """Have new files read once more from the disk: a copy that is right only in memory is no copy."""
+        """Scrub a root's new files if a window is open: data that is right only in memory proves nothing."""
         night = self._night
         if night is not None:
             night.wants(root)
             self._scrub(night, root)
 
     def needs(self, lane: str) -> Callable[[], float]:
-        """Make what tells how fast a lane's roots must be read while a window is open, bytes a second."""
+        """Return a function that gives the read rate a device's roots need in the open window, in bytes per second."""
 
         def needed() -> float:
             night = self._night
@@ -141,7 +139,7 @@ class Timetable:
         return needed
 
     def check_promise(self) -> None:
-        """Say which promises are broken, and which are kept again."""
+        """Check which promises are broken or kept again, and trigger alerts."""
         grounds = self._grounds
         try:
             with grounds.open_catalog() as catalog:
@@ -156,7 +154,7 @@ class Timetable:
         return parse_windows(self._grounds.config().schedule.scrub, self._scheduler.zone)
 
     def _turn(self) -> None:
-        """Give a sign of life; where one window never closes, begin a new one every day: each has its share."""
+        """Beat, and retry what waits. If the window never closes, start a new one each day."""
         self._beat()
         if any(not root.is_asleep() for root in self._put_off):
             self._scan(self._put_off)
@@ -171,7 +169,7 @@ class Timetable:
             self._open()
 
     def _schedule_comparisons(self) -> None:
-        """Have each copy compared by the schedule; one that never was, or not to its end, is due now."""
+        """Schedule the comparison of each copy. A copy that was never compared, or not completely, is due now."""
         schedule, names = self._grounds.config().schedule.compare, {copy.name for copy in self._grounds.config().copies}
         for name in self._compared - names:
             self._scheduler.remove(schedule_name(name))
@@ -195,7 +193,7 @@ class Timetable:
         self._scan(self._roots())
 
     def _scan(self, roots: Sequence[KeptRoot]) -> None:
-        """Scan roots; those whose disks sleep wait, as what happens in them is watched, and would wake them."""
+        """Queue scans. Roots on sleeping disks wait: a scan would wake them, and the watcher reports changes."""
         wakes = self._grounds.config().pace.wake
         self._put_off = [root for root in roots if root.is_asleep() and not wakes]
         for root in roots:
@@ -223,7 +221,7 @@ class Timetable:
         def plan(context: Context) -> ScrubOptions | None:
             options = night.plan(context, root)
             if options is not None and not night.has_begun:
-                night.has_begun = True  # noted not before: a write would wake the catalog's disk for nothing
+                night.has_begun = True  # not earlier: the write would wake the catalog's disk
                 self._note_started("scrub")
             return options
 
@@ -235,4 +233,4 @@ class Timetable:
             with self._grounds.open_catalog() as catalog, catalog.transaction() as connection:
                 runs.note_started(connection, name, None, due_at=now, now=now)
         except AppError as error:
-            _log.error("schedule_not_noted name=%s: %s", name, error)  # after a restart it is done once more
+            _log.error("schedule_not_noted name=%s: %s", name, error)  # after a restart it runs once more

@@ -1,1 +1,1 @@
-"""Install the service under systemd."""
+"""Install the service as a systemd unit."""

@@ -1,4 +1,4 @@
-"""What systemd is told about the unit: read it anew, start it with the machine, start it now, let go of it."""
+"""Run the systemd commands that install, start, stop and remove the unit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from integrity.service.systemd.units import UNIT, Scope, UnitFile
 
 
 class SystemdStep(NamedTuple):
-    """A command of systemd's; ``is_optional`` if it does not matter when it fails."""
+    """A systemd command; ``is_optional``: its failure does not matter."""
 
     command: tuple[str, ...]
     is_optional: bool = False
@@ -24,7 +24,7 @@ class SystemdStep(NamedTuple):
 
 
 def is_running(scope: Scope) -> bool:
-    """Tell whether the manager that the unit is for runs on this machine (sd_booted(3)), and listens."""
+    """Return whether the manager for this scope runs on this machine (sd_booted(3))."""
     if scope is Scope.SYSTEM:
         return os.path.isdir("/run/systemd/system")
     folder = os.environ.get("XDG_RUNTIME_DIR", "")
@@ -32,7 +32,7 @@ def is_running(scope: Scope) -> bool:
 
 
 def steps_to_install(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdStep]:
-    """List what must follow when the files are written: the user, the folders, the unit itself."""
+    """Return the commands to run after the files are written: for the user, the folders, and the unit."""
     if scope is Scope.USER:
         return [SystemdStep(("systemctl", "--user", "daemon-reload"))]
     _, sysusers, tmpfiles = (os.fsdecode(unit.path) for unit in units)
@@ -44,31 +44,31 @@ def steps_to_install(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdSte
 
 
 def steps_to_start(scope: Scope) -> list[SystemdStep]:
-    """List what has the service started now, in the version that was just installed, and whenever it should run."""
+    """Return the commands that enable the service and start the version just installed."""
     return [SystemdStep((*_systemctl(scope), "enable", UNIT)), SystemdStep((*_systemctl(scope), "restart", UNIT))]
 
 
 def steps_to_stop(scope: Scope) -> list[SystemdStep]:
-    """List what ends the service, before its files are removed."""
+    """Return the commands that stop the service before its files are removed."""
     return [SystemdStep((*_systemctl(scope), "disable", "--now", UNIT))]
 
 
 def steps_to_forget(scope: Scope) -> list[SystemdStep]:
-    """List what must follow when the files are gone."""
+    """Return the commands to run after the files are removed."""
     return [
         SystemdStep((*_systemctl(scope), "daemon-reload")),
         SystemdStep(
             (*_systemctl(scope), "reset-failed", UNIT), is_optional=True
-        ),  # it fails when nothing is left to be reset
+        ),  # it fails if there is nothing to reset
     ]
 
 
 def take(steps: Sequence[SystemdStep]) -> None:
     """
-    Run commands, one after the other.
+    Run commands in order.
 
     Raises:
-        AppError: one failed; with its words, and what is left to be done.
+        AppError: a command failed; the message has its output and the remaining commands.
     """
     for number, step in enumerate(steps):
         if shutil.which(step.command[0]) is None:

@@ -1,11 +1,9 @@
 """
-The program that a unit starts: where it is, whether its user can start it, who could put another in its place.
+Write and remove the unit files, and check the program that they start.
 
-The files that make the program a service of systemd: what stands in them, where they go, whether somebody edited them.
-
-Touches files only; whether systemd runs, and what it is told, is for ``manager``. Each file that is written carries a
-checksum of itself in its head. So one of an older version is told from one that somebody edited (or masked), and the
-latter is never replaced without leave, nor thrown away with it.
+Touches only files; ``manager`` runs systemd's commands. Each file contains a checksum of itself in its header, so a
+file from another version differs from one that was edited or masked. Edited files are neither replaced without
+``--force`` nor deleted.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from typing import NamedTuple
 
 from integrity.errors import AppError, ConfigError, show_path
 
-_UNQUOTABLE = frozenset("'\"\\")  # systemd takes no program with one of these in its path
+_UNQUOTABLE = frozenset("'\"\\")  # systemd accepts none of these in the path of a program
 
 
 def find_program() -> bytes:
@@ -32,7 +30,7 @@ def find_program() -> bytes:
     Return the absolute path of the ``integrity`` that belongs to the running interpreter.
 
     Raises:
-        ConfigError: there is none, as when the package was not installed.
+        ConfigError: there is none, for example because the package is not installed.
     """
     places = [
         os.path.dirname(sys.executable),
@@ -47,7 +45,7 @@ def find_program() -> bytes:
 
 
 def quote(program: bytes) -> bytes:
-    """Write a path as ExecStart= takes it (systemd.service(5), "Command lines")."""
+    """Return a path in the syntax of ExecStart= (systemd.service(5), "Command lines")."""
     try:
         text = program.decode("utf-8")
     except UnicodeDecodeError:
@@ -62,7 +60,7 @@ def quote(program: bytes) -> bytes:
 
 
 def find_dangers(program: bytes) -> list[str]:
-    """Say who, besides root, could have a service that reads every file run something else; for people."""
+    """Return warnings about users other than root who could replace the program of a service that reads every file."""
     dangers = []
     for place in _walk_up(program):
         status = os.stat(place)
@@ -78,12 +76,12 @@ def find_dangers(program: bytes) -> list[str]:
 
 def require_reachable(program: bytes) -> None:
     """
-    Refuse a program that the service's user can't start: below a closed home, say.
+    Refuse a program that the service's user can't start, for example in a closed home folder.
 
-    CAP_DAC_READ_SEARCH does not help: the unit's user has it only once the program runs.
+    CAP_DAC_READ_SEARCH does not help: the user has it only once the program runs.
 
     Raises:
-        ConfigError: a folder on the way is closed to others.
+        ConfigError: a folder on the path is closed to others.
     """
     for place in _walk_up(program):
         if not os.stat(place).st_mode & stat.S_IXOTH:
@@ -94,7 +92,7 @@ def require_reachable(program: bytes) -> None:
 
 
 def _walk_up(program: bytes) -> Iterator[bytes]:
-    """Yield a program, where its links lead, and every folder above these, once each."""
+    """Yield the program, its link target, the interpreter, and every folder above them, once each."""
     seen = set()
     for place in (program, os.path.realpath(program), os.path.realpath(os.fsencode(sys.executable))):
         while place not in seen:
@@ -111,39 +109,39 @@ _DROP_IN = b"\n# Rather add a drop-in: systemctl edit %s"
 
 
 class Scope(StrEnum):
-    """Whose service it is."""
+    """The kind of service."""
 
-    SYSTEM = "system"  # of a user of its own, started with the machine
-    USER = "user"  # of the user who installs it, started with his session
+    SYSTEM = "system"  # its own user, started at boot
+    USER = "user"  # the installing user, started with the login session
 
 
 class UnitState(StrEnum):
-    """What stands in the place of a file now."""
+    """The state of an installed file."""
 
     ABSENT = "absent"
     CURRENT = "current"  # exactly what would be written
-    OLDER = "older"  # as another version, or another place of the program, had it written
-    EDITED = "edited"  # by somebody else, or masked
+    OLDER = "older"  # written by another version, or for another program path
+    EDITED = "edited"  # or masked, or not ours
 
 
 class Action(StrEnum):
-    """What became of a file."""
+    """What was done to a file."""
 
     WRITTEN = "written"
     UNCHANGED = "unchanged"
     REMOVED = "removed"
-    KEPT_ASIDE = "kept_aside"  # somebody's edits, under another name
+    KEPT_ASIDE = "kept_aside"  # an edited file, renamed
 
 
 class UnitFile(NamedTuple):
-    """A file: its absolute path, and what belongs into it."""
+    """A file to install: absolute path and content."""
 
     path: bytes
     content: bytes
 
 
 class UnitChange(NamedTuple):
-    """What was done to the file at ``path``; ``aside`` is where the edited one is now."""
+    """What was done to the file at ``path``; ``aside``: new path of the edited file."""
 
     path: bytes
     action: Action
@@ -152,12 +150,12 @@ class UnitChange(NamedTuple):
 
 def make_units(scope: Scope, program: bytes, root: bytes = b"/") -> tuple[UnitFile, ...]:
     """
-    Make the files of a service.
+    Return the files of a service.
 
     Args:
-        scope: whose.
-        program: absolute path of what the unit starts.
-        root: the folder below which the paths lie; what stands in the files is meant for a system that has it as ``/``.
+        scope: the kind of service.
+        program: absolute path of the program to start.
+        root: folder in which to install; the contents assume that it is ``/``.
 
     Raises:
         ConfigError: systemd can't start a program with such a path.
@@ -178,10 +176,10 @@ def make_units(scope: Scope, program: bytes, root: bytes = b"/") -> tuple[UnitFi
 
 def find_state(unit: UnitFile) -> UnitState:
     """
-    Tell what stands in the place of a file.
+    Return the state of an installed file.
 
     Raises:
-        ConfigError: it can't be read.
+        ConfigError: the file can't be read.
     """
     try:
         if not os.path.lexists(unit.path):
@@ -199,15 +197,15 @@ def find_state(unit: UnitFile) -> UnitState:
 
 def install(units: Sequence[UnitFile], *, replaces_edited: bool = False) -> list[UnitChange]:
     """
-    Write the files; those that are there already are left alone.
+    Write the files. Files that are up to date are left alone.
 
     Args:
         units: the files.
-        replaces_edited: write also what was edited; that is kept beside it.
+        replaces_edited: replace edited files too, and keep each under another name.
 
     Raises:
-        ConfigError: one was edited; nothing was done.
-        AppError: one can't be written.
+        ConfigError: a file was edited; nothing was written.
+        AppError: a file can't be written.
     """
     states = [find_state(unit) for unit in units]
     edited = [show_path(unit.path) for unit, state in zip(units, states, strict=True) if state is UnitState.EDITED]
@@ -230,13 +228,13 @@ def install(units: Sequence[UnitFile], *, replaces_edited: bool = False) -> list
 
 def uninstall(units: Sequence[UnitFile]) -> list[UnitChange]:
     """
-    Remove the files, and the links by which the unit is enabled; what was edited is kept under another name.
+    Remove the files and the links that enable the unit. Edited files are renamed instead.
 
     Returns:
-        What was done, without files that were not there.
+        What was done, without missing files.
 
     Raises:
-        AppError: one can't be removed.
+        AppError: a file can't be removed.
     """
     changes = []
     for unit in units:
@@ -254,7 +252,7 @@ def uninstall(units: Sequence[UnitFile]) -> list[UnitChange]:
 
 
 def drop_in_folder(units: Sequence[UnitFile]) -> bytes | None:
-    """Return the folder of the unit's drop-ins, if it exists."""
+    """Return the folder of the unit's drop-ins, or None."""
     folder = units[0].path + b".d"
     return folder if os.path.isdir(folder) else None
 
@@ -265,7 +263,7 @@ def _user_config_folder() -> bytes:
 
 
 def _render(name: str, scope: Scope, program: bytes) -> bytes:
-    """Fill in one template and put its head before it."""
+    """Fill in a template and prepend the header."""
     template = resources.files(_PACKAGE).joinpath(name).read_bytes()
     body = template.replace(b"@PROGRAM@", quote(program))
     is_unit = name.endswith(".service")
@@ -279,7 +277,7 @@ def _checksum(body: bytes) -> bytes:
 
 @contextmanager
 def _explaining(path: bytes, done: str) -> Iterator[None]:
-    """Say which file it was that something could not be done to."""
+    """Add the path and a remedy to an OSError."""
     try:
         yield
     except OSError as error:
@@ -287,14 +285,14 @@ def _explaining(path: bytes, done: str) -> Iterator[None]:
 
 
 def _write(unit: UnitFile) -> None:
-    """Put a file in its place, whole or not at all."""
+    """Write a file atomically."""
     os.makedirs(os.path.dirname(unit.path), exist_ok=True)
     partial = unit.path + b".new-" + secrets.token_hex(4).encode()
     try:
         fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         with open(fd, "wb") as file:
             file.write(unit.content)
-            os.fchmod(fd, 0o644)  # whatever the umask: other programs read it as other users
+            os.fchmod(fd, 0o644)  # whatever the umask: other users must be able to read it
             file.flush()
             os.fsync(fd)
         os.rename(partial, unit.path)
@@ -304,7 +302,7 @@ def _write(unit: UnitFile) -> None:
 
 
 def _put_aside(path: bytes) -> bytes:
-    """Rename an edited file to a name that systemd does not look at, and return that."""
+    """Rename an edited file to a name that systemd ignores. Return the new name."""
     aside, number = path + b".edited", 1
     while os.path.lexists(aside):
         number += 1
@@ -314,7 +312,7 @@ def _put_aside(path: bytes) -> bytes:
 
 
 def _find_links(path: bytes) -> list[bytes]:
-    """List the links that enable a unit: those that systemctl would remove if it ran."""
+    """Return the links that enable a unit, which systemctl would remove if systemd ran."""
     folder, name = os.path.split(path)
     wants = (os.path.join(folder, target + b".wants", name) for target in (b"multi-user.target", b"default.target"))
     return [link for link in wants if os.path.islink(link)]
