@@ -210,9 +210,7 @@ def _spell(value: bytes) -> str:
 
 
 def _find_in_udev(mount: Mount) -> str | None:
-    """
-    Look the UUID up in udev's database, which is visible even in a sandbox without device nodes (PrivateDevices=).
-    """
+    """Look the UUID up in udev's database, which even a sandbox without device nodes (PrivateDevices=) shows."""
     for device in (get_block_device(mount), mount.device):
         if not device:
             continue
