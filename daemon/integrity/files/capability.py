@@ -1,13 +1,13 @@
 """
-Determine what guarantees a root's file system gives (R4), and how the root is recognized (R5).
+Determine what guarantees a root's file system gives, and how the root is recognized (R5).
 
 Capabilities come from a table by file system type; what a type leaves open is tested on the root. When in doubt, trust
 less: too little trust yields the verdict ``no_ctime``, too much would report an edit as bit rot.
 
 A root is recognized by the UUID of its file system and the inode of its folder: both survive reboots, reordered disks
 and another mount point. On btrfs the subvolume's UUID is included, because all subvolumes start at the same inode
-number and a snapshot repeats them all. A file system has several names, strongest first; a process without access to
-the UUID falls back to udev:
+number and a snapshot repeats them all. A file system has several names, and not every process sees all of them: if the
+kernel does not report the UUID, udev must. Strongest first:
 
     uuid:...      the UUID
     fsid:...      statfs(2) f_fsid of ext2, ext3 and ext4, computed from the UUID: proves a recorded UUID without udev

@@ -9,7 +9,7 @@ A file can change after its last timestamp in two ways:
 
 - A write in the same tick: file systems use a coarse clock, so a write in the tick of the reading leaves mtime and
   ctime unchanged. Only timestamps near the reading are racy. Those further ahead (a camera's wrong date, a clock that
-  was set back) cannot recur in the next write, so they are as good as old ones.
+  was set back) differ from that of the next write, so they are as good as old ones.
 - A write in flight: the kernel stamps when a write(2) begins and then copies, as slowly as its source, a memory limit
   and the disk allow. So a recent timestamp is racy unless nobody had the file open for writing after it was seen. A
   timestamp older than any write takes is not racy: otherwise a virtual machine's image, open for writing all day, could
