@@ -1,8 +1,8 @@
 """
-Types of the extension that native/ builds: what native/cffi_build.py declares, as Python sees it.
+Types of the extension that native/ builds, as declared in native/cffi_build.py.
 
-Integers are checked by cffi at run time (OverflowError); pointers take a C object of the very type, and ``bytes`` where
-the C side only reads.
+cffi checks integers at run time (OverflowError); pointers accept a C object of exactly that type, and ``bytes`` if the
+C side only reads.
 """
 
 from typing import final, overload
@@ -16,9 +16,9 @@ class CType:
 @final
 class CData:
     """
-    A pointer, an array or a structure; a pointer's structure is item 0, and assigning to that copies it.
+    A pointer, an array or a structure; item 0 of a pointer is its structure, and assigning to it copies.
 
-    The fields of a structure are attributes of it and of a pointer to it.
+    Fields of a structure are attributes of it and of a pointer to it.
     """
 
     def __getattr__(self, name: str) -> int: ...

@@ -1,5 +1,6 @@
 """
-The files of a root: walking, opening and reading them, and what their file system can be trusted with.
+Read the files of a root: walk, watch, open and read it, and determine what its file system guarantees.
 
-All that touches a watched tree sits here, and all of it only reads. Nothing here knows of a catalog or of verdicts.
+Only ``replace_file`` and ``open_beneath.make_folder_at`` write; everything else here only reads. Nothing here knows the
+catalog or verdicts.
 """

@@ -1,12 +1,13 @@
 """
-Read many small files in one call of the C core and without the interpreter lock.
+Read many small files in one call of the C core, without the interpreter lock.
 
-The short way beside ``read``: it takes only files about which there is nothing to decide, and leaves all others to
-``Reader.open``, which knows what to do and what to say. So it never raises, and what it gives is what the long way
-would have given. To record, it reads what lies in memory, and waits for no disk, so any thread may use it at any time;
-to see the disk, it reads past the page cache (R4).
+This is the fast path beside ``read``. It reads only ordinary files, with the same results as ``Reader.open``, and
+leaves all others to ``Reader.open``. A file that cannot be read this way gets a status, not an exception.
 
-Importing this module fails with ImportError where the extension cannot be loaded.
+To record, it reads only pages that are in the page cache and never waits for a disk, so any thread may use it at any
+time. To read the disk, it bypasses the page cache (R4).
+
+Importing this module raises ImportError if the extension cannot be loaded.
 """
 
 from __future__ import annotations
@@ -27,18 +28,19 @@ if TYPE_CHECKING:
 
 _MOST_S = 1.0
 _MOST_PACED_S = 0.1
-"""So long one call reads from the disk: whoever is to stop can't do so before, and no one else's turn comes before."""
+"""Longest time that one call reads from the disk. The reader cannot stop, and no other reader gets the disk, before it
+returns."""
 
 _FIRST_FILES = 8
-"""Read in one call before it is known how long a file takes."""
+"""Number of files in a paced call before the time per file is known."""
 
 _LEARNING = 0.25
 
 READ = lib.FILE_BATCH_READ
-"""The status of a file that was read."""
+"""Status of a file that was read."""
 
 Row = tuple[int, int, int, int, int, int, bytes, bytes, bytes]
-"""What is known of a file: status, size, mtime, ctime, inode (folded), offset, MD5, XXH3-128, CRC-64/NVME."""
+"""One file: status, size, mtime, ctime, inode (folded), offset in the arena, MD5, XXH3-128, CRC-64/NVME."""
 
 _RECORD = struct.Struct("=QQqqqQ16s16s8s")
 """``file_batch_record`` of native/file_batch.h."""
@@ -51,14 +53,14 @@ class Arena:
     Memory for one batch at a time.
 
     Args:
-        memory: writable; begins with a page where files are to be read from the disk.
+        memory: writable; page-aligned if files are read from the disk.
 
     Attributes:
-        memory: as given; the content of a file begins at its offset.
-        data: the same for the C core.
-        records: ``file_batch_record[]``, one for each path.
-        count: how many of them the last reading has filled in, from the first on.
-        unfinished: ``size_t *``: so many digests are still being computed. Until it is 0 nothing here may change.
+        memory: the contents; a file's content begins at its record's offset.
+        data: pointer to the same memory for the C core.
+        records: ``file_batch_record[]``, one per path.
+        count: number of records that the last read filled in, from index 0.
+        unfinished: ``size_t *``: number of digests still being computed. Nothing here may change until it is 0.
     """
 
     __slots__ = ("_room", "_text", "count", "data", "memory", "records", "unfinished")
@@ -73,11 +75,11 @@ class Arena:
 
     def pack(self, paths: Sequence[bytes]) -> CData | None:
         """
-        Begin a batch: pack its paths, and make room for a record of each.
+        Begin a batch: pack its paths and allocate a record for each.
 
         Returns:
-            ``file_batch_paths *``, valid until the next batch; None if one of the paths holds a NUL byte: there is no
-            such file, and all paths behind it would be mistaken.
+            ``file_batch_paths *``, valid until the next batch; None if a path contains a NUL byte: no such file exists,
+            and the byte would shift all paths after it.
         """
         count, text = len(paths), b"\0".join(paths) + b"\0"
         if count > self._room:
@@ -89,28 +91,28 @@ class Arena:
         return ffi.new("file_batch_paths *", (self._text, len(text), count))
 
     def statuses(self) -> list[int]:
-        """Tell of each file whether it was ``READ``; the others are the caller's."""
+        """Return the status of each file; the caller must read every file whose status is not ``READ``."""
         words = memoryview(ffi.buffer(self.records)).cast("B").cast("Q")
         return words[: self.count * _RECORD_WORDS : _RECORD_WORDS].tolist()
 
     def rows(self) -> Iterator[Row]:
-        """Give what is known of each file; only of those that were ``READ`` anything but the status means something."""
+        """Yield the row of each file. Unless the status is ``READ``, only the status is valid."""
         rows: Iterator[Row] = _RECORD.iter_unpack(ffi.buffer(self.records))
         return islice(rows, self.count)
 
 
 class BatchReader:
     """
-    The short way into one root; made by ``Reader.batch``. Any thread may use it, each with its own arenas.
+    Read the small files of one root; made by ``Reader.batch``. Any thread may use it with its own arena.
 
     Args:
-        root_fd: the root's folder; stays the caller's.
-        begin_window: begins to note which times are in doubt.
-        from_disk: past the page cache, on a file system that has no other; else from memory only.
-        pace: asked before each call that reads from the disk.
+        root_fd: descriptor of the root's folder; stays the caller's.
+        begin_window: starts the window of racy timestamps.
+        from_disk: bypass the page cache, on a file system without another cache; else read only what is in memory.
+        pace: consulted before each call that reads from the disk.
 
     Attributes:
-        how: how sure it is that the disk answered.
+        how: how certain it is that the data came from the disk.
     """
 
     def __init__(
@@ -120,24 +122,23 @@ class BatchReader:
         self._begin_window = begin_window
         self._from_disk = from_disk
         self._pace = pace
-        self._file_s = _MOST_PACED_S / _FIRST_FILES  # how long a file takes at the moment
+        self._file_s = _MOST_PACED_S / _FIRST_FILES  # current estimate per file
         self.how = ReadHow.DIRECT if from_disk else ReadHow.CACHE_POSSIBLE
 
     def read(
         self, paths: Sequence[bytes], sizes_bytes: Sequence[int], limit_bytes: int, arena: Arena
     ) -> tuple[int, int]:
         """
-        Read files until the arena is full, or the time is over.
+        Read files until the arena is full or the time limit is reached.
 
         Args:
             paths: relative to the root; at least one.
-            sizes_bytes: of the files, as far as known; only decides how many are read at once.
-            limit_bytes: larger files are left alone.
-            arena: gets a record for each of the first so many paths, at least one; for none if one of the paths is
-                none that any file can have.
+            sizes_bytes: sizes as far as known; they only limit how many files are read in one call.
+            limit_bytes: skip files larger than this.
+            arena: receives a record for at least the first path; for none if a path contains a NUL byte.
 
         Returns:
-            The first and the last stamp in doubt: see ``RacyWindow.end``.
+            The first and the last racy timestamp: see ``RacyWindow.end``.
 
         Raises:
             ReadInterrupted: from the pace; nothing was read.
@@ -149,7 +150,7 @@ class BatchReader:
     def _read_paced(
         self, paths: Sequence[bytes], sizes_bytes: Sequence[int], limit_bytes: int, arena: Arena
     ) -> tuple[int, int]:
-        """Read no more than may be read at once."""
+        """Read no more in one call than the pace allows."""
         most_bytes = min(self._pace.piece_bytes(), self._pace.share_bytes(_MOST_PACED_S), len(arena.memory))
         most_files = max(int(_MOST_PACED_S / self._file_s), 1)
         count = wanted_bytes = 0
@@ -185,9 +186,9 @@ class BatchReader:
 
 class PlainBatchReader:
     """
-    The same for files as any program reads them: by paths that any system call takes, whatever is cached.
+    Read small files by path through the page cache, as any program does.
 
-    Of times and inodes its records say nothing.
+    Its records hold no timestamps and no inodes.
     """
 
     how = ReadHow.CACHE_POSSIBLE
@@ -195,11 +196,11 @@ class PlainBatchReader:
     def read(
         self,
         paths: Sequence[bytes],
-        sizes_bytes: Sequence[int],  # noqa: ARG002 - of the other one
+        sizes_bytes: Sequence[int],  # noqa: ARG002 - used by BatchReader
         limit_bytes: int,
         arena: Arena,
     ) -> tuple[int, int]:
-        """Read files until the arena is full, as ``BatchReader.read`` does; no stamp is in doubt."""
+        """Read files until the arena is full, as ``BatchReader.read`` does; no timestamp is racy."""
         packed = arena.pack(paths)
         if packed is not None:
             arena.count = lib.load_batch_read(packed, limit_bytes, arena.data, len(arena.memory), arena.records)

@@ -1,21 +1,15 @@
 """
-Say which disks a root lies on, and where on them a file begins.
+Find the disks below a root, and query them: rotation, power state, temperature, error counters, file positions.
 
-Rotational disks are read by one thread and in disk order (R4); two roots on one disk share its pace. So devices are
-told by the physical disks behind them: behind partitions, LVM, RAID, loop devices, and the several disks of a btrfs.
+One thread reads a rotational disk, in disk order (R4), and all roots on a disk share its pace. So a device is
+identified by the physical disks behind partitions, LVM, RAID, loop devices and multi-disk btrfs.
 
-Say whether a disk sleeps, and how hot it is, without waking it.
+Power state comes from ATA CHECK POWER MODE, which wakes no disk; it goes through SG_IO and needs root. sysfs shows what
+the kernel itself suspended. USB bridges, RAID controllers and virtual disks often support neither: then the answer is
+"unknown", not an error.
 
-A sleeping disk is asked by ATA CHECK POWER MODE, which no disk wakes up for, passed through the block device's SG_IO;
-that takes root. Whatever the kernel itself put to sleep is told by sysfs. USB bridges, RAID controllers and virtual
-disks often know none of it: then nothing is known, and nothing is an error.
-
-Tell what a disk could not deliver from what it delivered and the file system refused.
-
-btrfs answers both with EIO, and counts them apart. Anybody may read its counters. Other file systems have no checksums
-of data; what they refuse is their own metadata, and they say so with an error of its own (``badsectors``).
-
-Say where on their device files begin: in that order a rotational disk reads them without going back and forth.
+btrfs returns EIO both for a failed read and for a checksum mismatch, but counts them separately; reading the counters
+needs no rights. Other file systems do not checksum data and report damaged metadata with errors of their own.
 """
 
 from __future__ import annotations
@@ -43,22 +37,22 @@ _NO_FIEMAP = frozenset({errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOS
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What a root lies on."""
+    """The disks that a root lies on."""
 
-    is_rotational: bool  # any of its disks; virtual disks often claim to be
-    name: str  # for people: "sda", "sda+sdb", or the source of the mount
-    key: str  # the same for all roots on the same disks
-    layers: tuple[str, ...] = field(default=(), compare=False)  # names in sysfs: of its file system, and of all below
+    is_rotational: bool  # true if any of its disks is; virtual disks often claim to be
+    name: str  # to display: "sda", "sda+sdb", or the source of the mount
+    key: str  # equal for all roots on the same disks
+    layers: tuple[str, ...] = field(default=(), compare=False)  # sysfs names of the file system's devices and its disks
 
 
 def find_device(root_fd: int) -> Device:
     """
-    Find out which disks an open root lies on.
+    Find the disks that an open root lies on.
 
-    What lies on no disk that this machine knows (a server, a pool, memory) is a device of its own, not rotational.
+    A root on no disk known to this machine (a server, a pool, memory) gets a device of its own, not rotational.
 
     Raises:
-        OSError: the root can't be looked at.
+        OSError: the root cannot be queried.
     """
     mount = get_mount(root_fd)
     nodes = set(find_nodes(root_fd, mount))
@@ -72,12 +66,12 @@ def find_device(root_fd: int) -> Device:
 
 def physical_position(fd: int) -> int | None:
     """
-    Say where on its device a file's first extent begins, in bytes.
+    Return the position on the device, in bytes, where a file's first extent begins.
 
-    On btrfs the address is a logical one: good for an order, not for reading the device.
+    On btrfs the address is logical: valid for ordering, not for reading the device.
 
     Returns:
-        None where the file system does not tell, or the file has no bytes of its own on the device (yet).
+        None if the file system does not report it, or the file has no blocks of its own on the device (yet).
     """
     try:
         extents = read_extents(fd, 0, 1)
@@ -89,7 +83,7 @@ def physical_position(fd: int) -> int | None:
 
 
 def find_nodes(root_fd: int, mount: Mount) -> Iterator[str]:
-    """Yield the folders in sysfs of the block devices that a file system lies on."""
+    """Yield the sysfs folders of the block devices below a file system."""
     if mount.fs_type == "btrfs":
         folder = f"/sys/fs/btrfs/{find_uuid(root_fd, mount)}/devices"
         if os.path.isdir(folder):
@@ -117,7 +111,7 @@ def _find_disks(node: str) -> set[str]:
         try:
             lower = _get_node(os.stat(backing).st_dev)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
-            lower = None  # deleted, or outside of our view: the loop device stands for itself
+            lower = None  # deleted, or in another namespace: use the loop device itself
         below += [] if lower is None else [lower]
     if not below:
         return {node}
@@ -129,7 +123,7 @@ def _is_rotational(node: str) -> bool:
 
 
 def list_attributes(folder: str) -> list[str]:
-    """List a folder of sysfs; one that is not there is empty."""
+    """List a folder of sysfs; return an empty list if it does not exist."""
     try:
         return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -137,7 +131,7 @@ def list_attributes(folder: str) -> list[str]:
 
 
 def read_attribute(path: str) -> str | None:
-    """Read an attribute in sysfs, without the line feed; None if it is not there."""
+    """Read a sysfs attribute and strip whitespace; return None if it does not exist."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read().strip()
@@ -153,7 +147,7 @@ _SG_DXFER_NONE = -1
 _TIMEOUT_MS = 5_000
 _SENSE_BYTES = 32
 
-# SAT-4: ATA PASS-THROUGH (16), protocol non-data, CK_COND: the disk's registers come back as sense data.
+# SAT-4: ATA PASS-THROUGH (16), protocol non-data, CK_COND: return the disk's registers as sense data.
 _ATA_PASS_THROUGH_16 = 0x85
 _NON_DATA = 3 << 1
 _CK_COND = 1 << 5
@@ -161,17 +155,17 @@ _CHECK_POWER_MODE = 0xE5
 _ATA_ERROR = 0x01
 _ATA_INFORMATION = b"\x00\x1d"  # additional sense: "ATA pass through information available"
 
-# ACS-4, CHECK POWER MODE, the register COUNT: standby (z, y), and spun down behind a cache of flash.
+# ACS-4, CHECK POWER MODE, register COUNT: standby (z, y), and spun down behind a flash cache.
 _ASLEEP = frozenset({0x00, 0x01, 0x40})
 
 _NOT_TOLD = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.EACCES, errno.EPERM, errno.ENOTTY, errno.EINVAL}
     | {errno.EOPNOTSUPP, errno.ENODATA, errno.EAGAIN, errno.ETIMEDOUT, errno.EIO, errno.ENOMEDIUM}
 )
-"""Not there, not allowed, no such command, or no answer: in each case it can't be told."""
+"""Missing, forbidden, unsupported, or no answer: the state is unknown."""
 
 _SENSORS = ("device/hwmon/hwmon*", "device/hwmon*", "device/device/hwmon/hwmon*")
-"""Where drivetemp and nvme put theirs, below the disk's folder in sysfs; it depends on the kernel."""
+"""Where drivetemp and nvme put their sensors, below the disk's sysfs folder; depends on the kernel."""
 
 
 class _SgIoHeader(ctypes.Structure):
@@ -203,28 +197,25 @@ class _SgIoHeader(ctypes.Structure):
 
 def is_asleep(device: str, *, blocks_folder: str = _DISKS, nodes_folder: str = "/dev") -> bool | None:
     """
-    Say whether a disk is spun down, without waking it.
+    Return whether a disk is spun down, without waking it; None if unknown.
 
     Args:
         device: its name in sysfs, such as "sda".
-        blocks_folder: in sysfs.
-        nodes_folder: where the device nodes are.
-
-    Returns:
-        None where it can't be told.
+        blocks_folder: /sys/block.
+        nodes_folder: the folder of the device nodes.
     """
     if _read(f"{blocks_folder}/{device}/device/power/runtime_status") in ("suspended", "suspending"):
-        return True  # by the kernel, which would wake it for a command
+        return True  # suspended by the kernel, which would resume it for a command
     sense = _ask_power_mode(f"{nodes_folder}/{device.replace('!', '/')}")
     return None if sense is None else read_power_mode(sense)
 
 
 def temperature(device: str, *, blocks_folder: str = _DISKS) -> int | None:
     """
-    Read how hot a disk is, in degrees C; some disks wake up for that: ask none that sleeps.
+    Read a disk's temperature in degrees C. Some disks wake up for this: do not query a sleeping disk.
 
     Returns:
-        None where the disk or the kernel (module drivetemp) does not tell.
+        None if the disk or the kernel (module drivetemp) does not report it.
     """
     for pattern in _SENSORS:
         for folder in sorted(glob(f"{glob_escape(blocks_folder)}/{glob_escape(device)}/{pattern}")):
@@ -236,10 +227,10 @@ def temperature(device: str, *, blocks_folder: str = _DISKS) -> int | None:
 
 def read_power_mode(sense: bytes) -> bool | None:
     """
-    Read the answer to CHECK POWER MODE from SCSI sense data, of either format.
+    Parse the answer to CHECK POWER MODE from SCSI sense data in fixed or descriptor format.
 
     Returns:
-        Whether the disk is spun down; None if this is no such answer.
+        Whether the disk is spun down; None if the data is no such answer.
     """
     if len(sense) >= 22 and sense[0] & 0x7F == 0x72 and sense[8] == 0x09:
         status, count = sense[21], sense[13]
@@ -266,7 +257,7 @@ def _ask_power_mode(node: str) -> bytes | None:
         timeout=_TIMEOUT_MS,
     )
     try:
-        fd = os.open(node, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # O_NONBLOCK: no look for a medium
+        fd = os.open(node, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # O_NONBLOCK: skip the check for a medium
         try:
             fcntl.ioctl(fd, _SG_IO, header)
         finally:
@@ -288,7 +279,7 @@ def _read(path: str) -> str | None:
         raise
 
 
-# linux/btrfs.h; a device that is missing gives ENODEV, an id that was never given or is no more, too
+# linux/btrfs.h; ENODEV: the device is missing, or the id was never assigned or was freed
 _BTRFS_IOC_FS_INFO = 0x8400941F
 _BTRFS_IOC_GET_DEV_STATS = 0xC4089434
 _FS_INFO = struct.Struct("=Q1016x")  # the highest device id
@@ -297,7 +288,7 @@ _VALUES = 5
 
 
 class _Counts(NamedTuple):
-    """Errors since the file system was made: of reads that a device failed, and of what was refused."""
+    """Error counts over the file system's lifetime: reads that a device failed, and data that btrfs rejected."""
 
     failed: int
     refused: int
@@ -305,10 +296,10 @@ class _Counts(NamedTuple):
 
 class ErrorCounters:
     """
-    The counters of a btrfs, against what they were when this was made. Any thread may use it.
+    Compare a btrfs's error counters with their values when this object was made. Any thread may use it.
 
     Args:
-        fd: any open file or folder of it; stays the caller's and open for as long as this is used.
+        fd: any open file or folder of the btrfs; stays the caller's and must stay open while this is used.
     """
 
     def __init__(self, fd: int) -> None:
@@ -316,7 +307,7 @@ class ErrorCounters:
         self._before = _count(fd)
 
     def show_refusals_only(self) -> bool:
-        """Say whether reads were refused since and no device failed one; False if it can't be told."""
+        """Return whether btrfs has since rejected data and no device failed a read; False if unknown."""
         try:
             now = _count(self._fd)
         except OSError:
@@ -325,7 +316,7 @@ class ErrorCounters:
 
 
 def find_counters(fd: int, fs_type: str) -> ErrorCounters | None:
-    """Find the counters of the file system that an open file or folder is on; None if it has none, or tells none."""
+    """Return the error counters of the file system of an open file; None if it has none or does not report them."""
     if fs_type != "btrfs":
         return None
     try:
@@ -354,20 +345,20 @@ def _count(fd: int) -> _Counts:
 
 
 _FILES_AT_ONCE = 100
-"""So many are opened between two looks at whether the run is to end: each may cost a disk some milliseconds."""
+"""Files opened between two checks of ``is_over``: each may cost a disk some milliseconds."""
 
 
 def find_positions(root_fd: int, paths: Sequence[bytes], is_over: Callable[[], bool]) -> list[int]:
     """
-    Find the positions of files, in bytes; see ``devices.physical_position``.
+    Find the positions of files, in bytes, as ``physical_position`` does.
 
     Args:
-        root_fd: the root's folder.
+        root_fd: descriptor of the root's folder.
         paths: relative to it.
-        is_over: says that nobody needs the rest any more.
+        is_over: returns True once the remaining positions are not needed.
 
     Returns:
-        One for each path; 0 where none can be told, or none is needed.
+        One per path; 0 if unknown or not needed.
     """
     find = _choose_way()
     positions: list[int] = []
@@ -382,26 +373,26 @@ def _choose_way() -> Callable[[int, Sequence[bytes]], list[int]]:
     if os.environ.get("INTEGRITY_NATIVE") == "off":
         return find_singly
     try:
-        import integrity._native  # noqa: F401 - can it be loaded?
+        import integrity._native  # noqa: F401 - check that it loads
     except ImportError:
-        return find_singly  # the program says why where it shows its version
+        return find_singly  # `integrity --version` shows why
     return find_in_batch
 
 
 def find_in_batch(root_fd: int, paths: Sequence[bytes]) -> list[int]:
-    """Find the positions of some files in one call of the C core, which has to be there."""
+    """Find the positions of files in one call of the C core, which must be loadable."""
     from integrity._native import ffi, lib
 
     text = b"\0".join(paths) + b"\0"
     if text.count(b"\0") != len(paths):
-        return [0] * len(paths)  # one of them is none that any file can have, and all behind it would be mistaken
+        return [0] * len(paths)  # a NUL byte inside a path would shift all paths after it
     positions, held = ffi.new("uint64_t[]", len(paths)), ffi.from_buffer(text)
     lib.position_batch_find(root_fd, ffi.new("file_batch_paths *", (held, len(text), len(paths))), positions)
     return memoryview(ffi.buffer(positions)).cast("B").cast("Q").tolist()
 
 
 def find_singly(root_fd: int, paths: Sequence[bytes]) -> list[int]:
-    """Do the same without it."""
+    """Find the positions of files one by one, without the C core."""
     return [_find(root_fd, path) for path in paths]
 
 
@@ -409,10 +400,10 @@ def _find(root_fd: int, path: bytes) -> int:
     try:
         fd = open_beneath(root_fd, path, os.O_RDONLY)
     except OSError:
-        return 0  # reading it will say what is wrong
+        return 0  # reading the file reports the error
     try:
         return physical_position(fd) or 0
     except OSError:
-        return 0  # the same
+        return 0  # as above
     finally:
         os.close(fd)

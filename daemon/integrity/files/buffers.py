@@ -1,12 +1,11 @@
 """
-Own the memory that files are read into: a ring of aligned buffers, touched once and used again and again.
+Provide the memory that files are read into: a ring of aligned buffers, touched once and reused.
 
-- Aligned to huge pages, and asked to be made of them: a disk is told where to put each page by itself, and 2,048 small
-  ones for a read of 8 MiB cost more than a fast disk needs for the data (on a virtual disk: a third of the rate).
-- Touched: on btrfs O_DIRECT into a page that was never touched silently goes through the page cache, and a scrub would
-  see memory instead of the disk.
-- Not given to children: after a fork private pages would be copied on the next write, which on btrfs is the same as
-  never touched.
+- Aligned to huge pages and backed by them if possible: a disk is told the address of each page, and 2,048 small pages
+  per 8 MiB read cost more than a fast disk needs for the data (on a virtual disk: a third of the rate).
+- Touched: on btrfs, O_DIRECT into an untouched page silently uses the page cache, so a scrub would read memory instead
+  of the disk.
+- Not inherited by children: after a fork, the next write copies private pages, which on btrfs counts as untouched.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ _HUGE_PAGE_BYTES = 2 << 20  # of x86-64, and of ARM64 with pages of 4 KiB
 
 class Buffers:
     """
-    A ring of buffers, for one reading thread.
+    A ring of buffers for one reading thread.
 
-    With ``count`` buffers the data of the last ``count`` acquisitions is whole: with two, one can be hashed while the
-    next is read. Whoever holds a slice must be done with it before it is that buffer's turn again.
+    The data of the last ``count`` acquisitions is valid: with two buffers, one can be hashed while the other is filled.
+    The holder of a slice must be done with it before the ring reaches that buffer again.
     """
 
     def __init__(self, size_bytes: int = 8 << 20, count: int = 2, memory: memoryview | None = None) -> None:
@@ -31,9 +30,9 @@ class Buffers:
         Map and touch the memory.
 
         Args:
-            size_bytes: of each; a multiple of the page size.
+            size_bytes: of each buffer; a multiple of the page size.
             count: at least 1.
-            memory: to use instead; begins with a page and is large enough.
+            memory: use this instead; page-aligned and large enough.
         """
         if size_bytes <= 0 or size_bytes % mmap.PAGESIZE or count < 1:
             raise ValueError(f"{count} buffers of {size_bytes} bytes: take whole pages, and at least one")
@@ -45,17 +44,17 @@ class Buffers:
 
     def cut(self, size_bytes: int) -> list[Buffers]:
         """
-        Cut the same memory into rings of one smaller buffer each, for files that are read side by side.
+        Cut the same memory into rings of one smaller buffer each, to read files side by side.
 
-        A page is left out between two: memory whose addresses differ by a large power of two shares few places in the
-        processor's caches. What the rings hold and what this one holds overwrite each other.
+        A page is left out between two buffers: addresses that differ by a large power of two compete for the same sets
+        of the processor's caches. The new rings and this one overwrite each other's data.
         """
         starts = range(0, len(self._memory) - size_bytes + 1, size_bytes + mmap.PAGESIZE)
         return [Buffers(size_bytes, 1, self._memory[start:]) for start in starts]
 
     @property
     def memory(self) -> memoryview:
-        """Give all of it, for whoever cuts it up; what the ring holds is overwritten."""
+        """Return all of the memory, for callers that divide it themselves; the ring's data is overwritten."""
         return self._memory
 
     def acquire(self) -> memoryview:
@@ -65,11 +64,11 @@ class Buffers:
         return view
 
     def release(self) -> None:
-        """Take back the last ``acquire``: nothing in it is needed, so the same buffer is next."""
+        """Undo the last ``acquire``: the next one returns the same buffer."""
         self._next = (self._next - 1) % self.count
 
     def close(self) -> None:
-        """Free the memory; what somebody still holds a slice of goes with that slice. May be called twice."""
+        """Free the memory; slices that are still held keep it alive. May be called twice."""
         self._views.clear()
         self._memory = memoryview(b"")
 
@@ -81,10 +80,10 @@ class Buffers:
 
 
 def _map(size_bytes: int) -> memoryview:
-    """Map memory that begins with a huge page, and touch it."""
+    """Map memory that starts on a huge page boundary, and touch it."""
     whole = mmap.mmap(-1, size_bytes + _HUGE_PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     whole.madvise(mmap.MADV_DONTFORK)
-    with suppress(OSError):  # a kernel without huge pages
+    with suppress(OSError):  # the kernel has no huge pages
         whole.madvise(mmap.MADV_HUGEPAGE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(whole))
     memory = memoryview(whole)[-address % _HUGE_PAGE_BYTES :][:size_bytes]

@@ -1,20 +1,16 @@
 """
-Say what a file system can be trusted with.
+Determine what guarantees a root's file system gives, and how the root is recognized (R5).
 
-By type, from a table with the reason beside each row; what one type leaves open is looked for on the root itself. In
-doubt the answer is the careful one: less trust makes a verdict say ``no_ctime``, too much would call an edit rot.
+Capabilities come from a table by file system type; what a type leaves open is tested on the root. When in doubt, trust
+less: too little trust yields the verdict ``no_ctime``, too much would report an edit as bit rot.
 
-Say what a root is recognised by (R5).
-
-The UUID of its file system and the inode of its folder: both outlive reboots, another order of the disks and another
-mount point. On btrfs the subvolume's UUID is part of it, for each subvolume begins with the same inode number and a
-snapshot repeats them all: a root whose subvolume was replaced is not itself.
-
-One file system can have several names, and not every process sees all of them: where the kernel does not tell the UUID,
-it takes udev. From the surest to the weakest:
+A root is recognized by the UUID of its file system and the inode of its folder: both survive reboots, reordered disks
+and another mount point. On btrfs the subvolume's UUID is included, because all subvolumes start at the same inode
+number and a snapshot repeats them all. A file system has several names, and not every process sees all of them: if the
+kernel does not report the UUID, udev must. Strongest first:
 
     uuid:...      the UUID
-    fsid:...      what ext2, ext3 and ext4 make of their UUID for statfs(2): proves a recorded UUID, and needs no udev
+    fsid:...      statfs(2) f_fsid of ext2, ext3 and ext4, computed from the UUID: proves a recorded UUID without udev
     TYPE:SOURCE   what was mounted (``nfs4:server:/export``)
 """
 
@@ -36,44 +32,44 @@ from integrity.model import Capability, RootIdentity
 
 _SECOND_NS = 1_000_000_000
 
-# Times come from the kernel's tick: 10 ms apart at 100 Hz. Since Linux 6.13 they are finer once somebody has looked,
-# which helps those who look, not two writes between two looks.
+# Timestamps come from the kernel's tick: 10 ms apart at 100 Hz. Since Linux 6.13 they are finer after a stat, but two
+# writes between two stats can still share one.
 _TICK_NS = 20_000_000
 
-# How many names of a root are looked at.
+# Number of names of a root that are tested.
 _SAMPLE = 32
 
 
 def _local(granularity_ns: int = _TICK_NS, *, has_direct_io: bool = True) -> Capability:
-    """Describe a file system of this machine that keeps ctime and inodes as POSIX has them."""
+    """Describe a local file system with POSIX ctime and inodes."""
     return Capability("", True, True, granularity_ns, has_direct_io, is_remote=False)
 
 
 def _foreign(
     granularity_ns: int = _TICK_NS, *, has_stable_inodes: bool = False, has_direct_io: bool = True
 ) -> Capability:
-    """Describe a file system of this machine that was made for another system, without a ctime worth the name."""
+    """Describe a local file system that was designed for another system and has no reliable ctime."""
     return Capability("", False, has_stable_inodes, granularity_ns, has_direct_io, is_remote=False)
 
 
-# What a server passes on is as good as what it exports, and that can't be told from here: an NFS server may export
-# mergerfs or a FAT stick, a Samba server makes up ctime and may make up inode numbers (noserverino). NFS itself does
-# keep both, but attributes are cached for up to a minute, so a ctime that did not move proves nothing.
+# A server is as reliable as the file system it exports, which is unknown here: an NFS server may export mergerfs or a
+# FAT stick; a Samba server invents ctime and may invent inode numbers (noserverino). NFS keeps both, but caches
+# attributes for up to a minute, so an unchanged ctime proves nothing.
 _REMOTE = Capability("", False, False, 2 * _SECOND_NS, has_direct_io=True, is_remote=True)
 
-# FUSE servers answer what they like: mergerfs may show another branch's file tomorrow, sshfs makes up inode numbers,
-# and O_DIRECT goes past our cache to a server that reads through its own. How fine their times are: see _is_fine.
+# FUSE servers may return anything: mergerfs may show another branch's file tomorrow, sshfs invents inode numbers, and
+# O_DIRECT bypasses our cache but not the server's. Timestamp granularity: see _is_fine.
 _FUSE = Capability("", False, False, 2 * _SECOND_NS, has_direct_io=False, is_remote=False)
 
-# There is nothing behind the cache; newer kernels take O_DIRECT and ignore it. Pages are never written back, so they
-# are not write-protected again either: of the stores into a shared mapping the times show the first one alone.
+# There is no storage behind the cache; newer kernels accept O_DIRECT and ignore it. Pages are never written back and so
+# never write-protected again: only the first store into a shared mapping updates the times.
 _MEMORY = replace(_local(has_direct_io=False), shows_mapped_writes=False)
 
-# Never heard of: nothing is believed.
+# Unknown file system: trust nothing.
 _UNKNOWN = Capability("", False, False, 2 * _SECOND_NS, has_direct_io=False, is_remote=False)
 
 _TABLE = {
-    # Inodes of 128 bytes have no room for fractions of a second: see _is_coarse.
+    # 128-byte inodes cannot store fractions of a second: see _is_coarse.
     "ext2": _local(),
     "ext3": _local(),
     "ext4": _local(),
@@ -84,19 +80,19 @@ _TABLE = {
     "jfs": _local(),
     "nilfs2": _local(),
     "reiserfs": _local(_SECOND_NS),
-    "zfs": _local(has_direct_io=False),  # before 2.3 it takes O_DIRECT and reads through its cache all the same
+    "zfs": _local(has_direct_io=False),  # before 2.3 it accepts O_DIRECT and reads through its cache
     "tmpfs": _MEMORY,
     "ramfs": _MEMORY,
-    # Files of a lower layer get another inode number when they are first written, or at each mount (xino=off).
+    # Files of a lower layer get another inode number at the first write, or at each mount (xino=off).
     "overlay": replace(_local(), has_stable_inodes=False),
-    # FAT keeps a creation time, no change time, and no inodes: the kernel numbers them as it meets them.
+    # FAT stores a creation time, no change time and no inodes: the kernel assigns inode numbers on first access.
     "vfat": _foreign(2 * _SECOND_NS),
     "msdos": _foreign(2 * _SECOND_NS),
     "exfat": _foreign(),  # 10 ms
-    # NTFS has a change time, but programs of Windows may set it. Its record numbers stay.
+    # NTFS has a change time, but Windows programs may set it. Its record numbers are stable.
     "ntfs3": _foreign(has_stable_inodes=True),
     "ntfs": _foreign(has_stable_inodes=True),
-    # HFS+ sets ctime and keeps it in whole seconds; what macOS does with it is another matter.
+    # HFS+ stores ctime in whole seconds; macOS may treat it differently.
     "hfsplus": _foreign(_SECOND_NS, has_stable_inodes=True),
     "nfs": _REMOTE,
     "nfs4": _REMOTE,
@@ -119,14 +115,14 @@ _WITH_SMALL_INODES = frozenset({"ext2", "ext3", "ext4"})
 
 def find_capability(root_fd: int, path: bytes) -> Capability:
     """
-    Find out what the file system of an open root can be trusted with.
+    Determine the capabilities of an open root's file system.
 
     Args:
         root_fd: from ``open_root``.
         path: of the root, for messages.
 
     Raises:
-        RootSuspended: the root can't be looked at.
+        RootSuspended: the root cannot be read.
     """
     try:
         fs_type = get_mount(root_fd).fs_type
@@ -146,7 +142,7 @@ def find_capability(root_fd: int, path: bytes) -> Capability:
 
 
 def get_capability(fs_type: str) -> Capability:
-    """Get what a type of file system can be trusted with as a rule."""
+    """Return the default capabilities of a file system type."""
     known = _TABLE.get(fs_type)
     if known is None:
         known = _FUSE if fs_type.startswith("fuse") else _UNKNOWN
@@ -155,11 +151,10 @@ def get_capability(fs_type: str) -> Capability:
 
 def _is_coarse(root_fd: int) -> bool:
     """
-    Tell whether times seem to be kept in whole seconds: inodes of 128 bytes.
+    Return whether times appear to be in whole seconds, as with 128-byte inodes.
 
-    No ioctl tells without rights. ctime can't be set, so where fractions are kept, one in a hundred is zero at most; an
-    empty root that happens to be such a one is trusted less than it could be, and a wrong answer the other way is not
-    possible.
+    No ioctl reports this without rights. ctime cannot be set, so if fractions are stored, a zero fraction is rare: at
+    most one in a hundred. A wrong True only reduces trust; a wrong False is impossible.
     """
     if os.fstat(root_fd).st_ctime_ns % _SECOND_NS:
         return False
@@ -168,17 +163,17 @@ def _is_coarse(root_fd: int) -> bool:
 
 def _is_fine(root_fd: int) -> bool:
     """
-    Tell whether a FUSE server keeps fractions of a second: each name looked at has one in its ctime.
+    Return whether a FUSE server keeps fractions of a second: every sampled ctime has one.
 
-    A file system below it that keeps whole seconds shows none. A server may join several (mergerfs), so that one name
-    without a fraction is enough for doubt, as is an empty root.
+    A file system below it that keeps whole seconds shows none. A server may join several (mergerfs), so a single name
+    without a fraction means False, and so does an empty root.
     """
     times = [status.st_ctime_ns for _, status in _sample(root_fd)]
     return bool(times) and all(time_ns % _SECOND_NS for time_ns in times)
 
 
 def _is_direct_io_refused(root_fd: int) -> bool:
-    """Try O_DIRECT on a file of the root; where there is none, or it may not be read, the table is believed."""
+    """Return whether O_DIRECT fails on a file of the root; without a readable file, trust the table."""
     for name, status in _sample(root_fd):
         if not S_ISREG(status.st_mode):
             continue
@@ -187,13 +182,13 @@ def _is_direct_io_refused(root_fd: int) -> bool:
         except OSError as error:
             if error.errno == errno.EINVAL:
                 return True
-            continue  # gone, not ours to read, or damaged: the reader will say so; here the next one will do
+            continue  # gone, forbidden or damaged: the reader reports it; try the next one
         return False
     return False
 
 
 def _sample(root_fd: int) -> Iterator[tuple[bytes, os.stat_result]]:
-    """Yield some names of the root's folder and what lstat says of them, leaving its atime alone."""
+    """Yield the first names of the root's folder with their lstat, without updating its atime."""
     fd = open_noatime(root_fd, b"", os.O_RDONLY | os.O_DIRECTORY)
     try:
         with os.scandir(fd) as entries:
@@ -211,16 +206,16 @@ _UUID, _FSID = "uuid:", "fsid:"
 
 def identify(root_fd: int, path: bytes) -> RootIdentity:
     """
-    Find out what an open root is recognised by.
+    Return the identity of an open root.
 
-    ``names`` and ``folder_inode`` are to be compared; type and mount point are there to be shown.
+    Compare ``names`` and ``folder_inode``; type and mount point are for display.
 
     Args:
-        root_fd: from ``open_root``. It is what gets identified, not what ``path`` leads to by now.
+        root_fd: from ``open_root``; this is what gets identified, not what ``path`` leads to now.
         path: of the root, for messages.
 
     Raises:
-        RootSuspended: it can't be told: the disk does not answer, or was unmounted.
+        RootSuspended: the disk does not answer or was unmounted.
     """
     try:
         mount = get_mount(root_fd)
@@ -240,16 +235,16 @@ def identify(root_fd: int, path: bytes) -> RootIdentity:
 
 
 def get_fs_id(fd: int, mount: Mount) -> str:
-    """Return the surest name of the file system of an open file."""
+    """Return the strongest name of the file system of an open file."""
     return find_fs_names(fd, mount)[0]
 
 
 def find_fs_names(fd: int, mount: Mount) -> tuple[str, ...]:
-    """Return all names of the file system of an open file that can be seen now, the surest first; see the module."""
+    """Return all names of an open file's file system that are visible now, strongest first; see the module."""
     names = [f"{mount.fs_type}:{mount.source}"]
     if mount.fs_type in EXT_TYPES:
         fsid = os.fstatvfs(fd).f_fsid
-        if fsid:  # zero: the file system has no UUID
+        if fsid:  # zero: no UUID
             names.insert(0, f"{_FSID}{fsid:016x}")
     value = find_uuid(fd, mount)
     if value is not None:
@@ -263,12 +258,12 @@ def recognise(recorded: str, names: Sequence[str]) -> str | None:
     Decide whether a file system is the recorded one.
 
     Args:
-        recorded: the name that it had when it was recorded.
+        recorded: its name when it was recorded.
         names: from ``find_fs_names``.
 
     Returns:
-        The surest name known of it, to be recorded from now on; None if it is another file system, or can't be proved
-        to be the same.
+        The strongest known name, to record from now on; None if it is another file system or cannot be proved to be the
+        same.
     """
     if recorded in names:
         return names[0]
@@ -276,24 +271,24 @@ def recognise(recorded: str, names: Sequence[str]) -> str | None:
 
 
 def spell_folder(names: Sequence[str], inode: int) -> str:
-    """Write down in one text what a folder is recognised by: its file system and its inode."""
+    """Return one text that identifies a folder: its file system and its inode."""
     return f"{names[0]} {inode}"
 
 
 def get_fs_name(folder: str) -> str:
-    """Return the name of the file system from what ``spell_folder`` wrote down."""
+    """Return the file system's name from a text that ``spell_folder`` made."""
     return folder.rpartition(" ")[0]
 
 
 def recognise_folder(recorded: str, names: Sequence[str], inode: int) -> str | None:
-    """Decide as ``recognise`` whether a folder is the one that was written down by ``spell_folder``."""
+    """Decide, as ``recognise`` does, whether a folder is the one that ``spell_folder`` described."""
     name, _, folder = recorded.rpartition(" ")
     surest = recognise(name, names) if folder == str(inode) else None
     return None if surest is None else f"{surest} {folder}"
 
 
 def explain_unrecognised(recorded: str, names: Sequence[str]) -> str:
-    """Say what stands against a file system that was not recognised: another one, or one that can't be proved."""
+    """Explain why a file system was not recognized: it is another one, or its identity cannot be proved."""
     if recorded.startswith(_UUID) and not names[0].startswith(_UUID):
         return (
             f"which file system is there can't be proved: its UUID can't be seen now ({names[0]}, recorded was"
@@ -304,11 +299,11 @@ def explain_unrecognised(recorded: str, names: Sequence[str]) -> str:
 
 
 def _make_fsid(name: str) -> str | None:
-    """Compute from a UUID what ext4 answers to statfs(2): both halves, low byte first, combined by XOR."""
+    """Compute ext4's statfs(2) f_fsid from a UUID: XOR of its two halves, each little-endian."""
     if not name.startswith(_UUID):
         return None
     try:
         value = uuid.UUID(name.removeprefix(_UUID)).bytes
     except ValueError:
-        return None  # of FAT or NTFS, or with a subvolume
+        return None  # a FAT or NTFS id, or one with a subvolume
     return f"{_FSID}{int.from_bytes(value[:8], 'little') ^ int.from_bytes(value[8:], 'little'):016x}"

@@ -1,17 +1,13 @@
 """
-Ask whether and how a file can be read past the page cache.
+Control how a file is read from its disk: O_DIRECT, statx(2) beyond ``os.stat``, and write-back.
 
-STATX_DIOALIGN (``statx``) vouches for O_DIRECT: with journalled data, encryption or inline data the file system says 0
-there, while opening with O_DIRECT succeeds all the same and reads through the cache. Where it says nothing (btrfs,
-older kernels), callers can't be sure and drop clean pages first.
+STATX_DIOALIGN vouches for O_DIRECT: with journalled data, encryption or inline data the file system reports 0, although
+opening with O_DIRECT succeeds and reads through the cache. If it reports nothing (btrfs, older kernels), callers cannot
+be sure and drop clean pages first.
 
-Ask statx(2) for what os.stat does not tell: when an inode was made, and whether O_DIRECT can be relied on.
-
-Bring a file's changed pages to its disk, so that what is read afterwards is what was stored.
-
-sync_file_range(2) writes and waits for the pages of this one file and asks the device for no flush: on a clean file it
-costs about a microsecond. After it a store through a shared mapping has to take a page fault again, and that fault
-moves the mtime: without the write-back a mapped file could change between two equal fstats (R1).
+sync_file_range(2) writes one file's pages and waits, without a device flush: about a microsecond for a clean file.
+Afterwards a store through a shared mapping takes a page fault again, which updates the mtime: without the write-back a
+mapped file could change between two equal fstats (R1).
 """
 
 from __future__ import annotations
@@ -25,17 +21,17 @@ import struct
 from integrity.files.extents import iterate_extents
 from integrity.files.open_beneath import open_beneath
 
-USUAL_ALIGNMENT_BYTES = 4096  # where the kernel doesn't say: no less than any logical block in use
+USUAL_ALIGNMENT_BYTES = 4096  # if the kernel does not report it: no smaller than any logical block in use
 
 
 def set_direct(fd: int, is_direct: bool) -> bool:
     """
     Switch O_DIRECT on or off for an open descriptor.
 
-    The other flags are read first: F_SETFL would take O_NOATIME away.
+    Reads the other flags first: F_SETFL would clear O_NOATIME.
 
     Returns:
-        False when the file system refuses.
+        False if the file system refuses.
     """
     flags = fcntl.fcntl(fd, fcntl.F_GETFL)
     try:
@@ -48,7 +44,7 @@ def set_direct(fd: int, is_direct: bool) -> bool:
 
 
 def has_encoded_extents(fd: int) -> bool:
-    """Say whether some of the file is compressed, encrypted or stored inside metadata: not read past any cache."""
+    """Return whether any extent is compressed, encrypted or inline: O_DIRECT cannot bypass the cache for it."""
     return any(extent.is_encoded for extent in iterate_extents(fd))
 
 
@@ -60,10 +56,10 @@ def sector_bytes(device: int) -> int:
         device: ``st_dev`` of a file.
 
     Returns:
-        4,096 where it isn't known: anonymous devices (btrfs, FUSE, NFS).
+        4,096 if unknown: anonymous devices (btrfs, FUSE, NFS).
     """
     node = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
-    for queue in (f"{node}/queue", f"{node}/../queue"):  # a partition has its disk's
+    for queue in (f"{node}/queue", f"{node}/../queue"):  # a partition uses its disk's queue
         try:
             with open(f"{queue}/physical_block_size", encoding="ascii") as file:
                 return int(file.read())
@@ -73,7 +69,7 @@ def sector_bytes(device: int) -> int:
 
 
 _AT_EMPTY_PATH = 0x1000
-_BYTES = 256  # of struct statx
+_BYTES = 256  # sizeof(struct statx)
 _BTIME = 0x800
 _DIOALIGN = 0x2000
 _MASK = struct.Struct("=L")  # stx_mask
@@ -91,16 +87,16 @@ _statx.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, c
 
 def find_birth_ns(root_fd: int, path: bytes) -> int | None:
     """
-    Find out when the inode was made that stands under a name of a root.
+    Return when the inode under a path of a root was created.
 
-    The time of birth can't be set, and no rename, write or touch moves it: it tells a file that was renamed from one
-    that got its inode number.
+    The birth time cannot be set, and no rename, write or touch changes it: it distinguishes a renamed file from a new
+    file with a reused inode number.
 
     Returns:
-        Nanoseconds since 1970; None where that is not kept (ext4 with inodes of 128 bytes, HFS+), or not told.
+        Nanoseconds since 1970; None if it is not stored (ext4 with 128-byte inodes, HFS+) or not reported.
 
     Raises:
-        OSError: the name can't be looked at, or is gone.
+        OSError: the path cannot be queried or no longer exists.
     """
     fd = open_beneath(root_fd, path, os.O_PATH)
     try:
@@ -110,7 +106,7 @@ def find_birth_ns(root_fd: int, path: bytes) -> int | None:
 
 
 def get_birth_ns(fd: int) -> int | None:
-    """Return when an open inode was made, as ``find_birth_ns`` does; a descriptor of O_PATH is enough."""
+    """Return when an open inode was created, as ``find_birth_ns`` does; an O_PATH descriptor is enough."""
     answer = _ask(fd, _BTIME)
     if answer is None:
         return None
@@ -120,10 +116,10 @@ def get_birth_ns(fd: int) -> int | None:
 
 def direct_alignment(fd: int) -> int | None:
     """
-    Return what offsets and lengths of O_DIRECT must be multiples of (STATX_DIOALIGN, Linux 6.1).
+    Return the alignment of offsets and lengths for O_DIRECT (STATX_DIOALIGN, Linux 6.1).
 
     Returns:
-        Bytes; 0 when this file has no O_DIRECT; None when the kernel doesn't say.
+        Bytes; 0 if this file does not support O_DIRECT; None if the kernel does not report it.
     """
     answer = _ask(fd, _DIOALIGN)
     return None if answer is None else int(_LENGTH.unpack_from(answer, _DIO_OFFSET_ALIGN_AT)[0])
@@ -133,7 +129,7 @@ def _ask(fd: int, wanted: int) -> bytes | None:
     buffer = ctypes.create_string_buffer(_BYTES)
     if _statx(fd, b"", _AT_EMPTY_PATH, wanted, buffer) < 0:
         code = ctypes.get_errno()
-        if code in (errno.ENOSYS, errno.EPERM):  # container filters
+        if code in (errno.ENOSYS, errno.EPERM):  # blocked by a container's seccomp filter
             return None
         raise OSError(code, os.strerror(code))
     return buffer.raw if _MASK.unpack_from(buffer)[0] & wanted else None
@@ -151,13 +147,13 @@ def write_back(fd: int) -> None:
     Write the file's dirty pages and wait for them; a descriptor opened for reading is enough.
 
     Raises:
-        OSError: EIO when pages could not be written, now or earlier without anybody having been told; ESPIPE when it is
-            no file.
+        OSError: EIO: pages could not be written, now or earlier with the error still unreported; ESPIPE: not a regular
+            file.
     """
     while _sync_file_range(fd, 0, 0, _WAIT_BEFORE_WRITE_WAIT_AFTER) < 0:
         code = ctypes.get_errno()
-        if code == errno.ENOSYS:  # gVisor and strict seccomp filters: dearer, as it flushes the device
+        if code == errno.ENOSYS:  # gVisor and strict seccomp filters: slower, because it flushes the device
             os.fdatasync(fd)
             return
-        if code != errno.EINTR:  # Python runs its signal handlers between two turns of this loop
+        if code != errno.EINTR:  # Python runs signal handlers between iterations
             raise OSError(code, os.strerror(code))

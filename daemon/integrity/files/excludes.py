@@ -1,15 +1,14 @@
 """
-Decide which names of a root are left out.
+Decide which names of a root are excluded.
 
-Two lists: a built-in one of names that NAS boxes, desktops and file systems make for themselves, and the user's
-patterns in the notation of gitignore(5). The user's come later, so ``!name`` among them brings a built-in name back.
-As in git, the last pattern that matches a name decides, a pattern that ends in a slash means folders only, and what
-lies in an excluded folder is excluded whatever other patterns say.
+Two lists apply: a built-in one of names that NAS boxes, desktops and file systems create, and the user's gitignore(5)
+patterns. The user's patterns come later, so ``!name`` re-includes a built-in name. As in git, the last matching pattern
+decides, a trailing slash limits a pattern to folders, and everything in an excluded folder is excluded.
 
-The built-in list holds what nobody would restore and what changes or vanishes by itself, so that it would be reported
-for nothing: thumbnails, indexes, waste baskets, and snapshots, which repeat the whole tree. Deliberately not in it:
-``._*`` (resource forks hold content), ``.stversions`` and ``.git`` (versions that somebody kept), ``*.tmp``, ``*~`` and
-caches (one can't tell from the name whose they are).
+The built-in list holds what nobody restores and what changes or vanishes by itself, so that it causes no false reports:
+thumbnails, indexes, trash, and snapshots, which repeat the whole tree. Deliberately not listed: ``._*`` (resource forks
+hold content), ``.stversions`` and ``.git`` (kept versions), ``*.tmp``, ``*~`` and caches (the name does not show the
+owner).
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ from integrity.errors import ConfigError
 
 _FOLDERS = frozenset(
     {
-        # Synology: thumbnails and metadata, waste basket, the snapshots' visible door, scratch space of the system
+        # Synology: thumbnails and metadata, trash, the visible entry to snapshots, system scratch space
         b"@eaDir",
         b"#recycle",
         b"#snapshot",
         b"@tmp",
-        # QNAP: thumbnails, waste basket, snapshots, unfinished uploads
+        # QNAP: thumbnails, trash, snapshots, unfinished uploads
         b".@__thumb",
         b"@Recycle",
         b"@Recently-Snapshot",
         b".@upload_cache",
-        # Snapshots of btrfs (snapper), ZFS and NetApp: every file once more for each of them
+        # Snapshots of btrfs (snapper), ZFS and NetApp: each repeats every file
         b".snapshots",
         b".zfs",
         b".snapshot",
-        # What fsck found: only root may look, and it is the administrator's to sort out
+        # Recovered by fsck: readable by root only, for the administrator to sort out
         b"lost+found",
-        # Windows: waste basket and restore points
+        # Windows: trash and restore points
         b"$RECYCLE.BIN",
         b"System Volume Information",
-        # macOS: waste baskets, search index, journal of changes, scratch space; netatalk's metadata
+        # macOS: trash, search index, change journal, scratch space; netatalk's metadata
         b".Trashes",
         b".Spotlight-V100",
         b".fseventsd",
@@ -51,23 +50,24 @@ _FOLDERS = frozenset(
 )
 _FILES = frozenset(
     {
-        # Views that Finder and Explorer write anew whenever somebody looks into a folder
+        # View settings that Finder and Explorer rewrite whenever a folder is opened
         b".DS_Store",
         b"Thumbs.db",
     }
 )
 _GLOBS = (
-    ".Trash-*/",  # freedesktop.org: waste basket of a user, at the top of a disk
-    ".nfs0000*",  # deleted on an NFS client while open: gone as soon as it is closed
-    ".fuse_hidden*",  # the same by libfuse
-    ".*.integrity-*",  # kept by ``repair``: the bytes that were replaced
+    ".Trash-*/",  # freedesktop.org: a user's trash, at the top of a disk
+    ".nfs0000*",  # deleted on an NFS client while open; vanishes when closed
+    ".fuse_hidden*",  # the same, by libfuse
+    ".*.integrity-*",  # kept by ``repair``: the replaced bytes
 )
 
-# All globs begin with a dot: nothing else is ever tried against them.
+# All globs begin with a dot: other names are never tested against them.
 _DOT = ord(".")
 
 KEPT_ID_DIGITS = 16
-"""So many hexadecimal digits end the names that ``repair`` gives: ``.NAME.integrity-ID``, ``.new`` while it is made."""
+"""Hexadecimal digits at the end of names made by ``repair``: ``.NAME.integrity-ID``, plus ``.new`` while it is being
+made."""
 
 is_kept_by_repair = re.compile(rb"\..+\.integrity-[0-9a-f]{%d}(?:\.new)?" % KEPT_ID_DIGITS, re.DOTALL).fullmatch
 _matches_folder_glob = re.compile(rb"\.Trash-.*|\.nfs0000.*|\.fuse_hidden.*|\..*\.integrity-.*", re.DOTALL).fullmatch
@@ -75,7 +75,7 @@ _matches_file_glob = re.compile(rb"\.nfs0000.*|\.fuse_hidden.*|\..*\.integrity-.
 
 
 def _in_notation(name: bytes) -> str:
-    # A bare "#" would begin a comment.
+    # A bare "#" would start a comment.
     return name.decode().replace("#", "\\#")
 
 
@@ -84,27 +84,27 @@ BUILTIN: tuple[str, ...] = (
     *sorted(_in_notation(name) for name in _FILES),
     *_GLOBS,
 )
-"""The built-in list as gitignore patterns, to be shown to people."""
+"""The built-in list as gitignore patterns, for display."""
 
 
 class Excludes:
     """
-    Tell what of a root is left out.
+    Decide which names of a root are excluded.
 
     Args:
-        patterns: the user's, in the notation of gitignore(5), relative to the root.
-        builtin: whether the built-in list holds, too.
-        kept: whether what ``repair`` made or kept is left out, whatever the patterns say: the bytes that were replaced
-            are no content of anybody's, and damaged ones would be recorded as good.
+        patterns: the user's gitignore(5) patterns, relative to the root.
+        builtin: also apply the built-in list.
+        kept: exclude what ``repair`` made or kept, whatever the patterns say: the replaced bytes are nobody's content,
+            and damaged ones would be recorded as good.
 
     Raises:
-        ConfigError: a pattern can't be understood or could never match.
+        ConfigError: a pattern is invalid or can never match.
     """
 
     __slots__ = ("_files", "_folders", "_has_globs", "_leaves_kept", "_rules")
 
     def __init__(self, patterns: Sequence[str] = (), *, builtin: bool = True, kept: bool = True) -> None:
-        # Last first: the first that matches decides.
+        # Reversed, so that the first match decides.
         self._rules = [_compile(pattern) for pattern in reversed(patterns)]
         self._folders = _FOLDERS | _FILES if builtin else frozenset()
         self._files = _FILES if builtin else frozenset()
@@ -113,7 +113,7 @@ class Excludes:
 
     def matches(self, path: bytes, name: bytes, is_folder: bool) -> bool:
         """
-        Tell whether one entry is left out, all of whose parent folders are not.
+        Return whether an entry is excluded, given that none of its parent folders is.
 
         Args:
             path: relative to the root.
@@ -134,10 +134,10 @@ class Excludes:
 
     def may_match(self, names: bytes) -> bool:
         """
-        Tell, at less cost than by asking for each, whether any of some files in one folder may be left out.
+        Return whether any of several files of one folder may be excluded; cheaper than testing each.
 
         Args:
-            names: with a NUL byte between two of them.
+            names: separated by NUL bytes.
         """
         if self._rules:
             return True
@@ -146,7 +146,7 @@ class Excludes:
         return (self._has_globs or self._leaves_kept) and (names.startswith(b".") or b"\0." in names)
 
     def covers(self, path: bytes, *, is_folder: bool = False) -> bool:
-        """Tell whether a file (or folder) is left out, by itself or because it lies in a folder that is."""
+        """Return whether a file (or folder) is excluded, by its own name or by a parent folder's."""
         end = path.find(b"/")
         start = 0
         while end >= 0:
@@ -157,8 +157,8 @@ class Excludes:
         return self.matches(path, path[start:], is_folder)
 
     def _ask_user(self, path: bytes, is_folder: bool) -> bool | None:
-        # pathspec's expressions use "." and "$", which treat a line feed in a name as an end; names hold no NUL byte,
-        # patterns neither, so it can stand in.
+        # pathspec's expressions use "." and "$", which treat a line feed as an end. Names and patterns contain no NUL
+        # byte, so NUL replaces the line feed.
         subject = path.decode("utf-8", "surrogateescape").replace("\n", "\0")
         if is_folder:
             subject += "/"
@@ -173,10 +173,10 @@ _Rule = tuple[Callable[[str], re.Match[str] | None], bool]
 
 def _compile(pattern: str) -> _Rule:
     """
-    Translate one pattern with pathspec, into an expression that spans exactly the path of an entry that it means.
+    Translate one pattern with pathspec into an expression that matches exactly the path of an entry.
 
-    ``GitIgnoreSpec.match_file`` itself asks another question: whether a path or *any of its parents* matches, which
-    lets ``!/photos/`` bring back everything below that folder, where git brings back the folder alone.
+    ``GitIgnoreSpec.match_file`` instead matches a path or *any of its parents*: with it, ``!/photos/`` re-includes
+    everything below that folder, while git re-includes the folder alone.
     """
     if "\n" in pattern or "\0" in pattern:
         raise ConfigError(f"exclude pattern {pattern!r}: write each pattern as a string of its own")
@@ -184,11 +184,11 @@ def _compile(pattern: str) -> _Rule:
         raise ConfigError(f"exclude pattern {pattern!r}: begins a comment; for that name write {chr(92) + pattern!r}")
     if "[:" in pattern:
         raise ConfigError(f"exclude pattern {pattern!r}: classes such as [:alpha:] are not understood; write a range")
-    from pathspec import GitIgnoreSpec  # 5 ms, for those who have patterns
+    from pathspec import GitIgnoreSpec  # 5 ms, paid only if there are patterns
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # of re: a set that it may come to read differently
+            warnings.simplefilter("error", FutureWarning)  # from re: a set whose meaning may change
             compiled = GitIgnoreSpec.from_lines([_spell_out(pattern)], backend="simple").patterns
     except (ValueError, re.error, FutureWarning) as error:
         raise ConfigError(f"exclude pattern {pattern!r}: {error}; see gitignore(5) for the notation") from error
@@ -200,9 +200,9 @@ def _compile(pattern: str) -> _Rule:
 
 def _spell_out(pattern: str) -> str:
     """
-    Write ``*`` and a final ``**`` so that pathspec makes no short cut of them.
+    Rewrite ``*`` and a final ``**`` so that pathspec does not optimize them.
 
-    Its short cuts look for any slash in the path, and its ``folder/**`` matches the folder itself.
+    Its shortcuts look for any slash in the path, and its ``folder/**`` matches the folder itself.
     """
     if not pattern.endswith("\\ "):
         pattern = pattern.rstrip()

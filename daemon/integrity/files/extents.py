@@ -1,8 +1,8 @@
 """
-Say where on its device the content of a file lies, by FIEMAP.
+Read from FIEMAP where the content of a file lies on its device.
 
-Offsets are bytes. On btrfs the physical address is a logical one of the file system, which its chunk tree maps to
-devices (``mirrors.py``): good for an order, not for reading the device.
+Offsets are bytes. On btrfs the physical address is a logical address that the chunk tree maps to devices
+(``mirrors.py``): valid for ordering, not for reading the device.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AT_ONCE = 256
 
 
 class Extent(NamedTuple):
-    """A part of a file that lies in one piece on its device."""
+    """A part of a file that is contiguous on its device."""
 
     offset: int  # in the file
     position: int  # on the device
@@ -34,26 +34,26 @@ class Extent(NamedTuple):
 
     @property
     def is_encoded(self) -> bool:
-        """Say whether the device does not hold the bytes as they are read: compressed, or inside metadata."""
+        """Return whether the device's bytes differ from a reader's: compressed, encrypted or inline in metadata."""
         return bool(self.flags & _ENCODED)
 
     @property
     def is_nowhere(self) -> bool:
-        """Say whether the file has no bytes of its own on the device here, or not yet."""
+        """Return whether this part has no blocks of its own on the device, or none yet."""
         return bool(self.flags & _NOWHERE)
 
     @property
     def is_plain(self) -> bool:
-        """Say whether what stands on the device here is what a reader of the file gets."""
+        """Return whether the device holds the same bytes that a reader gets."""
         return not self.flags & (_ENCODED | _NOWHERE | _UNWRITTEN)
 
 
 def iterate_extents(fd: int, start: int = 0) -> Iterator[Extent]:
     """
-    Yield the extents of an open file in its order, from the one that ``start`` lies in; holes have none.
+    Yield the extents of an open file in order, from the one that contains ``start``; holes have none.
 
     Raises:
-        OSError: the file system does not tell (EOPNOTSUPP, ENOTTY), or could not find out.
+        OSError: the file system does not support FIEMAP (EOPNOTSUPP, ENOTTY), or the query failed.
     """
     while extents := read_extents(fd, start, _AT_ONCE):
         yield from extents
@@ -64,12 +64,7 @@ def iterate_extents(fd: int, start: int = 0) -> Iterator[Extent]:
 
 
 def read_extents(fd: int, start: int, count: int) -> list[Extent]:
-    """
-    Read the next extents of an open file, at most ``count``.
-
-    Raises:
-        OSError: as of ``iterate_extents``.
-    """
+    """Read the next extents of an open file, at most ``count``; raise OSError as ``iterate_extents`` does."""
     buffer = bytearray(_HEAD.size + count * _EXTENT.size)
     _HEAD.pack_into(buffer, 0, start, _TO_THE_END - start, 0, 0, count, 0)
     fcntl.ioctl(fd, _FS_IOC_FIEMAP, buffer)

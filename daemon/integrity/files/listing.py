@@ -1,4 +1,4 @@
-"""The words of a walk: what was seen of a folder."""
+"""Records that a walk yields: the files, skips and errors of a folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from integrity.model import SkipReason, Stamps
 
 
 class Seen(NamedTuple):
-    """A regular file, as lstat saw it."""
+    """A regular file, as lstat returned it."""
 
     name: bytes
     size_bytes: int
@@ -22,21 +22,21 @@ class Seen(NamedTuple):
 
     @property
     def stamps(self) -> Stamps:
-        """Give what a witness holds of the file, too."""
+        """Return the fields that a witness also holds: size, mtime, ctime, inode."""
         return self[1:5]
 
 
-_new_seen = partial(tuple.__new__, Seen)  # what Seen(...) does, without a call of Python for each file
+_new_seen = partial(tuple.__new__, Seen)  # same as Seen(...), without a Python call per file
 
 
 class FolderFiles(Sequence[Seen]):
     """
-    The files of one folder, in the order of their names; records of them are made when one is asked for.
+    The files of one folder, in the order of their names; records are created on first access.
 
     Args:
-        count: how many they are.
-        names: of them, each closed by a NUL byte.
-        columns: size_bytes, mtime_ns, ctime_ns, inode (folded) and links of each.
+        count: number of files.
+        names: each terminated by a NUL byte.
+        columns: size_bytes, mtime_ns, ctime_ns, inode (folded) and links, one value per file.
     """
 
     __slots__ = ("_columns", "_count", "_decoded", "names")
@@ -62,20 +62,20 @@ class FolderFiles(Sequence[Seen]):
 
     @property
     def sizes_bytes(self) -> list[int]:
-        """Give the size of each file."""
+        """Return the size of each file."""
         return self._columns[0].tolist()
 
     @property
     def has_links(self) -> bool:
-        """Say whether any of the files has more than one name."""
+        """Return whether any file has more than one name."""
         return self._count > 0 and max(self._columns[-1]) > 1
 
     def find_paths(self, prefix: bytes) -> list[bytes]:
-        """Give the path of each file, which is its name behind ``prefix``."""
+        """Return the path of each file: ``prefix`` plus its name."""
         return (prefix + self.names[:-1].replace(b"\0", b"\0" + prefix)).split(b"\0") if self._count else []
 
     def _decode(self) -> list[Seen]:
-        """All loops in C: a first scan does this for every file of a tree."""
+        """Create the records. All loops run in C: a first scan does this for every file of a tree."""
         if self._decoded is None:
             columns = [column.tolist() for column in self._columns]
             self._decoded = list(map(_new_seen, zip(self.names.split(b"\0"), *columns, strict=False)))
@@ -84,7 +84,7 @@ class FolderFiles(Sequence[Seen]):
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A name that is not covered, and why."""
+    """A name that is not covered, and the reason."""
 
     path: bytes
     reason: SkipReason
@@ -94,9 +94,9 @@ class Skip:
 @dataclass(frozen=True, slots=True)
 class FolderError:
     """
-    What could not be found out.
+    A folder or name that could not be read.
 
-    ``path`` is the folder that could not be opened or listed to its end, or the one name in it that lstat failed for.
+    ``path`` is the folder that could not be opened or fully listed, or the name in it whose lstat failed.
     """
 
     path: bytes
@@ -108,27 +108,27 @@ class FolderListing(NamedTuple):
     """
     A folder, or a part of it.
 
-    A folder has one or more listings, directly after each other, the last of which says ``is_last``. What is missing
-    from a folder is known when its only listing ``is_whole``, or when none of its listings has an ``error``.
+    A folder has one or more consecutive listings; the last one has ``is_last`` set. A recorded file is known to be
+    missing only if the folder's only listing ``is_whole``, or if none of its listings has an ``error``.
 
-    A named tuple, like ``Seen``: a walk makes one for every folder.
+    A named tuple, like ``Seen``: a walk makes one per folder.
     """
 
     folder: bytes  # relative to the root; empty for the root itself
     files: Sequence[Seen]  # in the order of their names
-    is_whole: bool  # ``files`` are all regular files of this folder
+    is_whole: bool  # ``files`` holds all regular files of this folder
     is_last: bool
     skips: list[Skip]
-    error: FolderError | None  # ``files`` are those found before
-    fingerprint: bytes | None = None  # of all ``files`` of a whole folder, as ``native/folder_batch.h`` says
+    error: FolderError | None  # ``files`` holds those found before it
+    fingerprint: bytes | None = None  # of all ``files`` of a whole folder, see ``native/folder_batch.h``
 
     @property
     def sizes_bytes(self) -> list[int]:
-        """Give the size of each file."""
+        """Return the size of each file."""
         return self.files.sizes_bytes if isinstance(self.files, FolderFiles) else [one.size_bytes for one in self.files]
 
     def find_paths(self, prefix: bytes) -> list[bytes]:
-        """Give the path of each file, which is its name behind ``prefix``."""
+        """Return the path of each file: ``prefix`` plus its name."""
         if isinstance(self.files, FolderFiles):
             return self.files.find_paths(prefix)
         return [prefix + one.name for one in self.files]

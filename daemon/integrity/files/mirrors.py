@@ -1,11 +1,12 @@
 """
-Mirrors below a file system: storage that keeps all data in several copies, and answers each read from one of them.
+Find the mirror below a file system, and read each copy of a file's part on its own.
 
-A damaged copy is therefore read now and then only, and one good reading proves nothing about the others. Decides
-whether a file system lies on a mirror (md raid1 and raid10, LVM raid1, btrfs raid1, raid10 and dup), how to have it
-compare its copies, and reads a part of a file from each copy by itself, which takes the right to read the devices.
+A mirror keeps all data in several copies and answers each read from one of them. So a read returns a damaged copy only
+now and then, and one good read proves nothing about the other copies. Decides whether a file system lies on a mirror
+(md raid1 and raid10, LVM raid1, btrfs raid1, raid10 and dup) and which command compares its copies. Reading a copy
+needs read access to the devices.
 
-I1  Nothing here writes, neither to a device nor to a setting of one.
+I1  Nothing here writes, neither to a device nor to its settings.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from integrity.files.block_devices import find_nodes, list_attributes, read_attr
 from integrity.files.extents import Extent, iterate_extents
 from integrity.files.mounts import find_uuid, get_mount
 
-_SECTOR_BYTES = 512  # the unit of sizes and offsets in sysfs, whatever the disk's sectors are
+_SECTOR_BYTES = 512  # unit of sizes and offsets in sysfs, independent of the disk's sector size
 _ALIGNMENT_BYTES = 4096
 _LVM_IMAGE = re.compile(r"_[rm]image_\d+$")
 
@@ -37,7 +38,7 @@ _CHUNK = struct.Struct("=QQQQLLLHH")  # length, owner, stripe length, profile, 3
 _STRIPE = struct.Struct("=QQ16x")  # device, offset
 _CHUNK_TREE, _CHUNK_OBJECT, _CHUNK_TYPE = 3, 256, 228
 _U64_MAX = (1 << 64) - 1
-_BTRFS_STRIPED = 0x8 | 0x40 | 0x80 | 0x100  # RAID0, RAID10, RAID5, RAID6: no copy is in one piece
+_BTRFS_STRIPED = 0x8 | 0x40 | 0x80 | 0x100  # RAID0, RAID10, RAID5, RAID6: no copy is contiguous
 _BTRFS_COPIES = {"raid1": 2, "raid1c3": 3, "raid1c4": 4, "raid10": 2, "dup": 2}
 
 _NOT_FOR_US = frozenset({errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENXIO, errno.ENODEV})
@@ -49,7 +50,7 @@ class Leg(NamedTuple):
 
     Args:
         path: of the device.
-        shift_bytes: what lies at n in the file system's device lies at n plus this here.
+        shift_bytes: add this to an offset in the file system's device to get the offset here.
     """
 
     path: str
@@ -61,11 +62,11 @@ class Mirror(NamedTuple):
     A mirror that a file system lies on.
 
     Args:
-        kind: for people: "md raid1", "LVM raid1", "btrfs raid1".
-        name: for people: of the array, or where a btrfs is mounted.
-        copies: how many of all data it keeps.
-        check: the command that has it compare or verify its copies.
-        legs: each holds one copy in one piece; none where copies are striped, or it can't be told where they begin.
+        kind: to display: "md raid1", "LVM raid1", "btrfs raid1".
+        name: to display: the array, or the mount point of a btrfs.
+        copies: number of copies of all data.
+        check: the command that compares or verifies the copies.
+        legs: each holds one contiguous copy; empty if copies are striped, or their offsets are unknown.
     """
 
     kind: str
@@ -76,12 +77,12 @@ class Mirror(NamedTuple):
 
     @property
     def is_btrfs(self) -> bool:
-        """Say whether the file system mirrors by itself: where a copy lies is asked for each part of a file."""
+        """Return whether the file system itself mirrors: each part of a file can lie on other devices."""
         return self.kind.startswith("btrfs")
 
 
 class MirrorCopy(NamedTuple):
-    """What one copy of a mirror holds of a part of a file; ``data`` is None if it can't be read there."""
+    """The data of a file's part in one copy; ``data`` is None if it cannot be read there."""
 
     device: str
     data: bytes | None
@@ -89,10 +90,10 @@ class MirrorCopy(NamedTuple):
 
 def find_mirror(root_fd: int) -> Mirror | None:
     """
-    Find the mirror that an open root lies on; None if there is none, or none that the kernel tells of.
+    Return the mirror that an open root lies on; None if there is none or the kernel does not report it.
 
     Raises:
-        OSError: the root can't be looked at.
+        OSError: the root cannot be queried.
     """
     mount = get_mount(root_fd)
     if mount.fs_type == "btrfs":
@@ -103,11 +104,11 @@ def find_mirror(root_fd: int) -> Mirror | None:
 
 def find_btrfs_mirror(node: str, mount_point: str) -> Mirror | None:
     """
-    Find the profile under which a btrfs keeps data in several copies.
+    Return the mirror of a btrfs whose data profile keeps several copies; None for other profiles.
 
     Args:
         node: its folder in sysfs.
-        mount_point: where it is mounted, for the command.
+        mount_point: for the check command.
     """
     profiles = list_attributes(f"{node}/allocation/data")
     profile = next((name for name in _BTRFS_COPIES if name in profiles), None)
@@ -118,10 +119,10 @@ def find_btrfs_mirror(node: str, mount_point: str) -> Mirror | None:
 
 def find_mirror_of(node: str) -> Mirror | None:
     """
-    Find the mirror that a block device is, or lies on.
+    Return the mirror that a block device is or lies on; None if there is none.
 
     Args:
-        node: the folder of the device in sysfs.
+        node: the sysfs folder of the device.
     """
     if os.path.exists(f"{node}/partition"):
         whole = find_mirror_of(os.path.dirname(node))
@@ -133,7 +134,7 @@ def find_mirror_of(node: str) -> Mirror | None:
     images = [one for one in below if _LVM_IMAGE.search(read_attribute(f"{one}/dm/name") or "")]
     if images:
         return _describe_lvm(node, sorted(images, key=_image_number))
-    for lower in below:  # a linear map or encryption: where the copies begin is not in sysfs
+    for lower in below:  # a linear map or encryption: sysfs does not show where the copies begin
         mirror = find_mirror_of(lower)
         if mirror is not None:
             return Mirror(mirror.kind, mirror.name, mirror.copies, mirror.check)
@@ -147,12 +148,12 @@ def _shift(mirror: Mirror, by_bytes: int) -> Mirror:
 
 def _describe_md(node: str, level: str) -> Mirror | None:
     if level not in ("raid1", "raid10"):
-        return None  # of parity nothing is read while all disks work: a reading has one source
+        return None  # parity is not read while all disks work: each read has one source
     name = os.path.basename(node)
     members = [f"{node}/md/{one}" for one in list_attributes(f"{node}/md") if one.startswith("dev-")]
     in_sync = sorted(one for one in members if "in_sync" in (read_attribute(f"{one}/state") or "").split(","))
     if len(in_sync) < 2:
-        return None  # degraded: there is one copy left, and that is what is read
+        return None  # degraded: only one copy is left
     legs = tuple(
         Leg(_device_path(os.path.realpath(f"{one}/block")), int(read_attribute(f"{one}/offset") or 0) * _SECTOR_BYTES)
         for one in in_sync
@@ -165,7 +166,7 @@ def _describe_md(node: str, level: str) -> Mirror | None:
 def _describe_lvm(node: str, images: Sequence[str]) -> Mirror | None:
     size = read_attribute(f"{node}/size")
     if len(images) < 2 or any(read_attribute(f"{image}/size") != size for image in images):
-        return None  # striped, or with parity: no image holds all of it
+        return None  # striped, or with parity: no image holds all data
     name = read_attribute(f"{node}/dm/name") or os.path.basename(node)
     legs = tuple(Leg(_device_path(image), 0) for image in images)
     check = f"lvchange --syncaction check /dev/mapper/{name}, then: lvs -o +lv_health_status,raid_mismatch_count"
@@ -178,17 +179,17 @@ def _image_number(node: str) -> int:
 
 def read_copies(mirror: Mirror, fd: int, offset: int, length: int) -> list[MirrorCopy]:
     """
-    Read a part of a file from each copy of the mirror by itself, past the cache.
+    Read a part of a file from each copy of the mirror, bypassing the page cache.
 
     Args:
         mirror: that the file lies on.
         fd: the open file.
-        offset: where the part begins; a multiple of 4,096.
-        length: of the part; it ends in the file.
+        offset: start of the part; a multiple of 4,096.
+        length: of the part, which must end within the file.
 
     Returns:
-        The copies, in the same order for each part of a file system on md or LVM; none where they can't be had: the
-        devices may not be read, copies lie striped, or the part is a hole, compressed or inside metadata.
+        The copies, on md and LVM always in the same order; none if they are inaccessible: the devices may not be read,
+        copies are striped, or the part is a hole, compressed or inline in metadata.
     """
     copies: list[tuple[str, bytes | None]] = []
     try:
@@ -212,10 +213,10 @@ def _join(before: tuple[str, bytes | None], part: tuple[str, bytes | None]) -> t
 
 def _cut(fd: int, offset: int, length: int) -> Iterator[tuple[Extent, int, int]]:
     """
-    Cut a part of a file at the borders of its extents.
+    Split a part of a file at extent boundaries.
 
     Raises:
-        OSError: (ENXIO) some of it has no plain bytes on the device.
+        OSError: ENXIO: some of it has no plain bytes on the device.
     """
     end = offset + -(-length // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
     for extent in iterate_extents(fd, offset):
@@ -230,14 +231,14 @@ def _cut(fd: int, offset: int, length: int) -> Iterator[tuple[Extent, int, int]]
 
 
 def _place(mirror: Mirror, fd: int, position: int) -> list[tuple[str, int]]:
-    """Say where each copy of a byte of the file system lies: device, and offset there."""
+    """Return the device and offset of each copy of a byte of the file system."""
     if mirror.is_btrfs:
         return _place_in_btrfs(fd, position)
     return [(leg.path, leg.shift_bytes + position) for leg in mirror.legs]
 
 
 def _place_in_btrfs(fd: int, position: int) -> list[tuple[str, int]]:
-    """Ask the chunk tree of the mounted file system, which takes CAP_SYS_ADMIN."""
+    """Look the position up in the chunk tree of the mounted file system; needs CAP_SYS_ADMIN."""
     for start, chunk in _iterate_chunks(fd):
         length, _, _, profile, _, _, _, stripes, _ = _CHUNK.unpack_from(chunk)
         if not start <= position < start + length:
@@ -250,7 +251,7 @@ def _place_in_btrfs(fd: int, position: int) -> list[tuple[str, int]]:
 
 
 def _iterate_chunks(fd: int) -> Iterator[tuple[int, bytes]]:
-    """Yield where each chunk begins in the address space of a btrfs, and its item."""
+    """Yield the logical start address of each btrfs chunk, and its item."""
     first = 0
     while True:
         key = (_CHUNK_TREE, _CHUNK_OBJECT, _CHUNK_OBJECT, first, _U64_MAX, 0, _U64_MAX, _CHUNK_TYPE, _CHUNK_TYPE)
@@ -277,16 +278,16 @@ def _get_btrfs_device(fd: int, device: int) -> str:
 
 
 def _read_device(path: str, position: int, length: int) -> bytes | None:
-    """Read a device past the cache; None if it fails there."""
+    """Read a device, bypassing the page cache; return None on EIO or at the end of the device."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
     try:
-        with mmap.mmap(-1, length) as buffer:  # O_DIRECT wants aligned memory
+        with mmap.mmap(-1, length) as buffer:  # O_DIRECT needs aligned memory
             done = 0
             while done < length:
                 with memoryview(buffer)[done:] as rest:
                     got = os.preadv(fd, [rest], position + done)
                 if not got:
-                    return None  # behind the end of the device
+                    return None  # past the end of the device
                 done += got
             return buffer[:length]
     except OSError as error:

@@ -1,17 +1,17 @@
 """
-Say which mount of a file system this is: whether it was unmounted, or lost its disk, since it was last looked at.
+Detect that a file system was unmounted, or lost its disk, since the last check.
 
-A crash of a file system can leave new content under old times, and not only when the machine crashes: a disk on a
-cable loses power by itself, or crashes in another machine. Nothing shows afterwards whether a journal had to be
-replayed. What can be seen, without rights and from every mount namespace, is that a mount is another one than before.
+A file system crash can leave new content under old times, even without a machine crash: an external disk can lose
+power, or crash in another machine. Nothing shows afterwards whether a journal was replayed. What is visible, without
+rights and from every mount namespace, is that the mount is a different one.
 
-    mount        The folder that the driver makes in sysfs for each mounted file system has an inode number of its own,
-                 which is not given twice in a boot. Mount ids will not do: a service with a mount namespace of its own
-                 gets other ones at each start. Drivers without such a folder (jfs, reiserfs) have the number of the
-                 block device instead, which is another one when the disk was reconnected.
-    mount_count  ext2, ext3 and ext4 count in the superblock how often they were mounted for writing: shows mounts that
-                 nobody here has seen, in another machine or in a boot without this program. Linux 6.18 tells everybody,
-                 before it takes the right to read the block device.
+    mount        Inode number of the sysfs folder that the driver creates per mounted file system; not reused within a
+                 boot. Mount ids do not work: a service with its own mount namespace gets new ones at each start.
+                 Drivers without such a folder (jfs, reiserfs) use the block device's number, which changes when the
+                 disk is reconnected.
+    mount_count  ext2, ext3 and ext4 count read-write mounts in the superblock: reveals mounts in another machine or in
+                 a boot without this program. Readable by anybody since Linux 6.18, before only with read access to the
+                 device.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from integrity.files.mounts import EXT_TYPES, Mount, find_uuid, get_block_device
 
 _SYS_FS = "/sys/fs"
 _SYSFS_NAMES = dict.fromkeys(EXT_TYPES, "ext4") | {name: name for name in ("xfs", "f2fs", "nilfs2")}
-"""Drivers that name a file system's folder after its block device."""
+"""Drivers that name a file system's sysfs folder after its block device."""
 _SYSFS_NAMES_BY_UUID = frozenset({"btrfs", "bcachefs"})
 
 _EXT4_IOC_GET_TUNE_SB_PARAM = 0x80E8662D  # linux/ext4.h: struct ext4_tune_sb_params; Linux 6.18
@@ -41,19 +41,19 @@ _MAGIC = 0xEF53
 
 
 class MountState(NamedTuple):
-    """What tells one mount of a file system from another; see the module."""
+    """Identifies one mount of a file system; see the module."""
 
-    mount: str  # folder in sysfs and its number; empty if it can't be told
+    mount: str  # sysfs folder and its number; empty if unknown
     mount_count: int | None = None
 
 
 def find_mount_state(fd: int, mount: Mount) -> MountState:
     """
-    Find out which mount of its file system an open file lies on.
+    Return which mount of its file system an open file lies on.
 
     Args:
         fd: anything on it.
-        mount: where ``fd`` lies.
+        mount: the mount that ``fd`` lies on.
 
     Raises:
         OSError: the file system does not answer.
@@ -65,7 +65,7 @@ def find_mount_state(fd: int, mount: Mount) -> MountState:
 
 
 def is_still_mounted(mount: str) -> bool:
-    """Say whether a mount that ``find_mount_state`` found in this boot is still there; one that is not known is."""
+    """Return whether a mount found by ``find_mount_state`` in this boot still exists; True if it is unknown."""
     folder, _, number = mount.rpartition(" ")
     return not mount or _get_number(folder) == number
 
@@ -80,7 +80,7 @@ def _find_folder(fd: int, mount: Mount) -> str | None:
 
 
 def _get_number(folder: str) -> str | None:
-    """Return what changes when a folder of sysfs is made anew, or the medium of its device changes."""
+    """Return a number that changes when a sysfs folder is recreated or the medium of its device changes."""
     try:
         number = os.stat(folder).st_ino
     except (FileNotFoundError, NotADirectoryError):
@@ -101,14 +101,14 @@ def _find_mount_count(fd: int, mount: Mount) -> int | None:
 
 
 def _read_mount_count(mount: Mount) -> int | None:
-    """Read the superblock through the block device: of a mounted file system it comes from memory, as it is now."""
+    """Read the superblock through the block device; while mounted, the page cache holds its current state."""
     if get_block_device(mount) != mount.device:
         return None
     try:
         with open(mount.source, "rb", buffering=0) as device:
             block = os.pread(device.fileno(), _SUPERBLOCK_BYTES, _SUPERBLOCK_AT)
     except OSError:
-        return None  # no right to read it, or no such node here: the other signs remain
+        return None  # forbidden, or no device node here: only ``mount`` can be compared
     if len(block) < _SUPERBLOCK_BYTES or struct.unpack_from("<H", block, _MAGIC_AT)[0] != _MAGIC:
         return None
     return int(struct.unpack_from("<H", block, _MOUNT_COUNT_AT)[0])

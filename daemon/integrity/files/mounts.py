@@ -1,9 +1,9 @@
 """
-Say what is mounted where, and which file system it is.
+Read what is mounted where, and identify file systems.
 
-The kernel's own list (proc(5), /proc/pid/mountinfo) is read anew at each call: mounts come and go. Which mount a
-descriptor lies on is told by its mount id, never by its device number: btrfs gives each subvolume a device number of
-its own within one mount, and a bind mount has the device number of what it shows.
+The kernel's list (proc(5), /proc/pid/mountinfo) is read anew at each call: mounts change. A descriptor's mount is found
+by mount id, never by device number: btrfs gives each subvolume its own device number within one mount, and a bind mount
+has the device number of its source.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _BTRFS_FSID_AT = 16
 _BTRFS_IOC_GET_SUBVOL_INFO = 0x81F8943C  # struct btrfs_ioctl_get_subvol_info_args; unprivileged since Linux 4.18
 _BTRFS_SUBVOL_INFO_BYTES = 504
 _BTRFS_SUBVOL_UUID_AT = 296
-_EXT4_IOC_GETFSUUID = 0x8008662C  # fs/ext4/ext4.h: struct fsuuid, length and flags before the value; Linux 5.19
+_EXT4_IOC_GETFSUUID = 0x8008662C  # fs/ext4/ext4.h: struct fsuuid: length and flags, then the value; Linux 5.19
 _EXT4_FSUUID = struct.Struct("=II16s")
-_XFS_IOC_FSGEOMETRY_V1 = 0x8070587C  # xfs_fs.h: struct xfs_fsop_geom_v1, which every version of the driver answers
+_XFS_IOC_FSGEOMETRY_V1 = 0x8070587C  # xfs_fs.h: struct xfs_fsop_geom_v1, supported by every version of the driver
 _XFS_GEOMETRY_BYTES = 112
 _XFS_UUID_AT = 64
 
-# What a file system says to an ioctl that it does not have.
+# Errors of a file system that does not support an ioctl, or refuses it.
 _NOT_THERE = frozenset({errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EACCES})
 
 _BY_UUID = b"/dev/disk/by-uuid"
@@ -45,25 +45,25 @@ class Mount(NamedTuple):
     """One line of mountinfo."""
 
     mount_id: int
-    device: int  # st_dev of what is mounted; on btrfs not that of its files
-    root: bytes  # which folder of the file system is seen here
+    device: int  # st_dev of the mount; on btrfs its files have others
+    root: bytes  # the folder of the file system that is mounted
     mount_point: bytes
     fs_type: str
     source: str
-    options: frozenset[str]  # of the mount and of the file system
+    options: frozenset[str]  # of the mount and the file system
 
 
 def find_mounts() -> list[Mount]:
-    """List what is mounted in this process's view, in the order of mounting."""
+    """Return the mounts in this process's namespace, in the order of mounting."""
     with open("/proc/self/mountinfo", "rb") as lines:
         return [_parse(line) for line in lines]
 
 
 def mount_of(path: bytes) -> Mount:
     """
-    Get the mount that an absolute, real path lies on.
+    Return the mount that an absolute, real path lies on.
 
-    Where several mounts stand at one place, the last one is what can be seen.
+    If several are mounted at one place, the last one is visible.
     """
     best: Mount | None = None
     for mount in find_mounts():
@@ -77,7 +77,7 @@ def mount_of(path: bytes) -> Mount:
 
 
 def get_mount(fd: int) -> Mount:
-    """Get the mount that an open file lies on, even when something else has been mounted over it since."""
+    """Return the mount that an open file lies on, even if it has been mounted over since."""
     wanted = get_mount_id(fd)
     for mount in find_mounts():
         if mount.mount_id == wanted:
@@ -86,7 +86,7 @@ def get_mount(fd: int) -> Mount:
 
 
 def get_mount_id(fd: int) -> int:
-    """Get the id of the mount that an open file lies on; it is unique as long as the mount is."""
+    """Return the id of the mount that an open file lies on; unique while the mount exists."""
     with open(f"/proc/self/fdinfo/{fd}", "rb") as lines:
         for line in lines:
             if line.startswith(b"mnt_id:"):
@@ -96,9 +96,9 @@ def get_mount_id(fd: int) -> int:
 
 def find_mounts_beneath(fd: int) -> frozenset[bytes]:
     """
-    List where something seems to be mounted below an open folder, relative to it.
+    Return the mount points that may lie below an open folder, relative to it.
 
-    Too many rather than too few: what lies below something that was mounted over the folder is listed, too.
+    Lists too many rather than too few: also mounts below something that was mounted over the folder.
     """
     top = os.readlink(b"/proc/self/fd/%d" % fd).rstrip(b"/") + b"/"
     return frozenset(mount.mount_point[len(top) :] for mount in find_mounts() if mount.mount_point.startswith(top)) - {
@@ -110,17 +110,17 @@ def find_uuid(fd: int, mount: Mount) -> str | None:
     """
     Find the UUID of the file system of an open file.
 
-    The file system itself is asked first: its answer needs no rights, no udev and no device nodes, so that every
-    process gets the same one. What udev knows is the fallback. All of them are spelled the same way.
+    Queries the file system first: its answer needs no rights, no udev and no device nodes, so every process gets the
+    same one. udev's data is the fallback. All use the same spelling.
 
     Args:
-        fd: anything on it that can be read.
-        mount: where ``fd`` lies.
+        fd: any readable file or folder on it.
+        mount: the mount that ``fd`` lies on.
 
     Returns:
-        As blkid(8) prints it; None where there is none.
+        As blkid(8) prints it; None if unknown.
     """
-    if not mount.fs_type.startswith("fuse"):  # its server would be handed the question, and may answer anything
+    if not mount.fs_type.startswith("fuse"):  # the ioctl would go to its server, which may return anything
         value = _ask_uuid(fd, mount.fs_type)
         if any(value):
             return _spell(value)
@@ -128,16 +128,16 @@ def find_uuid(fd: int, mount: Mount) -> str | None:
 
 
 def get_block_device(mount: Mount) -> int | None:
-    """Get the device number of what was mounted, if it is a block device that this process can see."""
+    """Return the device number of a mount's source if it is a block device visible to this process."""
     try:
         status = os.stat(mount.source)
     except (OSError, ValueError):
-        return None  # no path at all: a pool, a server, branches, "none"
+        return None  # not a path: a pool, a server, branches, "none"
     return status.st_rdev if stat.S_ISBLK(status.st_mode) else None
 
 
 def find_subvolume_uuid(fd: int) -> str | None:
-    """Find the UUID of the btrfs subvolume of an open file; None where the kernel does not tell or it has none."""
+    """Return the UUID of the btrfs subvolume of an open file; None if the kernel does not report one."""
     info = _ask(fd, _BTRFS_IOC_GET_SUBVOL_INFO, _BTRFS_SUBVOL_INFO_BYTES)
     if info is None:
         return None
@@ -146,7 +146,7 @@ def find_subvolume_uuid(fd: int) -> str | None:
 
 
 def _parse(line: bytes) -> Mount:
-    # 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue; any number of words before "-"
+    # 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue; any number of fields before "-"
     before, _, after = line.rstrip(b"\n").partition(b" - ")
     mount_id, _, device, root, point, options, *_ = before.split(b" ")
     fs_type, source, super_options = [*after.split(b" "), b"", b""][:3]
@@ -163,16 +163,16 @@ def _parse(line: bytes) -> Mount:
 
 
 def _unescape(field: bytes) -> bytes:
-    # The kernel writes space, tab, line feed, backslash and "#" as a backslash and three octal digits.
+    # The kernel escapes space, tab, line feed, backslash and "#" as a backslash and three octal digits.
     return re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), field)
 
 
 def _ask_uuid(fd: int, fs_type: str) -> bytes:
     """
-    Ask a file system for its UUID; empty or zeros where it does not tell.
+    Query a file system for its UUID; return empty or zero bytes if it does not report one.
 
-    By the type's own request first: what FS_IOC_GETFSUUID answers on ext4 is as of the mount, and zeros if the UUID was
-    given to it later.
+    Uses the type's own ioctl first: on ext4, FS_IOC_GETFSUUID returns the UUID as of the mount, and zeros if it was
+    assigned later.
     """
     if fs_type in EXT_TYPES:
         info = _ask(fd, _EXT4_IOC_GETFSUUID, _EXT4_FSUUID.size, _EXT4_FSUUID.pack(16, 0, b""))
@@ -202,7 +202,7 @@ def _ask(fd: int, request: int, size_bytes: int, question: bytes = b"") -> bytes
 
 
 def _spell(value: bytes) -> str:
-    """Write a UUID as blkid does; those of FAT (4 bytes) and NTFS (8 bytes) are numbers, low byte first."""
+    """Format a UUID as blkid does; those of FAT (4 bytes) and NTFS (8 bytes) are little-endian numbers."""
     if len(value) == 16:
         return str(uuid.UUID(bytes=value))
     digits = value[::-1].hex().upper()
@@ -210,7 +210,7 @@ def _spell(value: bytes) -> str:
 
 
 def _find_in_udev(mount: Mount) -> str | None:
-    """Look a device up in udev's database, which a sandbox without device nodes (PrivateDevices=) shows, too."""
+    """Look the UUID up in udev's database, which even a sandbox without device nodes (PrivateDevices=) shows."""
     for device in (get_block_device(mount), mount.device):
         if not device:
             continue
@@ -231,7 +231,7 @@ def _find_link(mount: Mount) -> str | None:
     try:
         names = os.listdir(_BY_UUID)
     except FileNotFoundError:
-        return None  # no udev here, as in a container
+        return None  # no udev, as in a container
     devices = {mount.device, get_block_device(mount)}
     for name in sorted(names):
         try:

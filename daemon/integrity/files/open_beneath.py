@@ -1,22 +1,12 @@
 """
-Open what lies beneath a root, and nothing else.
+Open files and folders beneath a root, and nothing else.
 
-A path of a root is resolved in one go by openat2(2), which refuses to leave the root, to follow a symbolic link or one
-of /proc's magic links anywhere on the way: whoever may write into a watched tree can't make a program that runs as root
-read something else. Where the kernel (before 5.6) or a container's seccomp filter has no openat2, the path is walked
-folder by folder with openat(2) and O_NOFOLLOW, which is as strict and only slower.
+openat2(2) resolves the whole path and refuses to leave the root or follow a symbolic or magic link: whoever can write
+to a watched tree cannot make a root process read something else. Without openat2 (before Linux 5.6, or blocked by a
+container's seccomp filter) the path is walked with openat(2) and O_NOFOLLOW: equally strict, only slower.
 
-Errors are plain OSErrors with the whole path as their filename; what they mean is for the callers to say. A symbolic
-link is ELOOP, or ENOTDIR where it stands in for a folder without openat2; a way out of the root is EXDEV, and so is
-another mount, for those who ask to stay on theirs.
-
-Open folders far below a root without resolving all of their paths each time.
-
-The kernel resolves a path component by component: in a chain of n folders, opening each from the root costs n * n / 2
-steps. So some of the folders on the way to the last one opened stay open. Used while a tree is walked depth first, when
-what lies on the way was open a moment ago anyway.
-
-Make a folder in somebody else's: nobody can have another one given away in its place.
+Errors are plain OSErrors with the whole path as filename; callers interpret them. ELOOP: a symbolic link (ENOTDIR if it
+replaces a folder and openat2 is missing). EXDEV: the path leaves the root, or its mount if STAY_ON_MOUNT is set.
 """
 
 from __future__ import annotations
@@ -30,21 +20,21 @@ from functools import cache
 
 from integrity.files.mounts import get_mount_id
 
-_OPENAT2 = 437  # the same on every architecture but Alpha
+_OPENAT2 = 437  # equal on every architecture but Alpha
 _RESOLVE_NO_XDEV = 0x01
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
 
 STAY_ON_MOUNT = 1 << 40
-"""To be added to the flags of ``open_beneath``: fail with EXDEV if anything on the way is mounted from elsewhere."""
+"""Flag for ``open_beneath``: fail with EXDEV if the path crosses into another mount."""
 
-_LONGEST_PATH = 4095  # PATH_MAX without its NUL byte: the most that one system call resolves
-_RENAME_RACES = 16  # how often openat2's EAGAIN (a rename or mount somewhere on the way) is tried again
+_LONGEST_PATH = 4095  # PATH_MAX without its NUL byte: the longest path for one system call
+_RENAME_RACES = 16  # retries after openat2's EAGAIN (a concurrent rename or mount)
 
 _ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW
-_NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY  # a FIFO without a writer and a terminal must not stop a scan
-_STEP = os.O_PATH | os.O_DIRECTORY | _ALWAYS  # O_PATH: to pass through a folder needs no right to list it
+_NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY  # a FIFO without a writer or a terminal must not block a scan
+_STEP = os.O_PATH | os.O_DIRECTORY | _ALWAYS  # O_PATH: traversing a folder needs no read permission
 
 
 class _OpenHow(ctypes.Structure):
@@ -53,7 +43,7 @@ class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-# Looked up and typed once: this runs once a file.
+# Looked up and typed once: called for every file.
 _syscall = ctypes.CDLL(None, use_errno=True).syscall
 _syscall.restype = ctypes.c_long
 _syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_OpenHow), ctypes.c_size_t)
@@ -79,13 +69,13 @@ def open_beneath(root_fd: int, path: bytes, flags: int) -> int:
     """
     Open a file or folder of a root without following any symbolic link.
 
-    Never waits for the other end of a FIFO. The path may be longer than PATH_MAX.
+    Never blocks on a FIFO. The path may be longer than PATH_MAX.
 
     Args:
         root_fd: from ``open_root``, or any folder.
         path: relative to it; empty for the folder itself. ``..`` is refused.
-        flags: of open(2), without O_CREAT; close-on-exec, O_NOFOLLOW, O_NONBLOCK and O_NOCTTY are added.
-            STAY_ON_MOUNT may be among them.
+        flags: of open(2), without O_CREAT, optionally STAY_ON_MOUNT; close-on-exec and O_NOFOLLOW are added, and
+            without O_PATH also O_NONBLOCK and O_NOCTTY.
 
     Returns:
         A descriptor; the caller closes it.
@@ -110,7 +100,7 @@ def open_beneath(root_fd: int, path: bytes, flags: int) -> int:
 
 
 def open_noatime(root_fd: int, path: bytes, flags: int) -> int:
-    """Open as ``open_beneath`` does, for reading that doesn't move the atime where the kernel lets us (owner, root)."""
+    """Open for reading as ``open_beneath`` does, without updating the atime if the kernel permits (owner, root)."""
     try:
         return open_beneath(root_fd, path, flags | os.O_NOATIME)
     except PermissionError as error:
@@ -121,10 +111,10 @@ def open_noatime(root_fd: int, path: bytes, flags: int) -> int:
 
 def stat_beneath(root_fd: int, path: bytes, *, stay_on_mount: bool = False) -> os.stat_result:
     """
-    Say what lstat(2) says of a name in a root, without following a symbolic link on the way to it, either.
+    Return the lstat(2) of a path in a root without following a symbolic link anywhere on the way.
 
     Raises:
-        OSError: with ``path`` as its filename; EXDEV if it lies on another mount than the root, and is not to.
+        OSError: with ``path`` as its filename; EXDEV if ``stay_on_mount`` is set and the path lies on another mount.
     """
     fd = open_beneath(root_fd, path, os.O_PATH | STAY_ON_MOUNT if stay_on_mount else os.O_PATH)
     try:
@@ -137,9 +127,9 @@ def stat_beneath(root_fd: int, path: bytes, *, stay_on_mount: bool = False) -> o
 
 def was_removed(root_fd: int, path: bytes, error: OSError) -> bool:
     """
-    Say whether an error only means that what was open was removed from its server since (ESTALE).
+    Return whether an error only means that the server removed the open file since (ESTALE).
 
-    Where the share as a whole is stale, looking the path up anew fails in the same way.
+    If the whole share is stale, looking the path up again also fails with ESTALE.
     """
     if error.errno != errno.ESTALE:
         return False
@@ -160,7 +150,7 @@ def _openat2(folder_fd: int, path: bytes, flags: int) -> int:
     races = 0
     while (fd := _syscall(_OPENAT2, folder_fd, path, how, _OPEN_HOW_BYTES)) < 0:
         code = ctypes.get_errno()
-        # EINTR: Python runs its signal handlers between two turns of this loop, as os.open does.
+        # EINTR: Python runs signal handlers between iterations, as os.open does.
         if code == errno.EAGAIN and races < _RENAME_RACES:
             races += 1
         elif code != errno.EINTR:
@@ -173,7 +163,7 @@ def _openat(folder_fd: int, name: bytes, flags: int) -> int:
 
 
 def _refuse_other_mount(root_fd: int, fd: int, path: bytes) -> None:
-    """Close ``fd`` and raise if it lies on another mount. Asked once, at the end: no path leads back to a mount."""
+    """Close ``fd`` and raise if it lies on another mount. One check suffices: no path below leads back to a mount."""
     is_other = True
     try:
         is_other = get_mount_id(fd) != get_mount_id(root_fd)
@@ -186,7 +176,7 @@ def _refuse_other_mount(root_fd: int, fd: int, path: bytes) -> None:
 
 def _complete(flags: int) -> int:
     flags = flags & ~STAY_ON_MOUNT | _ALWAYS
-    # openat2 refuses O_PATH together with flags that mean nothing to it.
+    # openat2 refuses O_PATH with flags that have no effect on it.
     return flags if flags & os.O_PATH else flags | _NEVER_WAIT
 
 
@@ -210,7 +200,7 @@ def _open_stepwise(
 
 
 def _cut(path: bytes) -> list[bytes]:
-    """Cut a path into pieces that one system call can resolve."""
+    """Split a path into pieces short enough for one system call each."""
     pieces = []
     start = 0
     while len(path) - start > _LONGEST_PATH:
@@ -224,7 +214,7 @@ def _cut(path: bytes) -> list[bytes]:
 
 
 def _refuse_odd(path: bytes) -> None:
-    """Refuse what the ways of opening would understand differently, or not as it was written."""
+    """Refuse paths that openat2 and openat would interpret differently, or not as written."""
     if b"\0" in path:
         raise OSError(errno.EINVAL, "a path can't contain a NUL byte", path)
     if path[:1] == b"/" or b".." in path.split(b"/"):
@@ -233,7 +223,7 @@ def _refuse_odd(path: bytes) -> None:
 
 @cache
 def _has_openat2() -> bool:
-    """Ask once: EPERM alone can come from the file (O_NOATIME) as well as from a seccomp filter."""
+    """Test once: EPERM can also come from the file (O_NOATIME), not only from a seccomp filter."""
     try:
         fd = _openat2(-100, b".", os.O_PATH)  # AT_FDCWD
     except OSError as error:
@@ -243,7 +233,7 @@ def _has_openat2() -> bool:
 
 
 _SHALLOW_BYTES = 1024
-"""Shorter paths are resolved from the root: that is fast, and notices a folder on the way that was renamed."""
+"""Shorter paths are resolved from the root: fast, and detects a renamed parent folder."""
 
 _MOST_OPEN = 16
 
@@ -252,26 +242,29 @@ _PASS = os.O_PATH | os.O_DIRECTORY
 
 class DeepFolders:
     """
-    Keep folders open on the way to the last one that was opened.
+    Keep some ancestors of the last opened folder open, so that deep paths open quickly.
+
+    Opening each folder of a chain of n from the root costs n * n / 2 lookups. Meant for a depth-first walk, in which
+    those ancestors were open a moment ago.
 
     Args:
         root_fd: of the root; stays the caller's.
-        flags: for opening folders, STAY_ON_MOUNT among them if they are to lie on the root's mount.
+        flags: for opening folders; with STAY_ON_MOUNT they must lie on the root's mount.
     """
 
     def __init__(self, root_fd: int, flags: int) -> None:
         self._root_fd = root_fd
         self._flags = flags
-        self._on_the_way: list[tuple[bytes, int]] = []  # paths with a slash at their ends, the outermost first
+        self._on_the_way: list[tuple[bytes, int]] = []  # paths with a final slash, the outermost first
 
     def open(self, folder: bytes) -> int:
-        """Open a folder, as ``open_noatime`` does; of an error's path only the last part is told."""
+        """Open a folder as ``open_noatime`` does; the path in an error may be shortened to its last part."""
         if len(folder) <= _SHALLOW_BYTES:
             return open_noatime(self._root_fd, folder, self._flags)
         while self._on_the_way and not folder.startswith(self._on_the_way[-1][0]):
             os.close(self._on_the_way.pop()[1])
         if len(self._on_the_way) >= _MOST_OPEN:
-            self.close()  # and have fewer, further apart
+            self.close()  # start over with fewer, farther apart
         step_bytes = max(_SHALLOW_BYTES, 2 * len(folder) // _MOST_OPEN)
         above, above_fd = self._on_the_way[-1] if self._on_the_way else (b"", self._root_fd)
         while len(folder) - len(above) > step_bytes:
@@ -285,7 +278,7 @@ class DeepFolders:
         return open_noatime(above_fd, folder[len(above) :], self._flags)
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all descriptors."""
         while self._on_the_way:
             os.close(self._on_the_way.pop()[1])
 
@@ -295,21 +288,21 @@ _PRIVATE = 0o700
 
 def make_folder_at(above_fd: int, name: bytes, *, mode: int | None) -> bool:
     """
-    Make a folder; as root with the owner of the one that it lies in.
+    Make a folder; if running as root, give it the owner of its parent folder.
 
-    Whoever may write to that can exchange the new folder before it is open. So it is looked at before it is given away:
-    one that is ours, private and empty is the one that was made, or as good as that.
+    Anyone with write access to the parent can replace the new folder before it is opened. So the folder is checked
+    before its owner changes: if it is ours, private and empty, it is the new one or equivalent.
 
     Args:
-        above_fd: descriptor of the folder that it lies in.
+        above_fd: descriptor of the parent folder.
         name: its name there.
-        mode: its permission bits; None: as of the folder that it lies in. Its group bit is inherited from that.
+        mode: its permission bits; None: those of the parent. The set-group-ID bit is inherited from the parent.
 
     Returns:
-        False if something has that name.
+        False if the name exists.
 
     Raises:
-        OSError: it can't be made; EBUSY: it was exchanged meanwhile.
+        OSError: it cannot be made; EBUSY: it was replaced meanwhile.
     """
     try:
         os.mkdir(name, _PRIVATE, dir_fd=above_fd)
@@ -326,7 +319,7 @@ def make_folder_at(above_fd: int, name: bytes, *, mode: int | None) -> bool:
             raise _exchanged(name)
         if os.geteuid() == 0 and (mine.st_uid, mine.st_gid) != (above.st_uid, above.st_gid):
             os.fchown(fd, above.st_uid, above.st_gid)
-        inherited = mine.st_mode & stat.S_ISGID  # where files are to belong to the folder's group
+        inherited = mine.st_mode & stat.S_ISGID  # files inherit the folder's group
         os.fchmod(fd, (above.st_mode if mode is None else mode) & 0o777 | inherited)
         os.fsync(fd)
     finally:
@@ -336,7 +329,7 @@ def make_folder_at(above_fd: int, name: bytes, *, mode: int | None) -> bool:
 
 
 def _is_as_made(mine: os.stat_result, above: os.stat_result) -> bool:
-    """Say whether a folder looks like one of ours; where a file system has one owner for all, nothing is given away."""
+    """Return whether a folder looks like ours; if a file system has one owner for all, no ownership changes."""
     is_private = mine.st_mode & 0o077 == 0
     return mine.st_uid == above.st_uid or (mine.st_uid == os.geteuid() and is_private)
 

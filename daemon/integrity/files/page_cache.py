@@ -1,10 +1,9 @@
 """
-Tell how much of a file is in the page cache, without touching it.
+Measure how much of a file is in the page cache, without changing that, and drop clean pages.
 
-cachestat(2) (Linux 6.5) counts; before it mincore(2) does, on a mapping that allows no access at all, so that neither a
-read error nor a truncation can ever turn into a signal. Both need the file's owner or root (newer kernels refuse
-cachestat, mincore answers "all"), because residency tells what others read: then the answer is None, and callers leave
-the cache alone.
+cachestat(2) (Linux 6.5) counts; before 6.5, mincore(2) does, on a PROT_NONE mapping, so that no read error or
+truncation can raise a signal. Both need the file's owner or root, because residency reveals what others read (newer
+kernels refuse cachestat, mincore answers "all"): otherwise the result is None, and callers leave the cache alone.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from collections.abc import Iterator
 from integrity.model import ByteRange
 
 _LITTLE = 16
-"""So small a part of a file may be missing from memory: systems drop a few pages of what is in use, too."""
+"""At most 1/16 of a file may be missing from memory: the kernel also evicts a few pages of files in use."""
 
-_CACHESTAT = 451  # the same on every architecture but Alpha
+_CACHESTAT = 451  # equal on every architecture but Alpha
 _PROT_NONE = 0
 _MAP_FAILED = ctypes.c_void_p(-1).value
-_WINDOW_BYTES = 1 << 30  # mincore: a vector of 256 KiB at a time
+_WINDOW_BYTES = 1 << 30  # mincore: a vector of 256 KiB per call
 
 
 class _Range(ctypes.Structure):
@@ -44,7 +43,7 @@ class _CacheCounts(ctypes.Structure):
     )
 
 
-# Looked up and typed once: a scan asks once a file.
+# Looked up and typed once: a scan calls these for every file.
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall
 _syscall.restype = ctypes.c_long
@@ -65,17 +64,17 @@ _mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
 
 
 def lies_in_memory(fd: int) -> bool:
-    """Say whether an open file is in the page cache, all or nearly all of it; not where that can't be told."""
+    """Return whether an open file is (nearly) all in the page cache; False if unknown."""
     size = os.fstat(fd).st_size
     return (resident_bytes(fd, size) or 0) >= size - size // _LITTLE
 
 
 def resident_bytes(fd: int, size: int, start: int = 0) -> int | None:
     """
-    Count the bytes of whole pages in memory that belong to ``size`` bytes from ``start``.
+    Count the bytes of whole cached pages that overlap ``size`` bytes from ``start``.
 
     Returns:
-        None when it can't be told: the kernel has no way, or the file is somebody else's.
+        None if unknown: the kernel does not support it, or the file belongs to somebody else.
     """
     if size <= 0:
         return 0
@@ -83,7 +82,7 @@ def resident_bytes(fd: int, size: int, start: int = 0) -> int | None:
     if _syscall(_CACHESTAT, fd, _Range(start, size), counts, 0) == 0:
         return int(counts.cache) * mmap.PAGESIZE
     code = ctypes.get_errno()
-    if code in (errno.ENOSYS, errno.EPERM):  # EPERM is also how older container filters refuse an unknown call
+    if code in (errno.ENOSYS, errno.EPERM):  # older container filters also answer EPERM to unknown calls
         return resident_bytes_by_mincore(fd, size, start)
     if code == errno.EOPNOTSUPP:
         return None
@@ -91,7 +90,7 @@ def resident_bytes(fd: int, size: int, start: int = 0) -> int | None:
 
 
 def resident_bytes_by_mincore(fd: int, size: int, start: int = 0) -> int | None:
-    """Count like ``resident_bytes``, on kernels before 6.5."""
+    """Count as ``resident_bytes`` does, on kernels before 6.5."""
     if os.geteuid() not in (0, os.fstat(fd).st_uid):
         return None
     first = start // mmap.PAGESIZE * mmap.PAGESIZE
@@ -105,7 +104,7 @@ def resident_bytes_by_mincore(fd: int, size: int, start: int = 0) -> int | None:
 
 
 def page_bytes(size: int, start: int = 0) -> int:
-    """Say what ``resident_bytes`` returns when all of it is in memory."""
+    """Return the value of ``resident_bytes`` for a range that is all in memory."""
     if size <= 0:
         return 0
     return ((start + size - 1) // mmap.PAGESIZE - start // mmap.PAGESIZE + 1) * mmap.PAGESIZE
@@ -113,9 +112,9 @@ def page_bytes(size: int, start: int = 0) -> int:
 
 def find_absent(fd: int, start: int, size: int, grain_bytes: int = mmap.PAGESIZE) -> Iterator[ByteRange]:
     """
-    Yield what of a range is not in memory, in order, by halving: neighbouring ranges may touch.
+    Yield the parts of a range that are not in memory, in order, by bisection; adjacent parts may touch.
 
-    Nothing is yielded where it can't be told, nor of a piece of ``grain_bytes`` or less that is partly in memory.
+    Yields nothing where residency is unknown, or for a piece of at most ``grain_bytes`` that is partly in memory.
     """
     pending = [(start, size)]
     while pending:
@@ -131,21 +130,21 @@ def find_absent(fd: int, start: int, size: int, grain_bytes: int = mmap.PAGESIZE
 
 def drop_clean_pages(fd: int, start: int = 0, size: int = 0) -> None:
     """
-    Drop the clean pages of a range; dirty, mapped and in-flight ones stay.
+    Drop the clean pages of a range; dirty, mapped and in-flight pages stay.
 
-    A page or folio that is only partly inside stays as well: ranges must cover what was read from its beginning, not
-    the last chunk of it.
+    A page or folio that is only partly inside stays as well: the range must begin where reading began, not at the last
+    chunk.
 
     Args:
         fd: of the file.
         start: first byte.
-        size: 0 stands for "to the end". A range that ends where the file ends takes its last, partial page too.
+        size: 0 means "to the end". A range that ends at the end of the file includes its last, partial page.
     """
     os.posix_fadvise(fd, start, size, os.POSIX_FADV_DONTNEED)
 
 
 def _count_window(fd: int, offset: int, length: int) -> int | None:
-    """Count the resident pages of one window; None where the file can't be mapped (some FUSE file systems)."""
+    """Count the resident pages of one window; None if the file cannot be mapped (some FUSE file systems)."""
     vector = ctypes.create_string_buffer((length + mmap.PAGESIZE - 1) // mmap.PAGESIZE)
     address = _mmap(None, length, _PROT_NONE, mmap.MAP_SHARED, fd, offset)
     if address == _MAP_FAILED:

@@ -1,9 +1,9 @@
 """
-Read files as any program does: whatever can be opened, through the page cache, to its end.
+Read any file that can be opened, through the page cache, to its end, as other programs do.
 
-Beside ``read``, which sees to it that all that was read is one version of a regular file, this follows symbolic links,
-waits for FIFOs and terminals, and takes every file for as long as it turns out to be. Only a disk that turns is not
-made to jump between large files (R4).
+Unlike ``read``, which verifies that it read one version of a regular file, this follows symbolic links, waits for FIFOs
+and terminals, and reads a file to whatever end it turns out to have. Large files on a rotational disk are read one at a
+time, to avoid seeks (R4).
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 
 STDIN = b"-"
 UNKNOWN_BYTES = sys.maxsize
-"""The size of what is no regular file."""
+"""The size of anything but a regular file."""
 
 LARGE_BYTES = 1 << 20
-"""From here on it is felt when a disk has to jump between files."""
+"""From this size on, seeks between files are noticeable."""
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY
 _LONGEST_PATH = 4095
 
 
 class PlainReader:
-    """Open files by paths that any system call takes; ``STDIN`` is standard input. Any thread may use it."""
+    """Open files by paths of any length; ``STDIN`` is standard input. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._spindles: dict[int, threading.Lock | None] = {}  # by st_dev; None: nothing turns
+        self._spindles: dict[int, threading.Lock | None] = {}  # by st_dev; None: not rotational
 
     def batch(self) -> PlainBatchReader:
         """
-        Give the way for small files.
+        Return the reader for batches of small files.
 
         Raises:
             ImportError: the extension cannot be loaded.
@@ -59,26 +59,26 @@ class PlainReader:
         return PlainBatchReader()
 
     def can_read_beside(self, path: bytes) -> bool:
-        """Say whether a regular file can be read beside others without its disk having to jump between them."""
+        """Return whether a regular file can be read in parallel with others without disk seeks between them."""
         try:
             if path == STDIN or not stat.S_ISREG(os.stat(path).st_mode):
                 return False
             fd = _open(path)
         except OSError:
-            return False  # whoever reads it says why
+            return False  # reading it reports the error
         try:
             return self._find_turn(fd) is None
         except OSError:
-            return False  # the same
+            return False  # as above
         finally:
             os.close(fd)
 
-    def open(self, path: bytes, known_bad: tuple[ByteRange, ...] = ()) -> PlainFile:  # noqa: ARG002 - of other readers
+    def open(self, path: bytes, known_bad: tuple[ByteRange, ...] = ()) -> PlainFile:  # noqa: ARG002 - used by other readers
         """
-        Open a file; to be closed by the caller.
+        Open a file; the caller closes it.
 
         Raises:
-            Unreadable: it can't be opened.
+            Unreadable: it cannot be opened.
         """
         try:
             fd = os.dup(0) if path == STDIN else _open(path)
@@ -93,7 +93,7 @@ class PlainReader:
             raise
 
     def _find_turn(self, fd: int) -> threading.Lock | None:
-        """Find what to hold while a large file is read from a disk that turns; None for all others."""
+        """Return the lock to hold while a large file is read from a rotational disk; None for all others."""
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_size <= LARGE_BYTES:
             return None
@@ -109,12 +109,12 @@ class PlainFile:
     An open file; made by ``PlainReader.open``, with the interface of ``read.OpenFile``.
 
     Attributes:
-        size_bytes: not known before the end.
+        size_bytes: unknown before the end.
     """
 
     how = ReadHow.CACHE_POSSIBLE
     size_bytes = UNKNOWN_BYTES
-    hole_bytes = 0  # they are read as zeros
+    hole_bytes = 0  # holes are read as zeros
 
     def __init__(self, fd: int, turn: threading.Lock | None) -> None:
         self._fd = fd
@@ -126,14 +126,14 @@ class PlainFile:
 
     @property
     def witness(self) -> Witness:
-        """What stat said at the beginning."""
+        """Return the witness at opening."""
         return witness_of(self.stat)
 
     def segments(self, buffers: Buffers, start: int = 0) -> Iterator[Segment]:
         """
-        Read to the end, from where the descriptor stands: from the beginning, which is the only ``start``.
+        Read from the descriptor's position to the end; ``start`` must be 0.
 
-        From a disk that reads one file at a time when it is this one's turn, which it is until the file is closed.
+        On a disk that reads one file at a time, waits for the disk's lock and holds it until the file is closed.
         """
         if self._turn is not None:
             self._has_turn = self._turn.acquire()
@@ -146,26 +146,26 @@ class PlainFile:
             if not count:
                 return
             if count == len(view) and not start:
-                with suppress(OSError):  # only a hint, and not for a pipe
+                with suppress(OSError):  # only a hint, refused for a pipe
                     os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
             self.bytes_read += count
             yield Segment(start, count, view[:count])
             start += count
 
     def lend(self) -> int:
-        """Lend the descriptor to whoever reads it to its end."""
+        """Return the descriptor, for another reader that reads it to its end."""
         return self._fd
 
     def take_back(self, start: int, end: int) -> None:
-        """Note what was read by whom it was lent to."""
+        """Count what the other reader read."""
         self.bytes_read += end - start
 
     def finish(self) -> Witness:
-        """Give the witness; nothing is checked."""
+        """Return the witness; nothing is verified."""
         return self.witness
 
     def close(self) -> None:
-        """Close the descriptor; may be called twice."""
+        """Close the descriptor and release the disk's lock; may be called twice."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             if self._has_turn and self._turn is not None:
@@ -180,7 +180,7 @@ class PlainFile:
 
 
 def _open(path: bytes) -> int:
-    """Open a file as any program does; a path that no system call takes is resolved part by part."""
+    """Open a file as any program does; resolve a path that is too long for one system call in parts."""
     try:
         return os.open(path, _FLAGS)
     except OSError as error:
@@ -198,7 +198,7 @@ def _explain(error: OSError) -> Unreadable:
 
 
 def _is_rotational(fd: int) -> bool:
-    """Ask what is only to make reading faster: whether the file can be read is told when it is read."""
+    """Return whether the file's disk is rotational; False on an error, which the read itself reports."""
     try:
         return find_device(fd).is_rotational
     except OSError:

@@ -1,13 +1,13 @@
 """
-List folders before it is their turn, many in one call of the C core, in threads beside the walk.
+List folders ahead of a walk, many per call of the C core, in background threads.
 
-While the consumer of a walk works on what one call found, the next calls are under way. Nothing is listed early in a
-small tree: there the thread would cost more than it saves, and a tree that changes meanwhile is seen as it is.
+While the consumer of a walk works on the results of one call, the next calls run. Small trees are not listed ahead: a
+thread would cost more than it saves, and the walk sees changes at once.
 
-    I1  The order of the folders follows from what is in them alone: no call begins sooner because another was quick.
+    I1  The order of the folders depends only on their contents, never on the speed of a call.
 
-Folders about which there is nothing to decide are listed by the C core; all others are left to the walk, which knows
-what to do and what to say. Importing this module fails with ImportError where the extension cannot be loaded.
+The C core lists ordinary folders; all others are left to the walk, which handles special cases and reports errors.
+Importing this module raises ImportError if the extension cannot be loaded.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 FOLDER = lib.FOLDER_BATCH_FOLDER
 SYMLINK = lib.FOLDER_BATCH_SYMLINK
-"""Kinds of names that are no regular files; anything else is a FIFO, socket or device."""
+"""Kinds of names that are not regular files; anything else is a FIFO, socket or device."""
 
 LISTED = lib.FOLDER_BATCH_LISTED
 TOO_LARGE = lib.FOLDER_BATCH_TOO_LARGE
 ENDED = lib.FOLDER_BATCH_ENDED
-"""Statuses of folders; anything else is left to the walk for whatever it is."""
+"""Statuses of folders; the walk must list folders with any other status."""
 
 Folder = tuple[int, int, int, int, bytes]
-"""Status, number of files, number of others, length of the files' names, fingerprint of the files."""
+"""Status, number of files, number of other names, length of the files' names in bytes, fingerprint of the files."""
 
 _FOLDER = struct.Struct("=4Q16s")
 """``folder_batch_folder`` of native/folder_batch.h."""
@@ -53,17 +53,17 @@ _COLUMN_TYPES: tuple[Literal["q", "Q"], ...] = ("q", "q", "q", "q", "Q")
 
 _VALUE_BYTES = 8
 _NAME_BYTES = 64
-"""Room for each name, on average: longer than names are."""
+"""Average space reserved per name; more than names need."""
 
 
 class PrefetchedFolder:
     """
-    What one call found, in the order of the folders asked for.
+    The results of one call, in the order of the requested folders.
 
     Attributes:
-        folders: that have a result.
-        others: the names of all folders' others, one after the other.
-        kinds: of ``others``.
+        folders: those with a result.
+        others: names of everything but regular files, all folders concatenated.
+        kinds: one per name in ``others``.
     """
 
     __slots__ = ("_columns", "_file_names", "folders", "kinds", "others")
@@ -83,7 +83,7 @@ class PrefetchedFolder:
         self._columns = [memoryview(column).cast(type_) for column, type_ in zip(columns, _COLUMN_TYPES, strict=False)]
 
     def files(self) -> Iterator[FolderFiles]:
-        """Give the files of each folder."""
+        """Yield the files of each folder."""
         at = text_at = 0
         for _, count, _, text_bytes, _ in self.folders:
             end, text_end = at + count, text_at + text_bytes
@@ -94,14 +94,14 @@ class PrefetchedFolder:
 
 class FolderBatch:
     """
-    The short way into one root. Used by one thread at a time.
+    List folders of one root with the C core. Used by one thread at a time.
 
     Args:
         root_fd: from ``open_root``.
-        stays_on_mount: leave alone what lies on another mount than the root.
-        leave_out: (st_dev, st_ino) of files; leave alone the folders that they lie in.
-        names_room: leave alone folders with more names.
-        enough: begin no other folder in a call that has found so many files.
+        stays_on_mount: skip folders on another mount than the root.
+        leave_out: (st_dev, st_ino) of files; skip the folders that contain them.
+        names_room: skip folders with more names than this.
+        enough: start no further folder in a call that has found this many files.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class FolderBatch:
         self._marked = ffi.new("folder_batch_marked[]", list(leave_out))
         self._names_room = names_room
         self._enough = enough
-        # Mapped, not allocated: only what is used becomes memory.
+        # Mapped, not allocated: only touched pages use memory.
         text_room = names_room * _NAME_BYTES
         self._columns = _map(names_room * _VALUE_BYTES * lib.FOLDER_BATCH_COLUMNS)
         self._kinds, self._file_names, self._other_names = _map(names_room), _map(text_room), _map(text_room)
@@ -133,10 +133,10 @@ class FolderBatch:
             folders: relative to the root; at least one.
 
         Returns:
-            The results of the first so many of them, at least one.
+            The results of the first folders, at least of one.
         """
         count, joined, result = len(folders), b"\0".join(folders) + b"\0", self._result
-        if joined.count(b"\0") != count:  # a NUL byte in a path: no such folder, and all behind it would be mistaken
+        if joined.count(b"\0") != count:  # a NUL byte in a path: no such folder, and it would shift all paths after it
             return PrefetchedFolder([(lib.FOLDER_BATCH_NOT_MINE, 0, 0, 0, b"")] * count)
         counts = ffi.new("folder_batch_folder[]", count)
         result.folders = counts
@@ -148,14 +148,14 @@ class FolderBatch:
 
     def list_next(self, fd: int, most_names: int) -> PrefetchedFolder:
         """
-        List the next names of an open folder that is ``TOO_LARGE`` to be listed at once.
+        List the next names of an open folder that is ``TOO_LARGE`` to list in one call.
 
         Returns:
-            The result of one folder: ``LISTED`` for a part, ``ENDED`` when there was nothing left. Anything else means
-            that nothing was listed: the position is as it was, and what is left has to be listed the long way.
+            The result of one folder: ``LISTED`` for a part, ``ENDED`` if nothing was left. Any other status means that
+            nothing was listed and the position is unchanged: the walk must list the rest.
 
         Raises:
-            OSError: the position can't be told or set.
+            OSError: the position cannot be read or set.
         """
         position = os.lseek(fd, 0, os.SEEK_CUR)
         counts = self._result.folders = ffi.new("folder_batch_folder[]", 1)
@@ -166,7 +166,7 @@ class FolderBatch:
         return found
 
     def _collect(self, counts: CBuffer) -> PrefetchedFolder:
-        """Copy what was found out of the memory that the next call uses again."""
+        """Copy the results out of the memory that the next call reuses."""
         result = self._result
         size, step = result.file_count * _VALUE_BYTES, self._names_room * _VALUE_BYTES
         return PrefetchedFolder(
@@ -183,21 +183,22 @@ def _map(size_bytes: int) -> mmap:
 
 
 _FILES_IN_CALL = 4096
-"""A call ends when it has found so many: some milliseconds, beside which what a call costs is nothing."""
+"""A call ends after this many files: it then takes some milliseconds, and its overhead is negligible."""
 
 _FOLDERS_IN_CALL = 512
 _THREADS = 2
-"""A disk answers two at least as fast as one: where names lie is as good as random, so none of them reads on."""
+"""A disk serves two listings at least as fast as one: directory blocks are scattered, so sequential reads do not
+help."""
 
 _CALLS_AHEAD = 2 * _THREADS
-"""With one for each, threads would wait when a call that found little is followed by one that finds much."""
+"""With one call per thread, threads would idle when a call that found little is followed by one that finds much."""
 
 _MANY_FOLDERS = 8
 _MANY_FILES = 1024
-"""Folders that are known, or files that the last call found: fewer are not worth threads."""
+"""Below these counts of known folders, or files found by the last call, threads do not pay off."""
 
 _CHUNKS_IN_FOLDER = 4
-"""Larger folders are listed in parts, or their memory would have no end."""
+"""Larger folders are listed in parts, to bound their memory."""
 
 _name_of = itemgetter(0)
 
@@ -205,7 +206,7 @@ P = ParamSpec("P")
 
 
 class Early(NamedTuple):
-    """A folder that was listed to its end."""
+    """A folder that was listed completely."""
 
     files: FolderFiles
     fingerprint: bytes
@@ -214,22 +215,23 @@ class Early(NamedTuple):
 
 
 Turn = tuple[bytes, Early | None, bool]
-"""A folder and what was found. Or nothing, if the walk has to list it: is it only too large (``begin_large``)?"""
+"""A folder and its listing. If None, the walk must list it; the flag means that it is only too large
+(``begin_large``)."""
 
 
 class FolderPrefetcher:
     """
-    Give the folders of a tree in turn, listed before.
+    Yield the folders of a tree in order, listed ahead.
 
     Args:
-        root_fd: of the walk, as all others here.
+        root_fd: of the walk; also valid for all other arguments.
         start: the folder to begin with.
-        excludes: what to leave out.
-        stays_on_mount: leave to the walk what lies on another mount than the root.
-        leave_out: (st_dev, st_ino) of files; leave the folders that they lie in to the walk.
-        avoid: folders that are always left to the walk.
-        is_in_turn: list no folder before it is its turn.
-        chunk: the most names in one listing.
+        excludes: names to leave out.
+        stays_on_mount: leave folders on another mount than the root to the walk.
+        leave_out: (st_dev, st_ino) of files; leave the folders that contain them to the walk.
+        avoid: folders that the walk must list.
+        is_in_turn: list no folder ahead.
+        chunk: maximum number of names per listing.
     """
 
     def __init__(
@@ -252,18 +254,18 @@ class FolderPrefetcher:
             names_room=_CHUNKS_IN_FOLDER * chunk,
             enough=_FILES_IN_CALL,
         )
-        self._batches: SimpleQueue[FolderBatch] = SimpleQueue()  # those that no thread uses
+        self._batches: SimpleQueue[FolderBatch] = SimpleQueue()  # not in use by any thread
         self._excludes = excludes
         self._avoid = avoid
         self._is_in_turn = is_in_turn
         self._chunk = chunk
-        self._pending = [start]  # known and not asked for yet; the next one stands last
+        self._pending = [start]  # known, not requested yet; the next one is last
         self._calls: deque[tuple[list[bytes], Future[PrefetchedFolder]]] = deque()
         self._last_found = 0
         self._executor: ThreadPoolExecutor | None = None
 
     def find_folders(self) -> Iterator[Turn]:
-        """Give the folders, a folder before what is in it."""
+        """Yield the folders, each before its subfolders."""
         while self._pending or self._calls:
             self._go_on()
             if self._calls:
@@ -277,15 +279,15 @@ class FolderPrefetcher:
 
     def begin_large(self, folder: bytes, fd: int, subfolders: list[bytes]) -> Generator[FolderListing, None, bool]:
         """
-        List a large folder in parts, while the consumer works on the part before.
+        List a large folder in parts, reading ahead while the consumer works.
 
         Args:
             folder: its path.
             fd: the open folder, at its beginning.
-            subfolders: gets the folders to be walked.
+            subfolders: receives the folders to walk.
 
         Returns:
-            Whether it was listed to its end: what may be left, from the position of ``fd`` on, is for the walk to list.
+            Whether it was listed to its end; otherwise the walk must list the rest, from the position of ``fd``.
         """
         call = self._submit(self._list_next, fd)
         try:
@@ -303,19 +305,19 @@ class FolderPrefetcher:
                 (files,) = found.files()
                 yield self._make_listing(folder, files, skips, False, False, None)
         finally:
-            call.exception()  # nobody may close the folder before
+            call.exception()  # the caller may close ``fd`` only after the last call
 
     def add(self, subfolders: Sequence[bytes]) -> None:
-        """Tell the folders in one that the walk has listed itself, by name."""
+        """Add the subfolders, sorted by name, of a folder that the walk listed itself."""
         self._pending += reversed(subfolders)
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=True)
 
     def _go_on(self) -> None:
-        """Keep the threads at work, if there is enough of it."""
+        """Keep the threads busy if there is enough to list."""
         while len(self._calls) < _CALLS_AHEAD and self._pending and self._has_many():
             asked = self._pending[: -_FOLDERS_IN_CALL - 1 : -1]
             del self._pending[-len(asked) :]
@@ -351,7 +353,7 @@ class FolderPrefetcher:
         return not self._is_in_turn and (len(self._pending) >= _MANY_FOLDERS or self._last_found >= _MANY_FILES)
 
     def _take(self, asked: list[bytes], found: PrefetchedFolder) -> list[Turn]:
-        """Take what was found, and learn which folders come next."""
+        """Convert the results of a call, and queue the folders that follow."""
         others = zip(found.others, found.kinds, strict=False)
         arrived: list[Turn] = []
         following: list[bytes] = []
@@ -371,7 +373,7 @@ class FolderPrefetcher:
         return arrived
 
     def find_listings(self, folder: bytes, early: Early) -> Iterator[FolderListing]:
-        """Make the listings of a folder."""
+        """Yield the listings of a folder."""
         chunk, files, skips = self._chunk, early.files, early.skips
         file_count = len(files)
         count = file_count + early.other_count
@@ -410,7 +412,7 @@ class FolderPrefetcher:
         return [seen for seen in files if seen.name not in left_out]
 
     def _sort_out(self, folder: bytes, others: Iterable[tuple[bytes, int]]) -> tuple[list[bytes], list[Skip]]:
-        """Tell what the names are that are no regular files: folders to be walked, and skips."""
+        """Split the names that are not regular files into folders to walk and skips."""
         prefix = folder + b"/" if folder else b""
         is_excluded = self._excludes.matches
         subfolders: list[bytes] = []

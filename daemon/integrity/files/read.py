@@ -1,9 +1,9 @@
 """
-Read a file as one stable version (R1), from where the mode says (R4).
+Read a file as one stable version (R1), from memory or disk as the mode requires (R4).
 
-``Reader`` opens, ``OpenFile`` reads and, at the end, says whether what it read belongs to one version of the file. How
-the bytes are fetched is in ``span``; judging what they hash to is left to others. A file is never mapped: a truncation
-or a read error would be a signal instead of an exception.
+``Reader`` opens a file, ``OpenFile`` reads it and then verifies that all data belongs to one version. ``span`` fetches
+the bytes; others judge their digests. A file is never mapped: a truncation or a read error would raise a signal instead
+of an exception.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 
 
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESPIPE})
-"""Gone, or something else stands there now: a folder on the way became a link or a file, the file a link or a FIFO."""
+"""The file is gone or was replaced: a parent folder became a link or a file, or the file became a link or a FIFO."""
 
 MOST_SPARSE_BYTES = 16 << 40
-"""What ext4 lets a file have. Elsewhere it costs anybody one call to make one of 8 EiB, and years to digest it."""
+"""The maximum file size of ext4. Elsewhere, one call creates a file of 8 EiB that takes years to digest."""
 
 _LYING_HOLES = frozenset({"zfs"})
-"""OpenZFS has reported fresh data as holes (openzfs/zfs#15526), and its writes are not brought out by a write-back."""
+"""OpenZFS has reported fresh data as holes (openzfs/zfs#15526), and a write-back does not flush its writes."""
 
 
 class Segment(NamedTuple):
     """
-    A piece of a file, in the order of the file.
+    A piece of a file; segments come in file order.
 
-    ``data`` is None for a hole: ``length`` zeros. Else it is valid until its buffer's turn comes again in the ring.
+    ``data`` is None for a hole: ``length`` zeros. Otherwise it is valid until the ring reuses its buffer.
     """
 
     offset: int
@@ -55,7 +55,7 @@ class Segment(NamedTuple):
 
 
 class Reader:
-    """Open the files of one root, each for one reading. Any thread may use it; each file belongs to one."""
+    """Open the files of one root, each for one reading. Any thread may use it; each file belongs to one thread."""
 
     def __init__(
         self,
@@ -69,16 +69,16 @@ class Reader:
         use_holes: bool = True,
     ) -> None:
         """
-        Keep what holds for all files.
+        Store the settings for all files.
 
         Args:
             root_fd: the root's folder; stays the caller's.
             capability: of its file system.
-            mode: what the readings are for.
-            pace: asked before each read from the disk.
-            budget: of the device; without one the reader has its own, as no sick disk may be read for ever.
-            clock_ns: the wall clock, in which the file system stamps.
-            use_holes: False reads holes as well: a confirming re-read trusts no map (R3).
+            mode: the purpose of the readings.
+            pace: consulted before each read from the disk.
+            budget: error budget of the device; None creates one, because no failing disk may be read forever.
+            clock_ns: the wall clock, comparable with the file system's timestamps.
+            use_holes: False reads holes as well: a confirming re-read trusts no hole map (R3).
         """
         self._root_fd = root_fd
         self._terms = Terms(capability, mode, pace, budget or ErrorBudget())
@@ -87,19 +87,19 @@ class Reader:
 
     def open(self, path: bytes, known_bad: tuple[ByteRange, ...] = ()) -> OpenFile:
         """
-        Open a file, bring its dirty pages to the disk, and take its first stat.
+        Open a file, write back its dirty pages, and take its first stat.
 
         Args:
             path: relative to the root.
-            known_bad: ranges that could not be read before: where the disk fails again in one of them, that ends the
-                reading, as looking closer would only cost a sick disk what it has cost already.
+            known_bad: ranges that could not be read before: another disk error within them ends the reading, because
+                narrowing it down again would only wear a failing disk.
 
         Returns:
-            The file, to be closed by the caller.
+            The file; the caller closes it.
 
         Raises:
-            Vanished: there is no such file, or no regular one any more.
-            Unreadable: it can't be opened, what was written to it can't be brought to the disk, or it is a huge hole.
+            Vanished: the file does not exist or is no longer a regular file.
+            Unreadable: it cannot be opened or written back, or it is a huge sparse file.
             Leased: another program holds a lease on it (Samba's oplocks).
         """
         try:
@@ -120,9 +120,10 @@ class Reader:
 
     def is_being_written(self, path: bytes) -> bool:
         """
-        Say whether a reading of a file that begins now would have a racy witness, however long the granule is over.
+        Return whether a reading begun now would have a racy witness because the file may be open for writing.
 
-        False for one that can't be looked at: opening it for good will say why.
+        That lasts until its timestamps are older than the longest write, not just than one granule. False if the file
+        cannot be opened: opening it to read reports why.
         """
         try:
             fd = _open_quietly(self._root_fd, path)
@@ -138,21 +139,21 @@ class Reader:
 
     @property
     def reads_memory(self) -> bool:
-        """Say whether what lies in memory may be read from there."""
+        """Return whether pages in memory may be read from there."""
         return self._terms.mode is ReadMode.RECORD
 
     def can_read_beside(self, path: bytes) -> bool:
         """
-        Say whether a file would be read from memory, all or nearly all of it, so that nobody waits for its disk.
+        Return whether a file would be read (nearly) all from memory, without waiting for its disk.
 
-        Never so for a reader that is to see the disk; and not where it can't be told.
+        Always False if this reader must read the disk, and False if residency is unknown.
         """
         if not self.reads_memory:
             return False
         try:
             fd = _open_quietly(self._root_fd, path)
         except OSError:
-            return False  # opening it for good will say why
+            return False  # opening it to read reports the error
         try:
             return lies_in_memory(fd)
         finally:
@@ -160,17 +161,17 @@ class Reader:
 
     def batch(self) -> BatchReader | None:
         """
-        Give the short way for small files: those that lie in memory, or those on the disk if that is to be seen.
+        Return the fast path for small files: from memory in RECORD mode, else from the disk.
 
         Returns:
-            None if there is none that gives what this reader is to give.
+            None if there is none with the guarantees of this reader.
 
         Raises:
             ImportError: the extension cannot be loaded.
         """
         if not self.reads_memory and not self._may_read_disk_by_the_batch():
             return None
-        from integrity.files.batch import BatchReader  # here, because all the rest works without the extension
+        from integrity.files.batch import BatchReader  # imported here: all else works without the extension
 
         pace = self._terms.pace
         return BatchReader(self._root_fd, self._begin_window, from_disk=not self.reads_memory, pace=pace)
@@ -180,7 +181,7 @@ class Reader:
         return capability.fs_type in SURE_DIRECT and capability.has_direct_io and self._use_holes
 
     def _explain_open(self, path: bytes, error: OSError) -> ReadError:
-        """Say what a failing open means: ENXIO and ENODEV are a socket's or device node's, or that of a lost disk."""
+        """Translate an error of open: ENXIO and ENODEV mean a socket or device node, or a lost disk."""
         if error.errno in (errno.ENXIO, errno.ENODEV):
             try:
                 is_regular = S_ISREG(stat_beneath(self._root_fd, path).st_mode)
@@ -193,7 +194,7 @@ class Reader:
         return _explain(path, "open", error, witness=self._look_beneath(path))
 
     def _look_beneath(self, path: bytes) -> Witness | None:
-        """Take the witness of a file that can't be opened, right away: another may stand there soon."""
+        """Return the witness of a file that cannot be opened, at once: its name may soon be another file's."""
         try:
             return witness_of(stat_beneath(self._root_fd, path))
         except OSError:
@@ -205,7 +206,7 @@ class OpenFile:
     One reading of one file; a context manager, used by one thread.
 
     Attributes:
-        size_bytes: what is read, by the first stat.
+        size_bytes: the size by the first stat, which is what is read.
         stat: the first stat.
     """
 
@@ -234,45 +235,44 @@ class OpenFile:
 
     @property
     def how(self) -> ReadHow:
-        """How sure it is that the disk answered; final after the last segment."""
+        """Return how certain it is that the data came from the disk; final after the last segment."""
         return self._spans.how
 
     @property
     def hole_bytes(self) -> int:
-        """How much of the file is not stored."""
+        """Return how many bytes of the file are not stored."""
         return self.size_bytes - self.stat.st_blocks * 512
 
     @property
     def bad_ranges(self) -> list[ByteRange]:
-        """What could not be read so far, merged."""
+        """Return the ranges that could not be read so far, merged."""
         return self._spans.bad_ranges
 
     @property
     def bytes_read(self) -> int:
-        """What was read so far; holes and bad ranges are not counted."""
+        """Return the number of bytes read so far, without holes and bad ranges."""
         return self._spans.bytes_read
 
     @property
     def witness(self) -> Witness:
-        """What the first stat said, and whether it is racy for what was read until now; ``finish`` checks it."""
+        """Return the first stat, marked racy if that applies to what was read so far; ``finish`` verifies it."""
         witness = witness_of(self.stat)
         is_racy = self._window.covers(witness.mtime_ns, witness.ctime_ns, has_writer=self._has_writer)
         return witness._replace(is_racy=True) if is_racy else witness
 
     def segments(self, buffers: Buffers, start: int = 0) -> Iterator[Segment]:
         """
-        Read the file from ``start`` to the size of the first stat, in order; to be called once.
+        Read the file from ``start`` to the size of the first stat, in order; call it once.
 
-        Bad ranges are left out and noted in ``bad_ranges``. A segment with data lies within one multiple of the
-        buffer's size; a hole is one segment, however long. If the file ends early, so do the segments: ``finish`` says
-        why.
+        Bad ranges are left out and added to ``bad_ranges``. A segment with data lies within one multiple of the buffer
+        size; a hole is one segment of any length. If the file ends early, so do the segments, and ``finish`` raises.
 
         Args:
-            buffers: taken in turn, one for each segment at most.
+            buffers: acquired in order, at most one per segment.
             start: a multiple of 4,096.
 
         Raises:
-            Unreadable: when going on makes no sense; the ranges known so far are in it.
+            Unreadable: continuing is pointless; holds the bad ranges known so far.
             ReadInterrupted: from the pace.
         """
         try:
@@ -285,13 +285,13 @@ class OpenFile:
 
     def lend(self) -> int | None:
         """
-        Lend the descriptor to whoever reads all of the file through the cache, instead of ``segments``.
+        Return the descriptor, for a reader that reads the whole file through the cache instead of ``segments``.
 
         Returns:
-            None if it has to be read here: it may have holes, or its pace has to be asked.
+            None if the file must be read here: it may have holes, or the pace must be consulted.
 
         Raises:
-            Unreadable: the system can't even tell about the file.
+            Unreadable: the file cannot be queried.
         """
         try:
             return None if self._may_have_holes() or not self._spans.begin_elsewhere() else self._fd
@@ -299,12 +299,12 @@ class OpenFile:
             raise self._explain_failure("read", error) from error
 
     def take_back(self, start: int, end: int) -> None:
-        """Note what was read by whom the descriptor was lent to; it could be read no further."""
+        """Record what the other reader read; it stopped at ``end`` because it could read no further."""
         self._spans.bytes_read += end - start
         self._spans.has_ended = end < self.size_bytes
 
     def _explain_failure(self, doing: str, error: OSError) -> ReadError:
-        """Say what an error means: ESTALE may be that of a file which was removed or replaced on its server."""
+        """Translate an error: ESTALE can mean that the file was removed or replaced on its server."""
         if was_removed(self._root_fd, self._path, error):
             return _say_vanished(self._path)
         if error.errno == errno.ESTALE and self._was_replaced():
@@ -319,12 +319,12 @@ class OpenFile:
 
     def finish(self) -> Witness:
         """
-        Check that all that was read belongs to one version of the file, then give the cache back.
+        Verify that all data belongs to one version of the file, then restore the cache and return the witness.
 
         Raises:
-            Vanished: the path leads to no regular file any more.
-            Unstable: size, mtime, ctime or inode moved, or the file ended early.
-            Unreadable: some ranges could not be read; or not even stat works.
+            Vanished: the path no longer leads to a regular file.
+            Unstable: size, mtime, ctime or inode changed, or the file ended early.
+            Unreadable: some ranges could not be read, or stat fails.
         """
         try:
             after = os.fstat(self._fd)
@@ -344,7 +344,7 @@ class OpenFile:
         return self.witness
 
     def close(self) -> None:
-        """Give the cache back and close the descriptor; may be called twice."""
+        """Restore the cache and close the descriptor; may be called twice."""
         if self._fd < 0:
             return
         fd, self._fd = self._fd, -1
@@ -363,7 +363,7 @@ class OpenFile:
         return self._use_holes and self.stat.st_blocks * 512 < self.size_bytes
 
     def _walk(self, buffers: Buffers, start: int) -> Iterator[Segment]:
-        """Go through a file that is large or sparse."""
+        """Yield the segments of a file that is large or sparse."""
         position = start
         try:
             for first, length in self._find_data(start):
@@ -397,21 +397,21 @@ class OpenFile:
 
 
 def _open_quietly(root_fd: int, path: bytes) -> int:
-    """Open for reading without moving the atime, as far as the system lets us."""
+    """Open for reading, without updating the atime if the kernel permits."""
     try:
         return open_beneath(root_fd, path, os.O_RDONLY | os.O_NOATIME)
     except PermissionError as error:
-        if error.errno != errno.EPERM:  # EACCES: not readable at all
+        if error.errno != errno.EPERM:  # EACCES: no permission to read
             raise
-    return open_beneath(root_fd, path, os.O_RDONLY)  # O_NOATIME is for the owner and root
+    return open_beneath(root_fd, path, os.O_RDONLY)  # O_NOATIME needs the owner or root
 
 
 def _close(fd: int) -> None:
     """
     Close a descriptor that was only read from.
 
-    Its number is free whatever close(2) says, and an error (a dead FUSE server's, say) speaks of a flush of data that
-    this descriptor never had: raised, it would only hide why the reading failed.
+    close(2) always frees the number, and an error (from a dead FUSE server, say) concerns a flush of data that this
+    descriptor never had; raising it would hide why the reading failed.
     """
     with suppress(OSError):
         os.close(fd)
@@ -425,7 +425,7 @@ def _stat_regular(fd: int, path: bytes) -> os.stat_result:
 
 
 def _require_feasible(path: bytes, stat: os.stat_result) -> None:
-    """Refuse a file of holes that has more blocks than anybody can keep digests of."""
+    """Refuse a huge sparse file: it has more blocks than can be digested and stored."""
     stored_bytes = stat.st_blocks * 512
     if stat.st_size > MOST_SPARSE_BYTES and stored_bytes * 2 < stat.st_size:
         raise Unreadable(
@@ -436,7 +436,7 @@ def _require_feasible(path: bytes, stat: os.stat_result) -> None:
 
 
 def _may_be_written(fd: int, stat: os.stat_result, window: RacyWindow) -> bool:
-    """Say whether a program may have the file open for writing; asked only if its stamps are recent."""
+    """Return whether a program may have the file open for writing; checked only if its timestamps are recent."""
     is_recent = max(stat.st_mtime_ns, stat.st_ctime_ns) >= window.recent_since_ns
     return is_recent and is_open_for_writing(fd) is not False
 

@@ -1,16 +1,12 @@
 """
-Close in on what of a failing read is really bad.
+Narrow a failed read down to the bad sectors, and limit what a failing disk may cost.
 
-A read of megabytes fails as a whole when one sector of it is bad. It is cut into ever smaller parts until the bad ones
-are as small as the device can tell. Each failing read makes a sick disk try for seconds, a good one costs next to
-nothing: so the parts shrink to a sixteenth at a time, which finds a bad sector in 8 MiB with four failing reads, where
-halving would need twelve.
+One bad sector fails a read of megabytes. The read is split into ever smaller parts until the device cannot resolve
+smaller ones. A failing read keeps a sick disk busy for seconds, a good one costs almost nothing: so parts shrink by up
+to 16 at a time, which finds a bad 4 KiB in 8 MiB with four failing reads; bisection needs twelve.
 
-Count what reading a sick disk has cost, so that it is left alone in time.
-
-Every failing read makes a dying disk try again for seconds and brings its end nearer. After so many, or so much time,
-the device is left for a person to look at (R4). What a file system refused because its checksum did not match costs
-nothing: the disk has answered, and at once.
+After a number of failing reads, or some time spent in them, the device is left for a person to check (R4). Data that
+the file system rejected because of its checksum does not count: the disk answered, and at once.
 """
 
 from __future__ import annotations
@@ -30,10 +26,10 @@ if TYPE_CHECKING:
 
 
 REFUSED = frozenset({errno.EBADMSG, errno.EUCLEAN})
-"""The file system's own records of a place are damaged (ext4, xfs: EFSBADCRC, EFSCORRUPTED); the disk has answered."""
+"""Damaged file system metadata (ext4, xfs: EFSBADCRC, EFSCORRUPTED); the disk itself answered."""
 
 BAD_MEDIUM = REFUSED | {errno.EIO, errno.ENODATA, errno.EREMOTEIO, errno.EILSEQ}
-"""Errors of a place on the disk: what stands beside it may still be readable."""
+"""Errors of one place on the disk: adjacent data may still be readable."""
 
 _PARTS_BYTES = (1 << 19, 1 << 15, 1 << 12, 1 << 9)
 
@@ -55,7 +51,7 @@ _REMEDIES = {
 
 
 def add_range(ranges: list[ByteRange], offset: int, length: int) -> None:
-    """Append a range that lies behind all others, joined to the last one if they touch."""
+    """Append a range that lies after all others; merge it with the last one if they touch."""
     if ranges and sum(ranges[-1]) == offset:
         ranges[-1] = (ranges[-1][0], ranges[-1][1] + length)
     else:
@@ -64,15 +60,15 @@ def add_range(ranges: list[ByteRange], offset: int, length: int) -> None:
 
 def cut(start: int, end: int, unit: int) -> list[ByteRange]:
     """
-    Cut what failed to read into smaller parts at round positions.
+    Split a range that failed to read into smaller parts at aligned positions.
 
     Args:
-        start: first byte of what failed.
-        end: the byte behind it.
-        unit: the least that can be read alone.
+        start: first byte of the range.
+        end: the byte after it.
+        unit: the smallest readable size.
 
     Returns:
-        (start, end) of each part, the last one first; nothing if it can't be cut any further.
+        (start, end) of each part, the last one first; empty if it cannot be split further.
     """
     step = next((step for step in (*_PARTS_BYTES, unit) if unit <= step < end - start), 0)
     if not step:
@@ -83,10 +79,10 @@ def cut(start: int, end: int, unit: int) -> list[ByteRange]:
 
 def describe_bad(path: bytes, ranges: Sequence[ByteRange], *, is_refused: bool, witness: Witness) -> Unreadable:
     """
-    Say that some ranges of a file can't be read.
+    Return the error for ranges of a file that cannot be read.
 
     Args:
-        path: of the file, relative to its root.
+        path: relative to the root.
         ranges: at least one.
         is_refused: the disk delivered them, and the file system's checksums did not match.
         witness: of the file.
@@ -108,15 +104,15 @@ def describe_failure(
     remedy: str | None = None,
 ) -> Unreadable:
     """
-    Put what the system said into the words of the domain.
+    Translate a system error into ``Unreadable``.
 
     Args:
-        path: of the file, relative to its root.
-        doing: what was tried, as in "cannot ...".
-        error: what the system said.
-        ranges: what is known to be unreadable.
-        witness: of the file; None if it could not be looked at.
-        remedy: what to do, in the place of what the error's number tells.
+        path: relative to the root.
+        doing: the failed operation, as in "cannot ...".
+        error: from the system.
+        ranges: known unreadable ranges.
+        witness: of the file; None if its stat failed.
+        remedy: overrides the remedy for the error's number.
     """
     code = error.errno or errno.EIO
     remedy = _REMEDIES.get(code, "") if remedy is None else remedy
@@ -126,12 +122,12 @@ def describe_failure(
 
 class ErrorBudget:
     """
-    What one device may cost in failing reads. One per device; any thread may use it.
+    Limit what failing reads of one device may cost. One per device; any thread may use it.
 
     Args:
         max_errors: failing reads.
         max_error_s: seconds spent in them.
-        counters: of the file system, which tell refused data from reads that failed; None: it has none.
+        counters: of the file system, to distinguish rejected data from failed reads; None if it has none.
     """
 
     def __init__(
@@ -146,25 +142,25 @@ class ErrorBudget:
 
     @property
     def errors(self) -> int:
-        """Failing reads so far."""
+        """Return the number of failing reads so far."""
         return self._errors
 
     @property
     def error_s(self) -> float:
-        """Seconds spent in failing reads so far."""
+        """Return the seconds spent in failing reads so far."""
         return self._error_s
 
     @property
     def is_spent(self) -> bool:
-        """Say whether the device is to be left alone."""
+        """Return whether the device must be left alone."""
         return self._errors >= self._max_errors or self._error_s >= self._max_error_s
 
     def is_refusal(self) -> bool:
-        """Say whether the read that just failed was refused by the file system; False if that can't be told."""
+        """Return whether the file system rejected the read that just failed; False if unknown."""
         return self._counters is not None and self._counters.show_refusals_only()
 
     def charge(self, duration_s: float) -> None:
-        """Note one failing read and how long it took."""
+        """Record one failing read and its duration."""
         with self._lock:
             self._errors += 1
             self._error_s += duration_s

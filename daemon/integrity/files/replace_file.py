@@ -1,18 +1,13 @@
 """
-Carry over all that a file is besides its bytes: owner, mode, ACL, extended attributes, times, and how it is stored.
+Replace a file without loss: copy its attributes, clone its extents, detect writers, and exchange names.
 
-POSIX ACLs are extended attributes (``system.posix_acl_access``). What can't be carried over is an error, never left out
-in silence: a file that lost its ACL may be read by others than before.
+Attributes are owner, mode, ACL, extended attributes, times and storage flags; POSIX ACLs are extended attributes
+(``system.posix_acl_access``). An attribute that cannot be copied is an error, never dropped silently: a file that lost
+its ACL may be readable by others than before.
 
-Have one file share another's extents, and ask whether anybody has a file open for writing.
-
-Give files other names without ever replacing one: exchange two names, or take one that is free.
-
-renameat2(2) does both at once and atomically. Where a file system has it not, exchanging is refused, for there is no
-other way that is atomic; a free name is then looked for first, which leaves a moment for somebody to take it.
-
-FUSE servers get the flags handed on and some never look at them: an exchange there would be a plain rename, and what
-stood under the second name would be gone. So they are never asked.
+Renames never overwrite a file: renameat2(2) atomically exchanges two names or takes a free one. Without it an exchange
+is refused, because no other way is atomic; a free name is checked first, which leaves a short race. FUSE servers may
+ignore the flags and do a plain rename, which would destroy the second file: they are never asked.
 """
 
 from __future__ import annotations
@@ -45,7 +40,7 @@ _NO_XATTRS = frozenset({errno.EOPNOTSUPP, errno.ENOSYS})
 @dataclass(frozen=True, slots=True)
 class Attributes:
     """
-    What a file is besides its bytes.
+    What a file has besides its bytes.
 
     Args:
         uid: of the owner.
@@ -53,7 +48,7 @@ class Attributes:
         mode: permission bits, with set-uid, set-gid and sticky.
         atime_ns: of the last access.
         mtime_ns: of the last modification.
-        xattrs: extended attributes, ACLs among them, by name.
+        xattrs: extended attributes by name, ACLs included.
         is_no_cow: btrfs writes it in place, without checksums (``chattr +C``).
     """
 
@@ -68,10 +63,10 @@ class Attributes:
 
 def read_attributes(fd: int) -> Attributes:
     """
-    Read the attributes of an open file; a descriptor of O_PATH is enough.
+    Read the attributes of an open file; an O_PATH descriptor is enough.
 
     Raises:
-        OSError: something of it can't be read.
+        OSError: some attribute cannot be read.
     """
     stat = os.fstat(fd)
     return Attributes(
@@ -86,12 +81,12 @@ def read_attributes(fd: int) -> Attributes:
 
 
 def is_locked(fd: int) -> bool:
-    """Say whether a file may not be renamed by anybody: immutable or append-only (``chattr +i``, ``+a``)."""
+    """Return whether a file is immutable or append-only (``chattr +i``, ``+a``), so that nobody may rename it."""
     return bool(_read_flags(fd) & (_IMMUTABLE | _APPEND_ONLY))
 
 
 def set_storage(fd: int, attributes: Attributes) -> None:
-    """Have an empty file stored as another is; it can't be changed once there are bytes in it."""
+    """Set the storage flags of an empty file; they cannot be changed once it holds data."""
     if attributes.is_no_cow:
         flags = bytearray(_FLAGS.pack(_read_flags(fd) | _NO_COW))
         fcntl.ioctl(fd, _FS_IOC_SETFLAGS, flags)
@@ -99,15 +94,15 @@ def set_storage(fd: int, attributes: Attributes) -> None:
 
 def write_attributes(fd: int, attributes: Attributes) -> None:
     """
-    Give an open file these attributes, and see that it has them.
+    Set these attributes on an open file, and read them back to verify.
 
     Raises:
-        OSError: it can't have one of them; ``filename`` says which.
+        OSError: one of them cannot be set; ``filename`` names it.
     """
     present = os.fstat(fd)
     if (present.st_uid, present.st_gid) != (attributes.uid, attributes.gid):
         with _naming("owner"):
-            os.fchown(fd, attributes.uid, attributes.gid)  # first: it takes set-uid bits and capabilities away
+            os.fchown(fd, attributes.uid, attributes.gid)  # first: chown clears set-uid bits and capabilities
     _write_xattrs(fd, attributes.xattrs)
     with _naming("mode"):
         os.fchmod(fd, attributes.mode)
@@ -135,12 +130,12 @@ def _read_xattrs(fd: int) -> dict[str, bytes]:
 
 def _write_xattrs(fd: int, wanted: dict[str, bytes]) -> None:
     present = _read_xattrs(fd)
-    for name in sorted(present.keys() - wanted.keys()):  # an ACL that the folder gives to all new files, say
+    for name in sorted(present.keys() - wanted.keys()):  # such as a default ACL inherited from the folder
         try:
             with _naming(name):
                 os.removexattr(fd, name)
         except OSError as error:
-            if error.errno != errno.ENODATA:  # XFS lists an ACL under two names; it went with the other one
+            if error.errno != errno.ENODATA:  # XFS lists an ACL under two names; removing one removes both
                 raise
     for name, value in wanted.items():
         if present.get(name) != value:
@@ -150,7 +145,7 @@ def _write_xattrs(fd: int, wanted: dict[str, bytes]) -> None:
 
 @contextmanager
 def _naming(what: str) -> Iterator[None]:
-    """Put into an error what of the file could not be set."""
+    """Add to an error the name of the attribute that could not be set."""
     try:
         yield
     except OSError as error:
@@ -173,25 +168,25 @@ _FICLONE = 0x40049409
 
 def clone(new_fd: int, old_fd: int) -> bool:
     """
-    Make an empty file a reflink of another, which costs nothing and reads nothing.
+    Make an empty file a reflink of another; no data is read or copied.
 
     Returns:
-        False where that can't be done: another kind of file system, or two of them.
+        False if unsupported: another type of file system, or two file systems.
     """
     try:
         fcntl.ioctl(new_fd, _FICLONE, old_fd)
     except OSError:
-        os.ftruncate(new_fd, 0)  # copying will meet the reason again if it is one that matters
+        os.ftruncate(new_fd, 0)  # copying fails for the same reason, if it matters
         return False
     return True
 
 
 def is_open_for_writing(fd: int) -> bool | None:
     """
-    Say whether a program has a file open, or mapped, for writing; None where it can't be told.
+    Return whether a program has a file open, or mapped, for writing; None if unknown.
 
-    A lease for reading is given only while nobody has; it is given back at once. Leases are for the file's owner and
-    CAP_LEASE. Network file systems have none, or none that knows what other machines do.
+    The kernel grants a read lease only if nobody does; it is released at once. Leases need the file's owner or
+    CAP_LEASE. Network file systems have none, or none that covers other machines.
 
     Args:
         fd: open for reading only.
@@ -205,14 +200,14 @@ def is_open_for_writing(fd: int) -> bool | None:
 @contextmanager
 def noticing_writers(fd: int) -> Iterator[Callable[[], bool]]:
     """
-    Notice whoever opens or truncates a file for writing; he waits until this ends.
+    Detect programs that open or truncate a file for writing; they block until this ends.
 
     Args:
         fd: open for reading only.
 
     Yields:
-        What says whether somebody has it open for writing, or wanted that, so far. False, too, where there are no
-        leases: nothing is known then.
+        A function that returns whether anybody has had it open for writing, or tried to, so far. It also returns False
+        where leases are unavailable: then nothing is known.
     """
     is_open = _take_lease(fd)
     if is_open is not False:
@@ -225,9 +220,9 @@ def noticing_writers(fd: int) -> Iterator[Callable[[], bool]]:
 
 
 def _take_lease(fd: int) -> bool | None:
-    """Take a lease for reading, and say as ``is_open_for_writing`` does why there is none; False: it was taken."""
+    """Take a read lease. Return False if it was taken, else as ``is_open_for_writing`` why not."""
     try:
-        # Whoever opens the file in this moment has us told by a signal: one that is ignored unless somebody wants it.
+        # A program that opens the file now makes the kernel signal us: SIGURG is ignored by default.
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
@@ -239,7 +234,7 @@ _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
 
 UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
-"""What a file system answers that can't do this kind of rename."""
+"""Errors of a file system that does not support this kind of rename."""
 
 _renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
 _renameat2.restype = ctypes.c_int
@@ -247,16 +242,16 @@ _renameat2.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_cha
 
 
 def may_exchange(capability: Capability) -> bool:
-    """Say whether a file system may be asked to exchange names at all."""
+    """Return whether a file system may be asked to exchange names."""
     return not capability.fs_type.startswith("fuse")
 
 
 def exchange(folder_fd: int, one: bytes, other: bytes) -> None:
     """
-    Exchange two names of a folder: at no moment is either of them missing.
+    Exchange two names of a folder; at no moment is either missing.
 
     Raises:
-        OSError: of ``UNSUPPORTED`` where the file system can't; nothing was changed then.
+        OSError: one of ``UNSUPPORTED`` if the file system cannot do it; then nothing was changed.
     """
     _rename(folder_fd, one, other, _RENAME_EXCHANGE)
 
@@ -266,13 +261,13 @@ def rename_to_free(folder_fd: int, old: bytes, new: bytes, *, has_flags: bool) -
     Rename a file, but never over another.
 
     Args:
-        folder_fd: of the folder of both names.
-        old: its name.
-        new: its new one.
+        folder_fd: the folder of both names.
+        old: the current name.
+        new: the new name.
         has_flags: see ``may_exchange``.
 
     Raises:
-        OSError: EEXIST if there is something under the new name.
+        OSError: EEXIST if the new name exists.
     """
     if has_flags:
         try:
@@ -289,17 +284,17 @@ def rename_to_free(folder_fd: int, old: bytes, new: bytes, *, has_flags: bool) -
 
 def is_there(folder_fd: int, name: bytes) -> bool:
     """
-    Say whether a folder has anything under a name.
+    Return whether a name exists in a folder.
 
     Raises:
-        OSError: it can't be told.
+        OSError: it cannot be queried.
     """
     try:
         stat_beneath(folder_fd, name)
     except FileNotFoundError:
         return False
     except OSError as error:
-        if error.errno == errno.ELOOP:  # a symbolic link is something, too
+        if error.errno == errno.ELOOP:  # a symbolic link exists, too
             return True
         raise
     return True

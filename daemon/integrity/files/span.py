@@ -1,20 +1,16 @@
 """
-Find where a sparse file has data, so that a terabyte of zeros costs nothing.
+Read spans of one open file: from cache or disk, around bad sectors, without changing the cache.
 
-What lies outside is zeros, as far as the file system says. Such a map is only worth something together with the stable
-check at the end of a reading (R1), and a confirming re-read does without it (R3).
-
-Read spans of one open file: past the page cache or through it, around bad sectors, and leaving the cache as it was.
-
-What a reading does to the cache and how sure it is to have seen the disk is decided here (R4):
+Decides what a reading does to the cache and how certain it is that the disk was read (R4):
 
 - DISK: O_DIRECT. Where that is missing or not vouched for, the file's clean pages are dropped first: nothing else makes
-  a buffered read see the disk. What was read through the cache is dropped behind.
+  a buffered read reach the disk. What was read through the cache is dropped afterwards.
 - RECORD: what is in memory is read from there and stays. The rest is read with O_DIRECT if the file is large, else
-  through the cache and dropped afterwards; where residency can't be told nothing is dropped.
+  through the cache and then dropped; if residency is unknown, nothing is dropped.
 
-Residency is asked before anything is read: even RWF_NOWAIT starts a readahead, and what that brought in would look like
-somebody else's pages.
+Residency is checked before anything is read: even RWF_NOWAIT starts a readahead, whose pages would look like another
+program's. Hole maps make a terabyte of zeros cheap; they are valid only with the stability check that ends a reading
+(R1), and a confirming re-read ignores them (R3).
 """
 
 from __future__ import annotations
@@ -40,17 +36,17 @@ from integrity.files.page_cache import drop_clean_pages, find_absent, page_bytes
 from integrity.files.read_errors import BAD_MEDIUM, REFUSED, ErrorBudget, add_range, cut, describe_bad, describe_failure
 from integrity.model import ByteRange, Capability, ReadHow, Witness
 
-_GRAIN_BYTES = 4096  # so that every data range can be read with O_DIRECT, whatever the file system's block size is
+_GRAIN_BYTES = 4096  # so that O_DIRECT can read every data range, whatever the block size
 
 
 def find_data(fd: int, start: int, size: int) -> Iterator[ByteRange]:
     """
     Yield the ranges of data between ``start`` and ``size``, in order, widened to multiples of 4,096.
 
-    The map is read while it is used: a range is looked up when it is asked for.
+    Each range is looked up when it is requested.
 
     Raises:
-        OSError: EIO, say, when the map itself can't be read.
+        OSError: the map cannot be read, for example EIO.
     """
     position = start
     while position < size:
@@ -64,13 +60,13 @@ def find_data(fd: int, start: int, size: int) -> Iterator[ByteRange]:
 
 
 def _seek_data(fd: int, position: int) -> int | None:
-    """Return the next position with data; None when only a hole follows."""
+    """Return the next position with data; None if only a hole follows."""
     try:
         return os.lseek(fd, position, os.SEEK_DATA)
     except OSError as error:
         if error.errno == errno.ENXIO:
             return None
-        if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):  # no hole maps here: everything is data
+        if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):  # no hole maps here: treat everything as data
             return position
         raise
 
@@ -79,76 +75,77 @@ _PAGES_ARE_ALL = frozenset(
     {"bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hfsplus", "iso9660", "jfs", "nilfs2", "ntfs3"}
     | {"reiserfs", "udf", "vfat", "xfs"}
 )
-"""Local file systems without any memory but the page cache: past it there is only the disk. On others (tmpfs takes
-O_DIRECT and reads memory; FUSE and network servers, ZFS, overlays have caches elsewhere) memory may have answered."""
+"""Local file systems whose only cache is the page cache: below it is the disk. On others memory may have answered:
+tmpfs accepts O_DIRECT and reads memory; FUSE, network servers, ZFS and overlays cache elsewhere."""
 
 SURE_DIRECT = _PAGES_ARE_ALL - {"btrfs"}
-"""Where a file that the kernel vouches for comes from the disk; btrfs stores some files such that it can't."""
+"""Here a file that the kernel vouches for comes from the disk. btrfs is excluded: it stores some files so that they
+cannot."""
 
 _PAGES_ELSEWHERE = frozenset({"overlay", "zfs"})
-"""File systems that keep data in caches of their own or of a layer below: "nothing resident" means nothing there."""
+"""File systems with caches of their own or in a lower layer: no resident page proves nothing."""
 
 _ANY_SIZE = 1 << 62
 
 _MOST_REFUSALS = 1000
-"""So many reads of one file that the file system refused are looked at closely; then what fails is bad as a whole. They
-cost a disk nothing, but a file of terabytes that is damaged all over would be asked for page by page."""
+"""Reads per file rejected by the file system that are narrowed down; later failures count as bad as a whole. They cost
+a disk nothing, but a file of terabytes with damage everywhere would be read page by page."""
 
-_MOST_PIECES = 4096  # into how many pieces the map of what is in memory may cut a file at most
+_MOST_PIECES = 4096  # most pieces per file in the map of resident pages
 
 
 def can_vouch(capability: Capability) -> bool:
-    """Say whether any reading there can be sure to have come from the disk; else the best there is has to do."""
+    """Return whether a reading there can be certain to come from the disk."""
     return capability.fs_type in _PAGES_ARE_ALL
 
 
 class ReadMode(StrEnum):
-    """What a reading is for."""
+    """The purpose of a reading."""
 
-    RECORD = "record"  # what others had cached is read from memory and stays, the rest is not left behind
-    DISK = "disk"  # from the disk: O_DIRECT, else clean pages dropped first
+    RECORD = "record"  # read cached data from memory and keep it; leave nothing else in the cache
+    DISK = "disk"  # read from the disk: O_DIRECT, else drop clean pages first
 
 
 class Pace:
     """
-    What holds a reading back: a rate, the load of the machine, a stop request. Any thread may use it.
+    Limit a reading: by a rate, the machine's load, a stop request. Any thread may use it.
 
-    As it is it holds nothing back; whoever inherits does.
+    The base class does not limit; subclasses do.
     """
 
     @property
     def holds_back(self) -> bool:
-        """Say whether it has to be asked before each read, and told of it."""
+        """Return whether each read must call ``take`` and ``took``."""
         return type(self) is not Pace
 
     def piece_bytes(self) -> int:
-        """Say how much one read should fetch at most, so that nobody waits long behind it: a multiple of 64 KiB."""
+        """Return the most bytes for one read, so that others do not wait long: a multiple of 64 KiB."""
         return _ANY_SIZE
 
     def share_bytes(self, duration_s: float) -> float:  # noqa: ARG002 (for those who inherit)
-        """Say how much may be read in so long, at the rate of the moment."""
+        """Return how many bytes may be read in this time at the current rate."""
         return math.inf
 
     def take(self, size_bytes: int) -> None:
         """
-        Wait until so many bytes may be read from the disk; called before each such read, from the reading thread.
+        Wait until this many bytes may be read from the disk; the reading thread calls it before each such read.
 
         Raises:
-            ReadInterrupted: when the reading is to end.
+            ReadInterrupted: the reading must end.
         """
 
     def took(self, size_bytes: int, duration_s: float, reads: int = 1) -> None:
         """
-        Be told that what was taken was read; called once after each ``take`` that returned, from the same thread.
+        Record a finished read; called once per ``take`` that returned, by the same thread.
 
         Args:
-            size_bytes: what was fetched; 0 when that failed.
-            duration_s: how long it took.
-            reads: in so many reads, one after the other; at least 1.
+            size_bytes: bytes read; 0 if the read failed.
+            duration_s: its duration.
+            reads: number of consecutive reads it consisted of; at least 1.
         """
 
     def duration_s(self, size_bytes: int) -> float:  # noqa: ARG002 (for those who inherit)
-        """Tell how long so many bytes may have to wait at worst: a reader that waits its turn does not hang."""
+        """Return the longest wait for this many bytes, in seconds: a reader that waits this long does not hang."""
         return 0.0
 
 
@@ -156,7 +153,7 @@ UNLIMITED = Pace()
 
 
 class Terms(NamedTuple):
-    """What holds for all files that one reader opens."""
+    """Settings for all files of one reader."""
 
     capability: Capability
     mode: ReadMode
@@ -169,11 +166,11 @@ class SpanReader:
     Read one open descriptor; used by one thread, which calls ``begin`` first and ``give_back`` at the end.
 
     Attributes:
-        how: how sure it is that the disk answered, for all that was read so far.
+        how: how certain it is that the disk answered, for everything read so far.
         bad_ranges: what could not be read so far, merged.
-        bytes_read: what could be read so far.
+        bytes_read: number of bytes read so far.
         has_ended: a read found the end of the file before its expected size.
-        is_refused: all that could not be read was delivered by the disk and refused by the file system.
+        is_refused: the file system rejected every bad range after the disk delivered it; also True without any.
     """
 
     __slots__ = (
@@ -205,14 +202,14 @@ class SpanReader:
         self._witness = witness
         self._size_bytes = witness.size_bytes
         self._terms = terms
-        self._alignment = 0  # of O_DIRECT; 0 while all reads go through the cache
+        self._alignment = 0  # of O_DIRECT; 0 while all reads use the cache
         self._is_direct = False  # O_DIRECT is set on the descriptor now
         self._is_large = False  # more than one span
-        self._is_probing = False  # all of it may be in memory: ask for it without waiting first
-        self._ours: deque[ByteRange] = deque()  # what was not in memory and is not to be left there
+        self._is_probing = False  # all of it may be in memory: try without waiting first
+        self._ours: deque[ByteRange] = deque()  # was not in memory before, must be dropped
         self._known_bad = known_bad
         self._refusals = 0
-        self._unit = 0  # what the disk can read alone; 0: not needed yet
+        self._unit = 0  # smallest readable unit; 0: not determined yet
         self.how = ReadHow.CACHE_POSSIBLE
         self.bad_ranges: list[ByteRange] = []
         self.bytes_read = 0
@@ -224,10 +221,10 @@ class SpanReader:
         Decide how this file is read.
 
         Args:
-            buffer_bytes: the longest span that will be asked for.
+            buffer_bytes: the longest span that will be requested.
 
         Raises:
-            OSError: when the system can't even tell about the file.
+            OSError: the file cannot be queried.
         """
         self._is_large = self._size_bytes > buffer_bytes
         if self._terms.mode is ReadMode.DISK or self._is_large:
@@ -237,26 +234,27 @@ class SpanReader:
 
     def begin_elsewhere(self) -> bool:
         """
-        Prepare for all of the file to be read through the cache by somebody else, instead of ``begin``.
+        Prepare for another reader that reads the whole file through the cache, instead of ``begin``.
 
         Returns:
-            Whether that may be: what is not in memory would have to be asked of the pace.
+            Whether it may: otherwise the pace must be consulted, because not everything is in memory.
 
         Raises:
-            OSError: when the system can't even tell about the file.
+            OSError: the file cannot be queried.
         """
         self._begin_buffered(0)
         return self._is_probing or not self._terms.pace.holds_back
 
     def read(self, view: memoryview, start: int, end: int) -> list[ByteRange]:
         """
-        Read from ``start`` to ``end`` into the beginning of ``view``, around what is bad.
+        Read from ``start`` to ``end`` into the beginning of ``view``, skipping bad ranges.
 
         Returns:
-            What could be read, in order; the byte at position p of the file is at p - start of the view.
+            The readable ranges in order; byte p of the file is at p - start in the view.
 
         Raises:
-            Unreadable: when the disk must be left alone or the error is none of a place on it.
+            Unreadable: the disk must be left alone; raised with the bad ranges.
+            OSError: the error does not concern one place on the disk.
             ReadInterrupted: from the pace.
         """
         if self._is_large and self._alignment and self._terms.mode is ReadMode.RECORD:
@@ -288,14 +286,14 @@ class SpanReader:
         is_sure = fs_type in _PAGES_ARE_ALL
         if vouched is None and self._terms.mode is ReadMode.DISK:
             drop_clean_pages(self._fd)
-            # btrfs passes pages that could not be dropped by, too; of old kernels nothing is known
+            # O_DIRECT on btrfs also bypasses pages that could not be dropped; old kernels: unknown
             is_sure = is_sure and (fs_type == "btrfs" or self._resident(0, self._size_bytes) == 0)
         elif vouched is None and fs_type != "btrfs":
             is_sure = False
         self.how = ReadHow.DIRECT if is_sure else ReadHow.CACHE_POSSIBLE
 
     def _begin_buffered(self, start: int) -> None:
-        """Look at the cache before the first read through it: drop in DISK mode, note what is there in the other."""
+        """Prepare the cache before the first buffered read: in DISK mode drop pages, else record which are resident."""
         size_bytes = self._size_bytes - start
         self.how = ReadHow.CACHE_POSSIBLE
         if self._terms.mode is ReadMode.DISK:
@@ -319,7 +317,7 @@ class SpanReader:
             self._ours.extend(absent)
 
     def _choose_way(self, start: int, end: int) -> None:
-        """Read what is wholly in memory from there, and anything else past the cache, which leaves it as it is."""
+        """Read a span from memory if all of it is there, else with O_DIRECT, which leaves the cache unchanged."""
         resident = self._resident(start, end - start)
         self._is_probing = resident is not None and resident >= page_bytes(end - start, start)
         if self._is_direct is self._is_probing:
@@ -334,11 +332,11 @@ class SpanReader:
         return resident_bytes(self._fd, size_bytes, start)
 
     def _read_memory(self, view: memoryview, start: int) -> bool:
-        """Read what is in memory, without waiting for the disk; False unless it is all of it."""
+        """Read from memory without waiting for the disk; return False unless all of it was there."""
         try:
             return os.preadv(self._fd, (view,), start, os.RWF_NOWAIT) == len(view)
         except OSError:
-            return False  # EAGAIN, no such flag here, or an error that the ordinary read, which follows, meets again
+            return False  # EAGAIN, unsupported flag, or an error that the ordinary read meets again
 
     def _read_around(self, view: memoryview, start: int, end: int) -> list[ByteRange]:
         good: list[ByteRange] = []
@@ -369,7 +367,7 @@ class SpanReader:
         return good
 
     def _read_once(self, view: memoryview, start: int, end: int) -> int:
-        """Read what one call gives, at most up to ``end``."""
+        """Read with one call, at most up to ``end``."""
         if self._is_direct:
             rounded = -(-(end - start) // self._alignment) * self._alignment
             try:
@@ -377,7 +375,7 @@ class SpanReader:
             except OSError as error:
                 if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
                     raise
-            # No O_DIRECT after all, or a short read has left no aligned place to go on from.
+            # O_DIRECT is unsupported after all, or a short read left an unaligned position.
             self._leave_direct(start)
         return os.preadv(self._fd, (view[: end - start],), start)
 
@@ -390,16 +388,17 @@ class SpanReader:
 
     def _narrow(self, error: OSError, start: int, end: int, duration_s: float) -> list[ByteRange]:
         """
-        Note what is bad, or say where to look closer.
+        Record a bad range, or split it to narrow it down.
 
         Returns:
-            The parts (start, end) to be read next, the last one first.
+            The parts (start, end) to read next, the last one first.
 
         Raises:
-            OSError: ``error``, which is not of a place of the medium.
+            OSError: ``error``, if it does not concern a place on the medium.
+            Unreadable: the budget is spent, or a known bad range failed again.
         """
         if error.errno not in BAD_MEDIUM:
-            raise error  # not of a place: whoever opened the file knows what it means
+            raise error  # not one place: the opener translates it
         budget = self._terms.budget
         if error.errno in REFUSED or budget.is_refusal():
             self._refusals += 1
@@ -423,7 +422,7 @@ class SpanReader:
         return parts
 
     def _drop_behind(self, end: int) -> None:
-        """Drop what is ours up to ``end``, each range from its beginning: folios lie across the borders of spans."""
+        """Drop our pages up to ``end``, each range from its beginning: folios cross span boundaries."""
         while self._ours:
             offset, length = self._ours[0]
             if offset >= end:

@@ -1,22 +1,19 @@
 """
-Bring what stat says into the 64 signed bits in which it is stored and compared.
+Convert stat values to 64-bit signed integers, and decide which witnesses are racy (R1).
 
-Inode numbers use all 64 bits where they are hashes (mergerfs, some network servers): the upper half becomes negative,
-as the same bits. Nanoseconds of 64 bits end in the year 2262, file systems later (ext4 in 2446): what lies beyond is
-all one time, so that such a date costs a file its mtime, not the run.
+Inode numbers that are hashes use all 64 bits (mergerfs, some network servers): the upper half becomes negative. 64-bit
+nanoseconds end in the year 2262, file systems later (ext4 in 2446): later dates are clamped to one value, so such a
+date makes one mtime useless but does not fail the run.
 
-Decide which witnesses prove nothing, because what they announce may not have ended when the file was read (R1).
+A file can change after its last timestamp in two ways:
 
-Two things can change a file after its last stamp.
-
-A write in the same tick: a file system stamps with a clock that ticks coarsely, so a write in the tick of the reading
-leaves mtime and ctime as they were. Only stamps around the moment of the reading are in doubt. Those further ahead (a
-camera's wrong date, a clock that was set back) can't be met by the next write, so they are as good as old ones.
-
-A write under way: the kernel stamps when a write(2) begins and copies afterwards, for as long as its source, a memory
-limit and the disk make it wait. So a recent stamp is in doubt unless nobody had the file open for writing once it was
-there: what is written after that has a stamp of its own. A stamp that is older than any write takes is not in doubt:
-else the image of a virtual machine, which is open for writing all day, could never be proven to rot.
+- A write in the same tick: file systems use a coarse clock, so a write in the tick of the reading leaves mtime and
+  ctime unchanged. Only timestamps near the reading are racy. Those further ahead (a camera's wrong date, a clock that
+  was set back) differ from that of the next write, so they are as good as old ones.
+- A write in flight: the kernel stamps when a write(2) begins and then copies, as slowly as its source, a memory limit
+  and the disk allow. So a recent timestamp is racy unless nobody had the file open for writing after it was seen. A
+  timestamp older than any write takes is not racy: otherwise a virtual machine's image, open for writing all day, could
+  never be proven to rot.
 """
 
 from __future__ import annotations
@@ -30,12 +27,12 @@ MOST = 2**63 - 1
 
 
 def fold_inode(inode: int) -> int:
-    """Read the 64 bits of an inode number as a signed integer."""
+    """Convert an unsigned 64-bit inode number to a signed one with the same bits."""
     return inode - 2**64 if inode > MOST else inode
 
 
 def witness_of(stat: os.stat_result) -> Witness:
-    """Take the witness from a stat."""
+    """Return the witness of a stat."""
     return Witness(stat.st_size, _clamp(stat.st_mtime_ns), _clamp(stat.st_ctime_ns), fold_inode(stat.st_ino))
 
 
@@ -44,7 +41,7 @@ def _clamp(time_ns: int) -> int:
 
 
 _LEAST_GRANULE_NS = 20_000_000  # two ticks of the slowest kernel clock (HZ=100), whatever the file system stores
-_SKEW_NS = 3600 * 10**9  # a server stamps with its own clock, which may be ahead of ours
+_SKEW_NS = 3600 * 10**9  # a server's clock may be ahead of ours
 
 _LONGEST_WRITE_NS = 900 * 10**9
 """Linux writes less than 2 GiB in one call (write(2), NOTES); a slow USB stick at 3 MB/s needs 12 minutes."""
@@ -53,41 +50,41 @@ _NEVER_NS = 2**63 - 1
 
 
 class RacyWindow:
-    """The stamps that are in doubt after one reading, or several: from a granule before it began to one after now."""
+    """The racy timestamps of one or more readings: from a granule before the start to a granule after now."""
 
     __slots__ = ("_ahead_ns", "_clock_ns", "_since_ns", "recent_since_ns")
 
     def __init__(self, clock_ns: Callable[[], int], granule_ns: int, *, is_remote: bool) -> None:
         """
-        Begin; to be done before pages are written back and before the first stat.
+        Start the window; call this before pages are written back and before the first stat.
 
-        A page that is stored to after it was written back is stamped after this moment, so its stamp is in doubt.
+        A store to a page after its write-back is stamped after this moment, so its timestamp is racy.
 
         Args:
-            clock_ns: the wall clock, in which the file system stamps.
-            granule_ns: of the file system's stamps.
-            is_remote: the stamps are of another machine's clock.
+            clock_ns: the wall clock, comparable with the file system's timestamps.
+            granule_ns: granularity of the file system's timestamps.
+            is_remote: the timestamps come from another machine's clock.
         """
         granule_ns = max(granule_ns, _LEAST_GRANULE_NS)
         self._clock_ns = clock_ns
         self._ahead_ns = granule_ns + (_SKEW_NS if is_remote else 0)
         now_ns = clock_ns()
         self._since_ns = now_ns - granule_ns
-        # A server stamps each request, of a MiB or so; whether another machine has the file open can't be asked.
+        # A server stamps each request of about a MiB; whether another machine has the file open is unknown.
         self.recent_since_ns = _NEVER_NS if is_remote else now_ns - _LONGEST_WRITE_NS
 
     def end(self) -> tuple[int, int]:
-        """Give the first and the last stamp in doubt; to be done after the last reading."""
+        """Return the first and the last racy timestamp; call this after the last reading."""
         return self._since_ns, self._clock_ns() + self._ahead_ns
 
     def covers(self, mtime_ns: int, ctime_ns: int, *, has_writer: bool = False) -> bool:
         """
-        Say whether a file that was just read may be written to without a trace in its stamps.
+        Return whether a file that was just read may have been written to without a change of its timestamps.
 
         Args:
-            mtime_ns: by the stat before the reading.
-            ctime_ns: of the same.
-            has_writer: after that stat a program had the file open for writing, or may have had.
+            mtime_ns: from the stat before the reading.
+            ctime_ns: from the same stat.
+            has_writer: a program had, or may have had, the file open for writing after that stat.
         """
         since_ns, until_ns = self.end()
         if has_writer:

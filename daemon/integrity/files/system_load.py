@@ -1,17 +1,13 @@
 """
-Which boot of the machine this is.
+Yield to other programs: low CPU and I/O priority, and a measure of how long others wait for a disk.
 
-Give way to others: the lowest I/O class, and little of the processor.
+Only disk schedulers that know I/O classes honor them, and most disks use one that does not ("none", old mq-deadline):
+the priority supplements the pace and does not replace it.
 
-Only a disk's scheduler knows I/O classes, and most disks have none by default ("none" and old mq-deadline ignore them):
-this is a courtesy besides the pace, not instead of it.
-
-Say how long others have waited for a disk.
-
-Two measures of the kernel are put together. Pressure stall information counts the time in which some task waits for
-I/O, but that of the whole machine, our own waiting included, and diluted by each processor that is busy with something
-else. A block device's statistics count the time in which it had work, but know nothing of queues above it. What others
-suffer is told only while we are silent: so ask at the beginning and at the end of a silence, and take the difference.
+The load combines two kernel measures. Pressure stall information counts the time in which some task waits for I/O, but
+machine-wide, our own waits included, and diluted by each busy processor. A block device's statistics count the time in
+which it had work, but know nothing of queues above it. The pressure of others shows only while we read nothing: sample
+at the beginning and the end of a pause, and take the difference.
 """
 
 from __future__ import annotations
@@ -28,7 +24,7 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def read_boot_uuid() -> str:
-    """Read the kernel's random number of the running boot, see random(4)."""
+    """Read the kernel's random id of the running boot, see random(4)."""
     with open(_BOOT_ID, encoding="ascii") as file:
         return file.read().strip()
 
@@ -36,7 +32,7 @@ def read_boot_uuid() -> str:
 _LOG = logging.getLogger(__name__)
 
 NICENESS = 10
-"""Behind whoever somebody waits for, but not starved by a busy machine: the promise is to be kept there, too."""
+"""Below interactive programs, but not starved on a busy machine: verification must stay on schedule there, too."""
 
 # linux/ioprio.h
 _WHO_PROCESS = 1
@@ -51,19 +47,19 @@ _GENERIC_CALLS = (30, 31)
 
 def be_idle() -> bool:
     """
-    Have this thread, and all that it starts from now on, read only when nobody else does.
+    Set idle I/O class and low CPU priority for this thread and all threads that it starts later.
 
-    To be called before threads are started: on Linux both belong to a thread and are inherited. It never fails: where
-    the system refuses (a seccomp filter of the unit, say) that is logged, and the pace has to do.
+    Call this before threads are started: on Linux both settings belong to a thread and are inherited. It never fails: a
+    refusal (a seccomp filter of the unit, say) is logged, and only the pace limits reading.
 
     Returns:
-        Whether all of it was granted.
+        Whether both were granted.
     """
     return all([_be_nice(), _set_idle_class()])
 
 
 def get_io_class() -> int | None:
-    """Return the I/O class of the calling thread (0 none, 1 real time, 2 best effort, 3 idle); None: can't tell."""
+    """Return the calling thread's I/O class (0 none, 1 real time, 2 best effort, 3 idle); None if unknown."""
     calls = _find_calls()
     if calls is None:
         return None
@@ -73,7 +69,7 @@ def get_io_class() -> int | None:
 
 def _be_nice() -> bool:
     try:
-        if os.getpriority(os.PRIO_PROCESS, 0) < NICENESS:  # a unit may have said more
+        if os.getpriority(os.PRIO_PROCESS, 0) < NICENESS:  # the unit may have set a higher one
             os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     except OSError as error:
         _LOG.warning("niceness refused niceness=%d error=%s", NICENESS, error.strerror)
@@ -95,7 +91,7 @@ def _set_idle_class() -> bool:
 
 
 def _find_calls() -> tuple[int, int] | None:
-    """Find the numbers of the calls; None where a process of another word size runs than the machine's."""
+    """Return the system call numbers; None if unknown, as for a process of another word size than the machine."""
     machine = platform.machine()
     if ctypes.sizeof(ctypes.c_void_p) != 8 and machine not in ("i686", "armv7l"):
         return None
@@ -105,14 +101,14 @@ def _find_calls() -> tuple[int, int] | None:
 _NO_PRESSURE = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
 )
-"""Older kernels, ``psi=0`` on the kernel's command line, ``ProcSubset=pid`` in a unit."""
+"""Older kernels, ``psi=0`` on the kernel command line, ``ProcSubset=pid`` in a unit."""
 
-# Documentation/block/stat.rst, counted from 0.
+# Documentation/block/stat.rst, field indexes from 0.
 _READS, _WRITES, _IN_FLIGHT, _BUSY_MS = 0, 4, 8, 9
 
 
 class _Work(NamedTuple):
-    """What a block device has done so far."""
+    """Counters of a block device."""
 
     requests: int
     in_flight: int
@@ -123,13 +119,13 @@ class Pressure:
     """
     Count the seconds in which others waited for a device, or it worked for them. Used by one thread at a time.
 
-    Time in which the device had no request at all is no pressure on it: then it is another disk that is waited for.
-    Without pressure stall information the device's own work remains.
+    Time without any request to the device does not count: the tasks wait for another disk. Without pressure stall
+    information only the device's busy time counts.
 
     Args:
-        layers: the block devices that the files lie on, by their names in sysfs; without any all waiting counts.
-        pressure_file: the kernel's, or one like it.
-        blocks_folder: in sysfs, with a folder for each block device.
+        layers: sysfs names of the block devices that the files lie on; if empty, all waiting counts.
+        pressure_file: the kernel's, or one in its format.
+        blocks_folder: sysfs folder with a folder per block device.
     """
 
     def __init__(
@@ -147,10 +143,10 @@ class Pressure:
 
     def __call__(self) -> float | None:
         """
-        Return the seconds so far: the difference of two calls is what lay between them.
+        Return the seconds so far; the difference of two calls is the time between them.
 
         Returns:
-            None where nothing is known, neither of waiting nor of a device.
+            None if neither pressure nor device statistics are available.
         """
         stalled_us = read_stalled_us(self._pressure_file)
         is_touched, busy_s = self._look_at_device()
@@ -166,11 +162,11 @@ class Pressure:
 
     @property
     def has_stalls(self) -> bool:
-        """Say whether the kernel tells of waiting."""
+        """Return whether the kernel provides pressure stall information."""
         return read_stalled_us(self._pressure_file) is not None
 
     def _look_at_device(self) -> tuple[bool, float]:
-        """Say whether the device had any request since the last call, and how long it was busy."""
+        """Return whether the device had any request since the last call, and how many seconds it was busy."""
         before, self._work = self._work, {path: work for path in self._stats if (work := _read_work(path)) is not None}
         busy_ms, is_touched = 0, not self._work
         for path, work in self._work.items():
@@ -181,7 +177,7 @@ class Pressure:
 
 
 def read_stalled_us(pressure_file: str = "/proc/pressure/io") -> int | None:
-    """Read for how long some task has waited for I/O since the machine started; None where the kernel tells nobody."""
+    """Read how long some task has waited for I/O since boot; None if the kernel does not report it."""
     try:
         with open(pressure_file, encoding="ascii") as lines:
             some = lines.readline()

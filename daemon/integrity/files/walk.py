@@ -1,24 +1,21 @@
 """
-List what is in a root, folder by folder, without leaving it.
+List a root folder by folder, without leaving it.
 
-The walk decides what belongs to a root: regular files under their own names. Symbolic links are not followed, what is
-mounted inside is not entered unless asked for, FIFOs, sockets and devices are named and left. Whether a name was
-excluded, and what it means that one is gone, is for others.
-
-Folders about which there is nothing to decide are listed by the C core, many at a time and before it is their turn
-(``prefetch``); all others, and all of them without the C core, are listed here.
+Decides what belongs to a root: regular files by their own names. It does not follow symbolic links, enters mounts only
+on request, and only names FIFOs, sockets and devices. What a missing name means is for others. The C core lists
+ordinary folders, many per call and ahead of their turn (``prefetch``); all others, and all without the C core, are
+listed here.
 
 Invariants:
-    I1  Every name of a folder that was listed is in exactly one of: a listing's ``files``, its ``skips``, its
-        ``error``, or it is a folder that gets listings (or an error) of its own. What vanishes meanwhile is in none.
+    I1  Every name of a listed folder is in exactly one of: a listing's ``files``, its ``skips``, its ``error``; or it
+        is a folder with listings (or an error) of its own. Names that vanish meanwhile are in none.
     I2  A folder that could not be listed to its end is never reported as whole: absence proves nothing there.
-    I3  Memory does not grow with the number of files, nor descriptors with the depth: one folder is open at a time, and
-        one more that the C core lists ahead.
-    I4  Another mount is told by mount, not by device number: the subvolumes of btrfs belong to the tree, bind mounts of
-        the tree into itself don't, and no set of mounts makes the walk endless.
-    I5  Folders come in an order that follows from what is in the tree alone, a folder before what is in it: depth first
-        and by name, where there are not so many that they are listed ahead. The files of a listing come by name, but
-        those of one listing need not stand before those of the next.
+    I3  Memory does not grow with the number of files, nor descriptors with the depth: one folder is open at a time,
+        plus a bounded number of its ancestors and of folders listed ahead.
+    I4  Mounts are recognized by mount, not by device number: btrfs subvolumes belong to the tree, bind mounts of the
+        tree into itself do not, and no set of mounts makes the walk endless.
+    I5  The order of folders depends only on the tree, each before its subfolders: depth first and by name, unless there
+        are enough to list ahead. The files of a listing are sorted by name; those of consecutive listings need not be.
 """
 
 from __future__ import annotations
@@ -45,13 +42,13 @@ if TYPE_CHECKING:
 _Begin = Callable[[bytes, int, list[bytes]], Generator[FolderListing, None, bool]]
 
 
-# What os.fsdecode made of the names, undone; as constants, for os.fsencode would cost a tenth of the walk.
+# To undo os.fsdecode of names; constants, because os.fsencode would cost a tenth of the walk.
 _ENCODING = sys.getfilesystemencoding()
 _ERRORS = sys.getfilesystemencodeerrors()
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
-# The folder is not what the listing above it said, any more: it is gone, and that is all.
+# The folder changed after its parent was listed: it is gone, which is no error.
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 _DAMAGED = "the file system is damaged or its disk fails: see the kernel's log, then check the file system"
@@ -66,7 +63,7 @@ _REMEDIES = {
     errno.EMFILE: "too many files are open: raise the limit (ulimit -n, LimitNOFILE=)",
 }
 
-# Fewer inodes than this lie close together anyway.
+# Fewer inodes than this lie close together.
 _WORTH_SORTING = 64
 
 
@@ -80,17 +77,17 @@ def walk(
     chunk: int = 4096,
 ) -> Iterator[FolderListing]:
     """
-    Walk a root, or one folder of it and what lies below.
+    Walk a root, or one folder of it and everything below.
 
-    A folder that vanishes before it can be opened has no listing, and neither has ``start`` if it is not there.
+    A folder that vanishes before it is opened has no listing; neither has ``start`` if it does not exist.
 
     Args:
         root_fd: from ``open_root``; stays open and is the caller's.
-        start: the folder to begin with, relative to the root; its parents are not looked at.
-        excludes: what to leave out.
-        cross_mounts: whether to go into other file systems.
+        start: the folder to begin with, relative to the root; excludes do not apply to it or its parents.
+        excludes: names to leave out.
+        cross_mounts: whether to enter other file systems.
         leave_out: (st_dev, st_ino) of files to skip as the catalog's own.
-        chunk: the most names in one listing.
+        chunk: maximum number of names per listing.
     """
     tree = _Tree(root_fd, excludes, cross_mounts, leave_out, chunk)
     with closing(tree.folders):
@@ -107,7 +104,7 @@ def walk(
 
 
 class _Tree:
-    """What one walk knows of its root."""
+    """The state of one walk."""
 
     def __init__(
         self, root_fd: int, excludes: Excludes, cross_mounts: bool, leave_out: frozenset[tuple[int, int]], chunk: int
@@ -118,7 +115,7 @@ class _Tree:
         self._leave_out = leave_out
         self._chunk = chunk
         self.folders = DeepFolders(root_fd, _FOLDER if cross_mounts else _FOLDER | STAY_ON_MOUNT)
-        # Where to ask the kernel; asked everywhere, it would cost two more system calls for each folder.
+        # Candidates for mounts; checking every folder would cost two more system calls each.
         self._maybe_mounts = find_mounts_beneath(root_fd)
         self._entered: set[tuple[int, int]] = set()
 
@@ -130,13 +127,13 @@ class _Tree:
             pending += reversed(subfolders)
 
     def open_ahead(self, start: bytes) -> FolderPrefetcher | None:
-        """Start listing with the C core, unless it is switched off or can't be loaded."""
+        """Start listing with the C core; return None if it is switched off or cannot be loaded."""
         if os.environ.get("INTEGRITY_NATIVE") == "off":
             return None
         try:
             from integrity.files.prefetch import FolderPrefetcher
         except ImportError:
-            return None  # the program says why where it shows its version
+            return None  # `integrity --version` shows why
         return FolderPrefetcher(
             self._root_fd,
             start,
@@ -144,23 +141,23 @@ class _Tree:
             stays_on_mount=not self._cross_mounts,
             leave_out=self._leave_out,
             avoid=frozenset(point.rpartition(b"/")[0] for point in self._maybe_mounts),
-            # Of several views of one folder always the same is to be entered, whatever else there is in the tree (I4).
+            # Of several views of one folder the walk must always enter the same, whatever the rest of the tree (I4).
             is_in_turn=self._cross_mounts and bool(self._maybe_mounts),
             chunk=self._chunk,
         )
 
     def find_listings(self, folder: bytes, begin: _Begin | None = None) -> Generator[FolderListing, None, list[bytes]]:
         """
-        List a folder, unless it is gone; without moving its atime where the kernel lets us.
+        List a folder unless it is gone, without updating its atime if the kernel permits.
 
-        It is an error of the folder if something was mounted there after the folder above it had been listed.
+        A mount that appeared after the parent folder was listed is an error of the folder.
 
         Args:
             folder: its path.
-            begin: lists what it can of the open folder, and says whether that was all; the rest is listed here.
+            begin: lists what it can of the open folder and returns whether that was all; the rest is listed here.
 
         Returns:
-            The paths of the folders in it that are to be walked, too, by name.
+            The paths of its subfolders to walk, sorted by name.
         """
         try:
             fd = self.folders.open(folder)
@@ -181,19 +178,19 @@ class _Tree:
         return sorted(subfolders)
 
     def _is_gone(self, folder: bytes, error: OSError) -> bool:
-        """Say whether an error means that an open folder was removed, with all that was in it before."""
+        """Return whether an error means that an open folder was removed, and so was empty."""
         return error.errno == errno.ENOENT or was_removed(self._root_fd, folder, error)
 
     def _read_listings(
         self, folder: bytes, fd: int, subfolders: list[bytes], *, is_first: bool
     ) -> Generator[FolderListing, None, None]:
-        """List an open folder from its position on; folders to be walked are added to ``subfolders``."""
+        """List an open folder from its current position; add the folders to walk to ``subfolders``."""
         with os.scandir(fd) as entries:
             while True:
                 batch, error = _read(entries, self._chunk)
                 broken = None if error is None or self._is_gone(folder, error) else _describe(folder, error)
                 if self._cross_mounts:
-                    # Of several views of one folder the first by name is entered, in whatever order they are listed.
+                    # Of several views of one folder the first by name is entered, whatever the listing order.
                     batch.sort(key=attrgetter("name"))
                 is_last = len(batch) < self._chunk or error is not None
                 files, skips, failures = self._sort_out(folder, batch, subfolders)
@@ -209,14 +206,14 @@ class _Tree:
         self, folder: bytes, batch: list[os.DirEntry[str]], subfolders: list[bytes]
     ) -> tuple[list[Seen], list[Skip], list[FolderError]]:
         """
-        Tell what each name is; folders to be walked are added to ``subfolders``.
+        Classify each name; add the folders to walk to ``subfolders``.
 
-        Longer than a function should be: this loop runs once for each file, where every call is felt.
+        Longer than usual for a function: this loop runs once per file, where every call costs.
         """
         prefix = folder + b"/" if folder else b""
         is_excluded, maybe_mounts, leave_out = self._excludes.matches, self._maybe_mounts, self._leave_out
         files: list[Seen] = []
-        new = tuple.__new__  # what Seen(...) does, without a call of Python for each file
+        new = tuple.__new__  # same as Seen(...), without a Python call per file
         skips: list[Skip] = []
         failures: list[FolderError] = []
         for entry in batch:
@@ -257,14 +254,14 @@ class _Tree:
         return files, skips, failures
 
     def _is_barred(self, path: bytes, is_folder: bool) -> bool:
-        """Tell whether a name is left out because something is mounted on it; a mount is entered only once (I4)."""
+        """Return whether a name is left out because it is a mount point; a mount is entered only once (I4)."""
         try:
             os.close(open_beneath(self._root_fd, path, os.O_PATH | STAY_ON_MOUNT))
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
         else:
-            return False  # what is mounted there is mounted over the root, too, and can't be seen from in here
+            return False  # that mount lies above the root, so it is not visible from inside
         if not (self._cross_mounts and is_folder):
             return not self._cross_mounts
         if not self._entered:
@@ -279,7 +276,7 @@ class _Tree:
 
 
 def _read(entries: Iterator[os.DirEntry[str]], count: int) -> tuple[list[os.DirEntry[str]], OSError | None]:
-    """Read the next names of a folder; with an error, those before it."""
+    """Read the next names of a folder; on an error, return the names before it."""
     batch: list[os.DirEntry[str]] = []
     error = None
     try:
@@ -288,13 +285,13 @@ def _read(entries: Iterator[os.DirEntry[str]], count: int) -> tuple[list[os.DirE
     except OSError as failure:
         error = failure
     if len(batch) > _WORTH_SORTING:
-        # lstat in the order of the inodes: in that of a hashed folder a spindle would seek for each file.
+        # lstat in inode order: in the order of a hashed folder a rotational disk would seek for each file.
         batch.sort(key=os.DirEntry.inode)
     return batch, error
 
 
 def _describe_name(path: bytes, error: OSError) -> FolderError:
-    """Say why a name can't be looked at, though its folder can be listed."""
+    """Return the error for a name whose lstat failed, though its folder was listed."""
     if error.errno not in (errno.EACCES, errno.EPERM):
         return _describe(path, error, "looked at")
     cause = os.strerror(error.errno)

@@ -1,7 +1,7 @@
 """
-Digests: how bytes become the values that the catalog holds.
+Compute digests: turn bytes into the values that the catalog stores.
 
-Cheap to import, and nothing but the standard library and the C core is needed for what stands here.
+Cheap to import: what is exported here needs only the standard library and the C core.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
-The table of algorithms: what a digest is called in options, files and objects, how long it is, and who computes it.
+The table of algorithms: names in options, files and objects, digest length, and implementation.
 
-Nothing is loaded for an algorithm before its constructor is asked for.
+An algorithm's implementation is loaded only when its constructor is requested.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 
 class Hasher(Protocol):
-    """Compute one digest of a stream of bytes. One object belongs to one thread at a time."""
+    """Compute one digest of a byte stream. One object belongs to one thread at a time."""
 
     def update(self, data: Buffer, /) -> object:
-        """Append bytes; large ones without holding the interpreter lock."""
+        """Append bytes; release the interpreter lock for large ones."""
 
     def digest(self) -> bytes:
-        """Return the raw digest of everything so far, in the byte order in which it is written."""
+        """Return the raw digest of everything so far, in its written byte order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Algorithm:
     """
-    One row of the table. Rows are compared by identity: there is one of each.
+    One row of the table. Rows are compared by identity: each exists once.
 
     Attributes:
-        name: of the option and of the key in JSON.
+        name: of the option and the JSON key.
         tag: in BSD lines: ``TAG (name) = hex``.
         digest_bytes: length of the raw digest.
-        find_constructor: load what computes it; what it returns makes a ``Hasher``.
-        bare_prefix: what stands before the digits in GNU lines.
+        find_constructor: loads the implementation and returns a function that makes a ``Hasher``.
+        bare_prefix: precedes the digits in GNU lines.
     """
 
     name: str
@@ -62,7 +62,7 @@ class _Crc32:
 
 
 class _Crc64Nvme:
-    """CRC-64/NVME as S3 keeps it, most significant byte first."""
+    """CRC-64/NVME as S3 stores it, most significant byte first."""
 
     __slots__ = ("_value",)
 
@@ -79,7 +79,7 @@ class _Crc64Nvme:
 
 
 class _Crc32c:
-    """CRC-32C, most significant byte first; its package comes with the extra that reaches the stores that keep it."""
+    """CRC-32C, most significant byte first; its package comes with the extra for the stores that use it."""
 
     __slots__ = ("_checksum",)
 
@@ -89,7 +89,7 @@ class _Crc32c:
         self._checksum = Checksum()
 
     def update(self, data: Buffer) -> None:
-        self._checksum.update(bytes(data))  # it takes nothing else
+        self._checksum.update(bytes(data))  # the package accepts only bytes
 
     def digest(self) -> bytes:
         value: bytes = self._checksum.digest()
@@ -128,9 +128,10 @@ CRC32C = Algorithm("crc32c", b"CRC32C", 4, lambda: _Crc32c)
 CRC64NVME = Algorithm("crc64nvme", b"CRC64NVME", 8, lambda: _Crc64Nvme)
 
 ALGORITHMS = (MD5, XXH3, XXH64, XXH128, BLAKE3, SHA1, SHA256, SHA512, CRC32)
-"""All that manifests are read with, in the order in which several are written; the last two CRCs only S3 has."""
+"""Every algorithm that manifests may contain, in the order in which several are written; CRC32C and CRC64NVME occur in
+S3 only."""
 
 CHOICES = tuple(algorithm for algorithm in ALGORITHMS if algorithm is not CRC32)
-"""Those that have an option; CRC32 is only read, for the sake of SFV."""
+"""Algorithms with an option; CRC32 is only read, for SFV."""
 
 BY_NAME = {algorithm.name: algorithm for algorithm in ALGORITHMS}

@@ -1,7 +1,7 @@
 """
-The digests of a file's blocks, from pieces of it that end anywhere.
+Digest a file's blocks from pieces of any length.
 
-A block of zeros is digested once: a hole costs nothing but its place in the result.
+Each block size's block of zeros is digested once: a hole costs only its entries in the result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ZEROS = memoryview(bytes(1 << 20))
 
 
 def pieces(segment: Segment) -> Iterator[memoryview]:
-    """Cut a hole into pieces of zeros; data is one piece."""
+    """Yield a hole as pieces of zeros; yield data as one piece."""
     if segment.data is not None:
         yield segment.data
         return
@@ -32,7 +32,7 @@ def pieces(segment: Segment) -> Iterator[memoryview]:
 
 
 class BlockCutter:
-    """Digest blocks of one size from pieces that end anywhere."""
+    """Digest blocks of one size from pieces of any length."""
 
     def __init__(self, size_bytes: int, *, md5: bool, crc64nvme: bool) -> None:
         self._size = size_bytes
@@ -42,28 +42,28 @@ class BlockCutter:
         self._xxh3s: list[bytes] = []
         self._crc64s = bytearray()
         self._fed = 0  # bytes in these blocks and in the open one
-        self._open = 0  # bytes in the block that is not complete
+        self._open = 0  # bytes in the incomplete block
         self._md5 = Md5()
         self._xxh3 = xxh3_128()
         self._crc64 = 0
 
     @property
     def count(self) -> int:
-        """Count the blocks that are complete and were not taken."""
+        """Return the number of complete blocks that were not taken."""
         return len(self._xxh3s)
 
     def feed(self, data: memoryview, *, beside: tuple[Md5, memoryview] | None = None) -> None:
         """
-        Take the next bytes.
+        Append the next bytes.
 
         Args:
             data: the bytes.
-            beside: a stream of another's with what to append to it, computed in the same call.
+            beside: another stream and the bytes to append to it, computed in the same call.
         """
-        head = data[: min(self._size - self._open, len(data)) if self._open else 0]  # goes to the open block
+        head = data[: min(self._size - self._open, len(data)) if self._open else 0]  # completes the open block
         whole = (len(data) - len(head)) // self._size
         blocks = [data[at : at + self._size] for at in range(len(head), len(head) + whole * self._size, self._size)]
-        rest = data[len(head) + whole * self._size :]  # opens the next one
+        rest = data[len(head) + whole * self._size :]  # starts the next one
         is_full = self._open + len(head) == self._size
         self._feed_xxh3(head, blocks, rest, is_full=is_full)
         if self._wants_crc64:
@@ -101,7 +101,7 @@ class BlockCutter:
             self._crc64 = crc64.crc64(rest, self._crc64)
 
     def feed_zeros(self, length: int) -> None:
-        """Take a hole; whole blocks of zeros have all the same digests."""
+        """Append a hole; all whole blocks of zeros share one set of digests."""
         if self._open:
             first = min(self._size - self._open, length)
             self._feed_pieces(first)
@@ -135,13 +135,13 @@ class BlockCutter:
         self._open = 0
 
     def combine_crc64nvme(self) -> bytes | None:
-        """Put the CRC of all blocks together; None if they have none. The last block has ended."""
+        """Combine the CRCs of all blocks; None if they were not computed. Call this after ``end``."""
         if not self._wants_crc64:
             return None
         return crc64.pack(crc64.combine_blocks(self._crc64s, self._size, self._fed))
 
     def take(self) -> Blocks:
-        """Hand over the digests of the complete blocks, and forget them."""
+        """Return the digests of the complete blocks, and forget them."""
         blocks = Blocks(self._size, b"".join(self._xxh3s), b"".join(self._md5s), bytes(self._crc64s))
         self._xxh3s.clear()
         self._md5s.clear()
@@ -152,6 +152,6 @@ class BlockCutter:
 
 @lru_cache(maxsize=16)
 def _zero_block(size_bytes: int, *, needs_crc64: bool) -> tuple[bytes, bytes, bytes]:
-    """Digest a block of zeros: MD5, XXH3-128, CRC-64/NVME."""
+    """Return the digests of a block of zeros: MD5, XXH3-128, CRC-64/NVME."""
     zeros = bytes(size_bytes)
     return Md5(zeros).digest(), xxh3_128_digest(zeros), crc64.pack(crc64.crc64(zeros)) if needs_crc64 else b""

@@ -1,12 +1,11 @@
 """
-CRC-64/NVME, the checksum that S3 keeps of whole objects: decide whether the C core computes it or Python stands in.
+Compute CRC-64/NVME, which S3 stores per object; decide between the C core and the Python fallback.
 
-Values are integers; where they are bytes, they are 8 with the most significant first. The values of pieces can be put
-together without the pieces, so that those of a file's blocks answer for an object whatever parts it was uploaded in.
+Values are integers, or 8 bytes with the most significant first. The values of pieces can be combined without their
+data, so a file's block values give an object's value, whatever parts it was uploaded in.
 
-The choice is made once, when this module is imported: the C core, unless ``INTEGRITY_NATIVE=off`` is set, or the
-extension cannot be loaded, or fails its self-test on this machine. Values are the same either way; the stand-in is a
-thousand times slower.
+The choice is made on import: the C core, unless ``INTEGRITY_NATIVE=off`` is set, the extension cannot be loaded, or it
+fails its self-test. Both return the same values; the fallback is a thousand times slower.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ __all__ = ["VALUE_BYTES", "combine", "combine_blocks", "crc64", "digest_blocks",
 
 
 def _find_native() -> bool:
-    """Load the C core, limit it to the path that is set, and say whether it is right."""
+    """Load the C core, limit it to the configured path, and return whether it passes its self-test."""
     setting = os.environ.get("INTEGRITY_NATIVE", "")
     if setting == "off":
         return False
     try:
         from integrity.hashing import crc64_native
     except ImportError:
-        # hashing.md5 keeps the reason and `integrity --version` shows it: the extension is one and the same.
+        # hashing.md5 stores the reason for `integrity --version`: the extension is the same.
         return False
     if setting:
         crc64_native.limit_path(setting)
@@ -35,22 +34,22 @@ def _find_native() -> bool:
 
 
 is_native = _find_native()
-"""Whether the C core computes. Nobody should be made to wait for the stand-in who did not ask for these values."""
+"""Whether the C core computes. If not, compute these values only on explicit request: the fallback is slow."""
 
 if TYPE_CHECKING or is_native:
-    # A type checker needs one of them to speak of; the tests hold both to the same behaviour.
+    # Type checkers need one of the two; the tests require both to behave alike.
     from integrity.hashing.crc64_native import combine, combine_blocks, crc64, digest_blocks
 else:
     from integrity.hashing.crc64_standin import combine, combine_blocks, crc64, digest_blocks
 
 
 def pack(value: int) -> bytes:
-    """Write a value as bytes, as the catalog and S3 do."""
+    """Return a value as 8 bytes, as the catalog and S3 store it."""
     return value.to_bytes(VALUE_BYTES, "big")
 
 
 def find_path() -> str:
-    """Name what computes: a path of the C core, or ``python``."""
+    """Return the implementation in use: a path of the C core, or ``python``."""
     if not is_native:
         return "python"
     from integrity.hashing import crc64_native

@@ -1,5 +1,5 @@
 """
-The C core's CRC-64/NVME. Importing this module fails with ImportError where the extension cannot be loaded.
+The C core's CRC-64/NVME. Importing this module raises ImportError if the extension cannot be loaded.
 
 Every call into C releases the interpreter lock.
 """
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _FEATURES = {"vclmul": lib.CRC64_FEATURE_VCLMUL, "clmul": lib.CRC64_FEATURE_CLMUL, "table": 0}
-"""Paths, the widest first: the bit that each one needs."""
+"""Paths, widest first, with the feature bit that each needs."""
 
 PATHS = tuple(_FEATURES)
 
 _BY_SETTING = {"avx512": lib.CRC64_FEATURES_ALL, "avx2": lib.CRC64_FEATURE_CLMUL}
-"""What INTEGRITY_NATIVE, which names the widest path of MD5, allows here; carry-less products are as old as AVX."""
+"""The widest path per value of INTEGRITY_NATIVE, which names a path of MD5; carry-less multiplication is as old as
+AVX."""
 
 
 def get_path() -> str | None:
-    """Name the path that computes; None if not even the portable one passes its self-test here."""
+    """Return the path in use; None if not even the portable one passes its self-test."""
     if lib.crc64_select() != 0:
         return None
     in_use = lib.crc64_features_in_use()
@@ -42,7 +43,7 @@ def limit_path(setting: str) -> None:
 
 @contextmanager
 def only_path(widest: str) -> Iterator[None]:
-    """Use no wider path of ``PATHS`` within the block, to measure or test it; afterwards those of before."""
+    """Use no wider path of ``PATHS`` within the block, for measurements and tests; then restore the earlier paths."""
     in_use_before = lib.crc64_features_in_use()
     lib.crc64_set_feature_mask(max(2 * _FEATURES[widest] - 1, 0))
     try:
@@ -56,25 +57,25 @@ def crc64(data: Buffer, state: int = 0) -> int:
     Return the value of all bytes so far.
 
     Args:
-        data: one contiguous buffer. It must not be written to meanwhile.
-        state: the value of the bytes before; 0 at the beginning.
+        data: one contiguous buffer; must not change during the call.
+        state: the value of the preceding bytes; 0 at the start.
     """
     view = data if type(data) is bytes else ffi.from_buffer(data)
     return lib.crc64_update(state, view, len(view))
 
 
 def combine(first: int, second: int, second_bytes: int) -> int:
-    """Return the value of two pieces together, from that of each one and the length of the second."""
+    """Return the value of two concatenated pieces from their values and the length of the second."""
     return lib.crc64_combine(first, second, second_bytes)
 
 
 def digest_blocks(data: Buffer, block_bytes: int) -> bytes:
     """
-    Return the value of each block, 8 bytes each, one behind the other.
+    Return the value of each block, 8 bytes each, concatenated.
 
     Args:
         data: one contiguous buffer.
-        block_bytes: of each block, at least 1; the last one may be shorter.
+        block_bytes: block size, at least 1; the last block may be shorter.
     """
     if block_bytes < 1:
         raise ValueError("a block has at least one byte")
@@ -89,12 +90,12 @@ def combine_blocks(packed: Buffer, block_bytes: int, size_bytes: int) -> int:
     Return the value of a whole file from those of its blocks.
 
     Args:
-        packed: as ``digest_blocks`` gives them, of all blocks.
-        block_bytes: of each block, at least 1.
+        packed: values of all blocks, as ``digest_blocks`` returns them.
+        block_bytes: block size, at least 1.
         size_bytes: of the file.
 
     Raises:
-        ValueError: a file of this size does not have so many blocks.
+        ValueError: a file of this size does not have this number of blocks.
     """
     values = array("Q", bytes(packed))
     check_blocks(len(values), block_bytes, size_bytes)
@@ -103,7 +104,7 @@ def combine_blocks(packed: Buffer, block_bytes: int, size_bytes: int) -> int:
 
 
 def _order(values: array[int]) -> array[int]:
-    """ReadTurn this machine's byte order into that of packed values, or back."""
+    """Convert values between this machine's byte order and that of packed values."""
     if sys.byteorder == "little":
         values.byteswap()
     return values

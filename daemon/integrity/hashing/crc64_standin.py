@@ -1,4 +1,4 @@
-"""CRC-64/NVME in Python, for where the C core is not in use; native/crc64.h says what it is."""
+"""CRC-64/NVME in Python, used without the C core; native/crc64.h defines it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 VALUE_BYTES: Final = 8
 
-_POLYNOMIAL = 0x9A6C9329AC4BC9B5  # the lowest power in the highest bit, x^64 left out
+_POLYNOMIAL = 0x9A6C9329AC4BC9B5  # the lowest power in the highest bit, without x^64
 _ALL_ONES = (1 << 64) - 1
 _ONE = 1 << 63
 _X_TO_8 = 1 << 55
@@ -18,7 +18,7 @@ _X_TO_8 = 1 << 55
 
 @cache
 def _make_table() -> tuple[int, ...]:
-    """Say for each byte what it becomes when it leaves the register."""
+    """Return the table of a byte-wise CRC: entry b is the remainder of byte b after eight shifts."""
     table = []
     for value in range(256):
         for _ in range(8):
@@ -28,7 +28,7 @@ def _make_table() -> tuple[int, ...]:
 
 
 def crc64(data: Buffer, state: int = 0) -> int:
-    """Return the value of all bytes so far, ``state`` being that of the bytes before."""
+    """Return the value of all bytes so far; ``state`` is that of the preceding bytes."""
     table = _make_table()
     register = state ^ _ALL_ONES
     for byte in memoryview(data).cast("B"):
@@ -37,12 +37,12 @@ def crc64(data: Buffer, state: int = 0) -> int:
 
 
 def combine(first: int, second: int, second_bytes: int) -> int:
-    """Return the value of two pieces together, from that of each one and the length of the second."""
+    """Return the value of two concatenated pieces from their values and the length of the second."""
     return _multiply(_find_shift(second_bytes), first) ^ second
 
 
 def digest_blocks(data: Buffer, block_bytes: int) -> bytes:
-    """Return the value of each block, 8 bytes each, one behind the other."""
+    """Return the value of each block, 8 bytes each, concatenated."""
     if block_bytes < 1:
         raise ValueError("a block has at least one byte")
     view = memoryview(data).cast("B")
@@ -51,7 +51,7 @@ def digest_blocks(data: Buffer, block_bytes: int) -> bytes:
 
 
 def combine_blocks(packed: Buffer, block_bytes: int, size_bytes: int) -> int:
-    """Return the value of a whole file from those of its blocks; ValueError if it has not so many."""
+    """Return the value of a whole file from those of its blocks; raise ValueError if their number does not fit."""
     data = bytes(packed)
     check_blocks(len(data) // VALUE_BYTES, block_bytes, size_bytes)
     shift = _find_shift(block_bytes)
@@ -65,7 +65,7 @@ def combine_blocks(packed: Buffer, block_bytes: int, size_bytes: int) -> int:
 
 
 def check_blocks(count: int, block_bytes: int, size_bytes: int) -> None:
-    """Raise ValueError unless a file of this size has so many blocks."""
+    """Raise ValueError unless a file of this size has this number of blocks."""
     if block_bytes < 1:
         raise ValueError("a block has at least one byte")
     if count != -(-size_bytes // block_bytes):
@@ -74,7 +74,7 @@ def check_blocks(count: int, block_bytes: int, size_bytes: int) -> None:
 
 @lru_cache(maxsize=64)
 def _find_shift(bytes_behind: int) -> int:
-    """Return x^(8n) modulo the polynomial: what n bytes behind multiply a value by."""
+    """Return x^(8n) modulo the polynomial: the factor that n following bytes apply to a value."""
     shift, square = _ONE, _X_TO_8
     while bytes_behind:
         if bytes_behind & 1:

@@ -1,16 +1,16 @@
 """
-The digests of one file in one pass over its bytes.
+Compute the digests of one file in one pass over its bytes.
 
-Decides how bytes, holes and block borders become digests; leaves reading, threads and comparing to others. A file is
-fed in order, as segments that may end anywhere: block digests do not depend on how the file was cut.
+Decides how bytes, holes and block boundaries become digests; leaves reading, threads and comparison to others. A file
+is fed in order, as segments of any length, which do not affect its block digests.
 
 I1  Digests of a file with holes equal those of the same bytes written out as zeros.
 I2  ``chain`` and ``cut_blocks`` share no state, so two threads may run them on the same segment.
-I3  ``feed`` gives what the two give; the C core then computes the MD5 of the file beside that of its blocks.
+I3  ``feed`` returns the same digests as the two; the C core then computes the file's MD5 beside those of its blocks.
 
-CRC-64/NVME is kept for the sake of copies in S3. That of a file of several blocks is put together from theirs, at next
-to no cost, so very sparse and resumed files have it, too. It is taken with new baselines only, for which nobody reads a
-file that is recorded already, and only where the C core computes it.
+CRC-64/NVME serves copies in S3. A file of several blocks gets it from its blocks at almost no cost, so very sparse and
+resumed files have it, too. It is computed only with new baselines, and only by the C core; no recorded file is re-read
+for it.
 """
 
 from __future__ import annotations
@@ -30,54 +30,55 @@ from integrity.hashing.md5 import Md5, native_status
 from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests
 
 SPARSE_HOLES_BYTES = 1 << 30
-"""Files with more holes than this, and than data, get no whole-file digests: 1 TiB of zeros takes MD5 20 minutes."""
+"""Files with more holes than this, and more holes than data, get no whole-file digests: MD5 of 1 TiB of zeros takes 20
+min."""
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """Which digests to compute: of the whole file, and of its blocks if it is larger than one."""
+    """The digests to compute: of the whole file, and of its blocks if it is larger than one block."""
 
     md5: bool = False
     xxh3_128: bool = False
     blake3: bool = False
     block_md5: bool = False
     block_xxh3_128: bool = False
-    crc64nvme: bool = False  # of both
-    others: tuple[Callable[[], Hasher], ...] = ()  # of the whole file; made anew for each
+    crc64nvme: bool = False  # of the file and of its blocks
+    others: tuple[Callable[[], Hasher], ...] = ()  # of the whole file; called once per file
 
     @property
     def needs_chain(self) -> bool:
-        """Say whether any digest runs over the whole file; that of the CRCs is put together."""
+        """Return whether any digest runs over the whole file; CRCs are combined from blocks."""
         return self.md5 or self.xxh3_128 or self.blake3 or bool(self.others)
 
     @property
     def needs_blocks(self) -> bool:
-        """Say whether blocks are digested at all."""
+        """Return whether blocks are digested."""
         return self.block_md5 or self.block_xxh3_128
 
 
 def want_to_record(*, blake3: bool) -> Want:
-    """Ask for all that is kept of a file when it is recorded."""
+    """Return the digests that are stored when a file is recorded."""
     return replace(want_to_confirm(blake3=blake3), crc64nvme=crc64.is_native)
 
 
 def want_to_verify(*, is_one_block: bool, deep: bool, blake3: bool) -> Want:
-    """Ask for what judges a recorded file: XXH3 of the file or of its blocks; ``deep`` adds the MD5 of the file."""
+    """Return the digests that verify a recorded file: XXH3 of file or blocks; ``deep`` adds the file's MD5."""
     return Want(md5=deep, xxh3_128=is_one_block, blake3=blake3, block_xxh3_128=True)
 
 
 def want_to_confirm(*, blake3: bool) -> Want:
-    """Ask for XXH3 and MD5 side by side, which tells a wrong file from a wrong catalog (R3)."""
+    """Return XXH3 and MD5 side by side, to distinguish a damaged file from a damaged catalog (R3)."""
     return Want(md5=True, xxh3_128=True, blake3=blake3, block_md5=True, block_xxh3_128=True)
 
 
 def without_chain(want: Want) -> Want:
-    """Leave out what runs over the whole file, for very sparse files."""
+    """Remove the digests that run over the whole file, for very sparse files."""
     return replace(want, md5=False, xxh3_128=False, blake3=False)
 
 
 def is_very_sparse(size_bytes: int, hole_bytes: int) -> bool:
-    """Say whether whole-file digests would mostly be computed over zeros that nobody stored."""
+    """Return whether whole-file digests would run mostly over zeros that are not stored."""
     return hole_bytes > SPARSE_HOLES_BYTES and hole_bytes * 2 > size_bytes
 
 
@@ -92,7 +93,7 @@ def digest_whole(data: memoryview, want: Want) -> Digests:
 
 
 def digest_blake3(data: memoryview) -> bytes:
-    """Compute BLAKE3 of a file that is in memory as one piece."""
+    """Compute the BLAKE3 of a file that is in memory as one piece."""
     return blake3(data).digest()
 
 
@@ -107,7 +108,7 @@ def _digest(hasher: Hasher, data: memoryview) -> bytes:
 
 
 def combine_crc64nvme(blocks: Blocks, size_bytes: int) -> bytes | None:
-    """Put the CRC of a file together from those of all its blocks; None if they are not there."""
+    """Combine a file's CRC from those of all its blocks; None if they are missing."""
     count = -(-size_bytes // blocks.block_size_bytes)
     if not count or len(blocks.crc64nvme) != count * crc64.VALUE_BYTES:
         return None
@@ -115,7 +116,7 @@ def combine_crc64nvme(blocks: Blocks, size_bytes: int) -> bytes | None:
 
 
 def is_blank(size_bytes: int, digests: Digests, blocks: Blocks | None) -> bool:
-    """Say whether content is empty or one of what a disk gives for data that it lost: all zeros, or all ones."""
+    """Return whether content is empty, all zeros or all ones: what disks return for data that they lost."""
     if blocks is None:
         return digests.xxh3_128 in _blank_digests(size_bytes)
     first = blocks.xxh3_128[:XXH3_128_BYTES]
@@ -129,7 +130,7 @@ def _blank_digests(size_bytes: int) -> tuple[bytes, ...]:
 
 
 def digest_probe(probe: ByteRange, data: memoryview) -> bytes | None:
-    """Digest a range of a file that is in memory as one piece; None when the file is too short for it."""
+    """Digest a range of a file that is in memory as one piece; None if the file is too short for it."""
     hasher = ProbeHasher(probe)
     hasher.feed(Segment(0, len(data), data))
     return hasher.digest()
@@ -144,8 +145,8 @@ class FileHasher:
         size_bytes: of the file; decides whether blocks are digested.
         block_size_bytes: of its blocks.
         start: offset of the first segment, a multiple of the block size; not 0 when resumed.
-        md5_state: exported at ``start``. Without it a resumed file gets no whole-file digests: only MD5 can resume.
-        probe: a range to digest besides.
+        md5_state: exported at ``start``. A resumed file gets no whole-file digests except an MD5 with this state.
+        probe: a range to digest as well.
     """
 
     def __init__(
@@ -177,7 +178,7 @@ class FileHasher:
         self._probe = None if probe is None or probe[0] < start else ProbeHasher(probe)
 
     def feed(self, segment: Segment) -> None:
-        """Feed all digests, in one thread; the MD5 of the file is computed beside those of its blocks."""
+        """Feed all digests in one thread; the file's MD5 is computed beside those of its blocks."""
         if segment.data is None or self._md5 is None or self._blocks is None:
             self.chain(segment)
             self.cut_blocks(segment)
@@ -217,15 +218,15 @@ class FileHasher:
 
     @property
     def blocks_done(self) -> int:
-        """Count the whole blocks digested since the last ``take_blocks``."""
+        """Return the number of whole blocks digested since the last ``take_blocks``."""
         return 0 if self._blocks is None else self._blocks.count
 
     def take_blocks(self) -> tuple[int, Blocks | None]:
         """
-        Hand over the blocks digested since the last call, and forget them.
+        Return the blocks digested since the last call, and forget them.
 
         Returns:
-            The index of the first of them, and the digests; None when the file is not cut into blocks.
+            The index of the first of them, and the digests; None if the file is not split into blocks.
         """
         first = self._first_block
         if self._blocks is None:
@@ -235,22 +236,22 @@ class FileHasher:
         return first, blocks
 
     def md5_state(self) -> bytes | None:
-        """Export the MD5 of the whole file so far; None when there is none, or when it can't be exported."""
+        """Export the state of the whole file's MD5; None if there is none, or without the C core."""
         return None if self._md5 is None or not native_status().is_native else self._md5.export_state()
 
     def probe(self) -> bytes | None:
-        """Give the digest of the probed range; None when there is none or the file did not reach its end."""
+        """Return the digest of the probed range; None if there is none or the file ended before it."""
         return None if self._probe is None else self._probe.digest()
 
     def others(self) -> tuple[bytes, ...]:
-        """Give the other digests of everything fed so far; none of a resumed file."""
+        """Return the other digests of everything fed so far; none for a resumed file."""
         return tuple([hasher.digest() for hasher in self._others])
 
     def digests(self) -> Digests:
         """
-        Give the digests of everything fed so far; end the last, short block.
+        End the last, short block, and return the digests of everything fed.
 
-        Without the CRC if blocks were taken before: who has them all puts it together.
+        Without the CRC if blocks were taken before: the owner of all blocks combines it.
         """
         crc64nvme = None if self._crc64 is None else crc64.pack(self._crc64)
         if self._blocks is not None:
@@ -266,14 +267,14 @@ class FileHasher:
 
 
 class ProbeHasher:
-    """Digest one range of a file with XXH3-128 while its segments go by, in order."""
+    """Compute the XXH3-128 of one range of a file from its segments, in order."""
 
     def __init__(self, probe: ByteRange) -> None:
         self._position, self._end = probe[0], probe[0] + probe[1]
         self._xxh3 = xxh3_128()
 
     def feed(self, segment: Segment) -> None:
-        """Take what of a segment lies in the range."""
+        """Append the part of a segment that lies in the range."""
         begin = max(self._position, segment.offset)
         end = min(self._end, segment.offset + segment.length)
         if begin >= end:
@@ -283,7 +284,7 @@ class ProbeHasher:
         self._position = end
 
     def digest(self) -> bytes | None:
-        """Give the digest; None when the file ended before the range did."""
+        """Return the digest; None if the file ended before the range did."""
         return self._xxh3.digest() if self._position == self._end else None
 
 

@@ -1,17 +1,14 @@
 """
-Many files through few threads: read each as one stable version, digest it, hand the result to one consumer.
+Read many files with few threads: each as one stable version, digested, with its result to one consumer.
 
-Decides how work is spread: small files in batches, each by one thread; large ones that lie in memory several at a time
-by one thread; any other large file by one reading thread with its digests in a pool beside it, so that even a single
-one keeps two cores busy. On a rotational disk only one thread reads at a time, in the order of the tasks; hashing goes
-on beside it (R4), and what lies in memory is read by anybody. Leaves to others what to read, in which order, and what
-the results mean; how a batch is read is in ``worker``, ``small_batch`` and ``large_batch``.
+Decides how work is distributed: small files in batches, one thread per batch; large files in memory several at a time
+per thread; any other large file by one reading thread with a hashing pool, so that even one file keeps two cores busy.
+On a rotational disk only one thread reads at a time, in task order, while others hash (R4); files in memory are read by
+any thread. What to read, in which order, and what results mean is for others.
 
-I1  Every task that was given to a thread is answered exactly once, by ``Done`` or ``Failed``, unless ``run`` is closed
-    early.
-I2  At most ``_IN_FLIGHT`` batches and some hundred large files wait at any moment, so memory does not grow
-    with the tree.
-I3  ``Partial`` results of one file come in order, before its last answer.
+I1  Every task given to a thread is answered exactly once, by ``Done`` or ``Failed``, unless ``run`` is closed early.
+I2  At most ``_IN_FLIGHT`` batches and some hundred large files per thread wait, so memory does not grow with the tree.
+I3  ``Partial`` results of one file come in order, before its final answer.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ STALL_S = 300.0
 _FILES = 64
 _MOST_FILES = 256
 _SMALL_BATCHES = 4
-"""So many batches of files in memory are small, so that few files keep all threads busy."""
+"""The first batches of files in memory are small, so that few files keep all threads busy."""
 
 _IN_FLIGHT = 32
 _END = object()
@@ -65,15 +62,15 @@ class Engine:
 
     Args:
         reader: of the root; decides how the disk is read and at which pace.
-        jobs: threads; None for one per processor.
-        is_serial: one reader at a time, in the order of the tasks: a rotational disk.
+        jobs: number of threads; None for one per processor.
+        is_serial: one reader at a time, in task order: a rotational disk.
         budget: the reader's; once it is spent no more files are opened.
-        stop: set by whoever wants the run to end; large files then end with a ``Partial``.
+        stop: set it to end the run; large files then end with a ``Partial``.
         monotonic: the clock, in seconds.
-        stall_s: after so long a read that has not come back is given up, its thread abandoned; infinite for what may
-            take for ever. Then nobody waits for threads either, at the end.
-        side_by_side: large files for one thread at a time.
-        look_interval_s: so often ``tick`` is called when there is nothing else to do.
+        stall_s: a read that takes longer is given up and its thread abandoned; infinite for input that may block
+            forever, which also skips waiting for threads at the end.
+        side_by_side: most large files per thread at a time.
+        look_interval_s: how often ``tick`` is called while idle.
     """
 
     def __init__(
@@ -102,11 +99,11 @@ class Engine:
 
     @property
     def bytes_done(self) -> int:
-        """Count what was read so far, holes included."""
+        """Return the number of bytes read so far, holes included."""
         return sum(worker.ledger.bytes_done for worker in self._workers)
 
     def run(self, tasks: Iterable[Work], *, tick: Callable[[], None] = lambda: None) -> Iterator[Result]:
-        """Read every task's file as ``run_batches`` does; yield the result of each by itself."""
+        """Read every task's file as ``run_batches`` does; yield the result of each file separately."""
         for answer in self.run_batches(tasks, tick=tick):
             yield from singly(answer)
 
@@ -116,11 +113,10 @@ class Engine:
         """
         Read every task's file; yield the answers in the caller's thread, in any order.
 
-        Tasks are taken from the iterable as there is room for them; None among them says that no more will be given
-        before there are more results. When ``stop`` is set no more are taken; those under way end soon, large ones with
-        a ``Partial`` and an ``ReadInterrupted`` failure. Whoever does not want all results closes the iterator.
-        ``tick`` is called in the caller's thread between results, now and then, and every ``look_interval_s`` while
-        nothing is ready: a large file takes its time.
+        Tasks are taken from the iterable as capacity permits; a None means that no more follow until there are more
+        results. After ``stop`` is set no more are taken and those in flight end soon, large ones with a ``Partial`` and
+        a ``ReadInterrupted`` failure. To end early, close the iterator. ``tick`` is called in the caller's thread
+        between results, and every ``look_interval_s`` while none is ready.
         """
         batch_reader = self._reader.batch() if native_status().is_native else None
         batches = _into_batches(tasks, self._reader, batch_reader)
@@ -152,7 +148,7 @@ class Engine:
 
 
 class _Crew:
-    """The threads of one run, and the watch over them. Used by the consumer's thread."""
+    """The threads of one run, and the check for stalled ones. Used by the consumer's thread."""
 
     def __init__(
         self,
@@ -197,16 +193,16 @@ class _Crew:
 
     @property
     def has_room(self) -> bool:
-        """Say whether more may be given: batches of both kinds."""
+        """Return whether another batch of either kind may be given."""
         return self._small_room > 0 and self._large_room > 0
 
     @property
     def is_waiting(self) -> bool:
-        """Say whether something that was given is not answered yet."""
+        """Return whether any given batch is unanswered."""
         return (self._small_room, self._large_room) != self._most_room
 
     def give(self, batch: Batch) -> None:
-        """Have a batch answered. A thread begins with each of the first ones: most scans find nothing to read."""
+        """Queue a batch, and start a thread for each of the first ones: most scans find nothing to read."""
         if self._unstarted:
             self._unstarted.pop().start()
         is_large = batch.turn is None
@@ -220,19 +216,19 @@ class _Crew:
             self._todo.put(batch)
 
     def give_no_more(self) -> None:
-        """Say that no more will be given; may be said again."""
+        """Announce that no more batches follow; may be called again."""
         self._todo.end()
 
     def get(self, tick: Callable[[], None], *, is_paused: bool = False) -> AnswerBatch:
         """
-        Wait for results; on the way, find threads that hang in the kernel, and call ``tick``.
+        Wait for results; meanwhile detect threads that hang in the kernel, and call ``tick``.
 
         Args:
-            tick: called when there is nothing else to do.
-            is_paused: no more will be given before there are some.
+            tick: called while idle.
+            is_paused: no more batches follow before there are results.
 
         Raises:
-            BaseException: whatever a thread died of.
+            BaseException: the error that ended a thread.
         """
         while True:
             if self._monotonic() >= self._look_at:
@@ -252,7 +248,7 @@ class _Crew:
             return delivery
 
     def end(self) -> None:
-        """Let the threads end, after the batches that they have begun, and wait for those that do not hang."""
+        """Let the threads end after their current batches, and wait for those that do not hang."""
         self._is_over.set()
         self._todo.take_back()
         self._todo.end()
@@ -274,7 +270,7 @@ class _Crew:
                 self._refuse(batch)
 
     def _refuse(self, batch: Batch) -> None:
-        """Answer for a batch when there is no thread left."""
+        """Fail a batch when no thread is left."""
         error = "not read: the device hangs"
         work = batch.tasks
         tasks = [work] if isinstance(work, Task) else [work.task(index) for index in range(len(work))]
@@ -284,7 +280,7 @@ class _Crew:
 
 
 class _Either:
-    """Set when one of two is."""
+    """Set if either of two signals is set."""
 
     def __init__(self, one: StopSignal, other: StopSignal) -> None:
         self._one, self._other = one, other
@@ -297,10 +293,10 @@ def _into_batches(
     tasks: Iterable[Work | None], reader: FileReader, batch_reader: SmallReader | None
 ) -> Iterator[Batch | None]:
     """
-    Group small files; one of which more is to be said stands alone. A pause comes behind what was before it.
+    Group small files; a file that is large or resumed stands alone. A pause follows the files before it.
 
-    Where files are read from the disk, the order is kept. Where they may lie in memory, more of them go into a batch;
-    the first batches are small all the same, so that few files keep all threads busy, too.
+    Files read from the disk keep their order. Files that may be in memory form larger batches, except for the first, so
+    that few files keep all threads busy.
     """
     may_be_cached = batch_reader is not None and batch_reader.how is ReadHow.CACHE_POSSIBLE
     turns = count()
@@ -328,10 +324,10 @@ def _into_batches(
 
 class _Group:
     """
-    Small files that are to be read together.
+    Small files that are read together.
 
     Args:
-        most_files: of one batch, once all threads are busy.
+        most_files: per batch, once all threads are busy.
     """
 
     def __init__(self, most_files: int) -> None:
@@ -347,7 +343,7 @@ class _Group:
         return len(self._columns[0])
 
     def add(self, tasks: TaskBatch) -> Iterator[TaskBatch]:
-        """Add files; give those that were there whenever more would be too many, or too much at once."""
+        """Add files; yield the collected ones whenever the batch would exceed its number of files or bytes."""
         if len(self) and tasks.block_size_bytes != self._block_size_bytes:
             yield self.take()
         start = 0
@@ -363,7 +359,7 @@ class _Group:
             start = stop
 
     def _find_room(self, sizes_bytes: Sequence[int], start: int) -> int:
-        """Say up to which file there is room; for one if there is none yet."""
+        """Return the index before which files fit; at least one file fits into an empty group."""
         most_files = self._most_files if self._taken > _SMALL_BATCHES else _FILES
         stop = min(start + most_files - len(self), len(sizes_bytes))
         while stop - start > (not len(self)) and self._size_bytes + sum(sizes_bytes[start:stop]) > BUFFER_BYTES:
@@ -371,7 +367,7 @@ class _Group:
         return stop
 
     def take(self) -> TaskBatch:
-        """Hand all over, and begin anew."""
+        """Return the collected files, and start anew."""
         paths, sizes, wants, tags, probes, known_bad = self._columns
         tasks = TaskBatch(paths, sizes, wants, tags, probes, known_bad, self._block_size_bytes)
         self._clear()

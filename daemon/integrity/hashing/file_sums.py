@@ -1,12 +1,12 @@
 """
-Digests of files named one by one, in the order of their names: what ``sum`` computes.
+Digest files named one by one, in the order of their names: the work of ``sum``.
 
-The engine reads them through a ``PlainReader``, as md5sum would. Decides which algorithm is computed how, and how
-results come back into order; what is printed is for others.
+The engine reads them through a ``PlainReader``, as md5sum would. Decides which implementation computes which algorithm,
+and restores the order of results; leaves output to others.
 
-I1  Every request is answered once, in the order of the requests, by digests or by an error.
-I2  At most ``_MOST_FILES`` files are under way, so memory does not grow with their number (but with the number of
-    pieces of one file). So many, because the few large ones among them are digested side by side.
+I1  Every request is answered once, in request order, by digests or an error.
+I2  About ``_MOST_FILES`` files are in flight at most, so memory does not grow with their number (but with the number of
+    pieces of one file). That many, so that the few large files among them are digested side by side.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _MOST_FILES = 131_072
 _MOST_HINTS = 1024
 _SIDE_BY_SIDE = 60
-"""Large files for one thread at a time: without blocks, that is what the widest lanes hold."""
+"""Large files per thread at a time: without blocks, this fills the widest lanes."""
 
 _TICK_S = 0.05
 
@@ -45,7 +45,7 @@ _MD5, _XXH3_128 = Digests._fields.index("md5"), Digests._fields.index("xxh3_128"
 T = TypeVar("T")
 
 PieceSum = tuple[int, int, tuple[bytes, ...]]
-"""Offset, length, and raw digests in the order of the algorithms that were asked for."""
+"""Offset, length, and raw digests in the order of the requested algorithms."""
 
 
 class FileSum(NamedTuple):
@@ -53,9 +53,9 @@ class FileSum(NamedTuple):
     The digests of one file.
 
     Attributes:
-        path: as it was given.
-        size_bytes: what was read; 0 with an error.
-        pieces: the whole file as one piece, or all its pieces; an empty file is one, too. Empty with an error.
+        path: as requested.
+        size_bytes: bytes read; 0 with an error.
+        pieces: the whole file as one piece, or all its pieces (one for an empty file); empty with an error.
         error: why it could not be opened or read to its end.
     """
 
@@ -73,13 +73,13 @@ class SumRequest(NamedTuple):
 
 
 class ListedPaths(NamedTuple):
-    """The paths of regular files that a walk has just found, and hinted at if they are large; better many at a time."""
+    """Paths of regular files that a walk has just found; large ones must have been hinted at. Best many at a time."""
 
     paths: Sequence[bytes]
 
 
 class Hint(NamedTuple):
-    """A large file that will be asked for later on, and can be begun at once."""
+    """A large file that will be requested later, so that reading can begin at once."""
 
     path: bytes
     size_bytes: int
@@ -97,11 +97,11 @@ def sum_files(
     Digest files, all with the same algorithms.
 
     Args:
-        paths: taken as there is room for them, in the caller's thread; with hints at those to come.
+        paths: taken as capacity permits, in the caller's thread; with hints at later ones.
         algorithms: computed side by side, in one pass.
-        piece_bytes: size of the pieces to be digested one by one; None for whole files.
-        jobs: threads; None for one per processor.
-        idle: called in the caller's thread now and then, also when the next result does not come at once.
+        piece_bytes: size of the pieces to digest separately; None for whole files.
+        jobs: number of threads; None for one per processor.
+        idle: called in the caller's thread now and then, also while waiting for a result.
     """
     return _Summing(_Terms(tuple(algorithms), piece_bytes), jobs, idle).run(paths)
 
@@ -112,16 +112,16 @@ def sum_each(
     jobs: int | None = None,
     idle: Callable[[], None] = lambda: None,
 ) -> Iterator[FileSum]:
-    """Digest whole files, each with algorithms of its own; otherwise as ``sum_files``."""
+    """Digest whole files, each with its own algorithms; otherwise as ``sum_files``."""
     return _Summing(None, jobs, idle).run(requests)
 
 
 class _Terms:
     """
-    How files are digested with some algorithms.
+    How files are digested with given algorithms.
 
     Attributes:
-        want: what the engine is asked for.
+        want: the request to the engine.
     """
 
     def __init__(self, algorithms: tuple[Algorithm, ...], piece_bytes: int | None = None) -> None:
@@ -135,20 +135,20 @@ class _Terms:
             self.want = Want(others=(partial(_PieceHasher, constructors, piece_bytes),))
 
     def sum_all(self, done: DoneBatch) -> Iterator[FileSum]:
-        """Give the digests of files that were read together."""
+        """Yield the digests of files that were read together."""
         digests = self._in_order(done.readings.digests, list(zip(*done.others, strict=True)))
         rows = zip(done.tasks.paths, done.readings.sizes_bytes, zip(*digests, strict=True), strict=True)
         for path, size, row in rows:
             yield FileSum(path, size, self._cut(size, row), None)
 
     def sum_one(self, done: Done) -> FileSum:
-        """Give the digests of one file."""
+        """Return the digests of one file."""
         size = done.reading.bytes_read
         digests = self._in_order(done.reading.digests, done.reading.others)
         return FileSum(done.task.path, size, self._cut(size, tuple(digests)), None)
 
     def _in_order(self, digests: Sequence[T | None], others: Sequence[T]) -> list[T]:
-        """Put what was computed into the order of the algorithms: of one file, or columns of it."""
+        """Sort computed digests, of one file or as columns, into the order of the algorithms."""
         if self._piece_bytes is not None:
             return list(others)
         rest = iter(others)
@@ -166,7 +166,7 @@ class _Terms:
 
 
 class _PieceHasher:
-    """Digest the pieces of a stream one by one; the digest is those of all pieces, one behind the other."""
+    """Digest each piece of a stream; the result is all digests concatenated."""
 
     def __init__(self, constructors: Sequence[Callable[[], Hasher]], piece_bytes: int) -> None:
         self._constructors = constructors
@@ -194,27 +194,27 @@ class _PieceHasher:
         self._done += [hasher.digest() for hasher in self._hashers]
 
     def digest(self) -> bytes:
-        """Give the digests of all pieces; an empty stream is one, too."""
+        """Return the digests of all pieces; an empty stream is one piece."""
         return b"".join([*self._done, *(hasher.digest() for hasher in self._hashers)])
 
 
 class _Summing:
-    """One call: gives files to the engine ahead of their turn, and their digests in turn."""
+    """One call: pass files to the engine ahead of their turn, and yield their digests in order."""
 
     def __init__(self, terms: _Terms | None, jobs: int | None, idle: Callable[[], None]) -> None:
-        self._terms = terms  # of all files; None: each has its own
+        self._terms = terms  # for all files; None: each has its own
         self._terms_of: dict[tuple[Algorithm, ...], _Terms] = {}
         self._terms_by_want: dict[int, _Terms] = {}
         self._jobs = jobs
         self._idle = idle
         self._numbers = count()
-        self._turns: deque[int] = deque()  # the numbers of the files that were asked for, in order
-        self._sums: dict[int, FileSum] = {}  # that are there before it is their turn
-        self._begun: dict[bytes, int] = {}  # files that were hinted at
-        self._too_many: set[bytes] = set()  # large ones that were not begun
+        self._turns: deque[int] = deque()  # numbers of the requested files, in order
+        self._sums: dict[int, FileSum] = {}  # results that wait for their turn
+        self._begun: dict[bytes, int] = {}  # hinted files
+        self._too_many: set[bytes] = set()  # hinted files that were not begun
 
     def run(self, requests: Iterable[bytes | ListedPaths | Hint | SumRequest]) -> Iterator[FileSum]:
-        """Answer all requests, in their order."""
+        """Answer all requests in order."""
         engine = Engine(
             PlainReader(), jobs=self._jobs, stall_s=inf, side_by_side=_SIDE_BY_SIDE, look_interval_s=_TICK_S
         )
@@ -222,14 +222,14 @@ class _Summing:
             for answer in answers:
                 self._take(answer)
                 yield from self._take_turns()
-        yield from self._take_turns()  # of files that had been answered for before they were asked for
+        yield from self._take_turns()  # files answered before they were requested
 
     def _take_turns(self) -> Iterator[FileSum]:
         while self._turns and self._turns[0] in self._sums:
             yield self._sums.pop(self._turns.popleft())
 
     def _find_work(self, requests: Iterable[bytes | ListedPaths | Hint | SumRequest]) -> Iterator[Work | None]:
-        """Give files to the engine; nothing for the moment while too many are under way."""
+        """Yield files for the engine; yield None while too many are in flight."""
         for request in requests:
             if isinstance(request, Hint):
                 yield from self._begin(request)
@@ -244,7 +244,7 @@ class _Summing:
                 yield None
 
     def _begin(self, hint: Hint) -> Iterator[Task]:
-        """Begin a large file before it is asked for."""
+        """Begin a large file before it is requested."""
         assert self._terms is not None, "hints come with the same algorithms for all"
         if len(self._begun) == _MOST_HINTS:
             self._too_many.add(hint.path)
@@ -253,7 +253,7 @@ class _Summing:
             yield Task(hint.path, hint.size_bytes, self._terms.want, LARGE_BYTES, number)
 
     def _ask(self, path: bytes, terms: _Terms, size_bytes: int | None = None) -> Iterator[Task]:
-        """Take a request; give what is to be read, unless it was begun."""
+        """Register a request; yield its task unless it has begun."""
         number = self._begun.pop(path, None)
         self._turns.append(next(self._numbers) if number is None else number)
         if number is None:
@@ -261,7 +261,7 @@ class _Summing:
             yield Task(path, size, terms.want, LARGE_BYTES, self._turns[-1])
 
     def _ask_all(self, paths: Sequence[bytes]) -> Iterator[Work]:
-        """Take requests for files that are small, but for those that were hinted at."""
+        """Register requests for files that are small, except for hinted ones."""
         terms = self._terms
         assert terms is not None
         if not (self._begun.keys().isdisjoint(paths) and self._too_many.isdisjoint(paths)):
@@ -294,13 +294,13 @@ class _Summing:
 
 
 def _find_size(path: bytes) -> int:
-    """Find how much there is to read, as far as that can be known; nothing of what can't be looked at."""
+    """Return how much there is to read, as far as known; 0 if stat fails."""
     if path == STDIN:
         return UNKNOWN_BYTES
     try:
         status = os.stat(path)
     except OSError:
-        return 0  # whoever reads it says why
+        return 0  # reading it reports the error
     is_file = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
     return status.st_size if is_file else UNKNOWN_BYTES
 

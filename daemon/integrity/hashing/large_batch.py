@@ -1,12 +1,11 @@
 """
-Large files that lie in memory, several at a time in one thread: a piece of each in turn, their MD5s side by side.
+Digest several large files from memory in one thread: read a piece of each in turn, and run their MD5s side by side.
 
-The MD5 of one file is a chain, which no processor computes as fast as it reads memory; those of many files have nothing
-to do with each other and fill the lanes. The interpreter is asked when a file ends, or every tenth of a second. A file
-about which anything is out of the ordinary (holes, a read that fails) is left to whoever reads files one by one. Files
-on a disk are not read like this: it would have to jump between them.
+One file's MD5 is a serial chain, slower than memory on any processor; those of several files are independent and fill
+the lanes. Python code runs only when a file ends, or every 0.1 s. Unusual files (holes, a failing read) are left to the
+code that reads files one by one. Files on a disk are not read this way: the disk would seek between them.
 
-Importing this module fails with ImportError where the extension cannot be loaded.
+Importing this module raises ImportError if the extension cannot be loaded.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PIECE_BYTES = 128 << 10
-"""Read at once of a file: the pieces of all files under way fit the cache that the processor's cores share."""
+"""Read per file at a time: the pieces of all files in flight fit into the cache that the processor's cores share."""
 
 _STRIDE_BYTES = _PIECE_BYTES + mmap.PAGESIZE
-"""Memory whose addresses differ by a large power of two shares few places in the processor's caches."""
+"""Addresses that differ by a large power of two compete for the same sets of the processor's caches."""
 
 _MOST_NS = 100_000_000
 _MOST_BLOCKS = 1024
@@ -42,10 +41,10 @@ _MOST_BLOCKS = 1024
 
 class LargeFile(Generic[T]):
     """
-    One file under way; made by ``LargeBatch.begin``.
+    One file in flight; made by ``LargeBatch.begin``.
 
     Attributes:
-        owner: as given.
+        owner: as passed to ``begin``.
     """
 
     __slots__ = ("_crc64s", "_data", "_md5s", "_xxh3s", "owner")
@@ -60,35 +59,35 @@ class LargeFile(Generic[T]):
 
     @property
     def position(self) -> int:
-        """Say up to where the file is read and digested."""
+        """Return the offset up to which the file is read and digested."""
         return self._data.position
 
     @property
     def is_active(self) -> bool:
-        """Say whether it is still being read."""
+        """Return whether the file is still being read."""
         return self._data.status == lib.LARGE_BATCH_ACTIVE
 
     @property
     def is_halted(self) -> bool:
-        """Say whether it waits at the border of a block, for ``go_on``."""
+        """Return whether the file waits at a block boundary, for ``go_on``."""
         return self._data.status == lib.LARGE_BATCH_HALTED
 
     @property
     def error(self) -> int | None:
-        """Give the error number if it could not be read to its end."""
+        """Return the error number if the file could not be read to its end."""
         return self._data.error if self._data.status == lib.LARGE_BATCH_FAILED else None
 
     def halt(self) -> None:
-        """Have it stop at the next border of a block."""
+        """Stop at the next block boundary."""
         self._data.halts = 1
 
     def go_on(self) -> None:
-        """Go on after it has halted."""
+        """Continue after a halt."""
         self._data.halts = 0
         self._data.status = lib.LARGE_BATCH_ACTIVE
 
     def take_blocks(self) -> Blocks:
-        """Hand over the digests of the blocks since the last call."""
+        """Return the digests of the blocks since the last call."""
         count, wanted = self._data.blocks_done, self._data.wanted_of_blocks
         self._data.blocks_done = 0
         return Blocks(
@@ -99,17 +98,17 @@ class LargeFile(Generic[T]):
         )
 
     def md5_state(self) -> bytes | None:
-        """Export the MD5 up to ``position``, while the file has halted; None if nobody wants it."""
+        """Export the MD5 up to ``position`` while the file is halted; None if it was not requested."""
         return export_state(ffi.addressof(self._data, "whole_md5")) if self._data.wanted & MD5 else None
 
     @property
     def md5(self) -> bytes | None:
-        """Give the MD5 of the file, when it has ended; None if nobody wants it."""
+        """Return the file's MD5 after its end; None if it was not requested."""
         return bytes(ffi.buffer(ffi.addressof(self._data, "md5"))) if self._data.wanted & MD5 else None
 
     @property
     def xxh3_128(self) -> bytes | None:
-        """Give the XXH3-128 of the file, when it has ended; None if nobody wants it."""
+        """Return the file's XXH3-128 after its end; None if it was not requested."""
         return bytes(ffi.buffer(ffi.addressof(self._data, "xxh3_128"))) if self._data.wanted & XXH3_128 else None
 
 
@@ -118,8 +117,8 @@ class LargeBatch(Generic[T]):
     The large files of one thread.
 
     Args:
-        memory: for the pieces; used as long as there are files.
-        most_files: at a time.
+        memory: for the pieces; in use while there are files.
+        most_files: maximum number at a time.
     """
 
     def __init__(self, memory: memoryview, most_files: int) -> None:
@@ -133,7 +132,7 @@ class LargeBatch(Generic[T]):
 
     @property
     def room(self) -> int:
-        """Say how many files can be begun."""
+        """Return how many more files can be begun."""
         return len(self._places)
 
     def begin(
@@ -151,12 +150,12 @@ class LargeBatch(Generic[T]):
         Begin a file; there must be room.
 
         Args:
-            owner: comes back with it.
-            fd: the open file; stays open until the file is released.
-            want: MD5, XXH3-128, and of blocks CRC-64/NVME as well; anything else is not computed here.
-            end: read no further.
-            block_bytes: of its blocks.
-            start: a multiple of ``block_bytes``; whole-file digests need it to be 0, MD5 may have a state instead.
+            owner: stored in the result.
+            fd: the open file; must stay open until the file is released.
+            want: MD5, XXH3-128, and of blocks CRC-64/NVME; other digests are not computed here.
+            end: stop reading at this offset.
+            block_bytes: block size.
+            start: a multiple of ``block_bytes``; if not 0, the only whole-file digest is an MD5 with ``md5_state``.
             md5_state: exported at ``start``.
 
         Raises:
@@ -176,20 +175,20 @@ class LargeBatch(Generic[T]):
         return file
 
     def run(self) -> list[LargeFile[T]]:
-        """Read and digest for a while; give the files that are ``is_active`` no longer."""
+        """Read and digest for at most about 0.1 s; return the files that are no longer ``is_active``."""
         lib.large_batch_run(
             self._scheduler.data, self._files, self._count, self._pieces, _PIECE_BYTES, _STRIDE_BYTES, _MOST_NS
         )
         return [file for file in self.under_way.values() if not file.is_active]
 
     def release(self, file: LargeFile[T]) -> None:
-        """Make room, after a file is ``is_active`` no longer."""
+        """Free the place of a file that is no longer ``is_active``."""
         place = next(place for place, one in self.under_way.items() if one is file)
         del self.under_way[place]
         self._places.append(place)
 
     def drop_all(self) -> None:
-        """Make room whatever is under way: nobody needs it any more."""
+        """Free all places and discard files in flight."""
         self._scheduler.flush()
         for place in list(self.under_way):
             ffi.addressof(self._files, place).status = lib.LARGE_BATCH_IDLE
@@ -198,12 +197,12 @@ class LargeBatch(Generic[T]):
 
 
 _LAST_WORK_S = 0.5
-"""So long files that are to be interrupted may take to the border of a block, where they can be gone on with."""
+"""Time that interrupted files get to reach a block boundary, where they can resume."""
 
 
 @dataclass(slots=True, eq=False)
 class _Reading:
-    """A file under way."""
+    """A file in flight."""
 
     task: Task
     file: OpenedFile
@@ -221,7 +220,7 @@ class LaneReader:
     Args:
         shared: of the run.
         ledger: of the thread.
-        memory: used while there is something to answer.
+        memory: in use while files are in flight.
     """
 
     def __init__(self, shared: Shared, ledger: TaskLedger, memory: memoryview) -> None:
@@ -231,10 +230,10 @@ class LaneReader:
 
     def answer(self, batches: list[Batch]) -> list[Task]:
         """
-        Answer batches of one file each, and what else can go beside them meanwhile.
+        Answer batches of one file each, and take further files from the queue while there is room.
 
         Returns:
-            The tasks that are to be answered one by one.
+            The tasks to answer one by one.
         """
         left: list[Task] = []
         try:
@@ -277,7 +276,7 @@ class LaneReader:
             left.append(task)
 
     def _begin_open(self, task: Task, file: OpenedFile) -> bool:
-        """Begin to read an open file, unless it is left."""
+        """Begin to read an open file; return False if it must be read on its own."""
         with self._ledger.busy():
             fd = file.lend() if file.size_bytes > task.block_size_bytes else None
         if fd is None:
@@ -297,7 +296,7 @@ class LaneReader:
         return True
 
     def _go_on(self, left: list[Task]) -> None:
-        """Read a piece of each file and digest them all; answer for those that are over."""
+        """Read and digest a piece of each file; answer the finished ones."""
         is_over = self._ledger.is_abandoned or self._shared.stop.is_set()
         if is_over:
             self._interrupt()
@@ -324,7 +323,7 @@ class LaneReader:
         return stopped
 
     def _interrupt(self) -> None:
-        """Keep what was read up to the border of a block, and answer for all files."""
+        """Keep what was read up to a block boundary, and answer all files."""
         until = self._shared.monotonic() + _LAST_WORK_S
         for file in self._files.under_way.values():
             file.halt()
@@ -338,7 +337,7 @@ class LaneReader:
         self._files.drop_all()
 
     def _save(self, file: LargeFile[_Reading]) -> None:
-        """Give what a checkpoint needs, if it is worth one."""
+        """Send a checkpoint if any block was completed."""
         reading = file.owner
         blocks = file.take_blocks()
         reading.saved_at = self._shared.monotonic()
@@ -352,7 +351,7 @@ class LaneReader:
         task, opened = reading.task, reading.file
         if file.error is not None:
             opened.close()
-            left.append(task)  # one by one it is found out what of it can't be read
+            left.append(task)  # reading it on its own determines the bad ranges
             return
         try:
             with self._ledger.busy(), opened:

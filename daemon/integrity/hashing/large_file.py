@@ -1,8 +1,8 @@
 """
-One large file on its way: read segment by segment, and kept at a block's border when it is time or the run ends.
+Read one large file segment by segment, and checkpoint it at block boundaries: periodically, and when the run ends.
 
-Decides where a reading begins, when its state is worth to be kept, and what the digests of a whole file are. Which
-thread feeds them is the caller's.
+Decides where a reading starts, when its state is saved, and what a file's digests are. The caller decides which thread
+computes them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from integrity.model import Reading, Witness
 
 PARTIAL_BLOCKS = 1024
 PARTIAL_INTERVAL_S = 5.0
-"""So much reading a kill may cost; a commit more often would be felt by a disk that the catalog shares."""
+"""A kill may cost this much reading; more frequent commits would slow a disk that the catalog shares."""
 
 
 class Fed(NamedTuple):
-    """A segment, and the digests that it is to be fed to."""
+    """A segment, and the hasher to feed it to."""
 
     hasher: FileHasher
     segment: Segment
@@ -35,19 +35,19 @@ def read_large(
     shared: Shared, ledger: TaskLedger, task: Task, file: OpenedFile, buffers: Buffers, settle: Callable[[], None]
 ) -> Generator[Fed, None, Done]:
     """
-    Read an open file to its end; give each segment to be fed, and return the answer when all has been.
+    Read an open file to its end; yield each segment to be digested, and return the answer after the last.
 
     Args:
         shared: of the run.
-        ledger: of the thread; partial answers are added to it.
-        task: what is wanted of the file.
+        ledger: of the thread; receives partial answers.
+        task: the requested file and digests.
         file: stays the caller's to close.
-        buffers: to read into. What was given may be fed while the next segment is read if there are two.
-        settle: waits until all that was given has been fed.
+        buffers: to read into; with two, a yielded segment may be digested while the next is read.
+        settle: waits until all yielded segments have been digested.
 
     Raises:
         ReadError: as ``OpenedFile`` does.
-        ReadInterrupted: the run ends; what was read so far was added to the ledger if it can be kept.
+        ReadInterrupted: the run ends; what was read so far is in the ledger if it can resume.
     """
     hasher, start = _make_hasher(task, file)
     was_racy = start > 0 and task.resume is not None and task.resume.witness.is_racy
@@ -63,7 +63,7 @@ def read_large(
         if is_over:
             raise ReadInterrupted("interrupted; what was read is kept")
         ledger.bytes_done += segment.length
-        if not file.bad_ranges:  # digests of a file with holes torn into it mean nothing: read on only to map them
+        if not file.bad_ranges:  # with bad ranges no digest is valid: read on only to map them
             yield Fed(hasher, segment)
     settle()
     with ledger.busy():
@@ -90,12 +90,12 @@ def _make_partial(task: Task, witness: Witness, hasher: FileHasher, offset: int)
 
 
 def or_racy(witness: Witness, was_racy: bool) -> Witness:
-    """Carry over that a part was read with a racy witness: it may have been written to since, without a stamp."""
+    """Mark a witness racy if an earlier part was read with a racy one: later writes may have left no timestamp."""
     return witness._replace(is_racy=True) if was_racy else witness
 
 
 def find_start(task: Task, file: OpenedFile) -> tuple[int, bytes | None]:
-    """Find where to start, with the MD5 up to there: at the resume point if the file is still what was read then."""
+    """Return the start offset and the MD5 state there: the resume point if the file is unchanged since, else 0."""
     resume = task.resume
     if resume is not None and resume.witness.stamps == witness_of(file.stat).stamps:
         return resume.offset, resume.md5_state

@@ -1,10 +1,10 @@
 """
-MD5, resumable: decide whether the C core computes it or the standard library stands in.
+Compute resumable MD5; decide between the C core and the standard library.
 
-The choice is made once, when this module is imported: the C core, unless ``INTEGRITY_NATIVE=off`` is set in the
-environment, or the extension cannot be loaded, or nothing in it passes its self-test on this machine. Digests are the
-same either way; only the stand-in cannot export its state, so that large files are hashed from their beginning again.
-``INTEGRITY_NATIVE=avx2`` and the like let the C core use no path wider than that.
+The choice is made on import: the C core, unless ``INTEGRITY_NATIVE=off`` is set, the extension cannot be loaded, or no
+path in it passes its self-test. Digests are the same; only hashlib cannot export its state, so large files are hashed
+from the beginning again. ``INTEGRITY_NATIVE=avx2`` and the like limit the C core to that path or narrower ones; an
+unknown value disables it.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ __all__ = ["Md5", "NativeStatus", "digest_many", "native_status"]
 
 
 class NativeStatus(NamedTuple):
-    """Whether the C core computes MD5, and on which path; or why it does not."""
+    """Whether the C core computes MD5; ``path`` is its path, or the reason why it does not."""
 
     is_native: bool
     path: str
 
 
 def _find_obstacle() -> str | None:
-    """Say what keeps the C core from being used, or None."""
+    """Return why the C core cannot be used; None if it can."""
     setting = os.environ.get("INTEGRITY_NATIVE", "")
     if setting == "off":
         return "switched off by INTEGRITY_NATIVE=off"
     try:
         from integrity.hashing import md5_native
     except ImportError as error:
-        # A wheel of another machine, a C library that is too old, no wheel at all: hashlib serves all of them.
+        # A wheel for another machine, an old C library, or no wheel: hashlib covers all of them.
         return f"the extension cannot be loaded: {error}"
     if setting:
         if setting not in md5_native.PATHS:
@@ -44,7 +44,7 @@ def _find_obstacle() -> str | None:
 _obstacle = _find_obstacle()
 
 if TYPE_CHECKING or _obstacle is None:
-    # A type checker needs one class to speak of; the tests hold both to the same behaviour.
+    # Type checkers need one class; the tests require both to behave alike.
     from integrity.hashing.md5_native import NativeMd5 as Md5
     from integrity.hashing.md5_native import digest_many
 else:
@@ -53,7 +53,7 @@ else:
 
 
 def native_status() -> NativeStatus:
-    """Return whether the C core is in use, with the path it computes on, or the reason why it is not."""
+    """Return whether the C core is in use, with its path or the reason why not."""
     if _obstacle is not None:
         return NativeStatus(is_native=False, path=_obstacle)
     from integrity.hashing import md5_native

@@ -1,8 +1,8 @@
 """
-The C core as a Python class. Importing this module fails with ImportError where the extension cannot be loaded.
+The C core's MD5 as a Python class. Importing this module raises ImportError if the extension cannot be loaded.
 
-``update`` is called once for each small file of a tree, so names are bound once and the C struct is made once for each
-object. Every call into C releases the interpreter lock.
+``update`` is called once per small file of a tree, so names are bound once and each object allocates its C struct at
+most once. Every call into C releases the interpreter lock.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
     from integrity._native import CData
 
-_CONTEXT = ffi.typeof("md5_context[1]")  # an array, for a pointer and what it points to would be two objects
-_DIGEST = ffi.typeof("char[16]")  # of char, for unpack makes bytes of them
+_CONTEXT = ffi.typeof("md5_context[1]")  # an array: a pointer and its target would be two objects
+_DIGEST = ffi.typeof("char[16]")  # char, because unpack converts it to bytes
 _DIGESTS = ffi.typeof("uint8_t[]")
 _MESSAGES = ffi.typeof("md5_message[]")
 _STATE = ffi.typeof(f"uint8_t[{lib.MD5_STATE_MAX_BYTES}]")
 
 _MANY_DIGESTS = Struct("16s" * 64)
 _SHORT_BYTES = 2048
-"""Up to this length on the average, messages are copied into one piece of memory: that costs less than a C struct."""
+"""Messages up to this average length are concatenated: cheaper than a C struct for each."""
 
 _NO_STREAM: Final = ffi.NULL
 
@@ -57,13 +57,13 @@ _FEATURES = {
     "scalar-x86-64": lib.MD5_FEATURE_X86_64,
     "scalar": 0,
 }
-"""Paths, the widest first: the bit that each one needs. The last two take one message at a time."""
+"""Paths, widest first, with the feature bit that each needs. The last two process one message at a time."""
 
 PATHS = tuple(_FEATURES)
 
 
 def list_paths() -> list[str]:
-    """Name the paths that are in use, the widest first; none if not even the portable one passes its self-test."""
+    """Return the paths in use, widest first; empty if not even the portable one passes its self-test."""
     if not _is_right():
         return []
     in_use = lib.md5_features_in_use()
@@ -71,20 +71,20 @@ def list_paths() -> list[str]:
 
 
 def get_path() -> str | None:
-    """Name the paths that compute, for many messages and for one; None if none passes its self-test here."""
+    """Return the paths in use for many messages and for one; None if none passes its self-test."""
     paths = list_paths()
     one = next((path for path in paths if path.startswith("scalar")), None)
     return one if one is None or paths[0] == one else f"{paths[0]} and {one}"
 
 
 def limit_path(widest: str) -> None:
-    """Use no path wider than this one of ``PATHS`` from now on, in the whole process."""
+    """Use no path of ``PATHS`` wider than this one from now on, in the whole process."""
     lib.md5_set_feature_mask(max(2 * _FEATURES[widest] - 1, 0))
 
 
 @contextmanager
 def only_path(widest: str) -> Iterator[None]:
-    """Use no wider path within the block, to measure or test it; afterwards those that were in use before."""
+    """Use no wider path within the block, for measurements and tests; then restore the earlier paths."""
     in_use_before = lib.md5_features_in_use()
     limit_path(widest)
     try:
@@ -99,7 +99,7 @@ def _is_right() -> bool:
 
 class NativeMd5:
     """
-    Hash a stream of bytes with MD5; the stream can be exported and taken up again elsewhere.
+    Hash a byte stream with MD5; its state can be exported and imported elsewhere.
 
     One object belongs to one thread at a time. Different objects can be used in parallel.
     """
@@ -111,7 +111,7 @@ class NativeMd5:
     block_size: Final = 64
 
     def __init__(self, data: Buffer = b"") -> None:
-        # Calls of C cost more than to hash a short message: one waits here, for nearly all of them are digested next.
+        # A C call costs more than hashing a short message: keep it here, since nearly always digest is called next.
         self._begun: CData | None = None
         self._first = b""
         if type(data) is bytes and len(data) <= _SHORT_BYTES:
@@ -121,7 +121,7 @@ class NativeMd5:
 
     @property
     def _context(self) -> CData:
-        """The ``md5_context``, with all bytes so far."""
+        """Return the ``md5_context`` with all bytes so far."""
         context = self._begun
         if context is None:
             context = self._begun = _new(_CONTEXT)
@@ -134,21 +134,21 @@ class NativeMd5:
         Append bytes, without copying them and without holding the interpreter lock.
 
         Args:
-            data: anything with one contiguous buffer. It must not be written to meanwhile.
+            data: an object with one contiguous buffer, which must not change during the call.
 
         Raises:
             BufferError: the buffer is not contiguous.
-            TypeError: there is no buffer (text must be encoded first).
+            TypeError: there is no buffer (encode text first).
         """
         if type(data) is bytes:
-            # cffi passes the address of bytes as it is, so the common case needs no wrapper.
+            # cffi passes the address of bytes directly, so the common case needs no wrapper.
             _md5_update(self._context, data, len(data))
         else:
             view = _from_buffer(data)
             _md5_update(self._context, view, len(view))
 
     def digest(self) -> bytes:
-        """Return the 16 bytes for everything so far; the stream can go on."""
+        """Return the 16-byte digest of everything so far; the stream can continue."""
         digest = _new(_DIGEST)
         if self._begun is not None:
             _md5_final(self._begun, digest)
@@ -161,26 +161,26 @@ class NativeMd5:
         return self.digest().hex()
 
     def copy(self) -> Self:
-        """Return a second stream that has seen the same bytes and goes its own way from here."""
+        """Return an independent stream with the same bytes so far."""
         twin = type(self)()
-        twin._context[0] = self._context[0]  # noqa: SLF001 (of the same class)
+        twin._context[0] = self._context[0]  # noqa: SLF001 (same class)
         return twin
 
     def reset(self) -> None:
-        """Forget all bytes, as if newly made."""
+        """Forget all bytes."""
         self._begun, self._first = None, b""
 
     def export_state(self) -> bytes:
-        """Return all that ``import_state`` needs to go on from here; the format is described in native/md5.h."""
+        """Return the state for ``import_state``; native/md5.h defines the format."""
         return export_state(self._context)
 
     @classmethod
     def import_state(cls, state: bytes) -> Self:
         """
-        Take up the stream that ``export_state`` saved.
+        Return a stream that continues from a state of ``export_state``.
 
         Raises:
-            NativeError: the state is damaged, cut, or of another version.
+            NativeError: the state is damaged, truncated, or of another version.
         """
         stream = cls()
         import_state(stream._context, state)
@@ -195,10 +195,10 @@ def export_state(context: CData) -> bytes:
 
 def import_state(context: CData, state: bytes) -> None:
     """
-    Set an ``md5_context`` to what was exported.
+    Set an ``md5_context`` to an exported state.
 
     Raises:
-        NativeError: the state is damaged, cut, or of another version.
+        NativeError: the state is damaged, truncated, or of another version.
     """
     if lib.md5_import(context, state, len(state)) != 0:
         problem = ffi.string(lib.md5_state_problem(state, len(state))).decode("ascii")
@@ -207,13 +207,13 @@ def import_state(context: CData, state: bytes) -> None:
 
 def digest_many(messages: Sequence[Buffer], *, beside: Sequence[tuple[NativeMd5, Buffer]] = ()) -> list[bytes]:
     """
-    Digest messages that have nothing to do with each other, in one call without the interpreter lock.
+    Digest independent messages in one call without the interpreter lock.
 
-    They are computed side by side, which costs much less than one after the other.
+    They are computed side by side, much faster than one after the other.
 
     Args:
-        messages: each with one contiguous buffer, none of which may be written to meanwhile.
-        beside: streams to be updated in the same call, each with the bytes to append; no stream twice.
+        messages: each with one contiguous buffer, which must not change during the call.
+        beside: streams to update in the same call, each with the bytes to append; no stream twice.
 
     Returns:
         The digests of the messages, in the same order.
@@ -221,9 +221,9 @@ def digest_many(messages: Sequence[Buffer], *, beside: Sequence[tuple[NativeMd5,
     if not beside and _are_short(messages):
         packed = _digest_joined(b"".join(messages), array("Q", map(len, messages)))
         return _cut(packed, 0)
-    streams = [(stream._context, _from_buffer(data)) for stream, data in beside]  # noqa: SLF001 (of the same module)
+    streams = [(stream._context, _from_buffer(data)) for stream, data in beside]  # noqa: SLF001 (same module)
     views = [_from_buffer(message) for message in messages]
-    # The longest first; streams, views: they keep the memory where it is.
+    # Streams, usually the longest, come first. ``streams`` and ``views`` keep the memory alive.
     jobs = [(context, view, len(view)) for context, view in streams]
     jobs += [(_NO_STREAM, view, len(view)) for view in views]
     digests = _new(_DIGESTS, 16 * len(jobs))
@@ -234,10 +234,10 @@ def digest_many(messages: Sequence[Buffer], *, beside: Sequence[tuple[NativeMd5,
 
 class LaneScheduler:
     """
-    The lanes of one thread, which stay full from one batch to the next: ``md5_scheduler`` of native/md5_batch.h.
+    The lanes of one thread, which stay full between batches: ``md5_scheduler`` of native/md5_batch.h.
 
     Attributes:
-        data: the same for other calls of the C core.
+        data: pointer for other calls of the C core.
 
     Raises:
         NativeError: the C core fails its self-test.
@@ -250,23 +250,23 @@ class LaneScheduler:
             raise NativeError(SELF_TEST_FAILED)
 
     def step(self) -> None:
-        """Work for a while on what was submitted, although not all lanes are full."""
+        """Process submitted work for a while, even if some lanes are empty."""
         lib.md5_scheduler_step(self.data)
 
     def flush(self) -> None:
-        """Work off all that was submitted."""
+        """Finish all submitted work."""
         lib.md5_scheduler_flush(self.data)
 
 
 def _are_short(messages: Sequence[Buffer]) -> TypeGuard[Sequence[bytes]]:
-    """Say whether to copy messages is cheaper than to tell the C core where each one is."""
+    """Return whether concatenating the messages is cheaper than passing the address of each."""
     if set(map(type, messages)) != {bytes}:
         return False
     return sum(map(len, cast("Sequence[bytes]", messages))) <= _SHORT_BYTES * len(messages)
 
 
 def _cut(packed: bytes, start: int) -> list[bytes]:
-    """Cut digests that lie one behind the other, many at a time as long as there are many."""
+    """Split concatenated digests, 64 at a time."""
     many = (len(packed) - start) // _MANY_DIGESTS.size * _MANY_DIGESTS.size
     digests = list(chain.from_iterable(_MANY_DIGESTS.iter_unpack(memoryview(packed)[start : start + many])))
     return digests + [packed[at : at + 16] for at in range(start + many, len(packed), 16)]
@@ -274,14 +274,14 @@ def _cut(packed: bytes, start: int) -> list[bytes]:
 
 def digest_arena(arena: Buffer, size_bytes: int) -> bytes:
     """
-    Digest messages of one length that lie one behind the other, without an object for each.
+    Digest consecutive messages of one length, without an object for each.
 
     Args:
         arena: one contiguous buffer.
-        size_bytes: of each message, at least 1; the last one may be shorter.
+        size_bytes: message size, at least 1; the last message may be shorter.
 
     Returns:
-        The digests, 16 bytes each, one behind the other.
+        The digests, 16 bytes each, concatenated.
     """
     view = _from_buffer(arena)
     whole, rest = divmod(len(view), size_bytes)

@@ -1,7 +1,7 @@
 """
-The face of ``NativeMd5`` over the standard library, for where the C core is not in use.
+``NativeMd5``'s interface over the standard library, used without the C core.
 
-OpenSSL, which hashlib wraps, gives its state to nobody: what needs it is refused.
+OpenSSL, which hashlib wraps, does not expose its state: saving or restoring it raises NativeError.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RESUME_IS_OFF = (
 
 
 class StandinMd5:
-    """Hash a stream of bytes with MD5, as ``NativeMd5`` does, but without a state that can be saved."""
+    """Hash a byte stream with MD5 as ``NativeMd5`` does, but without an exportable state."""
 
     __slots__ = ("_hash",)
 
@@ -38,7 +38,7 @@ class StandinMd5:
         self._hash.update(data)
 
     def digest(self) -> bytes:
-        """Return the 16 bytes for everything so far; the stream can go on."""
+        """Return the 16-byte digest of everything so far; the stream can continue."""
         return self._hash.digest()
 
     def hexdigest(self) -> str:
@@ -46,27 +46,27 @@ class StandinMd5:
         return self._hash.hexdigest()
 
     def copy(self) -> Self:
-        """Return a second stream that has seen the same bytes and goes its own way from here."""
+        """Return an independent stream with the same bytes so far."""
         twin = type(self).__new__(type(self))
-        twin._hash = self._hash.copy()  # noqa: SLF001 (of the same class)
+        twin._hash = self._hash.copy()  # noqa: SLF001 (same class)
         return twin
 
     def reset(self) -> None:
-        """Forget all bytes, as if newly made."""
+        """Forget all bytes."""
         self._hash = hashlib.md5(usedforsecurity=False)
 
     def export_state(self) -> NoReturn:
-        """Refuse: only the C core can save a state."""
+        """Raise NativeError: only the C core can export a state."""
         raise NativeError(_RESUME_IS_OFF.format(verb="save"))
 
     @classmethod
-    def import_state(cls, state: bytes) -> NoReturn:  # noqa: ARG003 (the face of NativeMd5)
-        """Refuse: only the C core can take up a state."""
+    def import_state(cls, state: bytes) -> NoReturn:  # noqa: ARG003 (interface of NativeMd5)
+        """Raise NativeError: only the C core can import a state."""
         raise NativeError(_RESUME_IS_OFF.format(verb="take up"))
 
 
 def digest_many(messages: Sequence[Buffer], *, beside: Sequence[tuple[StandinMd5, Buffer]] = ()) -> list[bytes]:
-    """Digest messages that have nothing to do with each other, and update streams, one after the other."""
+    """Digest independent messages, and update streams, one after the other."""
     for stream, data in beside:
         stream.update(data)
     return [hashlib.md5(message, usedforsecurity=False).digest() for message in messages]

@@ -1,10 +1,9 @@
 """
-Small files of one thread: batches of them are read and digested in few calls of the C core.
+Read and digest batches of small files in few calls of the C core, for one thread.
 
-The lanes in which it computes MD5 stay full from one batch to the next: so the digests of a batch are there some
-batches later, and only then its memory is free again. What this gives is what the long way would have given, field by
-field; what it does not take goes the long way. Importing this module fails with ImportError where the extension cannot
-be loaded.
+The MD5 lanes stay full between batches: a batch's digests are complete some batches later, and only then is its memory
+free again. Results equal, field by field, those of reading file by file; files that cannot be read this way are left to
+that path. Importing this module raises ImportError if the extension cannot be loaded.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ XXH3_128 = lib.FILE_BATCH_XXH3_128
 CRC64NVME = lib.FILE_BATCH_CRC64NVME
 
 _COMPUTED: tuple[Callable[[Want], bool], ...] = (attrgetter("md5"), attrgetter("xxh3_128"), attrgetter("crc64nvme"))
-"""Whether each of the digests in a record is wanted."""
+"""For each digest in a record: whether it is wanted."""
 
 _NOTHING: tuple[bytes, ...] = ()
 
 
 class Lanes(Generic[T]):
     """
-    Batches of one thread.
+    The batches of one thread that are being digested.
 
     Args:
-        scheduler: of the thread; what else is submitted to it goes beside them.
-        arenas: the memory of the batches, all of one size.
+        scheduler: of the thread; other work submitted to it is computed side by side.
+        arenas: memory for the batches, all of one size.
 
     Attributes:
-        arena_bytes: the size.
+        arena_bytes: that size.
     """
 
     def __init__(self, scheduler: LaneScheduler, arenas: Sequence[Arena]) -> None:
@@ -57,12 +56,12 @@ class Lanes(Generic[T]):
 
     @property
     def is_empty(self) -> bool:
-        """Say whether no batch is under way."""
+        """Return whether no batch is in flight."""
         return not self._under_way
 
     @property
     def arena(self) -> Arena | None:
-        """Give memory for the next batch; None if all of it is in use."""
+        """Return memory for the next batch; None if all is in use."""
         return self._free[-1] if self._free else None
 
     def submit(self, owner: T, wanted: int) -> None:
@@ -70,16 +69,15 @@ class Lanes(Generic[T]):
         Digest the files that were read into ``arena``.
 
         Args:
-            owner: comes back with the batch.
-            wanted: the sum of some of MD5, XXH3_128 and CRC64NVME; the last only where ``hashing.crc64`` says that the
-                C core computes it.
+            owner: returned with the batch.
+            wanted: a combination of MD5, XXH3_128 and CRC64NVME; the last only if ``hashing.crc64`` uses the C core.
         """
         arena = self._free.pop()
         self._under_way.append((arena, owner))
         lib.file_batch_digest(self._scheduler.data, wanted, arena.data, arena.records, arena.count, arena.unfinished)
 
     def take_finished(self) -> Iterator[tuple[Arena, T]]:
-        """Hand over the batches whose digests are all there; each is whole until the next one is asked for."""
+        """Yield the batches whose digests are complete; each is valid until the next one is requested."""
         under_way, self._under_way = self._under_way, []
         for batch in under_way:
             arena, _ = batch
@@ -91,11 +89,11 @@ class Lanes(Generic[T]):
 
 
 class _Part(NamedTuple):
-    """Files of a batch that lie in one arena, and may not be digested yet."""
+    """Files of a batch that share an arena and may not be digested yet."""
 
     batch: OpenBatch
-    start: int  # of the first one's record in the batch
-    in_doubt: tuple[int, int]  # the first and the last stamp
+    start: int  # index of the first one in the batch
+    in_doubt: tuple[int, int]  # first and last racy timestamp
 
 
 class SmallFileBatches:
@@ -105,10 +103,10 @@ class SmallFileBatches:
     Args:
         reader: of the root; may be shared with other threads.
         scheduler: of the thread.
-        memory: pieces of it, all of one size; used until all is answered.
+        memory: pieces of one size; in use until everything is answered.
 
     Attributes:
-        waits_for_disk: it reads from the disk, and where one thread may read at a time, only in its turn.
+        waits_for_disk: reads come from the disk; if one thread may read at a time, they need its turn.
     """
 
     def __init__(self, reader: SmallReader, scheduler: LaneScheduler, memory: Sequence[memoryview]) -> None:
@@ -119,24 +117,24 @@ class SmallFileBatches:
 
     @property
     def is_empty(self) -> bool:
-        """Say whether all that was read is answered."""
+        """Return whether everything that was read is answered."""
         return self._lanes.is_empty
 
     @property
     def has_room(self) -> bool:
-        """Say whether there is memory to read into."""
+        """Return whether there is memory to read into."""
         return self._lanes.arena is not None
 
     def read(self, batch: OpenBatch, start: int) -> tuple[list[int], int]:
         """
-        Read what can be read in this way, until the memory is full or the disk has taken long; there must be room.
+        Read files until the memory is full or the time limit is reached; there must be room.
 
         Args:
-            batch: that is answered.
-            start: index of the first task that is to be read.
+            batch: the batch to answer.
+            start: index of the first task to read.
 
         Returns:
-            The indexes of tasks for the long way, and that of the first one which is still to be asked for.
+            The indexes of tasks to read file by file, and the index of the first task not yet tried.
 
         Raises:
             ReadInterrupted: from the pace; nothing was read.
@@ -145,7 +143,7 @@ class SmallFileBatches:
         assert arena is not None, "there is room"
         limit_bytes = min(self._lanes.arena_bytes, tasks.block_size_bytes)
         in_doubt = self._reader.read(tasks.paths[start:], tasks.sizes_bytes[start:], limit_bytes, arena)
-        if not arena.count:  # one of the paths is none that any file can have
+        if not arena.count:  # a path contains a NUL byte
             return list(range(start, len(tasks))), len(tasks)
         left = [index for index, status in enumerate(arena.statuses(), start) if status != READ]
         if len(left) < arena.count:
@@ -153,13 +151,13 @@ class SmallFileBatches:
         return left, start + arena.count
 
     def digest(self) -> None:
-        """Begin to digest what was read last."""
+        """Start to digest the files of the last read."""
         last, self._last = self._last, None
         if last is not None:
             self._lanes.submit(last, _find_wanted(last.batch.tasks.wants))
 
     def take_done(self) -> Iterator[tuple[OpenBatch, range, DoneBatch]]:
-        """Hand over the answers whose digests are all there, with the indexes among which their tasks are."""
+        """Yield the answers whose digests are complete, each with its batch and the index range of its tasks."""
         for arena, part in self._lanes.take_finished():
             stop = part.start + arena.count
             tasks = part.batch.tasks.part(part.start, stop)
@@ -190,13 +188,13 @@ class SmallFileBatches:
 
 def _distinct(wants: Sequence[Want]) -> list[Want]:
     first = wants[0]
-    if wants.count(first) == len(wants):  # as nearly always: the comparison begins with the identity
+    if wants.count(first) == len(wants):  # the usual case: comparison starts with identity
         return [first]
     return list({id(want): want for want in wants}.values())
 
 
 def _where(wants: Sequence[Want], is_wanted: Callable[[Want], bool], column: Sequence[T]) -> Sequence[T | None]:
-    """Give the digests of those files for which they are wanted."""
+    """Return the digests, with None for files that do not want them."""
     answers = {is_wanted(want) for want in _distinct(wants)}
     if len(answers) == 1:
         return column if answers.pop() else [None] * len(column)
@@ -204,7 +202,7 @@ def _where(wants: Sequence[Want], is_wanted: Callable[[Want], bool], column: Seq
 
 
 def _find_racy(mtimes_ns: Sequence[int], ctimes_ns: Sequence[int], since_ns: int, until_ns: int) -> Sequence[int]:
-    """Say of each file whether one of its times is in doubt; nearly always none is."""
+    """Return for each file whether one of its times is racy; usually none is."""
     if max(mtimes_ns) < since_ns and max(ctimes_ns) < since_ns:
         return [0] * len(mtimes_ns)
     return [
@@ -214,7 +212,7 @@ def _find_racy(mtimes_ns: Sequence[int], ctimes_ns: Sequence[int], since_ns: int
 
 
 def _find_wanted(wants: Sequence[Want]) -> int:
-    """Say what the C core is to compute for some of the tasks, in bits."""
+    """Return the digests that the C core must compute for these tasks, as bits."""
     distinct = _distinct(wants)
     wanted = MD5 if any(want.md5 for want in distinct) else 0
     wanted |= XXH3_128 if any(want.xxh3_128 for want in distinct) else 0

@@ -1,7 +1,7 @@
 """
-What the engine is asked and what it answers: one file at a time, or many small ones in columns.
+Requests to the engine and its answers: single files, or many small ones in columns.
 
-Handed from one thread to another, so nothing in them is ever changed.
+They pass between threads, so they are never modified.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from integrity.model import Blocks, ByteRange, Reading, Readings, Witness
 
 
 class StopSignal(Protocol):
-    """What says that a run is to end; Asked from any thread."""
+    """Tells a run to end; queried from any thread."""
 
     def is_set(self) -> bool:
-        """Say whether no more is to be begun; once it is, it stays so."""
+        """Return whether no more work may be started; once True, it stays True."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Where an earlier reading of a file stopped; void if the witness moved (R7)."""
+    """Where an earlier reading of a file stopped; invalid if the witness changed (R7)."""
 
     offset: int
     md5_state: bytes | None
@@ -37,13 +37,13 @@ class Task(NamedTuple):
 
     Args:
         path: relative to the engine's root.
-        size_bytes: as far as known; only decides how the work is spread.
+        size_bytes: as far as known; only decides how the work is distributed.
         want: which digests.
         block_size_bytes: of its blocks.
-        tag: the consumer's own; handed back untouched.
-        resume: where to go on.
+        tag: the consumer's own; returned unchanged.
+        resume: where to continue.
         known_bad: ranges that an earlier run could not read.
-        probe: a range whose XXH3-128 is wanted besides, to see whether a file still begins with its old content.
+        probe: a range to digest with XXH3-128 as well, to check whether a file still begins with its old content.
     """
 
     path: bytes
@@ -56,7 +56,7 @@ class Task(NamedTuple):
     known_bad: tuple[ByteRange, ...] = ()
 
     def as_batch(self) -> TaskBatch:
-        """Make a batch of this one; of a file with ``resume`` there is none."""
+        """Return a batch of this task alone; the task must not have ``resume``."""
         columns = (self.path,), (self.size_bytes,), (self.want,), (self.tag,), (self.probe,), (self.known_bad,)
         return TaskBatch(*columns, self.block_size_bytes)
 
@@ -64,7 +64,7 @@ class Task(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class TaskBatch:
     """
-    Many files to read, in columns of one length; as much of each as of a ``Task``.
+    Many files to read, as columns of equal length with the fields of ``Task``.
 
     Only small files are read from a batch, each as one piece; the engine takes all others out.
     """
@@ -75,27 +75,27 @@ class TaskBatch:
     tags: Sequence[object]
     probes: Sequence[ByteRange | None]
     known_bad: Sequence[tuple[ByteRange, ...]]
-    block_size_bytes: int  # of all of them
+    block_size_bytes: int  # for all of them
 
     def __len__(self) -> int:
         return len(self.paths)
 
     @property
     def columns(self) -> tuple[Sequence[Any], ...]:
-        """Give the columns in their order."""
+        """Return the columns in order."""
         return self.paths, self.sizes_bytes, self.wants, self.tags, self.probes, self.known_bad
 
     def task(self, index: int) -> Task:
-        """Make the task of one file."""
+        """Return the task of one file."""
         path, size, want, tag, probe, known_bad = (column[index] for column in self.columns)
         return Task(path, size, want, self.block_size_bytes, tag, probe=probe, known_bad=known_bad)
 
     def select(self, indexes: Sequence[int]) -> TaskBatch:
-        """Make a batch of some of the files."""
+        """Return a batch of some of the files."""
         return self._with([column[index] for index in indexes] for column in self.columns)
 
     def part(self, start: int, stop: int) -> TaskBatch:
-        """Make a batch of the files from ``start`` to before ``stop``."""
+        """Return a batch of the files from ``start`` up to, not including, ``stop``."""
         if stop - start == len(self):
             return self
         return self._with(column[start:stop] for column in self.columns)
@@ -106,12 +106,12 @@ class TaskBatch:
 
 
 Work = Task | TaskBatch
-"""What is given to the engine at a time."""
+"""One unit of work for the engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """A large file up to ``offset``: what a checkpoint needs. ``blocks`` begin with block ``first_block``."""
+    """A large file up to ``offset``: the data of a checkpoint. ``blocks`` start with block ``first_block``."""
 
     task: Task
     offset: int
@@ -125,8 +125,8 @@ class Done(NamedTuple):
     """
     A file read to its end as one stable version.
 
-    ``reading.blocks`` begin with block ``first_block``. ``probe`` is the digest that the task asked for; None as well
-    when the file is too short for it, or was resumed behind it.
+    ``reading.blocks`` start with block ``first_block``. ``probe`` is the digest of the task's probe; None also if the
+    file is too short for it, or was resumed after its start.
     """
 
     task: Task
@@ -145,21 +145,21 @@ class Failed:
 
 
 class DoneBatch(NamedTuple):
-    """Files of a batch that were read to their ends, each as one stable version; as much of each as of a ``Done``."""
+    """Files of a batch, each read to its end as one stable version, with the fields of ``Done``."""
 
-    tasks: TaskBatch  # of these files alone
+    tasks: TaskBatch  # for these files only
     readings: Readings
     others: Sequence[tuple[bytes, ...]]
     probes: Sequence[bytes | None]
 
     def each(self) -> Iterator[Done]:
-        """Give the answer for each file by itself."""
+        """Yield the answer for each file separately."""
         answers = zip(range(len(self.tasks)), self.readings.each(), self.others, self.probes, strict=True)
         for index, reading, others, probe in answers:
             yield Done(self.tasks.task(index), reading._replace(others=others) if others else reading, 0, probe)
 
     def select(self, indexes: Sequence[int]) -> DoneBatch:
-        """Make a batch of some of the files."""
+        """Return a batch of some of the files."""
         return DoneBatch(
             self.tasks.select(indexes),
             self.readings.select(indexes),
@@ -169,12 +169,12 @@ class DoneBatch(NamedTuple):
 
 
 Result = Partial | Done | Failed
-"""What is said of one file."""
+"""The answer for one file."""
 
 Answer = Result | DoneBatch
-"""What the engine gives at a time."""
+"""One item from the engine."""
 
 
 def singly(answer: Answer) -> Iterable[Result]:
-    """Give what an answer says of each file by itself."""
+    """Return the results of an answer, one per file."""
     return answer.each() if isinstance(answer, DoneBatch) else (answer,)

@@ -1,15 +1,14 @@
 """
-What the reading threads of a run share: what is to be done, whose turn it is, and what each has to answer for.
+State that the reading threads of a run share: the work queue, the turn to read, and each thread's open answers.
 
-Small files wait in batches, large ones one by one: the thread that takes some of these takes several, for their digests
-cost least when they are computed side by side. The largest go first: begun last, each would be left alone at the end.
-Decides nothing about how files are read.
+Small files wait in batches, large ones singly: a thread takes several large files, because digests are cheapest side by
+side, and the largest first, so that none is left alone at the end. Decides nothing about how files are read.
 
-I1  What was put in is handed out once, or taken back, but never both.
-I2  No thread waits for long while there is something to do.
-I3  Every task that was begun is answered exactly once: by the thread, or by ``abandon_if_stalled`` from another one.
-I4  What an abandoned thread still finds out is thrown away: each of its calls raises ``AbandonedError``.
-I5  Only the time within ``busy`` counts as hanging: neither hashing nor waiting for the turn does.
+I1  Each queued item is handed out once or taken back, never both.
+I2  No thread waits for long while there is work.
+I3  Every task begun is answered exactly once: by its thread, or by ``abandon_if_stalled`` from another one.
+I4  Later results of an abandoned thread are discarded: each of its calls raises ``AbandonedError``.
+I5  Only time within ``busy`` counts as stalled: neither hashing nor waiting for the turn does.
 """
 
 from __future__ import annotations
@@ -39,19 +38,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ENOUGH = 16
-"""So many large files are worth to be begun although more may come, when there is nothing else to do."""
+"""With this many large files an otherwise idle thread begins, although more may come."""
 
 _PATIENCE_S = 0.05
-"""Fewer are begun as well when nothing has come for so long: an idle thread gains nothing by waiting for more."""
+"""After this wait it begins with fewer: an idle thread gains nothing by waiting for more."""
 
 
 class WorkQueue(Generic[T]):
     """
-    What waits for some threads. Any thread may use it.
+    Queue of work for several threads. Any thread may use it.
 
     Args:
-        threads: how many take from it.
-        side_by_side: large files for one thread at a time.
+        threads: number of threads that take from it.
+        side_by_side: most large files per thread at a time.
     """
 
     def __init__(self, threads: int, side_by_side: int) -> None:
@@ -60,51 +59,51 @@ class WorkQueue(Generic[T]):
         self._busy = 0
         self._changed = threading.Condition()
         self._small: deque[T] = deque()
-        self._large: list[tuple[int, int, T]] = []  # a heap, the largest file first
+        self._large: list[tuple[int, int, T]] = []  # heap, largest file first
         self._numbers = count()
         self._is_whole = False  # no more will come
-        self._is_pressing = False  # or not until what is there is done
+        self._is_pressing = False  # the producer waits until the queued work is done
 
     @property
     def most_large(self) -> int:
-        """Say how many large files may wait, so that there is something to choose from."""
+        """Return how many large files may wait, so that there is a choice."""
         return 4 * self._side_by_side * self._threads
 
     def put(self, item: T) -> None:
-        """Add something that one thread does by itself."""
+        """Add work for one thread alone."""
         with self._changed:
             self._small.append(item)
             self._changed.notify()
 
     def put_large(self, item: T, size_bytes: int) -> None:
-        """Add a large file that can be read beside others."""
+        """Add a large file that can be read side by side with others."""
         with self._changed:
             heappush(self._large, (-size_bytes, next(self._numbers), item))
             self._changed.notify()
 
     def press(self, is_pressing: bool) -> None:
-        """Say that whoever puts things in waits for what is there, or no longer waits."""
+        """Set whether the producer waits for the queued work before it adds more."""
         if is_pressing is not self._is_pressing:
             with self._changed:
                 self._is_pressing = is_pressing
                 self._changed.notify_all()
 
     def end(self) -> None:
-        """Say that no more will come; may be said again."""
+        """Announce that no more will come; may be called again."""
         with self._changed:
             self._is_whole = True
             self._changed.notify_all()
 
     def take(self, *, has_unfinished: bool = False) -> list[T] | None:
         """
-        Wait for something to do; the thread counts as busy until it calls ``rest``.
+        Wait for work; the thread counts as busy until it calls ``rest``.
 
         Args:
-            has_unfinished: there is something that the thread can finish when nothing comes for a moment.
+            has_unfinished: the thread has work that it can finish if nothing comes for a moment.
 
         Returns:
-            One thing that was ``put``, or a share of the large files; nothing when all is done; None when there is
-            nothing for the moment, and something unfinished.
+            One ``put`` item or a share of the large files; empty when all is done; None if there is nothing for the
+            moment and the thread has unfinished work.
         """
         is_patient = True
         with self._changed:
@@ -120,18 +119,18 @@ class WorkQueue(Generic[T]):
                 is_patient = self._changed.wait(_PATIENCE_S if self._large or has_unfinished else None)
 
     def take_more(self, most: int) -> list[T]:
-        """Take a share of the large files for a thread that has room for so many beside others; without waiting."""
+        """Take a share of the large files, at most ``most``, for a thread that already reads others; never waits."""
         with self._changed:
             return self._share(most, takers=self._threads if self._is_urgent else 1)
 
     def rest(self) -> None:
-        """Say that a thread has done what it took."""
+        """Announce that a thread has finished what it took."""
         with self._changed:
             self._busy -= 1
             self._changed.notify_all()
 
     def take_back(self) -> list[T]:
-        """Take back what no thread has begun."""
+        """Remove and return everything that no thread has begun."""
         with self._changed:
             items = [*self._small, *(item for _, _, item in self._large)]
             self._small.clear()
@@ -143,7 +142,7 @@ class WorkQueue(Generic[T]):
         return self._is_whole or self._is_pressing
 
     def _choose(self, *, is_patient: bool) -> list[T]:
-        """Take large files when there are many to choose from, or nothing else: few of them leave lanes empty."""
+        """Take large files if there are many, or nothing else: a few of them leave lanes empty."""
         if len(self._large) >= 4 * self._side_by_side:
             return self._share(self._side_by_side, takers=self._threads - self._busy)
         if self._small:
@@ -153,7 +152,7 @@ class WorkQueue(Generic[T]):
         return []
 
     def _share(self, most: int, takers: int) -> list[T]:
-        """Take a part as large as that of each other taker, and of files as long: every second one for two."""
+        """Take a fair share with files of similar size: for two takers, every second of the largest."""
         takers = max(takers, 1)
         share = min(most, -(-len(self._large) // takers))
         longest = [heappop(self._large) for _ in range(min(share * takers, len(self._large)))]
@@ -166,23 +165,23 @@ class WorkQueue(Generic[T]):
 
 class ReadTurn:
     """
-    Let one thread in at a time, in the order of the numbers 0, 1, 2, ...
+    Admit one thread at a time, in the order of the numbers 0, 1, 2, ...
 
-    Every number must be passed on once its holder is done, whether it was waited for or not.
+    Every number must be passed on once its holder is done, even if nobody waited for it.
     """
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._next = 0
-        self._over: set[int] = set()  # passed on before it was their turn
+        self._over: set[int] = set()  # passed on before their turn
 
     def wait(self, number: int) -> None:
-        """Wait until all numbers below have been passed on."""
+        """Wait until all lower numbers have been passed on."""
         with self._condition:
             self._condition.wait_for(lambda: self._next >= number)
 
     def pass_on(self, number: int) -> None:
-        """Let the next one in. May be called twice, also by another thread: the holder may hang in the kernel."""
+        """Admit the next thread. May be called twice, also by another thread: the holder may hang in the kernel."""
         with self._condition:
             if number < self._next:
                 return
@@ -194,14 +193,14 @@ class ReadTurn:
 
 
 _RESULTS_AT_ONCE = 64
-"""So many are sent at the latest: whoever waits for them may be writing them down."""
+"""Send at this many results at the latest, so that the consumer can store them meanwhile."""
 
 
 _NO_TASKS = TaskBatch((), (), (), (), (), (), 1)
 
 
 class AnswerBatch(NamedTuple):
-    """What a thread sends: answers, how many batches are over with them, or the error that it died of."""
+    """A message from a thread: answers, how many batches they complete, or the error that ended the thread."""
 
     results: Sequence[Answer]
     ended: int = 0  # of small files
@@ -210,18 +209,18 @@ class AnswerBatch(NamedTuple):
 
 
 class AbandonedError(Exception):
-    """Nobody waits for this thread any more."""
+    """The thread was abandoned; nobody uses its results."""
 
 
 @dataclass(slots=True, eq=False)
 class OpenBatch:
     """
-    Tasks that a thread has begun and not answered all.
+    Tasks that a thread has begun, some still unanswered.
 
     Attributes:
         tasks: all of them.
-        waiting: indexes of those that are neither answered nor to be answered by themselves.
-        singles: so many are to be answered by themselves.
+        waiting: indexes of unanswered tasks, without those to be answered singly.
+        singles: number of tasks still to be answered singly.
     """
 
     tasks: TaskBatch
@@ -232,20 +231,20 @@ class OpenBatch:
 
 class TaskLedger:
     """
-    The tasks that a thread has begun, and their answers; used by that thread, but for what says otherwise.
+    The tasks that a thread has begun, and their answers. Only that thread uses it, unless stated otherwise.
 
     Attributes:
-        is_abandoned: nobody waits for the thread any more; may be read from any thread.
-        bytes_done: what was read so far, holes included; may be read from any thread.
+        is_abandoned: the thread was abandoned; any thread may read it.
+        bytes_done: bytes read so far, holes included; any thread may read it.
     """
 
     def __init__(self, deliveries: SimpleQueue[AnswerBatch], monotonic: Callable[[], float]) -> None:
         self._deliveries = deliveries
         self._monotonic = monotonic
-        self._lock = threading.Lock()  # over the next five
+        self._lock = threading.Lock()  # protects the next five
         self._results: list[Answer] = []
         self._open: dict[int, OpenBatch] = {}  # by identity
-        self._singles: dict[int, tuple[Task, list[OpenBatch]]] = {}  # the same, but one may be given twice
+        self._singles: dict[int, tuple[Task, list[OpenBatch]]] = {}  # by identity; a task can occur twice
         self._ended = 0
         self._ended_large = 0
         self.is_abandoned = False
@@ -253,7 +252,7 @@ class TaskLedger:
         self.bytes_done = 0
 
     def begin(self, tasks: Work, *, is_large: bool = False) -> OpenBatch:
-        """Note that tasks have to be answered, beside those that have not ended."""
+        """Record tasks that must be answered, in addition to the open ones."""
         if isinstance(tasks, Task):
             batch = OpenBatch(_NO_TASKS, set(), is_large)
         else:
@@ -266,7 +265,7 @@ class TaskLedger:
         return batch
 
     def take_out(self, batch: OpenBatch, indexes: Sequence[int]) -> list[Task]:
-        """Note that some tasks are to be answered by themselves, and give them."""
+        """Mark tasks of a batch to be answered singly, and return them."""
         tasks = [batch.tasks.task(index) for index in indexes]
         with self._lock:
             self._check()
@@ -276,7 +275,7 @@ class TaskLedger:
         return tasks
 
     def add(self, result: Result) -> None:
-        """Note the answer for a task that was taken out; one that is not its last is sent at once."""
+        """Record the answer for a single task; a ``Partial`` is sent at once."""
         with self._lock:
             self._check()
             self._results.append(result)
@@ -286,7 +285,7 @@ class TaskLedger:
             self.send()
 
     def add_batch(self, batch: OpenBatch, indexes: range, done: DoneBatch) -> None:
-        """Note answers for all of some tasks that were not taken out."""
+        """Record answers for tasks that were not taken out."""
         with self._lock:
             self._check()
             self._results.append(done)
@@ -301,7 +300,7 @@ class TaskLedger:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Let the clock of a read that may hang run within the block."""
+        """Count the time within the block as a read that may hang."""
         self._busy_since = self._monotonic()
         try:
             yield
@@ -309,7 +308,7 @@ class TaskLedger:
             self._busy_since = None
 
     def abandon_if_stalled(self, now: float, stall_s: float) -> bool:
-        """Give the thread up if it hangs in a read, and answer for it; from any thread."""
+        """Abandon the thread if it hangs in a read, and fail its open tasks; callable from any thread."""
         with self._lock:
             if self._busy_since is None or now - self._busy_since <= stall_s:
                 return False
@@ -355,24 +354,24 @@ class TaskLedger:
 
 
 BUFFER_BYTES = 4 << 20
-"""Read at once: what a disk needs for its full rate. Twice as much gives no more of it, and takes as much memory."""
+"""Read size: a disk reaches its full rate with it; twice as much is no faster and uses twice the memory."""
 
 SIDE_BY_SIDE = 31
-"""Large files for one thread at a time. With their blocks that is what the widest lanes hold."""
+"""Large files per thread at a time. With their blocks they fill the widest lanes."""
 
 
 def small_bytes(block_size_bytes: int) -> int:
-    """Say how large a file may be that is read as one piece, and so from a batch."""
+    """Return the largest size of a file that is read as one piece, and so from a batch."""
     return min(block_size_bytes, BUFFER_BYTES)
 
 
 def can_go_beside(task: Task) -> bool:
-    """Say whether the C core computes all that is wanted of a large file beside others."""
+    """Return whether the C core computes everything wanted of a large file side by side with others."""
     return task.probe is None and not task.want.blake3 and not task.want.others
 
 
 class OpenedFile(Protocol):
-    """One open file; what its parts mean is said in ``files.read``, for ``files.plain`` as well."""
+    """One open file; ``files.read`` documents the members, also for ``files.plain``."""
 
     @property
     def stat(self) -> os.stat_result: ...  # noqa: D102
@@ -398,20 +397,20 @@ class OpenedFile(Protocol):
 
 
 class SmallReader(Protocol):
-    """What reads small files into an arena: ``files.batch`` has two."""
+    """Reads small files into an arena; ``files.batch`` has two implementations."""
 
     @property
     def how(self) -> ReadHow:
-        """How sure it is that the disk answered."""
+        """Return how certain it is that the data came from the disk."""
 
     def read(
         self, paths: Sequence[bytes], sizes_bytes: Sequence[int], limit_bytes: int, arena: Arena
     ) -> tuple[int, int]:
-        """Read files until the arena is full; return the first and the last stamp in doubt."""
+        """Read files until the arena is full; return the first and the last racy timestamp."""
 
 
 class FileReader(Protocol):
-    """What opens files, in the same way."""
+    """Opens files; ``files.read`` documents the members, also for ``files.plain``."""
 
     def batch(self) -> SmallReader | None: ...  # noqa: D102
     def can_read_beside(self, path: bytes) -> bool: ...  # noqa: D102
@@ -423,8 +422,8 @@ class Batch(NamedTuple):
     Small files, or one file, for one thread.
 
     Attributes:
-        turn: the batches that have one are read one after the other where only one thread may read, in this order,
-            from 0 on; None for one large file that lies in memory, which any thread may read at any time (R4).
+        turn: position in the order in which batches are read if only one thread may read, from 0; None for one large
+            file in memory, which any thread may read at any time (R4).
     """
 
     turn: int | None
@@ -432,19 +431,19 @@ class Batch(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Say how much there is to read, as far as known."""
+        """Return how much there is to read, as far as known."""
         return self.tasks.size_bytes if isinstance(self.tasks, Task) else sum(self.tasks.sizes_bytes)
 
 
 class Shared(NamedTuple):
     """
-    What is the same for all threads.
+    Settings and objects that all threads share.
 
     Attributes:
-        batch_reader: for the short way, if there is one.
-        turn: whose turn it is to read from the disk; None where all may.
-        pool: threads for what is hashed beside the reading; None if nothing is.
-        side_by_side: large files for one thread at a time.
+        batch_reader: fast path for small files, if available.
+        turn: the turn to read from the disk; None if all threads may read.
+        pool: threads that hash beside the reading; None for none.
+        side_by_side: most large files per thread at a time.
     """
 
     reader: FileReader
@@ -460,11 +459,11 @@ class Shared(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Say whether no more files are to be begun."""
+        """Return whether no more files may be begun."""
         return self.stop.is_set() or self.budget.is_spent
 
     def find_obstacle(self, task: Task) -> Failed | None:
-        """Answer for a task that is not to be begun."""
+        """Return the failure of a task that must not be begun; None if it may."""
         if self.stop.is_set():
             return Failed(task, ReadInterrupted("interrupted"))
         if self.budget.is_spent:

@@ -1,8 +1,8 @@
 """
-One reading thread: answers tasks, small files the short way where it can, else file by file.
+One reading thread: answer tasks, small files by the fast path if possible, else file by file.
 
-Decides for what it took which files are read how, what is hashed beside the reading, and what a failure means for the
-file that it met. Leaves to ``work_queue`` who takes what, and to the engine watching over devices that hang.
+Decides how each taken file is read, what is hashed beside the reading, and which answer a failure becomes.
+``work_queue`` distributes the work; the engine detects stalled devices.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ARENA_BYTES = 1 << 20
 
 
 class _Small(NamedTuple):
-    """A file of one piece that is read and not digested yet."""
+    """A file of one piece that is read but not digested."""
 
     task: Task
     file: OpenedFile
@@ -49,7 +49,7 @@ class _Small(NamedTuple):
 
 
 class _NativeCore(NamedTuple):
-    """What the C core does for one thread."""
+    """The C core's parts for one thread."""
 
     scheduler: LaneScheduler
     small_files: SmallFileBatches
@@ -65,7 +65,7 @@ class Worker:
         self.ledger = TaskLedger(shared.deliveries, shared.monotonic)
 
     def work(self) -> None:
-        """Answer batches as long as there are any; to be run in a thread."""
+        """Answer batches until none is left; runs in a thread."""
         try:
             self._buffers = Buffers(BUFFER_BYTES, 2)
             reader = self._shared.batch_reader
@@ -75,11 +75,11 @@ class Worker:
             self._buffers.close()
         except AbandonedError:
             return
-        except BaseException as error:  # noqa: BLE001 (whoever waits for the answers raises it)
+        except BaseException as error:  # noqa: BLE001 (the consumer raises it)
             self._shared.deliveries.put(AnswerBatch((), error=error))
 
     def _work_on(self) -> bool:
-        """Answer what is to be done next; say whether there may be more."""
+        """Answer the next work item; return whether there may be more."""
         core, todo = self._core, self._shared.todo
         batches = todo.take(has_unfinished=core is not None and not core.small_files.is_empty)
         if batches is None:
@@ -99,14 +99,14 @@ class Worker:
         return True
 
     def _finish(self) -> None:
-        """Answer all that was read the short way: nothing else is to be done, or its memory is needed."""
+        """Finish and answer all files read by the fast path, when idle or when their memory is needed."""
         if self._core is not None:
             self._core.scheduler.flush()
             self._take_done(self._core)
             self.ledger.send()
 
     def _make_core(self, reader: SmallReader) -> _NativeCore:
-        from integrity.hashing.large_batch import LaneReader  # these need the extension
+        from integrity.hashing.large_batch import LaneReader  # imports that need the extension
         from integrity.hashing.md5_native import LaneScheduler
         from integrity.hashing.small_batch import SmallFileBatches
 
@@ -116,7 +116,7 @@ class Worker:
         return _NativeCore(scheduler, SmallFileBatches(reader, scheduler, arenas), beside)
 
     def abandon_if_stalled(self, now: float, stall_s: float) -> bool:
-        """Give the thread up if it hangs in a read; it may hold the turn, so hand that on. From any thread."""
+        """Abandon the thread if it hangs in a read, and pass on its turn if it holds it. Callable from any thread."""
         turn = self._turn
         if not self.ledger.abandon_if_stalled(now, stall_s):
             return False
@@ -126,7 +126,7 @@ class Worker:
         return True
 
     def _answer_in_turn(self, batch: Batch, number: int) -> None:
-        """Answer a batch; what does not lie in memory is read when it is its turn (R4)."""
+        """Answer a batch; read what is not in memory when its turn comes (R4)."""
         turn, core, tasks = self._shared.turn, self._core, batch.tasks
         self._turn = number
         begun = self.ledger.begin(tasks)
@@ -150,7 +150,7 @@ class Worker:
         self.ledger.send()
 
     def _answer_by_the_batch(self, core: _NativeCore, batch: OpenBatch) -> list[Task]:
-        """Answer what can be answered the short way, now or later; return the rest."""
+        """Answer what the fast path can, now or later; return the other tasks."""
         left: list[Task] = []
         start, count = 0, len(batch.tasks)
         while start < count and not self._shared.is_over:
@@ -161,7 +161,7 @@ class Worker:
                 with self.ledger.busy():
                     left_here, start = core.small_files.read(batch, start)
             except ReadInterrupted:
-                break  # whoever reads the next one by itself is told so, too
+                break  # the next single read is interrupted, too
             left += self.ledger.take_out(batch, left_here)
             if not left and start == count:
                 self._pass_on()
@@ -176,12 +176,12 @@ class Worker:
             self.ledger.send()
 
     def _pass_on(self) -> None:
-        """Let the next one read while this thread digests."""
+        """Let the next thread read while this one digests."""
         if self._shared.turn is not None and self._turn is not None:
             self._shared.turn.pass_on(self._turn)
 
     def _answer_singly(self, tasks: list[Task]) -> None:
-        """Answer file by file. Where only one thread may read, small files are hashed beside the next one's reading."""
+        """Answer file by file. If only one thread may read, hash small files while the next one is read."""
         pool = self._shared.pool if self._shared.turn is not None else None
         beside: list[Future[None]] = []
         for task in tasks:
@@ -192,7 +192,7 @@ class Worker:
                 self.ledger.add(answer)
             elif pool is None:
                 self._add_small(answer)
-            else:  # of a copy: the buffers are the next file's
+            else:  # hash a copy: the next file reuses the buffers
                 copy = answer._replace(data=memoryview(bytes(answer.data)))
                 beside = [pool.submit(self._add_small, copy)]
         _await(beside)
@@ -204,7 +204,7 @@ class Worker:
         self.ledger.add(Done(task, reading, probe=None if task.probe is None else digest_probe(task.probe, data)))
 
     def _answer(self, task: Task) -> Result | _Small:
-        """Read one file; turn what can go wrong with a file into its answer."""
+        """Read one file; convert a read error into its answer."""
         obstacle = self._shared.find_obstacle(task)
         if obstacle is not None:
             return obstacle
@@ -225,7 +225,7 @@ class Worker:
                 return _Small(task, file, file.finish(), data)
 
     def _read_large(self, task: Task, file: OpenedFile) -> Done:
-        """Read a file of several segments, its digests running one segment behind the disk."""
+        """Read a file of several segments; hashing runs one segment behind the disk."""
         beside: list[Future[None]] = []
 
         def settle() -> None:
@@ -241,7 +241,7 @@ class Worker:
                 return done
 
     def _hash(self, fed: Fed) -> list[Future[None]]:
-        """Start the digests of one segment: in one thread if the C core does two MD5s at once, else in two."""
+        """Start to digest a segment: in one thread if the C core runs both MD5s side by side, else in two."""
         pool = self._shared.pool
         hasher, segment = fed
         if pool is None:
@@ -253,7 +253,7 @@ class Worker:
 
 
 def _await(futures: list[Future[None]]) -> None:
-    """Wait for digests under way; an error in one of them is raised here."""
+    """Wait for pending digests; raise the error of any that failed."""
     for future in futures:
         future.result()
 
@@ -262,15 +262,15 @@ def _read_small(file: OpenedFile, buffers: Buffers) -> memoryview:
     """
     Read a file that fits one buffer as one piece.
 
-    Usually that is one segment, used where it lies; a file with holes is put together, its holes as zeros. Where bytes
-    could not be read the result is short; ``finish`` then raises.
+    Usually that is one segment, used in place; a file with holes is assembled, with zeros for holes. If bytes could not
+    be read, the result has wrong content and ``finish`` raises.
     """
     segments = file.segments(buffers)
     first = next(segments, None)
     if first is None:
         return memoryview(b"")
     if first.data is not None and first.length == file.size_bytes:
-        next(segments, None)  # lets the reader see that this was the end
+        next(segments, None)  # so that the reader reaches the end
         return first.data
     whole = bytearray(file.size_bytes)
     for segment in chain((first,), segments):

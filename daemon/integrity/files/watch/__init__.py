@@ -1,1 +1,1 @@
-"""Hear from inotify which folders changed: hints, never proof that nothing did."""
+"""Learn from inotify which folders changed: events are hints, and silence proves nothing."""

@@ -1,13 +1,11 @@
 """
-Say which limits of the kernel hold here, and what they would have to be.
+Read the events of one inotify instance, and advise on the kernel limits that apply.
 
-Read the events of one inotify instance.
-
-watchdog's reader brings the binding, the parsing of the queue and a thread that can be stopped. Its groups of watches
-above it are not used: they watch excluded folders as well, walk into other mounts, keep what they have read in queues
-without a bound, and rebuild themselves after an overflow, whose events overflow the queue again. So its table of
-watches stays empty, and every event goes straight to a handler, in the reader's thread: who is too slow makes the
-kernel's queue overflow, which is told, and no memory of ours grow.
+watchdog's reader provides the binding, the parsing of the queue and a stoppable thread. Its higher-level watch groups
+are not used: they also watch excluded folders, enter other mounts, queue events without a bound, and rebuild themselves
+after an overflow, whose events overflow the queue again. So its table of watches stays empty, and each event goes
+directly to a handler in the reader's thread: a slow handler makes the kernel's queue overflow, which is reported, and
+uses no memory here.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from watchdog.observers.inotify_c import InotifyEvent, InotifyFD, WatchDescripto
 
 _QUEUE = "fs.inotify.max_queued_events"
 
-# A limit for all users, and one of the user namespace that a container may have; the smaller one holds.
+# A limit for all users, and one of the user namespace (containers); the smaller one applies.
 _WATCHES = ("fs.inotify.max_user_watches", "user.max_inotify_watches")
 _INSTANCES = ("fs.inotify.max_user_instances", "user.max_inotify_instances")
 
@@ -30,27 +28,27 @@ _WATCH_STEP = 65_536
 
 
 class KernelLimit(NamedTuple):
-    """A setting of the kernel."""
+    """A kernel setting."""
 
-    name: str  # as sysctl(8) takes it
+    name: str  # as in sysctl(8)
     value: int
 
 
 def get_watch_limit() -> KernelLimit:
-    """Get how many folders this user's programs may watch together."""
+    """Return how many folders this user's programs may watch in total."""
     return _get_smallest(_WATCHES)
 
 
 def advise_watches(unwatched: int) -> str:
-    """Say what to do so that some more folders can be watched."""
+    """Return advice for watching this many more folders."""
     limit = get_watch_limit()
-    # Rounded up: each folder that is made later needs one more, and each costs the kernel about 1 KiB at most.
+    # Rounded up: each new folder needs one more, at a cost of at most about 1 KiB of kernel memory.
     needed = -(-(limit.value + unwatched) // _WATCH_STEP) * _WATCH_STEP
     return f"all watches that this user may have are used: {_advise(limit, needed)}"
 
 
 def advise_instances() -> str:
-    """Say what to do so that one more queue of events can be opened."""
+    """Return advice for opening one more event queue."""
     limit = _get_smallest(_INSTANCES)
     return (
         f"this user's programs have no inotify instance left, or this one no file descriptor (LimitNOFILE=): "
@@ -59,7 +57,7 @@ def advise_instances() -> str:
 
 
 def advise_queue() -> str:
-    """Say what to do so that a longer burst of changes is kept."""
+    """Return advice for keeping longer bursts of changes."""
     limit = _get_smallest((_QUEUE,))
     return f"if it happens again: {_advise(limit, limit.value * 4)}"
 
@@ -80,11 +78,11 @@ def _find(name: str) -> KernelLimit | None:
         with open("/proc/sys/" + name.replace(".", "/"), encoding="ascii") as file:
             return KernelLimit(name, int(file.read()))
     except FileNotFoundError:
-        return None  # a kernel without user namespaces has no limits of theirs
+        return None  # a kernel without user namespaces lacks their limits
 
 
-# Nothing that reading causes (IN_OPEN, IN_CLOSE_NOWRITE, IN_ACCESS): a scrub would tell of itself. Not IN_MODIFY: one
-# event for each write(2); the close tells it once.
+# No events caused by reading (IN_OPEN, IN_CLOSE_NOWRITE, IN_ACCESS): a scrub would report itself. No IN_MODIFY: one
+# event per write(2); the close reports it once.
 _MASK = (
     Flags.IN_CREATE
     | Flags.IN_CLOSE_WRITE
@@ -97,43 +95,43 @@ _MASK = (
 
 
 class EventHandler(Protocol):
-    """Take events, in the reader's thread. ``watch`` is what ``EventReader.add`` returned."""
+    """Handle events, in the reader's thread. ``watch`` is what ``EventReader.add`` returned."""
 
     def named(self, watch: int, name: bytes, *, is_folder: bool) -> None:
-        """Something happened to a name in a watched folder, and it is neither of the following."""
+        """Handle an event for a name in a watched folder that none of the other methods covers."""
 
     def folder_came(self, watch: int, name: bytes, *, is_moved: bool) -> None:
-        """A folder was made in a watched folder, or moved there, from anywhere."""
+        """Handle a folder that was made in a watched folder, or moved there from anywhere."""
 
     def folder_left(self, watch: int, name: bytes) -> None:
-        """A folder was moved away from a watched folder, to anywhere."""
+        """Handle a folder that was moved out of a watched folder, to anywhere."""
 
     def top_moved(self) -> None:
-        """The folder that was added as the top was itself renamed."""
+        """Handle a rename of the folder that was added as the top."""
 
     def unmounted(self, watch: int) -> None:
-        """A watched folder's file system was unmounted; ``ended`` follows."""
+        """Handle the unmount of a watched folder's file system; ``ended`` follows."""
 
     def ended(self, watch: int) -> None:
-        """A watch is no more: removed by ``EventReader.remove``, or with its folder."""
+        """Handle the end of a watch: removed by ``EventReader.remove``, or with its folder."""
 
     def overflowed(self) -> None:
-        """Events were lost."""
+        """Handle the loss of events."""
 
 
 class EventReader(InotifyFD):
     """
-    Hand the events of one inotify instance on.
+    Pass the events of one inotify instance to a handler.
 
-    ``start`` begins, ``stop`` ends it and frees all watches; ``join`` waits until the handler is called no more.
+    ``start`` begins; ``stop`` ends it and frees all watches; ``join`` waits until the last handler call has returned.
 
     Raises:
-        OSError: EMFILE, there is no instance or no file descriptor left.
+        OSError: EMFILE: no inotify instance or file descriptor is left.
     """
 
     def __init__(self, handler: EventHandler) -> None:
         super().__init__()
-        # InotifyFD leaves its descriptors to a thread that reads; stopped before the first read, it would leak them.
+        # InotifyFD leaves its descriptors to a reading thread; stopped before the first read, it would leak them.
         self._is_reading = False
         self._handler = handler
 
@@ -141,13 +139,13 @@ class EventReader(InotifyFD):
         """
         Watch an open folder.
 
-        By descriptor: its path may be longer than a system call takes, or lead elsewhere by now.
+        Takes a descriptor: the path may be too long for a system call, or lead elsewhere by now.
 
         Returns:
-            The same number for the same folder, wherever it was moved to.
+            The same number for the same folder, even after a move.
 
         Raises:
-            OSError: ENOSPC at the limit of watches, EBADF when the reader was stopped.
+            OSError: ENOSPC at the watch limit, EBADF if the reader was stopped.
         """
         mask = _MASK | Flags.IN_MOVE_SELF if is_top else _MASK
         with self._lock:
@@ -160,13 +158,13 @@ class EventReader(InotifyFD):
         return int(watch)
 
     def remove(self, watch: int) -> None:
-        """Stop watching a folder; one that is not watched any more is no error."""
+        """Stop watching a folder; do nothing if its watch has already ended."""
         with self._lock:
             if not self._closed:
                 inotify_rm_watch(self._inotify_fd, WatchDescriptor(watch))
 
     def handle_event(self, event: InotifyEvent) -> None:
-        """Sort out one event."""
+        """Dispatch one event to the handler."""
         handler, watch, mask = self._handler, event.wd, event.mask
         is_folder = bool(mask & Flags.IN_ISDIR)
         if mask & Flags.IN_Q_OVERFLOW:

@@ -1,8 +1,4 @@
-"""
-What a watcher is given, and what it tells.
-
-Say what stands at a root's path right now, without touching its disk.
-"""
+"""The input and output of a watcher, and a check of what a root's path leads to, without touching its disk."""
 
 from __future__ import annotations
 
@@ -19,13 +15,13 @@ from integrity.files.mounts import Mount, get_mount_id
 class BlindReason(StrEnum):
     """Why changes are not seen."""
 
-    OVERFLOW = "overflow"  # events were lost: more came than the kernel keeps, or nobody read them any more
-    WATCH_LIMIT = "watch_limit"  # some folders have no watch: the user has no more
-    INSTANCE_LIMIT = "instance_limit"  # the root has none at all: the user has no more queues of events
-    UNREADABLE = "unreadable"  # a folder can't be opened or listed, so what lies below it is not watched
-    UNMOUNTED = "unmounted"  # what was watched was unmounted
-    ROOT_GONE = "root_gone"  # the root's folder was removed, renamed or replaced, or was never there
-    REMOTE = "remote"  # others may write past this machine's kernel: nothing can be seen, which is no fault
+    OVERFLOW = "overflow"  # events were lost: the kernel's queue overflowed, or its reader stopped
+    WATCH_LIMIT = "watch_limit"  # some folders have no watch: the user's limit is reached
+    INSTANCE_LIMIT = "instance_limit"  # the root has no watch: the user's limit of event queues is reached
+    UNREADABLE = "unreadable"  # a folder cannot be opened or listed, so nothing below it is watched
+    UNMOUNTED = "unmounted"  # the watched file system was unmounted
+    ROOT_GONE = "root_gone"  # the root's folder was removed, renamed or replaced, or never existed
+    REMOTE = "remote"  # others can write without this machine's kernel: changes are invisible, which is no fault
 
 
 class Blindness(NamedTuple):
@@ -33,76 +29,75 @@ class Blindness(NamedTuple):
 
     reason: BlindReason
     path: bytes  # relative to the root; empty for the root itself
-    message: str  # what, where, what to do next
+    message: str  # what happened, where, and the remedy
 
 
 class WatchSink(Protocol):
     """
-    Take what a watcher tells.
+    Receive a watcher's reports.
 
-    Called from the watcher's threads, and from those that call ``watch`` and ``tend``, by several at a time. It returns
-    at once, raises nothing, and may ask for ``blindness`` but not call ``watch``, ``tend`` or ``close``.
+    Called concurrently from the watcher's threads and from those that call ``watch`` and ``tend``. Implementations
+    return at once, raise nothing, and may call ``blindness`` but not ``watch``, ``tend`` or ``close``.
     """
 
     def touched(self, root: bytes, path: bytes) -> None:
         """
-        Take a hint that something happened to a name, and look there.
+        Receive a hint that a name changed and must be checked.
 
-        What lies below a folder may be new, too, for a folder can be filled before it has a watch. A path may be
-        outdated: that of a folder that was moved away goes on being told until the next ``tend``.
+        Everything below a folder may be new, too: it may have been filled before it was watched. A path may be
+        outdated: a folder that was moved away is reported under its old path until the next ``tend``.
 
         Args:
             root: its absolute path.
-            path: of a file or a folder that was created, written and closed, deleted or moved; relative to the root,
-                empty for the root itself. Excluded names are not told.
+            path: of a file or folder that was created, written and closed, deleted or moved; relative to the root,
+                empty for the root itself. Excluded names are not reported.
         """
 
     def went_blind(self, root: bytes, blindness: Blindness) -> None:
         """
-        Take the news that changes were or may have been missed, so that the whole root has to be scanned.
+        Receive a report that changes were or may have been missed, so that the whole root must be scanned.
 
-        Told once when it happens, and once more when the root is watched again: what a scan that starts then does not
-        see, is told. ``Watcher.blindness`` says what holds by now.
+        Called once when it happens, and again when the root is watched again: every change that a scan started then
+        misses is reported by ``touched``. ``Watcher.blindness`` returns the current state.
         """
 
 
 class WatchedRoot(NamedTuple):
-    """A root that is to be watched."""
+    """A root to watch."""
 
     path: bytes  # absolute, real
     excludes: Excludes
     is_remote: bool  # from its file system's capability
-    cross_mounts: bool = False  # whether other file systems mounted below belong to it
+    cross_mounts: bool = False  # whether file systems mounted below belong to it
 
 
 class WatchCoverage(NamedTuple):
-    """The folder that a path leads to. It is compared within one life of a watch only, and never stored."""
+    """The folder that a path leads to. Compared only within the lifetime of a watch, and never stored."""
 
     device: int
     inode: int
     mount_id: int
     mount_point: bytes
-    beneath: frozenset[tuple[int, bytes]]  # id and place, relative to the root, of each mount below it
+    beneath: frozenset[tuple[int, bytes]]  # id and path, relative to the root, of each mount below it
 
     def is_same_folder(self, other: WatchCoverage) -> bool:
-        """Tell whether both are one folder, seen through one mount."""
+        """Return whether both are the same folder, seen through the same mount."""
         return self._replace(beneath=other.beneath) == other
 
     def is_at(self, fd: int) -> bool:
-        """Tell whether an open folder is this one."""
+        """Return whether an open folder is this one."""
         status = os.fstat(fd)
         return (status.st_dev, status.st_ino) == (self.device, self.inode)
 
 
 def look(path: bytes, mounts: Sequence[Mount]) -> WatchCoverage:
     """
-    Look at what a path leads to.
+    Return the folder that a path leads to.
 
-    The descriptor is closed at once: an open one would keep the root from being unmounted, and would keep the kernel
-    from telling that its folder was removed.
+    Closes the descriptor at once: an open one would prevent an unmount of the root, and hide the removal of its folder.
 
     Raises:
-        OSError: there is no folder, or it can't be looked at.
+        OSError: there is no folder, or it cannot be queried.
     """
     fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

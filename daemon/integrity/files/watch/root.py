@@ -1,8 +1,8 @@
 """
-Keep one root watched over all that happens to it.
+Keep one root watched, whatever happens to it.
 
-One ``TreeWatch`` lasts until events were lost, or until something else stands at the root's path; then another is made.
-What is blind meanwhile is kept here by reason and path, told once, and taken back when it is over.
+A ``TreeWatch`` lasts until events are lost or another folder replaces the root's; then a new one is made. Current
+blindness is stored here by reason and path, reported once, and removed when it is over.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from integrity.files.watch.inotify import advise_instances, advise_queue, advise
 from integrity.files.watch.records import Blindness, BlindReason, WatchCoverage, WatchedRoot, WatchSink, look
 from integrity.files.watch.tree import TreeWatch
 
-# Of unreadable folders so many are named; a root with more is as blind, and its scans name them all.
+# Most unreadable folders that are named; scans name them all.
 _MOST_NAMED = 100
 
-# Where the limit of watches was not raised, whether others freed some is looked at this much less often.
+# If the watch limit was not raised, check this much less often whether others freed watches.
 _PATIENCE = 12
 
 _NO_INSTANCE = frozenset({errno.EMFILE, errno.ENFILE})
@@ -34,9 +34,9 @@ _NEVER_THERE = "the folder is not there: mount its disk, or correct the path"
 
 class RootWatch:
     """
-    One root, watched or to be watched again.
+    One root, watched or waiting to be watched again.
 
-    ``start``, ``tend`` and ``stop`` are called by one thread at a time; ``find_blindness`` by any.
+    One thread at a time calls ``start``, ``tend`` and ``stop``; any thread may call ``find_blindness``.
     """
 
     def __init__(self, root: WatchedRoot, sink: WatchSink, renew_interval_s: float) -> None:
@@ -44,17 +44,17 @@ class RootWatch:
         self._sink = sink
         self._renew_interval_s = renew_interval_s
         self._tree: TreeWatch | None = None
-        self._first: WatchCoverage | None = None  # what stood there when watching began
-        self._home: WatchCoverage | None = None  # what was last watched
+        self._first: WatchCoverage | None = None  # the folder when watching began
+        self._home: WatchCoverage | None = None  # the folder last watched
         self._renewed_at: float | None = None
         self._retried_at = 0.0
-        self._limit = 0  # of watches, when it was reached
+        self._limit = 0  # the watch limit when it was reached
         self._lock = threading.Lock()
         self._blind: dict[tuple[BlindReason, bytes], Blindness] = {}
-        self._again: set[tuple[BlindReason, bytes]] = set()  # what was met since a try began
+        self._again: set[tuple[BlindReason, bytes]] = set()  # problems found since the current attempt began
 
     def start(self, now_s: float) -> None:
-        """Begin to watch; what can't be watched is told."""
+        """Begin to watch; report what cannot be watched."""
         self._retried_at = now_s
         if self.root.is_remote:
             where = show_path(self.root.path)
@@ -64,13 +64,13 @@ class RootWatch:
             self._begin(find_mounts())
 
     def stop(self) -> None:
-        """Free all watches; nothing is told any more once it has returned."""
+        """Free all watches; no report follows after it returns."""
         if self._tree is not None:
             self._tree.stop()
             self._tree = None
 
     def find_blindness(self) -> tuple[Blindness, ...]:
-        """List what is not seen right now."""
+        """Return what is currently not seen."""
         with self._lock:
             return tuple(self._blind.values())
 
@@ -80,7 +80,7 @@ class RootWatch:
         return 0 if tree is None else tree.folder_count
 
     def tend(self, now_s: float, mounts: Sequence[Mount]) -> None:
-        """Look whether the root is what is watched, and mend what can be mended."""
+        """Check that the root is still the watched folder, and repair what can be repaired."""
         if self.root.is_remote:
             return
         standing = self._look(mounts)
@@ -99,30 +99,30 @@ class RootWatch:
             self._retry(tree, now_s, mounts)
             tree.sweep()
 
-    # What TreeWatch tells, from its thread as well.
+    # Reports of TreeWatch, also from its thread.
 
     def touched(self, path: bytes) -> None:
-        """Hand on."""
+        """Pass the hint on to the sink."""
         self._sink.touched(self.root.path, path)
 
     def overflowed(self) -> None:
-        """Tell that events were lost."""
+        """Report that events were lost."""
         happened = "more changes came at once than the kernel keeps, some were not told; the root has to be scanned"
         self._note(BlindReason.OVERFLOW, b"", f"{happened}; {advise_queue()}")
 
     def unmounted(self, point: bytes) -> None:
-        """Tell that a file system went away."""
+        """Report that a file system was unmounted."""
         self._note(BlindReason.UNMOUNTED, point, "its file system was unmounted: mount it again")
 
     def lost(self) -> None:
-        """Tell that the root's folder went away, unless the cause is known."""
+        """Report that the root's folder went away, unless its unmount was reported."""
         with self._lock:
             is_known = (BlindReason.UNMOUNTED, b"") in self._blind
         if not is_known:
             self._note(BlindReason.ROOT_GONE, b"", _NEVER_THERE if self._first is None else _GONE)
 
     def unreadable(self, path: bytes, error: OSError) -> None:
-        """Tell that a folder can't be watched."""
+        """Report that a folder cannot be watched."""
         remedy = (
             "let the user that integrity runs as read and enter it, or exclude it"
             if error.errno in _REFUSED
@@ -131,15 +131,15 @@ class RootWatch:
         self._note(BlindReason.UNREADABLE, path, f"can't be watched: {os.strerror(error.errno or 0)}; {remedy}")
 
     def exhausted(self, unwatched: int) -> None:
-        """Tell that there are too few watches; the number grows without another alarm."""
+        """Report that the watch limit is reached; later increases of the number cause no further report."""
         self._limit = get_watch_limit().value
-        what = f"up to {unwatched} of its folders are not watched"  # some of them may be gone since
+        what = f"up to {unwatched} of its folders are not watched"  # some may no longer exist
         self._note(BlindReason.WATCH_LIMIT, b"", f"{what}: {advise_watches(unwatched)}")
 
-    # Until here.
+    # End of the reports.
 
     def _note(self, reason: BlindReason, path: bytes, what: str) -> None:
-        """Keep what is not seen, and tell it if it is news."""
+        """Record a blindness, and report it if it is new."""
         where = os.path.join(self.root.path, path) if path else self.root.path
         blindness = Blindness(reason, path, f"{show_path(where)}: {what}")
         key = (reason, path)
@@ -153,7 +153,7 @@ class RootWatch:
             self._sink.went_blind(self.root.path, blindness)
 
     def _look(self, mounts: Sequence[Mount]) -> WatchCoverage | None:
-        """Look at what stands at the root's path; None if there is nothing to be watched, which is told."""
+        """Return the folder at the root's path; report and return None if it cannot be watched."""
         try:
             standing = look(self.root.path, mounts)
         except OSError as error:
@@ -166,14 +166,14 @@ class RootWatch:
             self._first = standing
         elif not standing.is_same_folder(self._first):
             point = self._home.mount_point
-            # Overmounted is another matter: what can be seen there now is the root.
+            # If something is mounted over it, that is the root now.
             if all(mount.mount_point != point for mount in mounts):
                 self.unmounted(b"")
                 return None
         return standing
 
     def _begin(self, mounts: Sequence[Mount]) -> bool:
-        """Watch what stands at the root's path; then forget what was blind before and was not met again."""
+        """Watch the folder at the root's path; then forget every earlier blindness that did not recur."""
         with self._lock:
             self._again = set()
         standing = self._look(mounts)
@@ -193,7 +193,7 @@ class RootWatch:
         return True
 
     def _renew(self, now_s: float, mounts: Sequence[Mount], reason: BlindReason, why: str) -> None:
-        """Watch anew, and tell only then that the root has to be scanned: what changes after that is told."""
+        """Make a new watch, and only then report that the root must be scanned: later changes are reported."""
         self.stop()
         if self._begin(mounts):
             self._renewed_at = now_s
@@ -201,7 +201,7 @@ class RootWatch:
             self._sink.went_blind(self.root.path, Blindness(reason, b"", message))
 
     def _follow_mounts(self, tree: TreeWatch, home: WatchCoverage, standing: WatchCoverage) -> None:
-        """Look at the places where something was mounted or unmounted: no event told what is there now."""
+        """Re-check the places of new and removed mounts: no event reports what is visible there now."""
         with self._lock:
             gone = {path for reason, path in self._blind if path and reason is BlindReason.UNMOUNTED}
         points = gone | {point for _, point in home.beneath ^ standing.beneath}
@@ -217,7 +217,7 @@ class RootWatch:
                 self.touched(point)
 
     def _retry(self, tree: TreeWatch, now_s: float, mounts: Sequence[Mount]) -> None:
-        """Try again what was refused."""
+        """Retry what was refused."""
         if tree.unwatched and self._has_room(tree, now_s):
             self._renew(
                 now_s, mounts, BlindReason.WATCH_LIMIT, "there are watches for all its folders, or more of them"

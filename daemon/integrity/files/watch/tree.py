@@ -1,13 +1,9 @@
 """
-Know where each watched folder lies.
+Watch the folders of one tree, and keep track of their paths.
 
-A folder is kept as its name and the watch of the folder above it, so that one that is moved takes all below it along at
-the cost of one entry, and none costs memory for the path above it.
-
-Watch the folders of one tree, from the making of its watches to their end.
-
-A folder is watched first and listed then, so that what is made in it meanwhile is either listed or told. What can't be
-mended here (lost events, another folder at the root's path) is told, and whoever holds this makes another.
+A folder is stored as its name and its parent's watch: a move changes one entry, and parent paths cost no memory. Each
+folder is watched before it is listed, so a name made meanwhile is either listed or reported. What cannot be repaired
+here (lost events, another folder at the root's path) is reported, and the owner makes a new watch.
 """
 
 from __future__ import annotations
@@ -27,10 +23,10 @@ _NOWHERE = -1
 
 class WatchedPlaces:
     """
-    The watched folders of one tree, by their watch.
+    The watched folders of one tree, by watch.
 
-    A folder whose way up does not end at the top is an orphan: it has no path. It is not made to have one: what was
-    moved away stays so until it is removed.
+    A folder whose chain of parents does not end at the top is an orphan and has no path; one that was moved away stays
+    an orphan until it is dropped.
     """
 
     __slots__ = ("_places", "_top")
@@ -46,16 +42,16 @@ class WatchedPlaces:
         return watch in self._places
 
     def put_top(self, watch: int) -> bool:
-        """Note the folder that all paths begin at; return whether that is news."""
+        """Record the folder at which all paths begin; return whether that is new."""
         self._top = watch
         return self.put(watch, _NOWHERE, b"")
 
     def is_top(self, watch: int) -> bool:
-        """Tell whether a watch is that of the folder that all paths begin at."""
+        """Return whether a watch is that of the top folder."""
         return watch == self._top
 
     def put(self, watch: int, above: int, name: bytes) -> bool:
-        """Note where a folder lies; return whether that is news."""
+        """Record a folder's parent and name; return whether that is new."""
         place = (above, name)
         if self._places.get(watch) == place:
             return False
@@ -63,13 +59,13 @@ class WatchedPlaces:
         return True
 
     def drop(self, watch: int) -> None:
-        """Forget a folder; those below it become orphans."""
+        """Remove a folder; those below it become orphans."""
         self._places.pop(watch, None)
 
     def find_path(self, watch: int) -> bytes | None:
-        """Find the path of a folder, relative to the top."""
+        """Return the path of a folder, relative to the top; None for an orphan."""
         names: list[bytes] = []
-        # Moves that are noted one by one may for a moment make a ring of what never was one.
+        # Moves recorded one by one can form a temporary cycle.
         for _ in range(len(self._places) + 1):
             if watch == self._top:
                 return b"/".join(reversed(names))
@@ -81,18 +77,18 @@ class WatchedPlaces:
         return None
 
     def find_at(self, places: Collection[tuple[int, bytes]]) -> list[int]:
-        """List the watches noted at some places, each the watch above and a name."""
+        """Return the watches recorded at these places, each a parent's watch and a name."""
         return [watch for watch, place in self._places.items() if place in places]
 
     def find_orphans(self) -> list[int]:
-        """List the folders that have no path."""
+        """Return the watches of folders without a path."""
         is_placed = {self._top: self._top in self._places}
         orphans = []
         for watch in self._places:
             way: list[int] = []
             step = watch
             while step not in is_placed:
-                is_placed[step] = False  # until its end is known; a ring has none
+                is_placed[step] = False  # until its end is known; a cycle has none
                 way.append(step)
                 place = self._places.get(step)
                 if place is None:
@@ -105,53 +101,53 @@ class WatchedPlaces:
         return orphans
 
 
-# Not there any more, or not part of the root: an event or a look at the mounts tells when that changes.
+# Gone, or not part of the root: an event or a check of the mounts reports when that changes.
 _NOT_OURS = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV})
 
-# Each watch that is removed makes an event: so many, well below the 16,384 that the kernel keeps.
+# Each removed watch makes an event: stay well below the 16,384 that the kernel queues.
 _MOST_REMOVED = 4096
 
-# Folders moved away between two sweeps that are remembered; watches of further ones stay until the watch is renewed.
+# Most moved folders remembered between two sweeps; watches of further ones stay until the next renewal.
 _MOST_MOVED = 10_000
 
 _UNPLACED = -1
 
 
 class TreeObserver(Protocol):
-    """Take what a tree tells; from any thread."""
+    """Receive the reports of a tree; from any thread."""
 
     def touched(self, path: bytes) -> None:
-        """Something happened to a name."""
+        """Handle a hint that a name changed."""
 
     def overflowed(self) -> None:
-        """Events were lost."""
+        """Handle the loss of events."""
 
     def unmounted(self, point: bytes) -> None:
-        """A file system was unmounted: the root's (empty), or one mounted below it."""
+        """Handle the unmount of a file system: the root's (empty path), or one mounted below it."""
 
     def lost(self) -> None:
-        """The root's folder was removed or renamed."""
+        """Handle the removal or rename of the root's folder."""
 
     def unreadable(self, path: bytes, error: OSError) -> None:
-        """A folder can't be opened, watched or listed."""
+        """Handle a folder that cannot be opened, watched or listed."""
 
     def exhausted(self, unwatched: int) -> None:
-        """So many folders, since the start, could not get a watch."""
+        """Handle the watch limit: the number of folders since the start that got no watch."""
 
 
 class TreeWatch:
     """
     The watches of one root.
 
-    ``start`` makes them; ``stop`` ends it, and nothing is told any more once it has returned.
+    ``start`` makes them; ``stop`` frees them, and no report follows after it returns.
 
     Attributes:
-        is_lost: the watches are not those of what stands at the root's path any more.
+        is_lost: the folder at the root's path is no longer the watched one.
         has_overflowed: events were lost since ``start``.
-        unwatched: how many folders were found that could not get a watch.
+        unwatched: number of folders found that got no watch.
 
     Raises:
-        OSError: EMFILE, there is no inotify instance left.
+        OSError: EMFILE: no inotify instance is left.
     """
 
     def __init__(self, root: WatchedRoot, standing: WatchCoverage, observer: TreeObserver) -> None:
@@ -159,7 +155,7 @@ class TreeWatch:
         self._standing = standing
         self._observer = observer
         self._flags = os.O_RDONLY | os.O_DIRECTORY | (0 if root.cross_mounts else STAY_ON_MOUNT)
-        self._lock = threading.Lock()  # of the places; an event waits until its folder's place is noted
+        self._lock = threading.Lock()  # protects the places; an event waits until its folder's place is recorded
         self._places = WatchedPlaces()
         self._moved: set[tuple[int, bytes]] = set()
         self._has_orphans = False
@@ -183,21 +179,21 @@ class TreeWatch:
 
     @property
     def is_alive(self) -> bool:
-        """Whether events are still read."""
+        """Return whether events are still being read."""
         return self._reader.is_alive()
 
     @property
     def folder_count(self) -> int:
-        """How many folders are watched."""
+        """Return the number of watched folders."""
         return len(self._places)
 
     def note_mounts(self, standing: WatchCoverage) -> None:
-        """Note what is mounted below the root by now."""
+        """Record what is now mounted below the root."""
         self._standing = standing
 
     def look_again(self, path: bytes) -> bool:
         """
-        Watch a folder below the root, and those in it, that could not be watched or were hidden before.
+        Watch a folder and its subfolders that could not be watched, or were hidden, before.
 
         Returns:
             Whether it lies in a watched folder and is not excluded.
@@ -211,13 +207,13 @@ class TreeWatch:
             self._tell(path, error)
             return False
         if above not in self._places:
-            self._reader.remove(above)  # made just now, in a folder that is excluded
+            self._reader.remove(above)  # made just now, in an excluded folder
             return False
         self._watch_below(path, above, is_sure=True)
         return True
 
     def has_room(self) -> bool:
-        """Find out whether there is a watch left, by making one."""
+        """Return whether a watch is left, by making one."""
         fd = os.open(b"/", os.O_PATH | os.O_DIRECTORY)
         try:
             self._reader.remove(self._reader.add(fd))
@@ -230,8 +226,8 @@ class TreeWatch:
         return True
 
     def sweep(self) -> None:
-        """Free the watches of folders that were moved away; their number in one sweep is limited."""
-        # One lock over looking and freeing: a folder that is moved back in this moment is placed anew after it.
+        """Free the watches of folders that were moved away; the number per sweep is limited."""
+        # One lock over check and removal: a folder moved back meanwhile is recorded again afterwards.
         with self._lock:
             moved, self._moved = self._moved, set()
             for watch in self._places.find_at(moved) if moved else ():
@@ -244,24 +240,24 @@ class TreeWatch:
                     self._forget(watch)
                 self._has_orphans = len(orphans) > _MOST_REMOVED
 
-    # What EventReader tells, in its thread.
+    # Reports of EventReader, in its thread.
 
     def named(self, watch: int, name: bytes, *, is_folder: bool) -> None:
-        """Tell that a name was created, closed after writing, deleted or moved."""
+        """Report a name that was created, closed after writing, deleted or moved."""
         path = self._find_path(watch, name, is_folder)
         if path is not None:
             self._observer.touched(path)
 
     def folder_came(self, watch: int, name: bytes, *, is_moved: bool) -> None:
-        """Watch a folder that was made or moved here, and tell of it only then."""
+        """Watch a folder that was made or moved here, and only then report it."""
         path = self._find_path(watch, name, is_folder=True)
         if path is not None:
-            # What was moved is always walked through: while its path was another, folders made in it were not found.
+            # Always walk a moved folder: while its path was another, new folders in it were not found.
             self._watch_below(path, watch, is_sure=is_moved)
             self._observer.touched(path)
 
     def folder_left(self, watch: int, name: bytes) -> None:
-        """Remember to look whether a folder left the root, and tell of it."""
+        """Remember to check whether a folder left the root, and report it."""
         path = self._find_path(watch, name, is_folder=True)
         if path is not None:
             with self._lock:
@@ -270,12 +266,12 @@ class TreeWatch:
             self._observer.touched(path)
 
     def top_moved(self) -> None:
-        """Tell that the root's folder was renamed."""
+        """Report that the root's folder was renamed."""
         self.is_lost = True
         self._observer.lost()
 
     def unmounted(self, watch: int) -> None:
-        """Tell which file system was unmounted."""
+        """Report which file system was unmounted."""
         with self._lock:
             path = self._places.find_path(watch)
         if path is None:
@@ -295,14 +291,14 @@ class TreeWatch:
             self._observer.lost()
 
     def overflowed(self) -> None:
-        """Tell that events were lost. The watches are left as they are: to remove them would make as many events."""
+        """Report that events were lost. Keep the watches: removing them would cause as many events."""
         self.has_overflowed = True
         self._observer.overflowed()
 
-    # Until here.
+    # End of the reports.
 
     def _find_path(self, watch: int, name: bytes, is_folder: bool) -> bytes | None:
-        """Find the path of a name in a watched folder, unless it is not to be told."""
+        """Return the path of a name in a watched folder; None if it must not be reported."""
         with self._lock:
             folder = self._places.find_path(watch)
         if folder is None:
@@ -312,12 +308,12 @@ class TreeWatch:
 
     def _watch_below(self, start: bytes, above: int, *, is_sure: bool) -> None:
         """
-        Watch a folder and all below it.
+        Watch a folder and everything below it.
 
         Args:
             start: its path.
-            above: the watch of the folder it lies in.
-            is_sure: whether to go through folders even if they are already watched at their places.
+            above: the watch of its parent folder.
+            is_sure: walk folders even if they are already watched at their places.
         """
         unwatched = self.unwatched
         try:
@@ -340,7 +336,7 @@ class TreeWatch:
     def _enter(
         self, root_fd: int, path: bytes, above: int, entered: set[int], *, is_sure: bool
     ) -> list[tuple[bytes, int]]:
-        """Watch and list one folder; return the folders in it that are to be watched, with its own watch."""
+        """Watch and list one folder; return its subfolders to watch, each with this folder's watch."""
         folders: list[tuple[bytes, int]] = []
         try:
             fd = open_noatime(root_fd, path, self._flags)
@@ -359,7 +355,7 @@ class TreeWatch:
         return folders
 
     def _place(self, fd: int, path: bytes, above: int, entered: set[int], *, is_sure: bool) -> int | None:
-        """Watch one open folder and note where it lies; return None if there is nothing to do below it."""
+        """Watch one open folder and record its place; return None if nothing below it needs watching."""
         if above == _UNPLACED and path:
             self.unwatched += 1
             return _UNPLACED
@@ -367,7 +363,7 @@ class TreeWatch:
             with self._lock:
                 watch = self._reader.add(fd, is_top=not path)
                 if watch in entered:
-                    return None  # seen through another mount already
+                    return None  # already entered through another mount
                 entered.add(watch)
                 if path:
                     is_news = self._places.put(watch, above, path.rpartition(b"/")[2])
@@ -377,7 +373,7 @@ class TreeWatch:
             if error.errno != errno.ENOSPC:
                 raise
             self.unwatched += 1
-            return _UNPLACED  # gone through all the same, to know how many watches are missing
+            return _UNPLACED  # walked all the same, to count the missing watches
         return watch if is_news or is_sure else None
 
     def _find_folders(self, fd: int, path: bytes) -> Iterator[bytes]:
@@ -391,7 +387,7 @@ class TreeWatch:
                         yield prefix + name
 
     def _open_root(self) -> int:
-        """Open the root, if it is still the folder that is watched."""
+        """Open the root if it is still the watched folder."""
         fd = open_root(self._root.path)
         if not self._standing.is_at(fd):
             os.close(fd)
@@ -399,7 +395,7 @@ class TreeWatch:
         return fd
 
     def _get_watch(self, path: bytes) -> int:
-        """Get the watch of the folder at a path; it has one by then."""
+        """Return the watch of the folder at a path; make one if it has none."""
         root_fd = self._open_root()
         try:
             fd = open_noatime(root_fd, path, self._flags)
@@ -411,7 +407,7 @@ class TreeWatch:
             os.close(root_fd)
 
     def _is_there(self, watch: int) -> bool:
-        """Tell whether a watched folder is where it was; in doubt it is."""
+        """Return whether a watched folder is still at its place; True if unknown."""
         path = self._places.find_path(watch)
         if path is None:
             return False

@@ -1,19 +1,17 @@
 """
-Watch roots for changes, and know what is not seen.
+Watch roots for changes, and report what is not seen.
 
-Events are hints, scans are the truth: a path that is told is one to look at soon, and what was missed is said, so that
-a scan makes up for it. Nothing that is read causes an event. Excluded folders and, unless asked for, other file systems
-mounted inside a root get no watch.
+Events are hints, scans are the truth: a reported path should be checked soon, and missed events are reported, so that a
+scan makes up for them. Reading causes no events. Excluded folders and, unless requested, file systems mounted inside a
+root get no watch. Each root has its own queue and thread, so a burst in one root does not blind the others.
 
 Invariants:
-    I1  A change to a name of a watched root is told, unless ``blindness`` says that changes are not seen, or
-        ``went_blind`` said so since. For what the kernel tells: stores through a mapping are told when the file is
-        closed, and writes through other mounts of a server or by other machines never.
-    I2  ``went_blind`` is called after the new watches exist, so that a scan that it starts misses nothing.
+    I1  A change to a name of a watched root is reported, unless ``blindness`` says that changes are not seen, or
+        ``went_blind`` has been called since. Limited to what the kernel reports: stores through a mapping are reported
+        when the file is closed, writes through other mounts of a server or by other machines never.
+    I2  ``went_blind`` is called after the new watches exist, so that the scan it starts misses nothing.
     I3  No descriptor of a root stays open: a root can be unmounted while it is watched.
-    I4  Memory grows with the number of watched folders alone, not with that of events.
-
-A queue of events and a thread for each root: a burst in one does not blind the others.
+    I4  Memory grows with the number of watched folders, not with the number of events.
 """
 
 from __future__ import annotations
@@ -31,15 +29,15 @@ __all__ = ["BlindReason", "Blindness", "WatchSink", "WatchedRoot", "Watcher"]
 
 class Watcher:
     """
-    Watch some roots and tell a sink.
+    Watch roots and report to a sink.
 
-    ``watch``, ``tend`` and ``close`` may be called by several threads, which take turns; ``blindness`` and
-    ``folder_count`` never wait for them.
+    Any thread may call ``watch``, ``tend`` and ``close``, which are serialized; ``blindness`` and ``folder_count``
+    never wait for them.
 
     Args:
-        sink: who is told.
+        sink: receives the reports.
         monotonic: the clock, in seconds.
-        renew_interval_s: the least time between two renewals of a root after overflows, and between two tries of what
+        renew_interval_s: minimum time between two renewals of a root after overflows, and between two retries of what
             was refused.
     """
 
@@ -50,14 +48,14 @@ class Watcher:
         self._monotonic = monotonic
         self._renew_interval_s = renew_interval_s
         self._turn = threading.Lock()
-        self._lives: dict[bytes, RootWatch] = {}  # replaced, never changed: read without a lock
+        self._lives: dict[bytes, RootWatch] = {}  # replaced, never modified: read without a lock
 
     def watch(self, roots: Sequence[WatchedRoot]) -> None:
         """
-        Begin, or replace what is watched; returns when the watches are made.
+        Set the roots to watch, replacing earlier ones; return when all watches exist.
 
-        A root that is given again as it was stays watched without a gap. One with other settings is watched anew, and
-        told as touched as a whole.
+        An unchanged root stays watched without a gap. A root with changed settings gets new watches and is reported as
+        touched as a whole.
         """
         with self._turn:
             old = self._lives
@@ -76,10 +74,10 @@ class Watcher:
 
     def tend(self) -> None:
         """
-        Mend what has happened; to be called about once a minute.
+        Repair the watches; call this about once a minute.
 
-        Watches a root anew after events were lost (at most once in ``renew_interval_s``), or when another folder
-        stands at its path, follows mounts, tries again what was refused, and frees watches of folders that left.
+        Renews a root's watch after events were lost (at most once per ``renew_interval_s``) or when another folder
+        replaced it, follows mounts, retries what was refused, and frees watches of folders that left.
         """
         with self._turn:
             mounts = find_mounts()
@@ -88,22 +86,22 @@ class Watcher:
 
     def blindness(self, root: bytes) -> tuple[Blindness, ...]:
         """
-        List what of a root is not seen right now; nothing if all is.
+        Return what of a root is currently not seen; empty if everything is.
 
-        Of unreadable folders the first hundred are named.
+        At most a hundred unreadable folders are named.
         """
         return self._lives[root].find_blindness()
 
     def is_watching(self, root: bytes) -> bool:
-        """Say whether a root is in care, however well it is seen."""
+        """Return whether a root is managed here, however well it is seen."""
         return root in self._lives
 
     def folder_count(self, root: bytes | None = None) -> int:
-        """Count the folders that are watched, in one root or in all."""
+        """Return the number of watched folders, in one root or in all."""
         return sum(life.count_folders() for path, life in self._lives.items() if root in (None, path))
 
     def close(self) -> None:
-        """Stop watching. Nothing is told any more once it has returned; may be called twice."""
+        """Stop watching; no report follows after it returns. May be called twice."""
         with self._turn:
             lives, self._lives = self._lives, {}
             for life in lives.values():

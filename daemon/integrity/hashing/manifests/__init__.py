@@ -1,1 +1,1 @@
-"""Read and write lists of digests in the formats of md5sum, BSD, hashdeep, BagIt, and SFV."""
+"""Read and write digest lists in the formats of md5sum, BSD, hashdeep, BagIt, SFV and JSON lines."""

@@ -1,8 +1,4 @@
-"""
-Cut a stream into lines, in memory that does not grow with them.
-
-What a line of a manifest says.
-"""
+"""Manifest entries, and splitting of a stream into lines in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,23 +11,23 @@ from typing import NamedTuple, Protocol
 from integrity.hashing.algorithms import Algorithm
 
 LONGEST_LINE = 1 << 20
-"""Names are at most 4 KiB long, escaped twice that; what is longer than this is no line of a manifest."""
+"""Names are at most 4 KiB, escaped 8 KiB; a longer line is no line of a manifest."""
 
 HEAD_BYTES = 1 << 16
-"""Enough to recognise a form by."""
+"""Enough to recognize a form."""
 
 _CHUNK_BYTES = 1 << 16
 
 
 class Stream(Protocol):
-    """Where a manifest comes from: any binary file."""
+    """The source of a manifest: any binary file."""
 
     def read(self, size: int, /) -> bytes:
-        """Read up to ``size`` bytes; none at the end."""
+        """Read up to ``size`` bytes; empty at the end."""
 
 
 def read_head(stream: Stream) -> bytes:
-    """Read the beginning of a stream, by which its form is recognised; short only if the stream is."""
+    """Read the beginning of a stream, to recognize its form; at most ``HEAD_BYTES``, less only at the end."""
     chunks: list[bytes] = []
     missing = HEAD_BYTES
     while missing > 0:
@@ -45,12 +41,12 @@ def read_head(stream: Stream) -> bytes:
 
 def split_lines(head: bytes, stream: Stream, end: bytes) -> Iterator[bytes | None]:
     """
-    Yield lines without their end; None for one that is too long.
+    Yield lines without their terminator; None for a line that is too long.
 
     Args:
-        head: what was read already.
+        head: bytes read already.
         stream: the rest.
-        end: of lines, one byte.
+        end: line terminator, one byte.
     """
     rest, is_too_long = b"", False
     chunk = head
@@ -80,10 +76,10 @@ class ManifestEntry:
     One file of a manifest.
 
     Attributes:
-        path: never empty, without NUL; escapes are undone.
-        size_bytes: None where the form has no sizes.
+        path: never empty, without NUL; unescaped.
+        size_bytes: None if the form has no sizes.
         digests: raw.
-        line: its number, from 1.
+        line: line number, from 1.
     """
 
     path: bytes
@@ -93,13 +89,13 @@ class ManifestEntry:
 
 
 class BadLine(NamedTuple):
-    """A line that is no entry, though it should be; comments and empty lines are neither."""
+    """A malformed line; comments and empty lines are not malformed."""
 
     line: int
 
 
 class Ignored(Enum):
-    """A line that is no entry and need not be: a comment, an empty one, an object of another type."""
+    """A line that need not be an entry: a comment, an empty line, an object of another type."""
 
     IGNORED = "ignored"
 
@@ -108,7 +104,7 @@ IGNORED = Ignored.IGNORED
 
 
 class Piece(NamedTuple):
-    """A part of a file, from ``offset`` on."""
+    """A part of a file, starting at ``offset``."""
 
     offset: int
     length: int
@@ -118,19 +114,19 @@ _is_hex = re.compile(rb"[0-9A-Fa-f]+").fullmatch
 
 
 def parse_hex(digits: bytes, algorithm: Algorithm) -> bytes | None:
-    """Decode hexadecimal digits of either case; None if they are no digest of this algorithm."""
+    """Decode hexadecimal digits of either case; None if they are not a digest of this algorithm."""
     if len(digits) != 2 * algorithm.digest_bytes or _is_hex(digits) is None:
         return None
     return bytes.fromhex(digits.decode("ascii"))
 
 
 def is_name(path: bytes) -> bool:
-    """Tell whether a system could have a file of this name."""
+    """Return whether a file can have this name."""
     return bool(path) and b"\0" not in path
 
 
 def piece_suffix(piece: Piece | None) -> bytes:
-    """Write which part of a file is meant, behind its name, as md5deep and hashdeep do; nothing for the whole."""
+    """Return the suffix that marks a part of a file, as md5deep and hashdeep write it; empty for the whole file."""
     if piece is None:
         return b""
     return b" offset %d-%d" % (piece.offset, piece.offset + max(piece.length - 1, 0))

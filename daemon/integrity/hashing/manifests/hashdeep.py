@@ -1,11 +1,11 @@
 r"""
-The files of hashdeep 4: two lines that name the columns, comments, then ``size,digest,...,name``.
+Read and write hashdeep 4 files: two lines that name the columns, comments, then ``size,digest,...,name``.
 
-The name is last and not quoted, so it may hold commas. hashdeep knows no escapes and writes names with ends of lines as
-they are, which nobody can read back. Here such a name (and no other) is written as coreutils would, with a backslash at
-the beginning of the line: hashdeep can't find that file, which it could not anyway, and all other lines stay whole.
+The name is last and unquoted, so it may contain commas. hashdeep has no escapes and writes line ends in names as they
+are, which nobody can read back. Here only such names are written as coreutils does, with a backslash at the start of
+the line: hashdeep cannot find that file, which it could not do anyway, and all other lines stay intact.
 
-A path that ends in ``offset 0-9`` may be a piece: hashdeep writes no difference, so it is read as a name.
+A path that ends in ``offset 0-9`` may be a piece: hashdeep writes both alike, so it is read as a name.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _is_size = re.compile(rb"[0-9]{1,20}").fullmatch
 
 def write_hashdeep_header(algorithms: Sequence[Algorithm], folder: bytes, command: bytes, *, is_root: bool) -> bytes:
     """
-    Write what stands before the first file.
+    Return the header lines.
 
     Args:
         algorithms: of the columns.
         folder: that paths are relative to.
-        command: that made the file; for people.
+        command: that made the file; for display.
         is_root: whether root typed it.
     """
     columns = b",".join(algorithm.name.encode("ascii") for algorithm in algorithms)
@@ -44,12 +44,12 @@ def write_hashdeep_header(algorithms: Sequence[Algorithm], folder: bytes, comman
 
 def write_hashdeep(path: bytes, size_bytes: int, digests: Sequence[bytes], *, piece: Piece | None = None) -> bytes:
     """
-    Write one line.
+    Return one line.
 
     Args:
-        path: as is.
-        size_bytes: of what was digested.
-        digests: raw, in the order of the columns.
+        path: unescaped.
+        size_bytes: number of digested bytes.
+        digests: raw, in column order.
         piece: the part of the file that was digested; None for the whole.
     """
     lead, name = escape(path) if _has_line_end(path) else (b"", path)
@@ -59,10 +59,10 @@ def write_hashdeep(path: bytes, size_bytes: int, digests: Sequence[bytes], *, pi
 
 class HashdeepReader:
     """
-    Read lines of one file.
+    Read the lines of one file.
 
     Args:
-        wanted: the only algorithms to be read; empty for all.
+        wanted: the only algorithms to read; empty for all.
     """
 
     def __init__(self, wanted: Sequence[Algorithm] = ()) -> None:
@@ -71,19 +71,19 @@ class HashdeepReader:
         self._is_known = True
 
     def read_header(self, line: bytes) -> bool:
-        """Take a line that begins with ``%``; False if nothing can be made of it."""
+        """Parse a line that begins with ``%``; return False if it is malformed."""
         if line.startswith(MAGIC):
             self._is_known = line == _VERSION
             return self._is_known
         *columns, name = line.removeprefix(_COLUMNS).split(b",")
         if not line.startswith(_COLUMNS) or name != b"filename" or not columns:
             return False
-        # tiger and whirlpool are hashdeep's alone: their columns are passed over.
+        # tiger and whirlpool exist only in hashdeep: skip their columns.
         self._columns = [BY_NAME.get(column.decode("ascii", "replace").lower()) for column in columns]
         return True
 
     def read(self, line: bytes) -> tuple[bytes, int, Digests] | None:
-        """Read a line without its end: path, size, raw digests; None if it is none of this form."""
+        """Parse a line without its terminator: path, size, raw digests; None if it is malformed."""
         if self._columns is None or not self._is_known:
             return None
         is_escaped = line.startswith(b"\\")
@@ -103,5 +103,5 @@ class HashdeepReader:
 
 
 def _flat(text: bytes) -> bytes:
-    """Keep a comment on its line."""
+    """Escape line ends, so that a comment stays on its line."""
     return escape(text)[1] if _has_line_end(text) else text

@@ -1,9 +1,9 @@
 """
-Digests as objects, one a line: ``{"type":"sum","schema":1,"path":...,"size_bytes":...,"md5":...}``.
+Digests as objects, one per line: ``{"type":"sum","schema":1,"path":...,"size_bytes":...,"md5":...}``.
 
-A path that is not UTF-8 stands in ``path`` with its undecodable bytes backslash-escaped, and whole in ``path_b64``. A
-piece of a file has ``offset`` and ``length`` as well; as digests of pieces are not those of the file, they are no
-entries of a manifest. Objects of other types are for those who know them.
+For a path that is not UTF-8, ``path`` shows its undecodable bytes backslash-escaped, and ``path_b64`` holds the whole
+path. A piece of a file has ``offset`` and ``length`` as well; its digests are not those of the file, so pieces are not
+manifest entries. Objects of other types are ignored.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from collections.abc import Mapping, Sequence
 from integrity.hashing.algorithms import ALGORITHMS, Algorithm
 from integrity.hashing.manifests.entries import IGNORED, Digests, Ignored, Piece, is_name, parse_hex
 
-# Made once: json.dumps would make one for each line.
+# Created once: json.dumps would create one per line.
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def write_json(path: bytes, size_bytes: int | None, digests: Digests, *, piece: Piece | None = None) -> bytes:
     """
-    Write one line.
+    Return one line.
 
     Args:
-        path: as is.
+        path: unescaped.
         size_bytes: of the file; None if unknown.
         digests: raw.
         piece: the part of the file that was digested; None for the whole.
@@ -39,12 +39,12 @@ def write_json(path: bytes, size_bytes: int | None, digests: Digests, *, piece: 
 
 
 def encode_object(fields: Mapping[str, object]) -> bytes:
-    """Write an object as a line."""
+    """Return an object as a line."""
     return _encode(fields).encode() + b"\n"
 
 
 def path_fields(path: bytes, name: str = "path") -> Mapping[str, str]:
-    """Write a path as text, and beside it in base64 if it is not UTF-8."""
+    """Return a path as text, plus base64 if it is not UTF-8."""
     try:
         return {name: path.decode("utf-8")}
     except UnicodeDecodeError:
@@ -53,7 +53,7 @@ def path_fields(path: bytes, name: str = "path") -> Mapping[str, str]:
 
 
 def read_json(line: bytes, wanted: Sequence[Algorithm] = ()) -> tuple[bytes, int | None, Digests] | Ignored | None:
-    """Read a line: path, size, raw digests; None if it is no object of this form."""
+    """Parse a line: path, size, raw digests; None if it is malformed."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):

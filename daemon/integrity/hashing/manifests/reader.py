@@ -1,12 +1,12 @@
 """
-Read a file of digests, whichever form it has.
+Read a digest file in any supported form.
 
-The form is recognised by what stands in the file, and where that is not enough (BagIt, SFV) by its name. Lines of GNU
-and of BSD may stand in one file, as for md5sum. As there, a line that can't be read is skipped and counted, comments
-begin with ``#``, empty lines are nothing, a carriage return at the end of a line belongs to the end. Unlike there, a
-byte order mark is passed over, and what ``-z`` wrote is read: a file with NUL bytes behind which lines begin.
+The form is recognized by content, and for BagIt and SFV by the file name. As in md5sum, GNU and BSD lines may be mixed,
+a malformed line is skipped and counted, ``#`` begins a comment, empty lines are ignored, and a carriage return before
+the line end belongs to it. Unlike md5sum, a byte order mark is skipped, and files written with ``-z`` are recognized by
+NUL bytes that end lines.
 
-I1  Whatever is in a file, nothing but ``ManifestEntry`` and ``BadLine`` comes out, and memory does not grow with it.
+I1  Whatever a file contains, only ``ManifestEntry`` and ``BadLine`` come out, and memory does not grow with it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from integrity.hashing.manifests.text import GnuReader, find_bagit_algorithm, re
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _Read = Callable[[bytes, int], ManifestEntry | Ignored | None]
-"""Read a line of that number: an entry, or what is to be ignored; None if it is bad."""
+"""Parse a line, given its number: an entry, or ``IGNORED``; None if it is malformed."""
 
 
 class Form(Enum):
-    """What a file of digests looks like."""
+    """The form of a digest file."""
 
     LINES = "GNU and BSD"
     ZEROS = "GNU and BSD, with NUL at the end of each line"
@@ -49,17 +49,17 @@ class Form(Enum):
 
 class Manifest:
     """
-    One file of digests, to be read once.
+    One digest file, to be read once.
 
     Args:
         stream: the file; the caller closes it.
-        name: of the file, which tells BagIt and SFV; empty if there is none.
-        wanted: the only algorithms to be read; empty for all. Where a form does not name its algorithm, the length of
-            a digest tells it, and among those of that length it is the wanted one, else the one most in use.
-        is_zero: lines end in NUL, whatever it looks like.
+        name: of the file, to recognize BagIt and SFV; empty if there is none.
+        wanted: the only algorithms to read; empty for all. If a form does not name its algorithm, the digest's length
+            decides: the wanted algorithm of that length, else the most common one.
+        is_zero: lines end in NUL, whatever the content.
 
     Attributes:
-        form: recognised.
+        form: the recognized form.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class Manifest:
 
     def read(self) -> Iterator[ManifestEntry | BadLine]:
         """
-        Yield what the lines say, in order.
+        Yield the entries and malformed lines, in order.
 
         Raises:
-            OSError: the file can't be read on.
+            OSError: the file cannot be read further.
         """
         end, read = b"\0" if self.form is Form.ZEROS else b"\n", self._find_reader()
         for number, line in enumerate(split_lines(self._head, self._stream, end), 1):
@@ -116,7 +116,7 @@ class Manifest:
 def read_manifest(
     stream: Stream, *, name: bytes = b"", wanted: Sequence[Algorithm] = (), is_zero: bool = False
 ) -> Iterator[ManifestEntry | BadLine]:
-    """Read a file of digests; the arguments are those of ``Manifest``."""
+    """Read a digest file; the arguments are those of ``Manifest``."""
     return Manifest(stream, name=name, wanted=wanted, is_zero=is_zero).read()
 
 
@@ -167,9 +167,9 @@ def _recognise(head: bytes, name: bytes, *, is_bagit: bool) -> Form:
 
 
 def _has_zeros(head: bytes) -> bool:
-    """Tell whether lines end in NUL: no other file has that byte, and a damaged one no line begins behind it."""
+    """Return whether lines end in NUL: files of other forms have no such byte, and damaged ones no line after it."""
     *lines, last = head.split(b"\0")
-    if last and len(head) < HEAD_BYTES - len(_BYTE_ORDER_MARK):  # else it may be cut
+    if last and len(head) < HEAD_BYTES - len(_BYTE_ORDER_MARK):  # otherwise the line may be cut off
         lines.append(last)
     return b"\0" in head and all(_is_line(line) for line in lines)
 

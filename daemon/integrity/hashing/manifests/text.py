@@ -1,25 +1,17 @@
 r"""
-The manifests of BagIt (RFC 8493 §2.1.3): ``hex path``, one algorithm a file, which the file's name tells.
+Read and write the line-based forms of digest files.
 
-In a path the two ends of lines and the percent sign are ``%0A``, ``%0D`` and ``%25``. Paths are relative to the folder
-that the manifest lies in.
+GNU   ``hex  name`` as md5sum, sha256sum, xxhsum, b3sum and md5deep write it, per coreutils 9.1: two spaces, or a space
+      and ``*`` for binary mode. One space (the reversed BSD form) is read, too, but not in the same file, so that
+      nobody can change names with a space.
+BSD   ``MD5 (name) = hex``, as ``md5sum --tag`` and ``xxhsum --tag`` write it, and OpenSSL's ``SHA2-256(name)= hex``.
+BagIt ``hex path`` (RFC 8493 §2.1.3); the file's name names the algorithm. Line ends and percent signs in a path are
+      ``%0A``, ``%0D`` and ``%25``; paths are relative to the manifest's folder.
+SFV   ``name CRC32``, with comments that begin with a semicolon. Only read.
 
-The escapes of coreutils: in a line that begins with a backslash the name has ``\\``, ``\n`` and ``\r`` in it.
-
-A name is escaped if it holds one of these three bytes: a carriage return, too, since coreutils 9.0, because at the end
-of a line it would be taken for a part of the line's end.
-
-The lines of BSD, which name their algorithm: ``MD5 (name) = hex``, as ``md5sum --tag`` and ``xxhsum --tag`` write them.
-
-OpenSSL's ``SHA2-256(name)= hex`` is read as well.
-
-The lines of md5sum, sha256sum, xxhsum, b3sum and md5deep: ``hex  name``.
-
-Written and read as coreutils 9.1 does: two spaces, or a space and ``*`` for binary mode; what a name is that has a
-backslash or an end of line in it is in ``escapes``. A digest and one space (the reversed form of BSD) is read, too, but
-not in the same file, so that nobody can change names by a space.
-
-The files of Simple File Verification: ``name CRC32``, and comments that begin with a semicolon. Only read.
+GNU and BSD lines that begin with a backslash contain the escapes ``\\``, ``\n`` and ``\r``. A name is escaped if it
+contains one of these bytes; a carriage return since coreutils 9.0, because at the end of a line it would be taken for
+part of the line end.
 """
 
 from __future__ import annotations
@@ -51,19 +43,19 @@ _replace_bagit_escapes = re.compile(rb"%(0[Aa]|0[Dd]|25)").sub
 
 
 def find_bagit_algorithm(name: bytes) -> Algorithm | None:
-    """Tell the algorithm of a manifest by its file name; None if it is no manifest, or of an unknown algorithm."""
+    """Return the algorithm in a manifest's file name; None if it is no manifest's name, or the algorithm is unknown."""
     match = _is_manifest(name)
     return None if match is None else BY_NAME.get(match[1].decode("ascii"))
 
 
 def write_bagit(path: bytes, digest: bytes) -> bytes:
-    """Write one line; ``path`` is relative to the bag, ``digest`` raw."""
+    """Return one line; ``path`` is relative to the bag, ``digest`` raw."""
     escaped = _replace_bagit_special(lambda match: b"%%%02X" % match[0][0], path)
     return hexlify(digest) + b"  " + escaped + b"\n"
 
 
 def read_bagit(line: bytes, algorithm: Algorithm) -> tuple[bytes, bytes] | None:
-    """Read a line without its end: path, raw digest; None if it is none of this form."""
+    """Parse a line without its terminator: path, raw digest; None if it is malformed."""
     match = _split_bagit(line)
     if match is None:
         return None
@@ -81,10 +73,10 @@ _is_escaped = re.compile(rb"(?:[^\\]|\\[\\nr])*", re.DOTALL).fullmatch
 
 def escape(path: bytes) -> tuple[bytes, bytes]:
     """
-    Escape a name if it needs that.
+    Escape a name if necessary.
 
     Returns:
-        What stands at the beginning of the line (a backslash or nothing), and the name to write.
+        The line's prefix (a backslash or nothing), and the name to write.
     """
     if b"\\" not in path and b"\n" not in path and b"\r" not in path:
         return b"", path
@@ -92,7 +84,7 @@ def escape(path: bytes) -> tuple[bytes, bytes]:
 
 
 def unescape(name: bytes) -> bytes | None:
-    """Undo ``escape``; None if the name holds other escapes, or a backslash at its end."""
+    """Undo ``escape``; None if the name contains other escapes, or ends in a single backslash."""
     if _is_escaped(name) is None:
         return None
     return _replace_escapes(lambda match: _NAMES[match[0]], name)
@@ -107,14 +99,14 @@ def write_bsd(
     path: bytes, algorithm: Algorithm, digest: bytes, *, piece: Piece | None = None, end: bytes = b"\n"
 ) -> bytes:
     """
-    Write one line.
+    Return one line.
 
     Args:
-        path: as is.
+        path: unescaped.
         algorithm: of the digest.
         digest: raw.
         piece: the part of the file that was digested; None for the whole.
-        end: of the line; with NUL nothing is escaped.
+        end: line terminator; with NUL nothing is escaped.
     """
     lead, name = (b"", path) if end == b"\0" else escape(path)
     whole_name = name if piece is None else name + piece_suffix(piece)
@@ -122,7 +114,7 @@ def write_bsd(
 
 
 def read_bsd(line: bytes, wanted: Sequence[Algorithm] = ()) -> tuple[bytes, Algorithm, bytes] | None:
-    """Read a line without its end: path, algorithm, raw digest; None if it is none of this form, or not wanted."""
+    """Parse a line without its terminator: path, algorithm, raw digest; None if it is malformed or not wanted."""
     match = _split_bsd(line)
     if match is None:
         return None
@@ -135,7 +127,7 @@ def read_bsd(line: bytes, wanted: Sequence[Algorithm] = ()) -> tuple[bytes, Algo
     return None if digest is None or path is None or not is_name(path) else (path, algorithm, digest)
 
 
-# Which of those with digests of the same length is meant when nobody says it: what is most in use.
+# The default among algorithms of the same digest length: the most common one.
 _USUAL = (MD5, SHA1, SHA256, SHA512, XXH64)
 _PREFIXED = (XXH3,)
 assert not {BLAKE3, XXH128, CRC32} & {*_USUAL, *_PREFIXED}  # never guessed
@@ -153,14 +145,14 @@ def write_gnu(
     mark: bytes = b" ",
 ) -> bytes:
     """
-    Write one line.
+    Return one line.
 
     Args:
-        path: as is.
+        path: unescaped.
         algorithm: of the digest.
         digest: raw.
         piece: the part of the file that was digested; None for the whole.
-        end: of the line; with NUL nothing is escaped.
+        end: line terminator; with NUL nothing is escaped.
         mark: ``*`` for binary mode.
     """
     lead, name = (b"", path) if end == b"\0" else escape(path)
@@ -170,10 +162,10 @@ def write_gnu(
 
 class GnuReader:
     """
-    Read lines of one file.
+    Read the lines of one file.
 
     Args:
-        wanted: the only algorithms to be read; empty for whatever the digits look like.
+        wanted: the only algorithms to read; if empty, the number of digits decides.
     """
 
     def __init__(self, wanted: Sequence[Algorithm] = ()) -> None:
@@ -182,7 +174,7 @@ class GnuReader:
         self._is_reversed: bool | None = None
 
     def read(self, line: bytes) -> tuple[bytes, Algorithm, bytes] | None:
-        """Read a line without its end: path, algorithm, raw digest; None if it is none of this form."""
+        """Parse a line without its terminator: path, algorithm, raw digest; None if it is malformed."""
         match = _split(line)
         if match is None:
             return None
@@ -196,7 +188,7 @@ class GnuReader:
         return path, algorithm, digest
 
     def _take_mark(self, rest: bytes) -> bytes | None:
-        """Return the name behind the mode's mark; the first line decides whether there are marks in this file."""
+        """Return the name after the mode mark; the first line decides whether this file has marks."""
         if len(rest) == 1 or rest[:1] not in (b" ", b"*"):
             if self._is_reversed is False:
                 return None
@@ -211,7 +203,7 @@ _split_sfv = re.compile(rb"(.*[^ \t])[ \t]+([0-9A-Fa-f]{8})[ \t]*", re.DOTALL).f
 
 
 def read_sfv(line: bytes) -> tuple[bytes, bytes] | None:
-    """Read a line without its end: path, CRC32 most significant byte first; None if it is none of this form."""
+    """Parse a line without its terminator: path, CRC32 (most significant byte first); None if it is malformed."""
     match = _split_sfv(line)
     if match is None or not is_name(match[1]):
         return None
