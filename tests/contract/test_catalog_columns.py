@@ -15,7 +15,7 @@ from integrity.catalog.seal import Sealer, xor_seals
 from integrity.model import Digests, ReadHow, Reading, Readings, Witness
 from support.catalogs import NOW, CatalogBox
 
-seal_batch = pytest.importorskip("integrity.catalog.seal", reason="the extension is not built")
+seal_batch = pytest.importorskip("integrity.catalog.seal_batch", reason="the extension is not built")
 
 NUMBERS = st.integers(-(1 << 63) + 1, (1 << 63) - 1)
 SIZES = st.integers(0, (1 << 63) - 1)

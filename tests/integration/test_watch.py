@@ -620,7 +620,7 @@ class TestRefusals:
 _IN_LIMITS = """
 import json, os, sys, threading
 from integrity.files.excludes import Excludes
-from integrity.files.watch import WatchedRoot, Watcher
+from integrity.files.watch.watcher import WatchedRoot, Watcher
 
 top, deepest = map(os.fsencode, sys.argv[1:])
 alarms, seen = [], threading.Event()

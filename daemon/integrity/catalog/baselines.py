@@ -141,7 +141,7 @@ def record_small_files(
     boot_id: int | None,
 ) -> list[FileId]:
     """Record files as ``record_files`` does, from the columns that the C core returns. All loops run in C."""
-    from integrity.catalog.seal import seal_new_files  # needs the C extension
+    from integrity.catalog.seal_batch import seal_new_files  # needs the C extension
 
     because, count, first_id = BaselineReason.RECORDED.value, len(paths), _allocate_ids(c, len(paths))
     sealed = seal_new_files(

@@ -92,7 +92,7 @@ def self_test(session: Session) -> ExitCode:
     import socket
     from contextlib import closing
 
-    from integrity.cli.terminal import stop_on_signals
+    from integrity.cli.signals import stop_on_signals
     from integrity.service.selftest import run_self_test
 
     output = session.output

@@ -324,7 +324,7 @@ def hand_over(session: Session, daemon: DaemonClient, request: JobRequest) -> Ex
     """Have the daemon do it, show what it tells, and return what the job's own process would exit with."""
     from integrity.cli.console import ConsoleReport
     from integrity.cli.progress import open_progress
-    from integrity.cli.terminal import stop_on_signals
+    from integrity.cli.signals import stop_on_signals
 
     with stop_on_signals() as stop:
         progress = open_progress(is_quiet=session.output.is_quiet)

@@ -74,7 +74,7 @@ def gate(session: Session, paths: tuple[bytes, ...], release: bool, reason: str 
 def _ask(session: Session, paths: Sequence[bytes], patience_s: int) -> ExitCode:
     from integrity.cli.json_objects import summary_object
     from integrity.cli.progress import open_progress
-    from integrity.cli.terminal import stop_on_signals
+    from integrity.cli.signals import stop_on_signals
     from integrity.jobs.gate.gate import decide, judge
 
     with stop_on_signals() as stop:

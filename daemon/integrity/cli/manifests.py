@@ -195,7 +195,7 @@ def import_command(
     real_base = None if base is None else real_path(base)
 
     from integrity.cli.progress import open_progress
-    from integrity.cli.terminal import stop_on_signals
+    from integrity.cli.signals import stop_on_signals
     from integrity.jobs.runner import make_context
 
     output = session.output

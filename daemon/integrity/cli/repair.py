@@ -57,7 +57,7 @@ def repair(
     from integrity.cli.daemon_client import borrowing
     from integrity.cli.progress import open_progress
     from integrity.cli.running import real_path
-    from integrity.cli.terminal import stop_on_signals
+    from integrity.cli.signals import stop_on_signals
     from integrity.jobs.repair.run import RepairOptions
     from integrity.jobs.repair.run import repair as run_repair
     from integrity.jobs.repair.targets import find_wanted

@@ -86,7 +86,7 @@ def run_job(
     """
     from integrity.cli.console import ConsoleReport
     from integrity.cli.progress import open_progress
-    from integrity.cli.terminal import stop_on_signals
+    from integrity.cli.signals import stop_on_signals
     from integrity.jobs.runner import make_context
 
     with stop_on_signals() as stop, opened as catalog:

@@ -1,25 +1,17 @@
 """
-The cells of a terminal that text takes: two for a wide character, none for a combining one.
+The terminal: how many cells text takes, and the one line that is redrawn to show progress.
 
-Stop a job when the user or the system asks to: gently the first time, at once the second.
-
-The one line of the terminal that is drawn over and over.
-
-There is one, as there is one terminal: whoever prints meanwhile has it erased first, and it is drawn again below.
+Whoever prints while the line is shown erases it first; it is drawn again below.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
-
-from integrity.jobs.report import Stop
 
 _NO_CELL = frozenset({"Mn", "Me", "Cf"})
 _EMOJI_VARIANT = "\ufe0f"  # makes the character before it wide, where the terminal knows that
@@ -47,35 +39,6 @@ def _cells_of(char: str) -> int:
     if unicodedata.category(char) in _NO_CELL:
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@contextmanager
-def stop_on_signals() -> Iterator[Stop]:
-    """
-    Give what is set by the first signal; the second ends the process as if there were no handler.
-
-    The job commits what it has and ends by itself. What is ignored on purpose stays so: nohup ignores SIGHUP.
-    """
-    stop = Stop()
-
-    def handle(number: int, _: FrameType | None) -> None:
-        if stop.is_set():
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        stop.set()
-
-    former = {number: signal.getsignal(number) for number in _SIGNALS}
-    for number, handler in former.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, handle)
-    try:
-        yield stop
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
 
 
 _ERASE = "\r\x1b[K"
