@@ -339,9 +339,7 @@ class Scrubber:
             self._assessor.failed(record, error)
 
     def _read_again(self) -> None:
-        """
-        Re-read files that changed, or may have, while they were read (R1), and changed files read without all digests.
-        """
+        """Re-read files that changed or may have changed while read (R1), and changed files without all digests."""
         for _ in range(TRIES):
             unstable = [record for record, _ in self._unstable]
             again = unstable + self._assessor.account.take_incomplete() + self._by_itself
@@ -382,9 +380,7 @@ class Scrubber:
             self._leave_missing(record)
 
     def _is_root_itself(self) -> bool:
-        """
-        Return whether the root is still the recorded one: an emptied or replaced folder looks like deletions (R5).
-        """
+        """Return whether the root is still the recorded one; emptied or replaced, its files would look deleted (R5)."""
         try:
             os.close(open_guarded(self._run.root).fd)
         except RootSuspended:
@@ -392,9 +388,7 @@ class Scrubber:
         return True
 
     def _scan_again(self) -> list[FileId]:
-        """
-        Scan; return the files that were judged by another file found under their former names, to be judged again.
-        """
+        """Scan; return the files that were judged by another file under their former names, to be judged again."""
         run = self._run
         scanner = Scanner(run, ScanOptions(), is_prelude=True)
         self._scanners.append(scanner)
