@@ -125,7 +125,7 @@ def compare(context: Context, paths: Sequence[bytes], options: CompareOptions) -
     Raises:
         ConfigError: a path or the copy can't be used.
         CatalogLocked: another job works on the root.
-        CopyUnreachable: the copy can't be reached and is not configured.
+        CopyUnreachable: the copy can't be reached, is not configured and was never compared.
     """
     # Imported here: it would delay the start of all other commands by 0.1 s.
     from integrity.jobs.compare.comparer import compare_root

@@ -29,9 +29,9 @@ _SECOND_NS = 1_000_000_000
 
 def as_last_seen(connection: Connection, record: FileRecord) -> FileRecord:
     """
-    Return a record with the witness its file was last seen with, including changes that kept the inode.
+    Return a record with the witness that its file was last seen with.
 
-    Other content saved over the file with a new inode is ignored.
+    A candidate's witness counts only with the recorded inode: other content saved over the file is ignored.
     """
     known = candidates.get_candidate(connection, record.id) if record.is_frozen else None
     last = record.witness

@@ -1,7 +1,7 @@
 """
 Decide how fast a device may be read: additive increase, multiplicative decrease, between floor and ceiling.
 
-The rate that ``verify_every`` requires overrides both: a pace that breaks the promise protects nobody. The ceiling
+The rate that ``verify_every`` requires overrides both, because a slower pace would break the promise. The ceiling
 overrides the floor, because the owner set it and the floor has a default.
 """
 

@@ -210,7 +210,7 @@ class TreeDiff:
         self._want = want_to_record(blake3="blake3" in run.settings.digests)
         self._rows_are_lost = False
         missing_paths = assessor.account.missing_paths
-        self._missed_in = {path.rpartition(b"/")[0] for path in missing_paths}  # folders that missing files may be in
+        self._missed_in = {path.rpartition(b"/")[0] for path in missing_paths}  # folders with missing files
         self.suspects: dict[FileId, Sighting | None] = {}
         self.changed = IdSet()
 

@@ -97,7 +97,7 @@ class Plan:
         needed_bytes_per_s: the rate required in open windows from now on.
         measured_bytes_per_s: the rate reached so far.
         is_kept: nothing is overdue or will become overdue, as far as is known.
-        met_at: when nothing will be overdue any more; None if never or unknown.
+        met_at: when the last overdue file will be verified; None if never or unknown.
         advice: what would help.
     """
 
