@@ -340,7 +340,7 @@ def test_findings_about_a_folder_are_explained(tmp_path: Path, integrity: Box) -
 
     done = integrity.run("explain", root, expect=1)
 
-    assert "root_suspended" in done.stdout
+    assert "Folder is not being checked" in done.stdout
     assert "integrity root release" in done.stdout
     (finding,) = integrity.findings("findings", expect=3)
     assert str(root) == finding["path"]

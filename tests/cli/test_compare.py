@@ -41,7 +41,7 @@ def test_what_is_printed_when_all_is_well(root: Path, copy: Path, integrity: Box
     done = integrity.run("compare", root, "--with", copy, expect=0)
     said_lines = lines_of(done.stdout)
     assert f"{COUNT} files: {COUNT} the same" in said_lines
-    assert f"with {copy}: {COUNT} by bytes read back" in said_lines
+    assert f"with {copy}: {COUNT} match by reading the data back" in said_lines
     assert any(line.startswith("compare: all is well, after ") for line in said_lines)
     assert "" == integrity.run("-q", "compare", root, "--with", copy, expect=0).stdout
 
@@ -55,12 +55,13 @@ def test_what_is_printed_when_it_is_not(root: Path, copy: Path, integrity: Box) 
     put(copy / "extra")
     done = integrity.run("compare", root, "--with", copy, expect=1)
     printed = done.stdout
-    assert f"{COUNT} files: {COUNT - 3} the same, 1 STALE there, 1 MISSING there, 1 DIFFERING there" in printed
+    bad = "1 OUT OF DATE in the backup, 1 MISSING from the backup, 1 DAMAGED in the backup"
+    assert f"{COUNT} files: {COUNT - 3} the same, {bad}" in printed
     assert "1 file only there" in printed
-    assert f"copy_extra: {root / 'extra'}: is in the copy, and not here" in printed
+    assert f"copy_extra: {root / 'extra'}: is only in the copy" in printed
     assert f"copy_stale  {plant_path(root, 1)}" in printed
-    assert f"the copy {copy} is an older version of the file (by its bytes, read back)" in printed
-    assert f"the copy {copy} does not have it" in printed
+    assert f"The backup in {copy} is an older version (by reading the data back)." in printed
+    assert f"The backup in {copy} does not contain this file." in printed
     assert f"- run the backup again, then compare:  integrity compare {plant_path(root, 2)} --with {copy}" in printed
     assert "4 findings" not in printed
     assert "3 findings open, 3 of them new" in printed
@@ -135,7 +136,7 @@ def test_damaged_file_that_was_renamed_is_restored_by_hand(ext4: LoopFS, integri
 
     assert 1 == counts(done)["damaged"]
     (finding,) = [one for one in integrity.findings("findings") if one["kind"] in ("rot", "silent_rewrite")]
-    assert "under another name" in finding["next_steps"][0]["words"]
+    assert "from its other name in the copy" in finding["next_steps"][0]["words"]
 
 
 def test_backup_may_be_behind(root: Path, copy: Path, integrity: Box) -> None:
@@ -165,7 +166,7 @@ def test_copy_with_a_name(root: Path, copy: Path, integrity: Box) -> None:
     plant_path(copy, 2).unlink()
     done = integrity.run("compare", "--with", "nightly", expect=1)
     assert f"with nightly ({copy})" in done.stdout
-    assert "the copy nightly does not have it" in done.stdout
+    assert "The backup in nightly does not contain this file." in done.stdout
     part = compare(integrity, root / "d1", "--with", "nightly", expect=0)
     assert {"verified": 2} == counts(part)
     other = compare(integrity, root.parent, "--with", "nightly", expect=1)  # its folder: all of the copy

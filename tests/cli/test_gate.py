@@ -240,7 +240,7 @@ def test_closed_gate_says_what_changed_and_how_to_open_it(integrity: Box, home: 
     """For people; status and findings know of it, too."""
     done = integrity.run("gate", home, expect=1)
 
-    assert "this looks like ransomware" in done.stdout
+    assert "This looks like ransomware" in done.stdout
     assert f"integrity gate {home} --release --reason WHY" in done.stdout
     assert "16 files rewritten, 0 gone, 0 new, of 200 before" in done.stdout
     assert str(home / "d0") not in done.stdout  # examples are relative to what is named

@@ -124,9 +124,9 @@ def test_finding_shows_the_damage_and_what_to_do() -> None:
     """What, where, how sure, and commands to copy."""
     text = "\n".join(describe_finding(make_finding(), PLAIN))
 
-    assert "rot (proven)" in text
+    assert "DAMAGED (bit rot)" in text
     assert "bytes 17,825,792 to 18,874,367" in text
-    assert "2 more readings agreed" in text
+    assert "2 more reads gave the same wrong data" in text
     assert "integrity scrub /data/a.jpg" in text
     assert "integrity accept /data/a.jpg --reason" in text
 
@@ -226,7 +226,7 @@ def test_problems_stand_last_above_the_summary(capsys: pytest.CaptureFixture[str
     out = capsys.readouterr().out
 
     assert ExitCode.PROBLEM is code
-    assert out.index("moved: /data/b") < out.index("rot (proven)") < out.index("scrub: PROBLEMS FOUND")
+    assert out.index("moved: /data/b") < out.index("DAMAGED (bit rot)") < out.index("scrub: PROBLEMS FOUND")
 
 
 def test_quiet_report_is_silent_when_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,7 +240,7 @@ def test_quiet_report_is_silent_when_all_is_well(capsys: pytest.CaptureFixture[s
     report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
 
     assert ("", "") == (silent.out, silent.err)
-    assert "rot (proven)" in capsys.readouterr().out
+    assert "DAMAGED (bit rot)" in capsys.readouterr().out
 
 
 def test_a_wave_of_findings_is_cut_off_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -266,7 +266,7 @@ def test_gravest_finding_is_last_whatever_came_before(capsys: pytest.CaptureFixt
     report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
     out = capsys.readouterr().out
 
-    assert out.rindex("copy_missing") < out.index("rot (proven)") < out.index("scrub: PROBLEMS FOUND")
+    assert out.rindex("Missing from the backup") < out.index("DAMAGED (bit rot)") < out.index("scrub: PROBLEMS FOUND")
     assert "19,799 more, not shown here" in out
 
 
@@ -281,7 +281,7 @@ def test_findings_that_say_the_same_of_a_copy_are_one_entry(capsys: pytest.Captu
     report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
     out = capsys.readouterr().out
 
-    assert "40 findings copy_missing in the copy nightly  /data  [findings 1 to 40]" in out
+    assert "40 findings: Missing from the backup, in the copy nightly  /data  [findings 1 to 40]" in out
     assert "in italy (30), . (10)" in out
     assert "    - integrity compare /data --with nightly\n" in out
     assert 3 == out.count("such as ")

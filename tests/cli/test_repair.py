@@ -194,7 +194,7 @@ def test_file_that_was_rewritten_after_the_verdict(integrity: Box, root: Path, t
     assert "integrity accept FILE" in folder.stdout
     assert "name the file itself" in folder.stdout
     if command == "scrub":
-        assert "was written to after the finding on it" in seen.stdout
+        assert "was written to after the problem was found" in seen.stdout
     plan = integrity.run("repair", root / "a b", "--from", tmp_path / "copy", expect=0)
     assert "somebody wrote to it since it was recorded" in plan.stdout
     integrity.run("repair", root / "a b", "--from", tmp_path / "copy", "--apply", expect=0)

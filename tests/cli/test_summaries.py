@@ -37,7 +37,7 @@ def test_scan_does_not_call_known_damage_well(integrity: Box, damaged: Path) -> 
     """It exits with 0, for it met nothing new, and says that not all is well."""
     said = integrity.run("scan", expect=0).stdout
 
-    assert "scan: nothing new, but what was found before is still open" in said
+    assert "scan: nothing new, but earlier findings are still open" in said
     assert "1 DAMAGED" in said
     assert "all is well" not in said
 

@@ -83,7 +83,7 @@ def test_renames_under_a_suffix_that_nobody_knows_are_held(tmp_path: Path, integ
     result = integrity.run("--json", "scan", root, expect=1)
 
     assert ["mass_change"] == kinds(result)
-    assert "this looks like ransomware" in messages(result)
+    assert "This looks like ransomware" in messages(result)
     assert "150 files are gone and came back with names that end in .locked" in messages(result)
     assert 450 == held(integrity)
     integrity.run("gate", root, expect=1)
@@ -376,7 +376,7 @@ def test_waves_of_one_day_count_together(tmp_path: Path, integrity: Box) -> None
     assert {"changed": 300, "not_due": 700} == tallies(result)
     assert 300 == held(integrity)
     assert "300 files changed" in messages(result)
-    assert "together with 300 earlier ones within a day" in messages(result)
+    assert "(300 more within the day before)" in messages(result)
     integrity.run("accept", root, "--changes", "--reason", "batch job", "--yes", expect=0)
     edit(plant_path(root, 700))
     integrity.run("scan", root / "d0", expect=0)
@@ -403,7 +403,7 @@ def test_wave_that_waits_for_days_says_what_it_was_weighed_with(tmp_path: Path, 
     text = messages(integrity.run("--json", "scan", expect=1))
 
     assert "4 files changed" in text
-    assert "together with 4 earlier ones within a day" in text
+    assert "(4 more within the day before)" in text
 
 
 def test_changes_of_a_clock_that_was_ahead_are_no_part_of_the_day(tmp_path: Path, integrity: Box) -> None:
@@ -502,4 +502,4 @@ def test_wave_is_weighed_against_what_was_recorded_before(tmp_path: Path) -> Non
                 said.append([one.message for one in find_findings(connection)])
 
     assert [] == said[0]
-    assert [True, True] == ["10 are gone, of 30:" in text for (text,) in said[1:]]
+    assert [True, True] == ["of 30 files changed, and 10 are gone" in text for (text,) in said[1:]]

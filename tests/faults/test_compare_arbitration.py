@@ -74,8 +74,8 @@ def test_rotten_file_and_good_copy(root: Path, copy: Path, integrity: Box) -> No
     assert [repair] == steps(done, "rot")
     assert ("rot", repair) == first_steps(integrity, root / NAME)
     human = integrity.run("compare", root, "--with", copy, expect=1).stdout
-    assert "1 DAMAGED here and whole there" in human
-    assert f"put the good bytes back from the copy:  {repair}" in human
+    assert "1 DAMAGED here, intact in the backup" in human
+    assert f"restore the damaged part from the copy:  {repair}" in human
 
 
 def test_rot_that_nobody_has_found_yet_and_good_copy(root: Path, copy: Path, integrity: Box) -> None:
@@ -131,7 +131,7 @@ def test_damage_that_was_copied(root: Path, copy: Path, integrity: Box) -> None:
     drop_cache(root / NAME)
     done = compare(integrity, root, "--with", copy, expect=1)
     assert {"rot": {NAME}, "copy_differs": {NAME}} == said(done, root)
-    assert "the damaged file was copied" in messages(done)
+    assert "The damage was copied" in messages(done)
     assert [f"integrity repair {root / NAME} --from OTHER"] == steps(done, "copy_differs")
     assert {"verified": 1, "damaged": 1, "differing": 1} == counts(done)
 
@@ -143,7 +143,7 @@ def test_all_three_differ(root: Path, copy: Path, integrity: Box) -> None:
     done = compare(integrity, root, "--with", copy, expect=1)
     assert {"rot": {NAME}, "copy_differs": {NAME}} == said(done, root)
     assert {"verified": 1, "damaged": 1, "differing": 1} == counts(done)
-    assert "three different things" in messages(done)
+    assert "are all different" in messages(done)
 
 
 def test_small_file_with_everything_wrong(root: Path, copy: Path, integrity: Box) -> None:

@@ -41,7 +41,7 @@ def test_flip_without_a_ctime_to_trust(source: Path, faulty: FaultFS, integrity:
     found = {os.path.basename(str(one["path"])): one for one in done.findings}
     assert {("rot", "no_ctime")} == {(one["kind"], one["certainty"]) for one in done.findings}
     assert ([0], [2]) == (found["small"]["blocks"], found["large"]["blocks"])
-    assert "put the time back" in str(found["small"]["message"])
+    assert "restored the old time" in str(found["small"]["message"])
     for rule in rules:
         faulty.clear(rule)
     assert {"verified": 3} == tallies(integrity.run("--json", "scrub", faulty.folder, expect=0))

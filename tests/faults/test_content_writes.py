@@ -81,7 +81,7 @@ def test_quiet_rewrite_is_not_rot(root: Path, integrity: Box) -> None:
     assert {str(root / "small"), str(root / "large")} == set(found)
     for one in found.values():
         assert ("silent_rewrite", "ctime_moved", 2) == (one["kind"], one["certainty"], one["confirmed_reads"])
-        assert "damaged, or rewritten" in str(one["message"])
+        assert "Either the file is damaged, or a program rewrote it" in str(one["message"])
     assert ([2], [[2 << 20, 1 << 20]]) == (found[str(root / "large")]["blocks"], found[str(root / "large")]["ranges"])
     assert {"damaged": 2} == tallies(done)
     again = integrity.run("--json", "scan", root, expect=0)
@@ -135,7 +135,7 @@ def test_another_file_under_the_same_time(root: Path, integrity: Box) -> None:
 
     assert ({"not_due": 2}, 0) == (tallies(scan), scan.summary["bytes_read"])
     assert ([("silent_rewrite", str(root / "here"))], {"damaged": 1, "verified": 1}) == (met(done), tallies(done))
-    assert "another file stands here" in str(done.findings[0]["message"])
+    assert "another file now stands under this name" in str(done.findings[0]["message"])
 
 
 def test_rewrites_in_place_are_named_by_pattern(root: Path, integrity: Box) -> None:
@@ -545,7 +545,8 @@ def test_record_that_was_never_verified_may_be_wrong_itself(ext4: LoopFS, integr
     done = integrity.run("--json", "scrub", ext4.folder, expect=1)
 
     said = {
-        os.path.basename(str(one["path"])): "or it was recorded wrongly" in str(one["message"]) for one in done.findings
+        os.path.basename(str(one["path"])): "the recorded content was wrong" in str(one["message"])
+        for one in done.findings
     }
     assert {"recorded": True, "verified": False} == said
     assert {"proven"} == {one["certainty"] for one in done.findings}

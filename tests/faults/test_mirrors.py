@@ -108,7 +108,7 @@ def test_bad_copy_of_a_mirror_is_rot_that_no_good_reading_ends(mirror: Path, int
     device = sh("losetup", "-n", "-O", "NAME", "-j", tmp_path / "first").strip()
     for one in integrity.findings("findings"):
         assert ("proven", [0]) == (one["certainty"], one["blocks"])
-        assert f"the copy on {device} is damaged, another one is right" in str(one["message"])
+        assert f"the copy on {device} is damaged, another one is intact" in str(one["message"])
         assert "btrfs scrub start" in str(one["message"])
     assert "transient" not in kinds(integrity.run("--json", "findings", "--all"))
 

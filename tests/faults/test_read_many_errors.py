@@ -68,7 +68,7 @@ def test_unreadable_file_under_another_name_is_told_without_a_scan(btrfs: LoopFS
     done = integrity.run("--json", "scrub", "--no-scan", root, expect=3)
 
     assert {"verified": 1, "missing": 2} == tallies(done)
-    assert "which can't be read (" in integrity.run("scrub", "--no-scan", root, expect=3).stdout
+    assert "another, unreadable file (" in integrity.run("scrub", "--no-scan", root, expect=3).stdout
     after = integrity.run("--json", "scrub", root, expect=3)
     assert [("unreadable", str(root / "001"))] == met(after)
 

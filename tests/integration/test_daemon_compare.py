@@ -90,9 +90,9 @@ def test_damage_in_a_copy_is_mailed_and_its_end_as_well(integrity: Box, tmp_path
             wait_until(lambda: len(sink.received) == 1, "a mail", timeout_s=SOON_S)
             service.stop()
         (mail,) = sink.received
-        assert ": copy copy0 of photos: 1 file differs" in mail.mail["Subject"]
+        assert ": copy copy0 of photos: 1 file damaged" in mail.mail["Subject"]
         assert f"in the copy copy0  {plant_path(root, 4)}\n" in mail.text
-        assert "back the file up again, then compare\n" in mail.text
+        assert "overwrite the damaged backup (plain rsync skips it: use --checksum), then compare" in mail.text
         assert f"next:  integrity compare {plant_path(root, 4)} --with copy0\n" in mail.text
         assert f"<code>{plant_path(root, 4)}</code>" in mail.html
 

@@ -114,7 +114,7 @@ def check(desk: Desk, backup: str, count: Callable[[], int], *, gate: str = "int
     desk.hold()
     refused = desk.sh(gate + backup)
     assert 0 != refused.returncode
-    assert "this looks like ransomware" in " ".join((refused.stdout + refused.stderr).split())
+    assert "This looks like ransomware" in " ".join((refused.stdout + refused.stderr).split())
     assert 2 == count()
 
 

@@ -95,7 +95,7 @@ def test_finding_about_a_copy_names_the_copy() -> None:
     message = compose(finding)
 
     assert "[integrity] nas: copy nightly of photos: 1 file missing" == message.subject
-    assert "copy_missing  [finding 100]  in the copy nightly  /srv/photos/d/0 .jpg\n" in message.body
+    assert "Missing from the backup  [finding 100]  in the copy nightly  /srv/photos/d/0 .jpg\n" in message.body
     assert "run the backup again, then compare\n" in message.body
     assert "next:  integrity compare '/srv/photos/d/0 .jpg' --with nightly\n" in message.body
     assert '"copy":"nightly"' in message.facts
@@ -107,11 +107,11 @@ def test_thousands_of_findings_about_one_copy_are_one_entry() -> None:
     body = compose(*make_missing(5000), ROT).body
 
     assert "nas: 1 file damaged in photos; copy nightly of photos: 5,000 files missing" == body.split("\n")[0]
-    assert "5,000 findings copy_missing in the copy nightly  /srv/photos\n" in body
+    assert "5,000 findings: Missing from the backup, in the copy nightly  /srv/photos\n" in body
     assert "run the backup again, then compare\n" in body
     assert "next:  integrity compare /srv/photos --with nightly\n" in body
     assert body.count("such as /srv/photos/d/") == 3
-    assert body.index("rot (proven)") < body.index("5,000 findings")
+    assert body.index("DAMAGED (bit rot)") < body.index("5,000 findings")
     assert "more: integrity findings" not in body
     assert len(body.split("\n")) < 20
 

@@ -35,6 +35,7 @@ from integrity.catalog.notified import News
 from integrity.catalog.outbox import AlertKind, ChannelState, Message
 from integrity.config import format_size
 from integrity.errors import show_path
+from integrity.kinds import KINDS
 from integrity.model import Finding, FindingKind
 from integrity.paths import absolute, path_fields, shell_path
 
@@ -169,7 +170,7 @@ def describe_group(group: AlertGroup) -> MailEntry:
     details = [one_line(same.text), f"in {_list_folders(findings)}"]
     details += [f"such as {place(finding)}" for finding in findings[:_EXAMPLES]]
     details += [one_line(same.step)] if same.step else []
-    head = f"{len(findings):,} findings {same.kind.value} in the copy {one_line(same.copy)}"
+    head = f"{len(findings):,} findings: {KINDS[same.kind].headline}, in the copy {one_line(same.copy)}"
     return MailEntry(head, show_path(same.root), tuple(details), one_line(same.command), len(findings))
 
 

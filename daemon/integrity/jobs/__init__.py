@@ -1,1 +1,1 @@
-"""Jobs: scan, scrub and what belongs to them. Command line and scheduler meet in ``runner``."""
+"""Jobs: scan, scrub and the modules they share. The command line and the scheduler start them through ``runner``."""

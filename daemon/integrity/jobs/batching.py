@@ -1,12 +1,10 @@
 """
-When the results of a reading are written: together with what they cover, about once a second at most (R7, R9).
+Write the results of readings in batches, and iterate over recorded files in pages.
 
-Decides the moments; what waits and how it is written is its owner's, a scan or a scrub. All of it happens in the
-owner's thread.
-
-A set of file ids as a bitmap: a million ids in 125 KB.
-
-Go through the recorded files of a run's part of a root, a page at a time, so that rows may be written in between.
+``Commits`` writes queued results together with what they cover, at most about once a second (R7, R9), in the owner's
+thread. The owner, a scan or a scrub, decides what is queued and how it is written. ``IdSet`` keeps file ids as a
+bitmap:
+a million ids in 125 KB. ``iterate_files`` reads a page at a time, so that rows can be written in between.
 """
 
 from __future__ import annotations
@@ -25,17 +23,17 @@ if TYPE_CHECKING:
 
 _COMMIT_S = 1.0
 _ROWS_AT_ONCE = 10_000
-"""So many rows are written sooner: they take memory, and a commit of more would be felt."""
+"""Write earlier at this many rows: they take memory, and a larger commit would be noticeable."""
 
 
 class Commits:
     """
-    Write what waits, now and then.
+    Write queued rows from time to time.
 
     Args:
-        monotonic: seconds.
-        waiting: counts the rows that wait.
-        write: writes them in one transaction; after it none waits.
+        monotonic: the clock, in seconds.
+        waiting: returns the number of queued rows.
+        write: writes all of them in one or more transactions.
     """
 
     def __init__(
@@ -56,14 +54,14 @@ class Commits:
         take_batch: Callable[[DoneBatch], None] | None = None,
     ) -> None:
         """
-        Read, and write what comes of it on the way and at the end.
+        Run tasks; write their results periodically and at the end.
 
         Args:
-            engine: reads.
-            tasks: what.
-            take: takes each result; what it makes of them waits.
-            tell: tells the progress; also called while a large file is being read.
-            take_batch: takes the results that come together; None: ``take`` does.
+            engine: runs the tasks.
+            tasks: what to read.
+            take: handles each result and may queue rows.
+            tell: reports the progress; also called during the reading of a large file.
+            take_batch: handles batches of results; None: ``take`` handles their results one by one.
         """
 
         def look() -> None:
@@ -79,24 +77,24 @@ class Commits:
         self.write()
 
     def write(self) -> None:
-        """Write what waits."""
+        """Write the queued rows."""
         if self._waiting():
             self._write()
         self._written_at = self._monotonic()
 
     def write_if_due(self) -> None:
-        """Write what waits if it is time."""
+        """Write the queued rows if it is time."""
         waiting = self._waiting()
         if waiting and (waiting >= _ROWS_AT_ONCE or self._monotonic() - self._written_at >= _COMMIT_S):
             self.write()
 
 
 _MOST_BYTES = 128 << 20
-"""Of the bitmap: room for a thousand million files, whose ids are given one after the other."""
+"""Maximum size of the bitmap: room for a thousand million files, whose ids are consecutive."""
 
 
 class IdSet:
-    """A growing set of small integers; of others it may hold a few, for an id in a damaged row can be any."""
+    """A growing set of small integers. It may hold a few others, because an id in a damaged row can be anything."""
 
     def __init__(self) -> None:
         self._bits = bytearray()
@@ -104,7 +102,7 @@ class IdSet:
         self._count = 0
 
     def add(self, file_id: FileId) -> bool:
-        """Put an id in; say whether it was new."""
+        """Add an id; return whether it was new."""
         byte, bit = file_id >> 3, 1 << (file_id & 7)
         try:
             old = self._bits[byte]
@@ -121,7 +119,7 @@ class IdSet:
         return True
 
     def update(self, file_ids: Iterable[FileId]) -> None:
-        """Put many ids in."""
+        """Add many ids."""
         bits, count = self._bits, self._count
         for file_id in file_ids:
             byte, bit = file_id >> 3, 1 << (file_id & 7)
@@ -138,7 +136,7 @@ class IdSet:
         self._count = count
 
     def discard(self, file_id: FileId) -> None:
-        """Take an id out, if it is in."""
+        """Remove an id if present."""
         if file_id in self._others:
             self._others.remove(file_id)
         elif file_id in self:
@@ -155,7 +153,7 @@ class IdSet:
         return self._count + len(self._others)
 
     def _grow(self, byte: int) -> bool:
-        """Make room for a byte of the bitmap; return whether it may have one."""
+        """Grow the bitmap to include a byte; return False if that would be too large."""
         if not 0 <= byte < _MOST_BYTES:
             return False
         self._bits.extend(bytes(byte + 1 - len(self._bits) + 4096))
@@ -166,7 +164,7 @@ _PAGE = 2000
 
 
 def iterate_files(run: RootRun) -> Iterator[tuple[FileId, bytes]]:
-    """Give id and path of each recorded file in the run's parts of the root, by id within each."""
+    """Yield id and path of each recorded file in the run's parts of the root, by id within each part."""
     for part in run.parts:
         yield from _iterate_part(run, part)
 

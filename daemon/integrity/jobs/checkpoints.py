@@ -1,9 +1,8 @@
 """
-Where the reading of a large file stopped, so that the next run goes on there (R7).
+Store where the reading of a large file stopped, so that the next run resumes there (R7).
 
-While a file is recorded its block digests so far and its MD5 state are kept; while it is verified, the blocks that
-did not match. A checkpoint is void if the file's witness moved: the engine then starts over, which shows in
-``first_block``.
+While a file is recorded, its block digests and its MD5 state are stored; while it is verified, the mismatched blocks.
+A checkpoint is void if the file's witness changed: the engine then starts over, visible in ``first_block``.
 """
 
 from __future__ import annotations
@@ -23,16 +22,15 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 LARGE_BYTES = 64 << 20
-"""Smaller files are read in a second: not worth a look into the catalog for each."""
+"""Smaller files are read in a second, which is not worth a catalog query per file."""
 
 
 class Checkpoints:
     """
-    Keep and find the checkpoints of one run.
+    Store and load the checkpoints of one run.
 
     Args:
-        run: the run.
-        is_verifying: what is kept are blocks that did not match; else digests.
+        is_verifying: store mismatched blocks; otherwise digests.
     """
 
     def __init__(self, run: RootRun, *, is_verifying: bool = False) -> None:
@@ -45,7 +43,7 @@ class Checkpoints:
         self._over: list[bytes] = []
 
     def resume(self, task: Task) -> Task:
-        """Let a task go on where an earlier run stopped, if one did."""
+        """Let a task resume where an earlier run stopped, if one did."""
         if task.size_bytes < LARGE_BYTES:
             return task
         with self._run.catalog.read() as connection:
@@ -65,12 +63,13 @@ class Checkpoints:
 
     def keep(self, partial: Partial, new_bad: tuple[int, ...] = ()) -> None:
         """
-        Write down how far a file was read.
+        Store how far a file was read.
 
-        At once: one comes for a thousand blocks or after half a minute, and nothing else may be waiting to be written.
+        Written at once: a part comes every thousand blocks or every half minute, and nothing else may be queued to be
+        written.
         """
         path = partial.task.path
-        if partial.first_block == 0:  # from the beginning: what was kept before is void
+        if partial.first_block == 0:  # a new start makes earlier parts void
             self._parts.pop(path, None)
             self._bad.pop(path, None)
         if self._purpose is Purpose.RECORD:
@@ -81,10 +80,10 @@ class Checkpoints:
             self.flush(connection)
 
     def complete(self, done: Done) -> Done:
-        """Put the digests of a file that was recorded in parts together; its checkpoint is over."""
+        """Join the digests of a file that was recorded in parts, and drop its checkpoint."""
         path = done.task.path
         if self._bad.pop(path, None) is None:
-            return done  # read in one go, as nearly all are
+            return done  # read in one go, like nearly all files
         parts = self._parts.pop(path, [])
         self._end(path)
         blocks = done.reading.blocks
@@ -97,11 +96,11 @@ class Checkpoints:
 
     @property
     def has_parts(self) -> bool:
-        """Say whether a part of any file is kept that ``complete`` was not called for."""
+        """Whether parts of an unfinished file are stored."""
         return bool(self._bad)
 
     def bad_before(self, done: Done) -> tuple[int, ...]:
-        """Tell the blocks before ``done.first_block`` that did not match; the file's checkpoint is over."""
+        """Return the mismatched blocks before ``done.first_block``, and drop the file's checkpoint."""
         bad = self._bad.pop(done.task.path, ())
         self._end(done.task.path)
         return bad if done.first_block else ()
@@ -111,29 +110,29 @@ class Checkpoints:
         if path in self._saved:
             self._saved.discard(path)
             self._over.append(path)
-            # At once: should the power fail now, the file is read again; left behind, it would stand for a reading that
-            # was never finished.
+            # At once: after a power failure the file is read again, but a checkpoint left behind would belong to a
+            # reading that was never finished.
             with self._run.writing() as connection:
                 self.flush(connection)
 
     def _is_current(self, connection: Connection, partial: Partial) -> bool:
         record = partial.task.tag
-        assert isinstance(record, FileRecord)  # only what is recorded is verified
+        assert isinstance(record, FileRecord)  # only recorded files are verified
         return is_current(connection, record)
 
     @property
     def waiting(self) -> int:
-        """Count what waits for ``flush``."""
+        """The number of rows queued for ``flush``."""
         return len(self._kept) + len(self._over)
 
     def flush(self, connection: Connection) -> None:
-        """Write what was kept, and forget what is over."""
+        """Write the queued checkpoints and delete the finished ones."""
         root_id, sealer = self._run.root.id, self._run.catalog.sealer
         for partial, bad in self._kept:
             path = partial.task.path
             if self._purpose is Purpose.VERIFY and not self._is_current(connection, partial):
-                continue  # it was compared with blocks that are not recorded any more
-            if partial.first_block == 0:  # blocks that were kept before would be counted twice
+                continue  # it was compared with blocks that are no longer recorded
+            if partial.first_block == 0:  # earlier blocks would be counted twice
                 store.drop_checkpoint(connection, root_id, path, self._purpose)
             checkpoint_id = store.save_checkpoint(
                 connection,

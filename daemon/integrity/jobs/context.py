@@ -1,7 +1,7 @@
 """
-What every job is given, and what a run on one root shares between its parts.
+Define what every job receives, and what the parts of a run on one root share.
 
-When a run that has limits stops; stopping at one is no error.
+``RunLimit`` decides when a limited run stops; stopping at a limit is no error.
 """
 
 from __future__ import annotations
@@ -65,19 +65,18 @@ class Context:
     What a job needs from its surroundings.
 
     Args:
-        catalog: open for writing, used by the job's thread alone.
-        config: the whole of it.
-        report: takes what the job tells.
-        jobs: threads; None for one per processor.
-        stop: set by whoever wants the job to end early.
+        catalog: open for writing, used by the job's thread only.
+        report: receives progress, findings and notes.
+        jobs: number of threads; None for one per processor.
+        stop: set to end the job early.
         clock: seconds UTC.
         monotonic: seconds, for durations.
-        wait: waits that many seconds; returns True at once when the job was asked to stop.
+        wait: waits this many seconds; returns True at once if the job was asked to stop. None: ``stop.wait``.
         boot_uuid: of the running kernel.
-        may_add_roots: whether a named folder that lies in no root becomes one.
-        pace: holds back the readings of jobs that name no rate of their own.
-        rest: set by whoever wants a scrub to end as at a limit, to go on later.
-        socket: where the service takes requests; None for a command.
+        may_add_roots: a named folder outside all roots becomes a root.
+        pace: throttles jobs without a rate of their own.
+        rest: set to end a scrub as at a limit, to be resumed later.
+        socket: where the service accepts requests; None for a command.
     """
 
     catalog: Catalog
@@ -95,11 +94,11 @@ class Context:
     socket: str | None = None
 
     def now(self) -> int:
-        """Tell the time in whole seconds UTC."""
+        """Return the time in whole seconds UTC."""
         return int(self.clock())
 
     def pause(self, duration_s: float) -> bool:
-        """Wait; say whether the job was asked to stop."""
+        """Wait; return whether the job was asked to stop."""
         return (self.wait or self.stop.wait)(duration_s) or self.stop.is_set()
 
 
@@ -109,18 +108,18 @@ class RootRun:
     One run on one root, or a part of it.
 
     Args:
-        prefix: the part of the root that was asked for; empty for all of it.
-        hints: names in the root that something happened to: only these are looked at, and what lies below them.
-        boot_id: the catalog's newest number of a boot or mount: what is verified refers to it.
-        file_systems: names of the root's file system, at the empty path, and of those inside it, by their paths.
-        mirror: that the root lies on: each reading may be answered by another copy of the data.
-        root_fd: the open folder of the root: it goes on seeing the root if something is mounted over it.
+        prefix: the requested part of the root; empty for all of it.
+        hints: names in the root with file system events: only these, and what lies below them, are read.
+        boot_id: the catalog's latest boot or mount id; verifications refer to it.
+        file_systems: names of the root's file system, at the empty path, and of those inside it, by path.
+        mirror: the mirror below the root: each read may return another copy of the data.
+        root_fd: the open folder of the root; it still shows the root if something is mounted over it.
         counts: what was covered so far.
-        kinds_met: of all findings that this run met, new or still open.
+        kinds_met: kinds of all findings that this run met, new or still open.
         is_incomplete: something could not be covered.
-        looked_at: files recorded before the run that a walk met or missed.
-        unrecorded: names counted that the catalog has no record of.
-        counts_unrecorded: False while a walk only looks for recorded files: it counts no other names.
+        looked_at: number of previously recorded files that a walk met or missed.
+        unrecorded: number of counted names without a record.
+        counts_unrecorded: False while a walk only looks for recorded files.
     """
 
     context: Context
@@ -152,26 +151,26 @@ class RootRun:
 
     @property
     def catalog(self) -> Catalog:
-        """Reach the catalog."""
+        """The catalog of the context."""
         return self.context.catalog
 
     @property
     def parts(self) -> tuple[bytes, ...]:
-        """Name what of the root the run is about: folders with all below them, or files; empty for all of it."""
+        """The covered parts of the root: folders with their subfolders, or files; ``(b"",)`` for all of it."""
         return self.hints or (self.prefix,)
 
     @property
     def is_whole(self) -> bool:
-        """Say whether the run is about all of the root."""
+        """Whether the run covers the whole root."""
         return not (self.prefix or self.hints)
 
     def get_file_system(self, path: bytes) -> str:
-        """Return the name of the file system that a file of the root lies on."""
+        """Return the name of the file system of a file in the root."""
         inner = [place for place in self.file_systems if place and path.startswith(place + b"/")]
         return self.file_systems.get(max(inner, key=len, default=b""), "")
 
     def now(self) -> int:
-        """Tell the time in whole seconds UTC."""
+        """Return the time in whole seconds UTC."""
         return self.context.now()
 
     @contextmanager
@@ -180,7 +179,7 @@ class RootRun:
         Open a transaction; ``is_synced``: see ``Catalog.transaction``.
 
         Raises:
-            CatalogError: the root was forgotten meanwhile: what a person decides needs no lock (R9).
+            CatalogError: the root was deleted meanwhile: a person's decision takes no lock (R9).
         """
         with self.catalog.transaction(is_synced=is_synced) as connection:
             if not roots.has_root(connection, self.root.id):
@@ -190,15 +189,15 @@ class RootRun:
             yield connection
 
     def write_in_pages(self, items: Sequence[T], write: Callable[[Connection, Sequence[T]], object]) -> None:
-        """Write many items in short transactions: what half of them leaves is a state that another run can end."""
+        """Write many items in short transactions. Another run must be able to complete a part of them."""
         write_in_pages(self.writing, items, write, monotonic=self.context.monotonic)
 
     def reader(self, mode: ReadMode, *, use_holes: bool = True) -> Reader:
-        """Make a reader of this root."""
+        """Return a reader of this root."""
         return Reader(self.root_fd, self.capability, mode=mode, pace=self.pace, budget=self.budget, use_holes=use_holes)
 
     def engine(self, mode: ReadMode, *, stop: StopSignal | None = None, jobs: int | None = None) -> Engine:
-        """Make an engine that reads this root; ``jobs``: threads, in the place of the run's."""
+        """Return an engine that reads this root; ``jobs`` overrides the run's number of threads."""
         return self.engine_of(self.reader(mode), self.device, self.budget, stop=stop, jobs=jobs)
 
     def engine_of(
@@ -210,9 +209,9 @@ class RootRun:
         stop: StopSignal | None = None,
         jobs: int | None = None,
     ) -> Engine:
-        """Make an engine; ``--jobs`` overrides what the disk says of itself, for virtual ones often lie."""
+        """Return an engine. ``--jobs`` overrides what the disk reports: virtual disks often report wrongly."""
         jobs = jobs or self.context.jobs
-        # readers that wait for their turn of a low rate do not hang
+        # a reader that waits for its turn at a low rate is not stalled
         stall_s = STALL_S + self.pace.duration_s(BUFFER_BYTES * (jobs or os.cpu_count() or 1))
         return Engine(
             reader,
@@ -225,11 +224,11 @@ class RootRun:
         )
 
     def let_clock_tick(self) -> bool:
-        """Wait until the next write gets another stamp than the last one (R1); say whether to stop was asked."""
+        """Wait until a new write gets a new timestamp (R1); return whether the job was asked to stop."""
         return self.context.pause(self.capability.granularity_ns / 1e9 + 0.02)
 
     def leave_out_written(self, paths: Iterable[bytes]) -> list[bytes]:
-        """Leave out the files that somebody has open for writing: nobody knows how long that takes."""
+        """Return the files that no program has open for writing; the end of such a write is unknown."""
         reader = self.reader(ReadMode.RECORD)
         return [path for path in paths if not reader.is_being_written(path)]
 
@@ -251,12 +250,12 @@ class RootRun:
         command: str | None = None,
     ) -> None:
         """
-        Open a finding, or bring an open one up to date, and tell it; a copy that can mend it is named.
+        Open a finding or update an open one, and report it, with a copy that can repair the file if there is one.
 
-        What is about a recorded file has its ``record``, as it was judged; ``path`` is for what has none.
+        A recorded file is given by its ``record``, as it was judged; ``path`` is for findings without a record.
 
         Raises:
-            RecordSuperseded: the file is not recorded like that any more: it is to be judged anew.
+            RecordSuperseded: the record was replaced meanwhile; the file must be judged again.
         """
         if record is not None:
             require_current(connection, record)
@@ -284,26 +283,26 @@ class RootRun:
         self.meet(finding)
 
     def meet_open_findings(self, connection: Connection, path: bytes) -> None:
-        """Tell the findings on a path that are still open and that this run met again."""
+        """Report the open findings on a path that this run met again."""
         for finding in findings.find_findings_at(connection, self.root.id, path, copy=""):
             self.meet(finding)
 
     def meet(self, finding: Finding) -> None:
-        """Report a finding that is open and that this run met; those about names of one file follow each other."""
+        """Queue an open finding that this run met. Those of one incident (names of one file) are reported together."""
         self.kinds_met.add(finding.kind)
         if any(one.incident_id != finding.incident_id for one in islice(self._to_report.values(), 1)):
             self.report_met()
         self._to_report[finding.id] = finding
 
     def report_met(self) -> None:
-        """Report the last incident that this run met."""
+        """Report the queued incident."""
         found, self._to_report = list(self._to_report.values()), {}
         if found:
             names = dict.fromkeys(one.path for one in found if one.path is not None and one.path != found[0].path)
             self.context.report.finding(replace(found[0], names=tuple(names)))
 
     def resolve_missing(self, connection: Connection, file_id: FileId, path: bytes) -> None:
-        """End the finding that a file is missing: it was met again."""
+        """Resolve the finding that a file is missing, because it was met again."""
         kinds = {FindingKind.MISSING}
         for _ in findings.resolve_findings(
             connection, file_id=file_id, kinds=kinds, resolution="the file is back", now=self.now()
@@ -311,35 +310,35 @@ class RootRun:
             self.note(NoteKind.RESOLVED, path, "is back")
 
     def note_over(self, ended: Iterable[Finding]) -> None:
-        """List the findings that this run resolved, with what ended them."""
+        """Note the findings that this run resolved, with the reason."""
         for one in ended:
             self.note(NoteKind.RESOLVED, one.path, f"{one.kind.value} {one.id} is over: {one.resolution}")
 
     def count_unrecorded(self, tally: Tally) -> None:
-        """Count a name that the catalog has no record of."""
+        """Count a name without a record."""
         if self.counts_unrecorded:
             self.counts.add(tally)
             self.unrecorded += 1
 
     def is_recorded(self, tally: Tally) -> None:
-        """Take back that a name was counted as one that the catalog has no record of: it is counted by its record."""
+        """Uncount a name that was counted as unrecorded, because it is counted by its record."""
         if self.counts_unrecorded:
             self.counts.add(tally, -1)
             self.unrecorded -= 1
 
     def skip(self, skip: Skip) -> None:
-        """Count a name that is left out, and list it unless it is a symbolic link: those are many, and no loss."""
+        """Count a skipped name, and note it unless it is a symbolic link: those are many and contain no data."""
         self.count_unrecorded(Tally.SKIPPED)
         if self.counts_unrecorded and skip.reason is not SkipReason.SYMLINK:
             self.note(NoteKind.SKIPPED, skip.path, f"left out: {skip.reason.value}")
 
     def note(self, kind: NoteKind, path: bytes | None, message: str) -> None:
-        """Tell something that is worth listing."""
+        """Report something worth listing."""
         self.report_met()
         self.context.report.note(Note(kind, self.root.path, path, message))
 
     def progress(self, phase: str, files_done: int, bytes_done: int, *, files: int | None, size: int | None) -> None:
-        """Tell how far the run is, not more often than eyes can follow."""
+        """Report the progress, at most every ``PROGRESS_INTERVAL_S``."""
         now = self.context.monotonic()
         if now - self._told_at >= PROGRESS_INTERVAL_S:
             self._told_at = now
@@ -347,7 +346,7 @@ class RootRun:
             self.context.report.progress(Progress(self.job, self.root.path, phase, files_done, files, bytes_done, size))
 
     def note_device(self, connection: Connection, kind: FindingKind) -> None:
-        """Open the one finding about a device that fails or hangs."""
+        """Open the only finding of this run about a device that fails or hangs."""
         self.is_incomplete = True
         if kind not in self.kinds_met:
             text = (
@@ -360,12 +359,11 @@ class RootRun:
 
 class RunLimit:
     """
-    Say when to stop: asked to, out of time, or enough bytes read.
+    Decide when a run stops: requested, out of time, or enough bytes read.
 
     Args:
-        run: whose context and counts are looked at.
-        until: on the monotonic clock.
-        until_bytes: so many in all.
+        until: time on the monotonic clock; None without a limit.
+        until_bytes: total bytes read by the run; None without a limit.
     """
 
     def __init__(self, run: RootRun, *, until: float | None, until_bytes: int | None) -> None:
@@ -375,11 +373,11 @@ class RunLimit:
 
     @property
     def is_any(self) -> bool:
-        """Say whether there is one, apart from being asked to stop."""
+        """Whether time or bytes are limited."""
         return self._until is not None or self._until_bytes is not None
 
     def is_set(self) -> bool:
-        """Say whether no more is to be begun."""
+        """Return whether no more work should begin."""
         run = self._run
         if run.context.stop.is_set() or run.context.rest.is_set():
             return True
@@ -388,7 +386,7 @@ class RunLimit:
         return self._until_bytes is not None and run.counts.bytes_read >= self._until_bytes
 
     def half(self) -> RunLimit:
-        """Make one that stops half-way from here."""
+        """Return a limit that stops half-way from here."""
         now, done = self._run.context.monotonic(), self._run.counts.bytes_read
         until = None if self._until is None else (now + self._until) / 2
         return RunLimit(

@@ -1,4 +1,4 @@
-"""Everything that the catalog knows of one file."""
+"""Collect everything that the catalog knows about one file."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class FileCopy:
     """
-    A copy that a file should be in.
+    A copy that should contain a file.
 
     Args:
-        name: of the copy.
-        url: where it is, without secrets.
-        state: what it said last of the file; None if it was never asked, or not since the baseline was taken.
+        url: its location, without secrets.
+        state: the last comparison with the present baseline; None if there was none.
     """
 
     name: str
@@ -41,19 +40,19 @@ class FileCopy:
 @dataclass(frozen=True, slots=True)
 class FileStory:
     """
-    What is known of one file, now and formerly; or of a folder that findings are about.
+    What is known about one file, now and formerly, or about a folder with findings.
 
     Args:
         root: absolute path of its root.
         path: relative to the root; empty for the root itself.
         is_folder: it is a recorded folder.
         record: None if it is not recorded (any more).
-        candidate: newer content, or its absence, that waits for a decision.
-        findings: all that were ever opened on it, oldest first.
+        candidate: newer content, or a removal, that waits for a decision.
+        findings: all findings ever opened on it, oldest first.
         history: its former baselines, newest first.
-        copies: where it should be, too.
-        block_size_bytes: what its root's files are cut into now.
-        imported_from: the manifest that its baseline was found equal to when it was taken; None if it was not imported.
+        copies: the copies that should contain it.
+        block_size_bytes: the root's current block size.
+        imported_from: the manifest that the baseline was imported from; None if it was not imported.
     """
 
     root: bytes
@@ -69,21 +68,21 @@ class FileStory:
 
     @property
     def is_known(self) -> bool:
-        """Say whether the catalog ever heard of it."""
+        """Whether the catalog knows or ever knew it."""
         return self.record is not None or bool(self.history) or bool(self.findings)
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:
-        """Select what is not resolved."""
+        """The findings that are not resolved."""
         return tuple(one for one in self.findings if one.state is not FindingState.RESOLVED)
 
 
 def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
     """
-    Gather what is known of the file or folder at a real path.
+    Return what is known about the file or folder at a real path.
 
     Raises:
-        ConfigError: it lies in no root.
+        ConfigError: the path lies in no root.
     """
     with catalog.read() as connection:
         target = find_target(connection, path)
@@ -93,7 +92,7 @@ def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
         elif not record.is_sealed:
             note_damage(connection, [DamagedRow("file", (record.id,))])
         former = history.history_of(connection, target.root.id, target.prefix)
-        if record is not None:  # what it was under other names before it was moved here
+        if record is not None:  # its history under other names, before it was moved here
             former += history.history_of(connection, target.root.id, record.id)
         manifest = None
         if record is not None and record.reason is BaselineReason.IMPORTED:
@@ -126,6 +125,6 @@ def _find_findings(connection: Connection, root: bytes, path: bytes, record: Fil
     found = findings.find_findings(connection, prefix=path, include_resolved=True)
     if record is not None:
         found += findings.find_file_findings(connection, record.id)
-    paths = {path} if path else {path, None}  # what is about a root as a whole has no path
+    paths = {path} if path else {path, None}  # findings about a whole root have no path
     mine = {one.id: one for one in found if one.root == root and (one.path in paths or record is not None)}
     return tuple(findings.as_incidents(connection, (mine[key] for key in sorted(mine))))

@@ -1,8 +1,8 @@
 """
-One job at a time on a root (R9).
+Run one job at a time on a root (R9).
 
-The lock is an advisory flock(2) on a file beside the catalog: it goes with the process, so a kill -9 leaves nothing to
-clean up. The file says who holds it, for the message that the second job's user reads.
+The lock is an advisory flock(2) on a file beside the catalog. The kernel releases it with the process, so a kill -9
+leaves nothing to clean up. The file names the holder, for the message to the user of the second job.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BETWEEN_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """Who holds a root's lock. ``socket`` is where its requests go, None for a command."""
+    """The holder of a root's lock. ``socket``: where the holder accepts requests, None for a command."""
 
     pid: int
     job: str
@@ -49,16 +49,16 @@ def lock_root(
     Hold the lock of a root.
 
     Args:
-        catalog_path: of the catalog's file.
-        root_id: the root's number.
+        catalog_path: path of the catalog's file.
+        root_id: the root.
         root: its path, for messages.
         job: what is done under the lock.
         now: seconds UTC.
-        socket: where the holder takes requests; None if it takes none.
-        wait: how to wait between two tries.
+        socket: where the holder accepts requests; None if nowhere.
+        wait: waits this many seconds between two tries.
 
     Raises:
-        CatalogLocked: another job holds it; the message says which.
+        CatalogLocked: another job holds the lock; the message names it.
         CatalogError: the lock file can't be written.
     """
     path = root_lock_path(catalog_path, root_id)
@@ -75,14 +75,14 @@ def lock_root(
         except OSError as error:
             raise _explain(path, error) from error
         yield
-        with suppress(OSError):  # the job is done, and whoever takes the lock next empties the file as well
+        with suppress(OSError):  # the job is done, and the next holder overwrites the file anyway
             os.ftruncate(fd, 0)
     finally:
         os.close(fd)
 
 
 def _take(fd: int, wait: Callable[[float], None]) -> bool:
-    """Take the lock, and not fail because somebody asks who holds it at this very moment: asking locks it, too."""
+    """Acquire the lock. Retry, because ``find_holder`` locks the file for a moment as well."""
     for _ in range(_TRIES):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -101,7 +101,7 @@ def _explain(path: bytes, error: OSError) -> CatalogError:
 
 
 def find_holder(catalog_path: bytes, root_id: RootId) -> LockHolder | None:
-    """Tell who works on a root at this moment; None when nobody does."""
+    """Return the current holder of a root's lock; None if it is free."""
     try:
         owner = own_files.find_owner(catalog_path)
         fd = own_files.open_own(root_lock_path(catalog_path, root_id), os.O_RDONLY, owner)
@@ -117,7 +117,7 @@ def find_holder(catalog_path: bytes, root_id: RootId) -> LockHolder | None:
 
 
 def _read_holder(fd: int) -> LockHolder | None:
-    """Read who holds the lock; None in the moment before the holder has written its name."""
+    """Return the holder from the lock file; None if the holder has not written its name yet."""
     text = os.pread(fd, 4096, 0)
     try:
         return LockHolder(**json.loads(text)) if text else None

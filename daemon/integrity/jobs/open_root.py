@@ -1,21 +1,14 @@
 """
-Is a root itself (R5)? And did more change in it than is to be believed?
+Open a root for a run, if it is the recorded one (R5).
 
-Absence is suspicious: a disk that is not mounted looks like an empty folder, without any error. So before a root's
-files are looked at, the root is recognised by its file system and folder, and may be empty only if each of its files is
-known to be missing; and before removals and changes are taken over, they are weighed together.
+An unmounted disk looks like an empty folder, without any error. So the root is recognized by its file system and folder
+before its files are read, and it may be empty only if every recorded file is already known to be missing. In a root
+that
+crosses mounts, the file system at each inner mount is recorded as well; where it is absent or replaced, the run skips
+the place, keeps its records and reports it.
 
-What a run leaves out besides what its user excludes.
-
-The catalog's own files, in case they lie in the root: they change with every run, and a catalog that watched itself
-would never come to rest. And mounts inside the root that are not what was recorded there (``nested``).
-
-Mounts inside a root that crosses mounts: is each of them the one that was recorded?
-
-A disk that is not mounted inside a root looks like an empty folder there, too (R5). So what is mounted where is kept
-with the root, and a place whose disk is absent or another one is left out of the run: its records stay, and it is said.
-
-Open a root for a run: is it itself, what can its disk do, what is mounted inside (R5)?
+Also decides what a run excludes besides the user's patterns: absent inner mounts, and the catalog's own files, which
+change with every run. ``Wave`` decides whether too much changed at once to apply it.
 """
 
 from __future__ import annotations
@@ -60,29 +53,29 @@ if TYPE_CHECKING:
 
 
 LEAST_PATTERN = 20
-"""Changed files that may be a pattern: who changes the suffix of a handful does it by hand."""
+"""Fewest changed files that may form a pattern: a handful is renamed by hand."""
 
 RELEASED = "released"
-"""State reason of a root whose suspension a person lifted: it is believed to be itself, empty or not, for one run."""
+"""State reason of a root whose suspension a person lifted: for one run it is trusted, empty or not."""
 
 
 class Guarded(NamedTuple):
-    """A root that is itself."""
+    """A root that is the recorded one."""
 
-    fd: int  # the caller closes it
-    identity: RootIdentity  # what it is to be recognised by from now on: a surer name of its file system may be seen
+    fd: int  # closed by the caller
+    identity: RootIdentity  # recorded from now on; it may have a more reliable name of the file system
 
 
 def open_guarded(root: RootRecord, out_of_place: Collection[bytes] = ()) -> Guarded:
     """
-    Open a root's folder if it is the root that was recorded.
+    Open a root's folder if it is the recorded one.
 
     Args:
         root: its record.
-        out_of_place: names in its folder that hold files of it for now: with one of them it is not empty.
+        out_of_place: names in its folder that hold displaced files of it; with one of them the root is not empty.
 
     Raises:
-        RootSuspended: unmounted, replaced, unreadable, or empty where it had files.
+        RootSuspended: unmounted, replaced, unreadable, or empty although files are recorded.
     """
     try:
         root_fd = open_root(root.path)
@@ -112,7 +105,7 @@ def _check(root: RootRecord, root_fd: int, out_of_place: Collection[bytes]) -> R
 
 
 def _is_empty(root_fd: int, path: bytes, out_of_place: Collection[bytes]) -> bool:
-    """Say whether nothing but what systems put there themselves is in a folder."""
+    """Return whether a folder contains only entries that systems create themselves."""
     builtin = Excludes()
     try:
         fd = open_noatime(root_fd, b"", os.O_RDONLY | os.O_DIRECTORY)
@@ -130,14 +123,14 @@ def _is_empty(root_fd: int, path: bytes, out_of_place: Collection[bytes]) -> boo
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """What changed and went in a root, in this run and in the day before it."""
+    """The changes and removals in a root, with the number of files they are compared with."""
 
     changed: int
     removed: int
     looked_at: int
 
     def is_mass_change(self, settings: RootSettings) -> bool:
-        """Say whether it is more than both limits: so many files, and so much of what was looked at."""
+        """Return whether both limits are exceeded: number of files, and percentage of the files looked at."""
         count = self.changed + self.removed
         is_many = count > settings.mass_change_files
         return is_many and count * 100 > settings.mass_change_percent * self.looked_at
@@ -145,13 +138,13 @@ class Wave:
 
 class LeftOut(Excludes):
     """
-    Tell what of a root is left out.
+    Decide what of a root is excluded.
 
     Args:
         patterns: the user's.
-        builtin: whether the built-in list holds, too.
-        own: folder, relative to the root, and pattern of the names of the catalog's files; None: they are elsewhere.
-        absent: folders, relative to the root, that nothing can be said of.
+        builtin: also apply the built-in list.
+        own: folder, relative to the root, and name pattern of the catalog's files; None if they are elsewhere.
+        absent: folders, relative to the root, whose file system is absent or replaced.
     """
 
     __slots__ = ("_absent", "_own_folder", "_own_names")
@@ -170,7 +163,7 @@ class LeftOut(Excludes):
         self._absent = frozenset(absent)
 
     def matches(self, path: bytes, name: bytes, is_folder: bool) -> bool:
-        """Tell whether one entry is left out, all of whose parent folders are not."""
+        """Return whether an entry is excluded; none of its parent folders is."""
         if path in self._absent:
             return True
         if self._own_names is not None and path == _join(self._own_folder, name) and self._own_names.fullmatch(name):
@@ -180,13 +173,13 @@ class LeftOut(Excludes):
 
 def make_excludes(settings: RootSettings, root: bytes, catalog_path: bytes, absent: Iterable[bytes] = ()) -> Excludes:
     """
-    Make what tells a run on a root what to leave out.
+    Return the excludes of a run on a root.
 
     Args:
         settings: of the root.
         root: its absolute path.
-        catalog_path: of the catalog.
-        absent: folders, relative to the root, that nothing can be said of.
+        catalog_path: path of the catalog's file.
+        absent: folders, relative to the root, whose file system is absent or replaced.
     """
     own, places = _find_own(root, catalog_path), tuple(absent)
     if own is None and not places:
@@ -195,7 +188,7 @@ def make_excludes(settings: RootSettings, root: bytes, catalog_path: bytes, abse
 
 
 def _find_own(root: bytes, catalog_path: bytes) -> tuple[bytes, re.Pattern[bytes]] | None:
-    """Find the catalog's folder relative to a root, and what its files are called; None if it is not inside."""
+    """Return the catalog's folder relative to a root and the pattern of its file names; None if it lies outside."""
     top = root.rstrip(b"/") + b"/"
     path = os.path.realpath(catalog_path)
     if not path.startswith(top):
@@ -208,12 +201,12 @@ def _join(folder: bytes, name: bytes) -> bytes:
 
 
 _NOT_HERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-"""Mounted below something that hides it by now, or on a file."""
+"""Mounted on a file, or below something that hides it now."""
 
 
 class _RootSeen(NamedTuple):
-    names: tuple[str, ...]  # of its file system, the surest first
-    inode: int  # of the folder that is shown
+    names: tuple[str, ...]  # of its file system, the most reliable first
+    inode: int  # of the visible folder
     is_empty: bool
     state: MountState = MountState("")
 
@@ -222,10 +215,10 @@ def find_absent(
     catalog: Catalog, root: RootRecord, root_fd: int, excludes: Excludes
 ) -> tuple[dict[bytes, str], dict[bytes, MountSeen]]:
     """
-    Compare what is mounted inside a root with what was, and keep what is new.
+    Compare the mounts inside a root with the recorded ones, and record new ones.
 
     Returns:
-        Where nothing can be said of the recorded files, and why; and what is mounted elsewhere inside.
+        The places whose recorded files are out of sight, with the reason; and the other mounts inside the root.
 
     Raises:
         OSError: the list of mounts can't be read.
@@ -260,7 +253,7 @@ def find_absent(
 
 
 def _why_absent(seen: _RootSeen | None, was_mounted: bool) -> str | None:
-    """Say why the files recorded below a place can't be those that are there now, if so."""
+    """Return why the files recorded below a place can't be those that are there now; None if they can."""
     if seen is None:
         return "what was mounted here is not mounted"
     if was_mounted:
@@ -269,7 +262,7 @@ def _why_absent(seen: _RootSeen | None, was_mounted: bool) -> str | None:
 
 
 def tell_absent(run: RootRun, absent: dict[bytes, str]) -> None:
-    """Open a finding for each place of the run's part of the root that is absent; end those that are over."""
+    """Open a finding for each absent place in the run's part of the root; resolve those that are over."""
     concerned = {
         path: why
         for path, why in absent.items()
@@ -300,7 +293,7 @@ def _describe(why: str) -> str:
 
 
 def _find_present(root_fd: int, excludes: Excludes) -> dict[bytes, _RootSeen]:
-    """Look at what is mounted below an open root and can be seen from in there."""
+    """Return the mounts below an open root that are visible in it."""
     present: dict[bytes, _RootSeen] = {}
     own = get_mount(root_fd).mount_id
     for path in find_mounts_beneath(root_fd):
@@ -333,16 +326,16 @@ def _has_files(connection: Connection, root: RootRecord, path: bytes) -> bool:
 
 _NOTHING_KNOWN = Capability("unknown", False, False, 0, False, False)
 _NO_DEVICE = Device(is_rotational=False, name="", key="")
-"""Of a root that is not there."""
+"""The device of a root that could not be opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
     """
-    An open root; ``fd`` is -1 if it is not itself, ``suspension`` says why.
+    An open root. If it is not the recorded one, ``fd`` is -1 and ``suspension`` is the reason.
 
-    ``mounts``: the root's own mount, at the empty path, and those inside it, by their paths.
-    ``absent``: where inside it nothing can be said of the recorded files, and why.
+    ``mounts``: the root's own mount, at the empty path, and those inside it, by path.
+    ``absent``: places inside it whose recorded files are out of sight, with the reason.
     """
 
     fd: int
@@ -355,7 +348,7 @@ class Opened:
 
 
 def open_disk(catalog: Catalog, root: RootRecord, settings: RootSettings) -> Opened:
-    """Open a root; find out what can be expected of its disk, and what is mounted inside. The caller closes it."""
+    """Open a root and find out its capability, device, mirror and inner mounts. The caller closes ``fd``."""
     fd = -1
     try:
         fd, identity = open_guarded(root, _find_out_of_place(catalog, root))
@@ -369,7 +362,7 @@ def open_disk(catalog: Catalog, root: RootRecord, settings: RootSettings) -> Ope
         if identity != root.identity:
             _take_over(catalog, root, identity)
         return Opened(fd, *found, mounts, absent)
-    except (RootSuspended, OSError) as error:  # also a disk that dies right after it was recognised
+    except (RootSuspended, OSError) as error:  # also a disk that dies right after it was recognized
         if fd >= 0:
             os.close(fd)
         reason = (
@@ -379,7 +372,7 @@ def open_disk(catalog: Catalog, root: RootRecord, settings: RootSettings) -> Ope
 
 
 def _take_over(catalog: Catalog, root: RootRecord, identity: RootIdentity) -> None:
-    """Record what a root is recognised by from now on: a surer name, or what a person or the first look said it is."""
+    """Record the identity of a root: a more reliable name, or what a person or the first run established."""
     with catalog.transaction() as connection:
         set_root_identity(connection, root.id, identity)
         if recognise(root.identity.fs_id, identity.names) is not None:
@@ -388,9 +381,9 @@ def _take_over(catalog: Catalog, root: RootRecord, identity: RootIdentity) -> No
 
 def _find_out_of_place(catalog: Catalog, root: RootRecord) -> frozenset[bytes]:
     """
-    Name the files in the root's own folder that a repair, cut short, had put out of the way of the good ones.
+    Return the names of files in the root's own folder that an interrupted repair had moved aside.
 
-    Where names can't be exchanged it may have been the only file; the run ends the repair before it looks at anything.
+    Where names can't be exchanged, such a file may have been the only one. The run completes the repair first.
     """
     with catalog.read() as connection:
         repairs = find_repairs(connection, root)

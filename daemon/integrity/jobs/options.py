@@ -1,4 +1,4 @@
-"""How jobs are to be done, and how far."""
+"""Options of jobs: what to do and how far."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class ScanOptions:
     How to scan.
 
     Args:
-        full: read files whose witness is unchanged, too.
-        touched_bytes: read up to so much of the files of which nothing but ctime or inode moved, too. A scrub would do
-            it later; who is about to copy the tree can't wait for that.
+        full: also read files with an unchanged witness.
+        touched_bytes: also read up to this many bytes of files of which only ctime or inode changed. A scrub would read
+            them later, which is too late before a backup.
     """
 
     full: bool = False
@@ -26,21 +26,22 @@ class ScrubOptions:
     What to scrub and how far.
 
     Args:
-        due: only what the promise asks for now.
+        due: only what ``verify_every`` requires now.
         new: only what was recorded and never re-read.
-        older_than_s: only what was not verified for so long.
-        percent: so much of the recorded bytes, stalest first.
-        due_within_s: what falls due within so long, and first.
-        at_least_bytes: more than what is due, stalest first, until it is so much; everything if that is not given.
-        time_limit_s: stop after so long.
-        byte_limit: stop after so many bytes.
-        rate: bytes a second at most.
+        older_than_s: only what was last verified longer ago than this.
+        percent: this share of the recorded bytes, stalest first.
+        due_within_s: what becomes due within this time comes first.
+        at_least_bytes: after the due files, read the stalest ones up to this total; None: everything.
+        time_limit_s: stop after this time.
+        byte_limit: stop after this many bytes.
+        rate: maximum bytes per second.
         deep: compare the MD5 of whole files as well.
-        scan_first: record new names before.
-        scan_missing: scan at the end if recorded files were not found, to learn whether they were moved or deleted;
-            without it the run is incomplete.
-        large_bytes: larger files have half of a limited scrub, and what the others leave. One that is begun too late is
-            read on by the next scrub, so it must be worth a checkpoint.
+        scan_first: first record new names.
+        scan_missing: if recorded files were not found, scan at the end to learn whether they were moved or deleted;
+            otherwise the run is incomplete.
+        large_bytes: larger files get half of a limited scrub, and what the others leave. The next scrub resumes a file
+            that
+            was begun too late, so it must be worth a checkpoint.
     """
 
     due: bool = False
@@ -59,7 +60,7 @@ class ScrubOptions:
 
     @property
     def is_everything(self) -> bool:
-        """Say whether all that is recorded is to be read."""
+        """Whether all recorded files are read."""
         is_part = self.older_than_s is not None or self.percent is not None or self.at_least_bytes is not None
         return not (self.due or self.new or is_part)
 
@@ -71,15 +72,15 @@ class CompareOptions:
 
     Args:
         copy: a name from the configuration, a path, or a URL.
-        read: have the copy's bytes read back, also where it publishes digests.
-        read_percent: have so much of them read back, what was not read for longest first.
-        endpoint: the address of an S3 server that is not Amazon's.
-        time_limit_s: stop after so long.
-        byte_limit: stop after so many bytes.
-        rate: bytes a second at most.
-        scan_first: bring the catalog up to date before.
-        after: leave out what was compared in a later second than this, in its present version: what was interrupted
-            goes on. What was compared within that second may be of the comparison before.
+        read: read the copy back even if it publishes digests.
+        read_percent: read back this share, what was not read for longest first.
+        endpoint: the address of an S3 server other than Amazon's.
+        time_limit_s: stop after this time.
+        byte_limit: stop after this many bytes.
+        rate: maximum bytes per second.
+        scan_first: first bring the catalog up to date.
+        after: to resume an interrupted comparison, skip files whose present version was compared in a later second than
+            this. Within that second they may belong to the comparison before.
     """
 
     copy: str

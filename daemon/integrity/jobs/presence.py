@@ -1,9 +1,9 @@
 """
-What stands under the name of a recorded file that is not there: nothing, or something that is no regular file.
+Decide whether a missing recorded file is gone or only hidden.
 
-Where something is mounted inside a root that is no part of it: what is recorded there is out of sight, and not gone.
-
-A walk meets such a mount and says so. Who looks at names alone, below it, would find another tree, or nothing.
+A file is gone if its name leads to nothing or to no regular file. It is hidden if another file system that is no part
+of the root is mounted over it. A walk reports such mounts itself; a job that looks up single names below the mount
+would find another tree, or nothing.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _KINDS = {
 
 def is_gone(root_fd: int, path: bytes, *, stay_on_mount: bool) -> bool:
     """
-    Say whether no regular file has this name any more: what took its place is not what was recorded.
+    Return whether no regular file has this name any more; another kind of file is not the recorded one.
 
     Args:
         root_fd: the open folder of the root.
         path: relative to it.
-        stay_on_mount: what is mounted over the name hides it, and does not take its place.
+        stay_on_mount: a mount over the name hides the file and does not replace it.
 
     Raises:
-        OSError: it can't be looked at, so it is not known.
+        OSError: the name can't be read, so nothing is known.
     """
     try:
         if stat.S_ISREG(stat_beneath(root_fd, path).st_mode):
@@ -54,7 +54,7 @@ def is_gone(root_fd: int, path: bytes, *, stay_on_mount: bool) -> bool:
 
 
 def may_be_there(root_fd: int, path: bytes) -> bool:
-    """Say whether a file may still be there: one that can't be looked at is not known to be gone."""
+    """Return whether a file may still exist; True if its name can't be read."""
     try:
         return not is_gone(root_fd, path, stay_on_mount=True)
     except OSError:
@@ -62,7 +62,7 @@ def may_be_there(root_fd: int, path: bytes) -> bool:
 
 
 def describe_instead(root_fd: int, path: bytes) -> str:
-    """Say, for the end of a sentence, what stands in the place of a file that is gone; empty if nothing does."""
+    """Return what replaced a missing file, as the end of a sentence; empty if nothing did."""
     try:
         mode = stat_beneath(root_fd, path).st_mode
     except OSError as error:
@@ -84,7 +84,7 @@ def _is_on_other_mount(root_fd: int, path: bytes) -> bool:
 
 
 def find_overmounts(run: RootRun) -> list[bytes]:
-    """List the names in a root that another file system hides now; none where these belong to the root."""
+    """Return the names in a root hidden by another file system; none if such file systems belong to the root."""
     if run.settings.cross_mounts:
         return []
     return [point for point in sorted(find_mounts_beneath(run.root_fd)) if _is_barred(run.root_fd, point)]
@@ -94,5 +94,5 @@ def _is_barred(root_fd: int, point: bytes) -> bool:
     try:
         stat_beneath(root_fd, point, stay_on_mount=True)
     except OSError as error:
-        return error.errno == errno.EXDEV  # any other is for those to tell who look at what lies there
-    return False  # mounted over something above the root, and not to be seen from in here
+        return error.errno == errno.EXDEV  # other errors are reported by the jobs that read there
+    return False  # mounted over a folder above the root, and not visible inside it

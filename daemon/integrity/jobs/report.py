@@ -1,12 +1,11 @@
 """
-What a job tells while it runs and when it ends.
+Report progress and results of a job, and request its end.
 
-Jobs know no terminal: they hand values to a ``Report``, and whoever started them decides what becomes of these.
+Jobs know no terminal: they pass values to a ``Report``, and the caller decides what to do with them.
 
-The wish that a job ends, which a signal handler may set.
-
-``threading.Event`` is no such thing: Python runs a handler in the main thread, between any two instructions; between
-those where that thread holds the event's lock in ``wait`` the handler waits for itself, for ever.
+``Stop`` requests the end of a job and may be set by a signal handler. ``threading.Event`` may not: Python runs handlers
+in the main thread between any two instructions. If that thread holds the event's lock in ``wait``, the handler
+deadlocks.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from integrity.model import Finding, Job, Outcome, RunCounts
 
 
 class NoteKind(StrEnum):
-    """What a note is about: worth listing, no reason to worry."""
+    """What a note is about: worth listing, but no problem."""
 
     MOVED = "moved"
     DELETED = "deleted"
     ROLLED_BACK = "rolled_back"
     CHANGED = "changed"
     UNSTABLE = "unstable"
-    MISSING = "missing"  # recorded, not found, and no scan has decided whether it was moved or deleted
+    MISSING = "missing"  # recorded and not found; no scan has decided whether it was moved or deleted
     RESOLVED = "resolved"
     SKIPPED = "skipped"
-    EXTRA = "copy_extra"  # a copy has it, the root has not
+    EXTRA = "copy_extra"  # in the copy but not in the root
     NOT_COMPARABLE = "copy_not_comparable"
     WARNING = "warning"
 
@@ -40,9 +39,9 @@ class NoteKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Note:
     """
-    Something that a person may want to know.
+    Something worth listing.
 
-    ``path`` is relative to ``root``; None when it is about the root. An empty root: it is about none of them.
+    ``path`` is relative to ``root``; None if the note is about the root. An empty ``root``: the note is about no root.
     """
 
     kind: NoteKind
@@ -53,7 +52,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job is. Totals are None while they are not known."""
+    """How far a job is. Unknown totals are None."""
 
     job: Job
     root: bytes
@@ -67,21 +66,21 @@ class Progress:
 @dataclass(slots=True)
 class Compared:
     """
-    What a comparison found, besides what is counted of each name; it is added to as it goes.
+    What a comparison found, besides the counts of the run; updated while it runs.
 
     Args:
         copy: its name.
-        shown: where it is, without secrets.
-        published: files that were held against what the copy states of them.
-        read: files whose bytes were read back.
+        shown: its location, without secrets.
+        published: files compared with the digests that the copy states.
+        read: files compared by reading the copy back.
         extra: files that only the copy has.
-        differing: files whose copy is neither what is recorded nor what once was.
+        differing: files whose copy equals neither the current nor a former record.
         stale: files whose copy is an older version.
         renamed: files that the copy has under another name.
-        behind: files that are newer than a backup has to be.
-        repairable: damaged files that the copy has as they were recorded.
-        not_comparable: files of which nothing could be said.
-        is_unreachable: the copy as a whole could not be reached, or not any more.
+        behind: files that changed too recently for the backup to have them.
+        repairable: damaged files that the copy has as recorded.
+        not_comparable: files that could not be compared.
+        is_unreachable: the copy could not be reached, or became unreachable.
     """
 
     copy: str
@@ -100,7 +99,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How a command's run ended, over all the roots it touched; ``compared``: of a comparison."""
+    """The result of a command over all its roots; ``compared`` is set after a comparison."""
 
     job: Job
     started_at: int
@@ -115,24 +114,25 @@ class Summary:
 
 class Report(Protocol):
     """
-    Take what a job tells.
+    Receive what a job reports.
 
-    All methods are called from the thread that runs the job, never at the same time, and must return soon: the disk
-    waits for them. None may raise anything but what ends the job.
+    All methods are called from the job's thread, one at a time, and must return soon, because the disk is idle
+    meanwhile.
+    They may raise only to end the job.
     """
 
     def progress(self, progress: Progress) -> None:
-        """Take how far the job is; called at most some ten times a second."""
+        """Receive the progress; called at most about ten times a second."""
 
     def finding(self, finding: Finding) -> None:
-        """Take a finding that this run met, new or still open; each is told once a run."""
+        """Receive a finding that this run met, new or still open; each one once per run."""
 
     def note(self, note: Note) -> None:
-        """Take a note."""
+        """Receive a note."""
 
 
 class Stop:
-    """Is set once, by any thread or by a signal handler, and can be waited for by any number of threads."""
+    """A one-way flag. Any thread or signal handler may set it; any number of threads may wait for it."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -140,23 +140,23 @@ class Stop:
         weakref.finalize(self, os.close, self._fd)
 
     def is_set(self) -> bool:
-        """Say whether the job is to end."""
+        """Return whether the job should end."""
         return self._is_set
 
     def set(self) -> None:
-        """Have the job end; may be called again."""
+        """Request the end of the job; may be called again."""
         self._is_set = True
-        os.eventfd_write(self._fd, 1)  # never read, so that all who wait see it
+        os.eventfd_write(self._fd, 1)  # never read, so that every waiter sees it
 
     def wait(self, duration_s: float | None = None) -> bool:
         """
-        Wait until it is set, or for so long.
+        Wait until the flag is set or the time is over.
 
         Args:
-            duration_s: seconds; None waits for ever.
+            duration_s: seconds; None waits forever.
 
         Returns:
-            Whether it is set.
+            Whether the flag is set.
         """
         if not self._is_set:
             poll = select.poll()

@@ -1,9 +1,11 @@
 """
-Run a job on roots: lock, guard, record of the run, job, end. Command line and scheduler meet here.
+Run a job on roots: lock, check the root, start the run's record, do the job, finish the record.
 
-I1  A root is worked on by one job at a time (R9).
-I2  Each run leaves a record of how it ended; one that could not is closed by the next (R8).
-I3  A root that is not itself is suspended, and nothing is concluded about its files (R5).
+Both the command line and the scheduler use this module.
+
+I1  Only one job at a time works on a root (R9).
+I2  Each run leaves a record of how it ended; the next run closes the record of a killed one (R8).
+I3  A root that is not the recorded one is suspended, and nothing is concluded about its files (R5).
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def make_context(catalog: Catalog, config: Config, report: Report, *, jobs: int | None, stop: Stop) -> Context:
-    """Make the surroundings of a job as the real world has them."""
+    """Return the context of a job with the real clock and waiting."""
     return Context(catalog, config, report, jobs=jobs, stop=stop)
 
 
@@ -51,8 +53,8 @@ def scan(context: Context, paths: Sequence[bytes], options: ScanOptions) -> Summ
     Scan roots or parts of them.
 
     Args:
-        context: the surroundings.
-        paths: real ones; new folders become roots. Without any: all roots.
+        context: the context of the job.
+        paths: real paths; new folders become roots. Empty: all roots.
         options: how.
 
     Raises:
@@ -64,12 +66,12 @@ def scan(context: Context, paths: Sequence[bytes], options: ScanOptions) -> Summ
 
 def scan_hints(context: Context, root: bytes, hints: Sequence[bytes]) -> Summary:
     """
-    Look only at what something happened to.
+    Scan only names with file system events.
 
     Args:
-        context: the surroundings.
+        context: the context of the job.
         root: the path of a recorded root.
-        hints: names in it, relative, at least one; folders stand for all that lies below them.
+        hints: names relative to the root, at least one; a folder includes everything below it.
 
     Raises:
         CatalogLocked: another job works on the root.
@@ -84,7 +86,7 @@ def scan_hints(context: Context, root: bytes, hints: Sequence[bytes]) -> Summary
 
 
 def _without_inner(names: Sequence[bytes]) -> Iterator[bytes]:
-    """Leave out names that lie below another one."""
+    """Yield the names that do not lie below another one."""
     last: bytes | None = None
     for name in sorted(set(names), key=lambda name: name.split(b"/")):
         if last is None or not is_inside(name, last):
@@ -103,26 +105,26 @@ def scrub(context: Context, paths: Sequence[bytes], options: ScrubOptions) -> Su
 
 def compare(context: Context, paths: Sequence[bytes], options: CompareOptions) -> Summary:
     """
-    Hold what is recorded against a copy, after a scan if that is asked for.
+    Compare the records with a copy, after a scan if requested.
 
     Args:
-        context: the surroundings.
-        paths: real ones: what is compared of what the copy is one of; without any: all of it.
-        options: with which copy, how and how far.
+        context: the context of the job.
+        paths: real paths; empty: everything that the copy is a copy of.
+        options: the copy, how and how far to compare.
 
     Raises:
         ConfigError: a path or the copy can't be used.
         CatalogLocked: another job works on the root.
-        CopyUnreachable: the copy can't be reached, and nobody has said that it should be one.
+        CopyUnreachable: the copy can't be reached, is not configured and was never compared.
     """
-    # Here, because all other commands would begin a tenth later for it.
+    # Imported here: it would delay the start of all other commands by 0.1 s.
     from integrity.jobs.compare.comparer import compare_root
     from integrity.jobs.compare.source import find_source, narrow
 
     began_at, started_at = context.monotonic(), context.now()
     source = find_source(context.catalog, context.config, options.copy, paths, options.endpoint)
     parts = narrow(source, paths)
-    shown = source.open().shown  # also refuses what can't be opened, before anything is done
+    shown = source.open().shown  # fails early if the copy can't be opened
     scanned = _run_all(context, parts, Job.SCAN, context.pace, _scan_all) if options.scan_first else None
     compared = Compared(source.name, shown)
     pace = context.pace if options.rate is None else _throttle(context, options.rate)
@@ -160,10 +162,10 @@ def run_on(context: Context, path: bytes, job: Job, work: Callable[[RootRun], No
     Run another job on a root or a part of it; a new folder becomes a root, as in a scan.
 
     Args:
-        context: the surroundings.
-        path: real.
-        job: what the record of the run says.
-        work: does it; not called for a root that is not itself (I3).
+        context: the context of the job.
+        path: a real path.
+        job: the job named in the run's record.
+        work: does the job; not called if the root could not be opened (I3).
 
     Raises:
         ConfigError: the path can't be used.
@@ -181,11 +183,11 @@ def _run_all(
     *,
     copy: str | None = None,
 ) -> Summary:
-    """Run a job on each target, one after the other, and sum up; ``copy``: the one that is compared."""
+    """Run a job on each target in turn and sum up the results; ``copy``: the copy to compare with."""
     started_at, began_at = context.now(), context.monotonic()
     configured = [root.path for root in context.config.roots]
     targets = find_targets(context.catalog, paths, configured, now=started_at, may_add=context.may_add_roots)
-    counts, findings_open = RunCounts(), dict[RootId, int]()  # those of a root once, however many parts of it are named
+    counts, findings_open = RunCounts(), dict[RootId, int]()  # each root once, even if several parts are named
     has_problem = is_incomplete = False
     for target in targets:
         if context.stop.is_set():
@@ -216,7 +218,7 @@ def _run_all(
 def _run_one(
     context: Context, target: Target, job: Job, pace: Pace, work: Callable[[RootRun], None], copy: str | None
 ) -> RootRun:
-    """Run a job on one target under its lock, and leave a record of how it ended."""
+    """Run a job on one target under its lock, and record how it ended."""
     began_at = context.monotonic()
     path, root = context.catalog.path, target.root
     with lock_root(path, root.id, root.path, job, now=context.now(), socket=context.socket):
@@ -252,16 +254,16 @@ def _begin(context: Context, target: Target, job: Job, copy: str | None) -> tupl
 
 
 def _write_mounts(context: Context, opened: Opened) -> int:
-    """Write down on which mounts a run works; what it verifies refers to that."""
+    """Record the mounts that a run works on; its verifications refer to them."""
     with context.catalog.transaction() as connection:
         return runs.ensure_mounts(connection, context.boot_uuid, opened.mounts.values(), context.now())
 
 
 @contextmanager
 def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id: int, pace: Pace) -> Iterator[RootRun]:
-    """Open the root if it is itself; else the run is one that has nothing to work on (``root_fd`` is -1)."""
+    """Open the root if it is the recorded one; otherwise yield a run without a root (``root_fd`` is -1)."""
     with context.catalog.read() as connection:
-        root = roots.get_root(connection, target.root.id)  # as it is now that the lock is held
+        root = roots.get_root(connection, target.root.id)  # read again under the lock
     settings = context.config.settings_for(root.path)
     opened = open_disk(context.catalog, root, settings)
     try:
@@ -297,9 +299,9 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
 
 def _suspend(run: RootRun, reason: str, *, is_named: bool) -> None:
     """
-    Suspend a root that is not itself; its files are counted as skipped and nothing is taken out (R5).
+    Suspend a root that is not the recorded one: count its files as skipped and keep all records (R5).
 
-    A removable disk that is absent is no alarm; but who asks for just this one is told that it was not covered.
+    A removable disk that is absent is no alarm, but a command that names it reports that it was not covered.
     """
     run.counts.add(Tally.SKIPPED, sum(1 for _ in iterate_files(run)))
     may_be_absent = run.settings.presence == "sometimes"
@@ -322,7 +324,7 @@ def _suspend(run: RootRun, reason: str, *, is_named: bool) -> None:
 
 
 def _resume(run: RootRun) -> None:
-    """Resume a root that is itself again, or that a person said is."""
+    """Resume a root that is the recorded one again, or that a person released."""
     root = run.root
     is_released = root.state_reason == RELEASED
     if root.state is not RootState.SUSPENDED and not is_released and root.was_seen:
@@ -341,7 +343,7 @@ def _resume(run: RootRun) -> None:
 
 
 def _warn_of_catalog(run: RootRun) -> None:
-    """Warn of a catalog that lies in the tree it watches: one disk's death would take both."""
+    """Warn if the catalog lies in the tree that it describes: a failed disk would take both."""
     path = os.path.realpath(run.catalog.path)
     if path.startswith(run.root.path.rstrip(b"/") + b"/"):
         run.note(
@@ -353,15 +355,15 @@ def _warn_of_catalog(run: RootRun) -> None:
 
 def _end_repairs(run: RootRun) -> None:
     """
-    End the repairs that were cut short.
+    Complete interrupted repairs.
 
     Raises:
-        RepairFailed: a file is out of its place and can't be brought back: no run may take it for deleted.
+        RepairFailed: a displaced file can't be restored; no run may take it for deleted.
     """
     with run.catalog.read() as connection:
         repairs = find_repairs(connection, run.root)
     if repairs:
-        from integrity.jobs.repair.recover import end_repairs  # needed after a kill only
+        from integrity.jobs.repair.recover import end_repairs  # needed only after a kill
 
         end_repairs(run, repairs)
 
@@ -395,7 +397,7 @@ def _paused(target: Target) -> Note:
 
 
 def _back_up(context: Context) -> None:
-    """Back the catalog up if it is time; a backup that fails is told, and does not make the run fail."""
+    """Back up the catalog if it is due; a failed backup is reported but does not fail the run."""
     settings, now = context.config.catalog_backup, context.now()
     with context.catalog.read() as connection:
         if not backup.due_for_backup(connection, settings.every_s, now):
@@ -403,6 +405,6 @@ def _back_up(context: Context) -> None:
     try:
         backup.back_up(context.catalog, os.fsencode(settings.folder), keep=settings.keep, now=now)
     except CopyBeingMade:
-        pass  # by another run, which ended in the same second
+        pass  # by another run that ended in the same second
     except AppError as error:
         context.report.note(Note(NoteKind.WARNING, b"", None, f"the catalog could not be backed up: {error}"))

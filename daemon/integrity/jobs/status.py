@@ -1,4 +1,4 @@
-"""How well the roots are covered, and what is open: gathered from the catalog, read-only."""
+"""Collect from the catalog how well the roots are covered and which findings are open. Read-only."""
 
 from __future__ import annotations
 
@@ -33,20 +33,19 @@ _RUNS_SEARCHED = 200
 @dataclass(frozen=True, slots=True)
 class RootStatus:
     """
-    One root.
+    The status of one root.
 
     Args:
-        root: as recorded.
-        settings: in force.
+        settings: the settings in force.
         coverage: how long ago its bytes were verified.
-        open_kinds: how many findings of each kind are open; those about its copies stand there.
-        last_scan: the newest, finished or not; None if there was none.
+        open_kinds: number of open findings by kind, without those counted for its copies.
+        last_scan: the latest scan, finished or not; None if there was none.
         last_scrub: likewise.
-        working: who works on it at this moment.
-        due_at: when the first file falls due (or fell due); None without files.
-        overdue_read_s: how long reading what is overdue takes at the pace of the last scrubs; None if unknown.
-        plan: what the promise asks of the windows; None where none are used, for no service has scrubbed yet.
-        windows: in which scrubs of a service run, as configured.
+        working: the job that runs on it now.
+        due_at: when the first file becomes (or became) due; None without files.
+        overdue_read_s: how long reading the overdue files takes at the rate of the last scrubs; None if unknown.
+        plan: what ``verify_every`` requires of the windows; None if no service has scrubbed yet.
+        windows: the scrub windows of the service, as configured.
     """
 
     root: RootRecord
@@ -63,17 +62,17 @@ class RootStatus:
 
     @property
     def is_overdue(self) -> bool:
-        """Say whether the promise is broken; a paused root promises nothing, a suspended one can't be looked at."""
+        """Whether verification is overdue; never for a paused or suspended root."""
         return bool(self.coverage.overdue_files) and self.root.state is RootState.ACTIVE
 
     @property
     def gaps(self) -> Counter[FindingKind]:
-        """Select the open findings that say what could not be covered."""
+        """The open findings about what could not be covered."""
         return Counter({kind: count for kind, count in self.open_kinds.items() if kind in COVERAGE_PROBLEMS})
 
     @property
     def kinds(self) -> set[FindingKind]:
-        """Name all that is wrong, a broken promise and a suspension among it, whether or not a run has said so yet."""
+        """All problems, including overdue verification and a suspension that no run has reported yet."""
         found = set(self.open_kinds)
         if self.is_overdue:
             found.add(FindingKind.OVERDUE)
@@ -85,15 +84,15 @@ class RootStatus:
 @dataclass(frozen=True, slots=True)
 class Status:
     """
-    All that was asked for.
+    The status of the requested roots.
 
     Args:
-        roots: in the order of their paths.
-        unscanned: paths of configured roots that the catalog does not know yet.
-        copies: of these roots.
-        lost_copies: names of configured copies of what is no root.
-        alerts: what waits to be sent, and the state of each channel.
-        at: when it was gathered.
+        roots: sorted by path.
+        unscanned: configured roots that the catalog does not know yet.
+        copies: the copies of these roots.
+        lost_copies: names of configured copies whose original lies in no root.
+        alerts: pending alerts, and the state of each channel.
+        at: when the status was collected, seconds UTC.
         builtin_excludes: the built-in list, as gitignore patterns.
     """
 
@@ -107,18 +106,18 @@ class Status:
 
     @property
     def kinds(self) -> set[FindingKind]:
-        """Name all that is wrong in any of the roots or copies."""
+        """All problems of the roots and copies."""
         return {kind for one in self.roots for kind in one.kinds} | {kind for one in self.copies for kind in one.kinds}
 
     @property
     def open_kinds(self) -> Counter[FindingKind]:
-        """Count the open findings of each kind, about roots and copies."""
+        """The number of open findings by kind, of roots and copies."""
         counters = [*(one.open_kinds for one in self.roots), *(one.open_kinds for one in self.copies)]
         return sum(counters, Counter[FindingKind]())
 
     @property
     def lasting_failures(self) -> tuple[ChannelState, ...]:
-        """Select the channels that have failed for more than an hour."""
+        """The channels that have failed for more than an hour."""
         return tuple(
             one
             for one in self.alerts.channels
@@ -135,13 +134,13 @@ def find_status(
     clock: Callable[[], float] = time.time,
 ) -> Status:
     """
-    Gather the status of some roots.
+    Collect the status of some roots.
 
     Args:
         catalog: may be open for reading only.
-        config: the whole of it.
-        paths: real ones, in or at roots; none: all roots.
-        windows: in which scrubs of the service run.
+        config: the whole configuration.
+        paths: real paths in or at roots; empty: all roots.
+        windows: the scrub windows of the service.
         clock: seconds UTC.
 
     Raises:
@@ -203,7 +202,7 @@ def _find_root_status(
 
 
 def _uses_windows(connection: Connection, root: RootRecord) -> bool:
-    """Say whether a service has scrubbed the root by its schedule."""
+    """Return whether a service has scrubbed the root by its schedule."""
     return any(last_started(connection, Job.SCRUB.value, root_id) for root_id in (root.id, None))
 
 
@@ -212,6 +211,6 @@ def _last(runs: Sequence[RunRecord], job: Job) -> RunRecord | None:
 
 
 def _estimate(size_bytes: int, runs: Sequence[RunRecord]) -> float | None:
-    """Say how long reading so much takes, going by the last scrubs."""
+    """Return how long reading this many bytes takes at the rate of the last scrubs."""
     rate = measure_rate([run for run in runs if run.job is Job.SCRUB])
     return None if rate is None else size_bytes / rate

@@ -1,8 +1,8 @@
 """
-From the PATHs of a command to roots and parts of them.
+Resolve the PATHs of a command to roots and parts of them.
 
-A PATH inside a root means that part of the root; a folder outside all roots can become one; a parent of a root is
-refused, as is a single file outside all roots. The real path is what counts and what is stored.
+A PATH inside a root is that part of the root. A folder outside all roots can become a root. A parent of a root is
+refused, and so is a single file outside all roots. Real paths are compared and stored.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ class Target:
     A root, or a part of it.
 
     Args:
-        root: as recorded.
-        prefix: a folder or one file, relative to the root; empty: all of it.
-        is_named: somebody asked for it; else it is one of all roots.
+        prefix: a folder or one file, relative to the root; empty: the whole root.
+        is_named: the path was named; otherwise the command runs on all roots.
     """
 
     root: RootRecord
@@ -42,10 +41,10 @@ class Target:
 
 def find_target(connection: Connection, path: bytes) -> Target:
     """
-    Find the root that a PATH lies in.
+    Return the root that a PATH lies in.
 
     Raises:
-        ConfigError: in none, or it is the parent of one.
+        ConfigError: the PATH lies in no root, or is the parent of one.
     """
     roots = find_roots(connection)
     target = _find_replaced(connection, roots, path) or _match(roots, os.path.realpath(path))
@@ -57,7 +56,7 @@ def find_target(connection: Connection, path: bytes) -> Target:
 
 
 def _find_replaced(connection: Connection, roots: Sequence[RootRecord], path: bytes) -> Target | None:
-    """Find the recorded file or folder whose place a symbolic link has taken: it is meant, not what the link names."""
+    """Return the recorded file or folder that a symbolic link replaced: the PATH means it, not the link's target."""
     if not os.path.islink(path):
         return None
     folder, name = os.path.split(os.path.abspath(path))
@@ -71,17 +70,17 @@ def find_targets(
     catalog: Catalog, paths: Sequence[bytes], configured: Sequence[bytes], *, now: int, may_add: bool = True
 ) -> list[Target]:
     """
-    Find the targets of a scan or scrub; folders never seen before become roots.
+    Return the targets of a scan or scrub; unknown folders become roots.
 
     Args:
         catalog: open for writing.
-        paths: as given; without any: all roots, those of the config among them.
-        configured: absolute paths of the config's roots.
+        paths: as given; if empty, all roots including the configured ones.
+        configured: absolute paths of the configured roots.
         now: seconds UTC.
         may_add: False refuses a PATH that lies in no root.
 
     Raises:
-        ConfigError: a PATH can't be used; nothing was done for any of them.
+        ConfigError: a PATH can't be used; nothing was added for any of them.
     """
     roots = _find_known(catalog, configured, is_all=not paths)
     named = list(dict.fromkeys(os.path.realpath(path) for path in paths))
@@ -102,13 +101,13 @@ def find_targets(
 
 
 def _add(catalog: Catalog, path: bytes, identity: RootIdentity, now: int) -> Target:
-    """Make a folder a root, unless another program has done that since the roots were listed."""
+    """Add a folder as a root, unless another program did so meanwhile."""
     with catalog.transaction() as connection:
         return _match(find_roots(connection), path) or Target(add_root(connection, path, identity, now), b"")
 
 
 def _find_known(catalog: Catalog, configured: Sequence[bytes], *, is_all: bool) -> list[RootRecord]:
-    """List the roots; of those that never were there only what the configuration still names."""
+    """Return the roots. With ``is_all``, first remove roots that never existed and are no longer configured."""
     with catalog.read() as connection:
         roots = find_roots(connection)
     if is_all and any(not root.was_seen and root.path not in configured for root in roots):
@@ -124,7 +123,7 @@ def _all_roots(roots: Sequence[RootRecord], configured: Sequence[bytes]) -> list
 
 
 def _match(roots: Sequence[RootRecord], path: bytes) -> Target | None:
-    """Match a real path against the roots: inside one, or the parent of one, or neither."""
+    """Match a real path with the roots; None if it lies in none, an error if it is the parent of one."""
     for root in roots:
         if path == root.path:
             return Target(root, b"")
@@ -143,13 +142,13 @@ def _new_root(path: bytes, configured: Sequence[bytes]) -> RootIdentity:
     """
     Check that a path can become a root.
 
-    One that is configured does in any case: that it is not there must be told, and keep no other from its turn.
+    A configured path always can: its absence must be reported, and must not prevent the other roots from running.
     """
     try:
         return _identify_new(path)
     except (ConfigError, RootSuspended):
         if path in configured:
-            return UNSEEN  # its run says why
+            return UNSEEN  # its run reports the reason
         raise
 
 
@@ -168,19 +167,19 @@ def _identify_new(path: bytes) -> RootIdentity:
 
 
 def _refuse_new(paths: Sequence[bytes]) -> None:
-    """Refuse folders that would become roots: who asks may not have whoever runs this read them."""
+    """Refuse to add new roots: a client of the service may not make it read other folders."""
     for path in paths:
         raise ConfigError(refuse_new(path))
 
 
 def refuse_new(path: bytes) -> str:
-    """Say that a folder is not watched, and that not everybody may change that."""
+    """Return the message that a folder is not watched and who may add it."""
     name = show_path(path)
     return f"{name}: is not watched yet; only root or the service's own user adds it, with: sudo integrity scan {name}"
 
 
 def _refuse_unknown(catalog: Catalog, matches: Sequence[tuple[bytes, Target]]) -> None:
-    """Refuse a name inside a root that is neither there nor recorded: "all is well" would hide the slip of the pen."""
+    """Refuse a name in a root that neither exists nor is recorded: "all is well" would hide a typo."""
     for path, target in matches:
         if not target.prefix or os.path.lexists(path):
             continue
@@ -191,7 +190,7 @@ def _refuse_unknown(catalog: Catalog, matches: Sequence[tuple[bytes, Target]]) -
 
 
 def _without_overlap(targets: Sequence[Target]) -> list[Target]:
-    """Leave out what is named twice, or lies in another target: each file is covered once."""
+    """Drop targets that are named twice or lie in another target, so that each file is covered once."""
     kept: list[Target] = []
     for target in sorted(targets, key=lambda one: len(one.prefix)):
         parts = [one.prefix for one in kept if one.root.id == target.root.id]
@@ -201,12 +200,12 @@ def _without_overlap(targets: Sequence[Target]) -> list[Target]:
 
 
 def is_inside(path: bytes, folder: bytes) -> bool:
-    """Say whether a path of a root is that of a folder (empty: the root itself) or lies below it."""
+    """Return whether a path is a folder or lies below it. Both are relative to the root; empty is the root."""
     return not folder or path == folder or path.startswith(folder + b"/")
 
 
 def find_enclosing(path: bytes, folders: Collection[bytes]) -> bytes | None:
-    """Find one of many folders that a path of a root is inside of (``is_inside``): a look for each of its parents."""
+    """Return one of many folders that contains a path (``is_inside``), with one lookup per parent."""
     while path not in folders:
         if not path:
             return None

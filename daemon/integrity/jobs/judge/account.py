@@ -1,8 +1,10 @@
 """
-What a run has concluded about recorded files and not written yet.
+Collect what a run concludes about recorded files until it is written to the catalog.
 
-I1  Each file is counted once, whatever is done with it (R8).
-I2  Files that must be read again are loaded as they are recorded by then: a person's decision takes no lock.
+I1  Each file is counted once, whatever happens to it afterwards (R8).
+I2  Files that must be read again are reloaded from the catalog first: a person's decision, which takes no lock, may
+    have
+    replaced their records.
 """
 
 from __future__ import annotations
@@ -26,23 +28,22 @@ class Account:
     Collect the conclusions of one run about one root.
 
     Args:
-        run: the run.
-        from_disk: its readings come from the disk and verify; else they only refresh the recorded stat.
+        from_disk: readings come from the disk and verify files; otherwise they only refresh the recorded stat.
 
     Attributes:
-        answered: the files that were counted.
-        open_paths: the names with an open finding.
-        missing_paths: those of them whose file was missing.
-        known_bad: the unreadable byte ranges of names with such a finding.
+        answered: files counted so far.
+        open_paths: paths with an open finding.
+        missing_paths: paths with an open ``missing`` finding.
+        known_bad: unreadable byte ranges by path, from open ``unreadable`` findings.
     """
 
     def __init__(self, run: RootRun, *, from_disk: bool) -> None:
         self._run = run
         self.from_disk = from_disk
         self.answered = IdSet()
-        self._counted_as = {Tally.VERIFIED: IdSet(), Tally.CHANGED: IdSet()}  # which may turn out to be wrong
+        self._counted_as = {Tally.VERIFIED: IdSet(), Tally.CHANGED: IdSet()}  # counts that ``take_back`` may revert
         self._verified: list[Verified] = []
-        self._refreshed: list[Verified] = []  # by readings that are not from the disk
+        self._refreshed: list[Verified] = []  # readings that may come from the cache
         self._incomplete: list[FileId] = []
         self._racy: dict[bytes, FileId] = {}
         with run.catalog.read() as connection:
@@ -52,14 +53,14 @@ class Account:
         self.known_bad = {one.path: one.ranges for one in found if one.kind is FindingKind.UNREADABLE}
 
     def count(self, file_id: FileId, tally: Tally) -> None:
-        """Count a file, unless it was counted before (I1)."""
+        """Count a file unless it was counted before (I1)."""
         if self.answered.add(file_id):
             self._run.counts.add(tally)
             if tally in self._counted_as:
                 self._counted_as[tally].add(file_id)
 
     def take_back(self, file_ids: Iterable[FileId]) -> None:
-        """Take back that files are what was recorded, or changed: neither counted nor written."""
+        """Revert the conclusion that files are intact or changed: uncount them and drop their pending rows."""
         taken_back = set(file_ids)
         for tally, ids in self._counted_as.items():
             for file_id in taken_back:
@@ -71,25 +72,18 @@ class Account:
         self._refreshed = [one for one in self._refreshed if one.record.id not in taken_back]
 
     def was_counted(self, file_id: FileId) -> bool:
-        """Note that a file is counted elsewhere (I1); say whether that is news."""
+        """Mark a file as counted elsewhere (I1). Return True if it had not been counted before."""
         return self.answered.add(file_id)
 
     def verify(self, record: FileRecord, reading: Reading, witness: Witness | None) -> None:
-        """
-        Write with the next flush that a file is what was recorded.
-
-        Args:
-            record: of the file.
-            reading: of it.
-            witness: replaces the recorded one; None: that stays.
-        """
+        """Queue the verification of a file for the next flush. ``witness`` None keeps the recorded one."""
         if self.from_disk:
             self._verified.append(Verified(record, witness, reading.how))
         elif witness is not None:
             self._refreshed.append(Verified(record, witness, reading.how))
 
     def verify_all(self, records: Sequence[FileRecord], how: ReadHow) -> None:
-        """Count files of which nothing has moved as verified, and write with the next flush that they are."""
+        """Count files with an unchanged stat as verified and queue them for the next flush."""
         new = [record.id for record in records if self.answered.add(record.id)]
         self._run.counts.add(Tally.VERIFIED, len(new))
         self._counted_as[Tally.VERIFIED].update(new)
@@ -98,11 +92,11 @@ class Account:
 
     @property
     def waiting(self) -> int:
-        """Count the rows that wait for ``flush``."""
+        """The number of rows queued for ``flush``."""
         return len(self._verified) + len(self._refreshed)
 
     def flush(self, connection: Connection) -> None:
-        """Write what was verified."""
+        """Write the queued verifications."""
         run, sealer, now = self._run, self._run.catalog.sealer, self._run.now()
         if self._verified:
             baselines.mark_verified(connection, sealer, run.root, self._verified, now=now, boot_id=run.boot_id)
@@ -118,27 +112,32 @@ class Account:
 
     def read_again(self, record: FileRecord) -> None:
         """
-        Have a file read again, with all digests, and judged as it is recorded then.
+        Queue a file to be reloaded, read completely with all digests, and judged again.
 
-        Either only a part of it was read, which is not enough for a new baseline, or it changed while a mismatch was
-        being confirmed, or its record was replaced meanwhile.
+        Reasons: only part of the file was read, which is not enough for a new baseline; the file changed while a
+        mismatch
+        was being confirmed; or its record was replaced meanwhile.
         """
         self._incomplete.append(record.id)
 
     def read_again_later(self, record: FileRecord) -> None:
-        """Have a file read again when the clock has ticked: it may have been written to without a trace since."""
+        """
+        Queue a file to be read again after the clock has ticked.
+
+        A write since the reading may have left the stat unchanged.
+        """
         self._racy[record.path] = record.id
 
     def take_incomplete(self) -> list[FileRecord]:
-        """Hand over the files of ``read_again``, without those that were forgotten."""
+        """Return and clear the files queued by ``read_again``, without those deleted from the catalog."""
         ids, self._incomplete = self._incomplete, []
         return self._load(ids)
 
     def take_racy(self) -> list[FileRecord]:
         """
-        Hand over the files of ``read_again_later``, without those that were forgotten.
+        Return and clear the files queued by ``read_again_later``, without those deleted from the catalog.
 
-        Those that a program may still be writing are left to the next run: nobody knows how long that takes.
+        Files that a program may still be writing are left to the next run, because the end of the write is unknown.
         """
         racy, self._racy = self._racy, {}
         return self._load(racy[path] for path in self._run.leave_out_written(racy))

@@ -1,13 +1,13 @@
 """
-From a reading of a recorded file to what follows: intact, changed, damaged, or first to be confirmed.
+Turn a reading of a recorded file into its consequences: intact, changed, damaged, or queued for confirmation.
 
-The verdict is the table's (``verdict.py``), on the evidence that ``evidence.py`` finds; here it gets its consequences.
-Nothing replaces a baseline here: changes are staged, and settled when the whole run is known (R5), or kept as
-candidates while a finding is open (R6).
+``verdict.py`` decides the verdict, on the evidence collected by ``evidence.py``. This module never replaces a baseline:
+it stages changes, which are applied once the whole run is known (R5) or kept as candidates while a finding is open
+(R6).
 
 I1  Rot and silent rewrites are reported only after the confirming re-reads (R3).
-I2  Nothing is concluded of a file whose record was replaced or forgotten since it was judged, for a person's word
-    takes no lock: the file is judged anew.
+I2  A judgement is discarded and the file judged again if its record was replaced or deleted since: a person's decision
+    takes no lock.
 """
 
 from __future__ import annotations
@@ -50,18 +50,19 @@ if TYPE_CHECKING:
 
 class Assessor:
     """
-    Take readings of recorded files and draw the consequences.
+    Judge readings of recorded files and act on the verdicts.
 
     Args:
-        run: the run they belong to.
-        from_disk: the readings are from the disk: they verify (scrub), and can end findings. Else they only compare.
-        replaced: the names under which a walk met another file than was recorded, when records had followed the files
-            that were renamed. None: no walk came before, and a name may show the file of another record, of which
-            nothing is concluded before one came.
+        from_disk: readings come from the disk: they verify files (scrub) and can resolve findings. Otherwise they only
+            compare.
+        replaced: names under which a completed walk found a different inode than recorded, after records followed
+            renamed
+            files. None: no walk was made, so a name may lead to the file of another record; such names are not judged
+            until a walk was made.
 
     Attributes:
-        account: what is concluded.
-        failures: takes the files about which there is no verdict.
+        account: the conclusions so far.
+        failures: handles files that get no verdict.
     """
 
     def __init__(self, run: RootRun, *, from_disk: bool, replaced: ReplacedInodes | None) -> None:
@@ -72,20 +73,20 @@ class Assessor:
         self.failures = Failures(run, self.account, self._evidence)
         self._copies = CopiedDamage(run, self.account)
         self._mismatches = Mismatches(run, self.account, self.failures, self._evidence, self._copies)
-        self._displaced: list[tuple[FileRecord, ReadError | None]] = []  # and why it could not be read
-        self._told = IdSet()  # as still open
-        self._waited = IdSet()  # for the file that a finding about them is about
+        self._displaced: list[tuple[FileRecord, ReadError | None]] = []  # with the read error, if any
+        self._told = IdSet()  # files whose open findings were reported again
+        self._waited = IdSet()  # files already queued once behind the file that now has their finding
 
     def take(self, record: FileRecord, done: Done, bad_before: tuple[int, ...] = ()) -> None:
         """
-        Take a reading of a recorded file, and judge it against its baseline and its candidate (R6).
+        Judge a reading of a recorded file against its baseline and its candidate (R6).
 
-        The same as its baseline is intact, the same as its candidate is nothing new.
+        Content equal to the baseline is intact. Content equal to the candidate is already known.
 
         Args:
-            record: as it was when the reading was ordered.
+            record: the record when the reading was queued.
             done: the reading.
-            bad_before: blocks before ``done.first_block`` that were found to differ.
+            bad_before: mismatched blocks before ``done.first_block``.
         """
         with self._run.catalog.read() as connection:
             difference = self._compare(connection, record, done, bad_before)
@@ -101,14 +102,14 @@ class Assessor:
 
     def take_intact(self, done: DoneBatch, apart: Container[FileId]) -> list[int]:
         """
-        Take those readings of recorded files about which there is nothing to say: all is as it was recorded.
+        Count the readings whose content and stat equal their records; leave all others to ``take``.
 
         Args:
             done: the readings; the tags of their tasks are the records.
-            apart: files that are not to be taken.
+            apart: files to leave to ``take``.
 
         Returns:
-            The indexes of all others.
+            The indexes of all other readings.
         """
         records, readings = cast("Sequence[FileRecord]", done.tasks.tags), done.readings
         computed = {place: column for place, column in enumerate(readings.digests) if any(column)}
@@ -130,18 +131,22 @@ class Assessor:
         return others
 
     def failed(self, record: FileRecord, error: ReadError) -> None:
-        """Take that a recorded file could not be read; before a walk, what is another's file waits for that."""
+        """
+        Handle a recorded file that could not be read.
+
+        Before a walk, a name that now leads to another recorded file is queued for ``take_displaced``.
+        """
         if not self._follows_names and self.failures.find_renamed(record, error) is not None:
             self._displaced.append((record, error))
         else:
             self.failures.failed(record, error)
 
     def _take_other(self, record: FileRecord, done: Done, difference: Difference) -> None:
-        """Take a reading that is not the baseline's content."""
+        """Handle a reading that differs from the baseline."""
         with self._run.catalog.read() as connection:
             known = self._find_candidate(connection, record)
             if done.first_block and (known is not None or self._run.settings.policy is Policy.GROWING):
-                self.account.read_again(record)  # what was compared before tells nothing of the other content
+                self.account.read_again(record)  # the blocks compared earlier were not compared with the other content
                 return
             is_known = known is not None and is_candidate(
                 connection, self._sealer, known, done.reading, done.first_block
@@ -152,13 +157,13 @@ class Assessor:
                 return
             new_name = self._evidence.find_new_name(connection, record, known, done.reading.witness)
             if new_name is not None and self._waited.add(record.id):
-                self.account.read_again(record)  # once: what stands under the other name is to be judged first
+                self.account.read_again(record)  # once: judge the file under its new name first
                 return
             is_over = new_name is not None and self._has_moved_on(connection, record, new_name)
             judged = None if is_known or is_over else self._judge(connection, record, known, done, difference)
         if is_over:
             self._resolve(record, "the file that it was about stands under another name now")
-            self.account.read_again(record)  # to be judged anew, as the record is free now
+            self.account.read_again(record)  # judge again, now without the open finding
         elif judged is not None:
             self._differs(judged[0], done, *judged[1:])
         elif known is not None:
@@ -167,7 +172,7 @@ class Assessor:
     def _may_be_elsewhere(
         self, connection: Connection, record: FileRecord, known: CandidateRecord | None, done: Done
     ) -> bool:
-        """Say of a name that the file of another record stands here, or that its damaged one may stand elsewhere."""
+        """Return whether the name leads to another record's file, or its own damaged file may have another name now."""
         seen = done.reading.witness
         others = (find(connection, record, seen) for find in (self._evidence.find_another, self._evidence.find_damaged))
         if any(other is not None for other in others):
@@ -178,10 +183,11 @@ class Assessor:
 
     def _has_moved_on(self, connection: Connection, record: FileRecord, new_name: bytes) -> bool:
         """
-        Say whether the damaged file that a finding is about, now under another recorded name, took the finding along.
+        Return whether a damaged file that now has another recorded name took its finding there.
 
-        It was renamed over another recorded one, which has the finding by now, or takes over the content that this had
-        before it was damaged: somebody put it back. What was only replaced by newer content keeps its finding (R6).
+        Either the other name already has an open finding, or it is about to take over the content that this file had
+        before
+        it was damaged: someone restored it. A file that was merely replaced by newer content keeps its finding (R6).
         """
         there = files.find_file(connection, self._sealer, self._run.root.id, new_name)
         if there is None or there.is_frozen:
@@ -198,13 +204,14 @@ class Assessor:
         difference: Difference,
     ) -> tuple[FileRecord, Judgement, Difference]:
         """
-        Judge other content against the candidate, which was last there, and against the baseline, which may be back.
+        Judge a reading against the candidate (the content last seen) and against the baseline, which may be back.
 
-        Damage of either is damage; else it is a change of the baseline, which is what it may come to replace. Where the
-        candidate is damage that is known, it is judged by what moved since, and differs from the baseline as a whole.
+        Damage of either is damage. Otherwise the reading is a change of the baseline, which it may replace. If the
+        candidate is
+        known damage, the witness is compared with the candidate's and the content with the baseline.
 
         Returns:
-            What it was judged against (a candidate as if it were the record), the judgement and the difference.
+            The record that was compared (a candidate is converted to a record), the judgement and the difference.
         """
         against = [(record, difference)]
         latest = record if known is None else as_record(record, known)
@@ -212,13 +219,13 @@ class Assessor:
             return record, self._evidence.judge(connection, latest, done), difference
         if latest is not record:
             newer = self._compare(connection, latest, done, ())
-            if not newer.is_catalog_damaged:  # else it judges nobody, and this reading takes its place
+            if not newer.is_catalog_damaged:  # a damaged candidate proves nothing; this reading replaces it
                 against.insert(0, (latest, newer))
         judged = [(one, self._evidence.judge(connection, one, done), found) for one, found in against]
         return next((one for one in judged if one[1].verdict in DAMAGE), judged[-1])
 
     def _is_candidate(self, record: FileRecord, known: CandidateRecord, reading: Reading) -> None:
-        """Count a file with the content of its candidate, whose witness is kept up to date like a baseline's."""
+        """Count a file whose content equals its candidate, and keep the candidate's witness current."""
         if known.witness is not None and _is_news(known.witness, reading.witness):
             with self._run.writing(is_synced=False) as connection:
                 candidates.set_witness(connection, known, reading.witness)
@@ -237,7 +244,7 @@ class Assessor:
         return replace(difference, is_same=False, bad_blocks=bad_before + difference.bad_blocks)
 
     def _find_candidate(self, connection: Connection, record: FileRecord) -> CandidateRecord | None:
-        """Find the newer content of a file, unless the finding that it waited for ended in another way."""
+        """Return the candidate of a file, or None if the finding that froze it was resolved in another way."""
         known = candidates.get_candidate(connection, record.id)
         is_left = known is not None and known.state is CandidateState.FROZEN and not record.is_frozen
         return None if is_left else known
@@ -266,7 +273,7 @@ class Assessor:
         self.account.count(record.id, Tally.VERIFIED)
 
     def _is_other_inode_before_walk(self, record: FileRecord, seen: Witness) -> bool:
-        """Say of an intact file that the inode seen last may be met under another name yet, and must be known there."""
+        """Return whether an intact file has a new inode before a walk, which may find that inode under another name."""
         is_other = self._run.capability.has_stable_inodes and record.last_inode != seen.inode
         return is_other and not self._follows_names
 
@@ -287,11 +294,9 @@ class Assessor:
 
     def _still_open(self, record: FileRecord, otherwise: Tally) -> None:
         """
-        Count a file with an open finding that nothing new is known of; a scrub answers for it, a scan does not.
+        Count a file whose open finding is unchanged. A scrub also reports the finding again, a scan does not.
 
-        Args:
-            record: of the file.
-            otherwise: how it counts if the finding is not about its content.
+        ``otherwise`` is the count to use if the finding is not about the content.
         """
         self.account.count(record.id, Tally.DAMAGED if record.is_frozen else otherwise)
         if self.account.from_disk and self._told.add(record.id):
@@ -319,7 +324,7 @@ class Assessor:
         kind = finding_of(judgement.verdict, self._run.settings.policy)
         if kind is None and self._is_known_damage(record, done, judgement):
             return
-        with self._run.writing(is_synced=kind is not None) as connection:  # what is staged alone, the run's end syncs
+        with self._run.writing(is_synced=kind is not None) as connection:  # the run's end syncs staged rows
             is_in_question = kind is not None or record.is_frozen
             state = CandidateState.FROZEN if is_in_question else CandidateState.STAGED
             candidates.stage_change(
@@ -337,10 +342,11 @@ class Assessor:
 
     def _is_known_damage(self, record: FileRecord, done: Done, judgement: Judgement) -> bool:
         """
-        Say whether a change of a name is that a file stands there with whose content something is wrong.
+        Return whether a changed name now has content that is known to be damaged.
 
-        Either a damaged file was renamed over it, and written to, but not put right; or it has a copy of the damage.
-        Then what should be there is its baseline by now.
+        Either a damaged file was renamed over it and written to without repairing the damage, or it is a copy of the
+        damage.
+        In both cases the name has been given its correct baseline.
         """
         reading = done.reading
         with self._run.catalog.read() as connection:
@@ -354,18 +360,19 @@ class Assessor:
         self, record: FileRecord, another: FileRecord, done: Done, judgement: Judgement
     ) -> bool:
         """
-        Hold a file that was renamed over a recorded one against its own record, under which it may be damaged.
+        Compare a file that was renamed over a recorded one with its own record, which may show it damaged.
 
-        Then what it should have becomes the candidate of the name, and waits to be confirmed as damaged.
+        If it is damaged, its correct content is staged as the candidate of the name, and the mismatch is queued for
+        confirmation.
 
         Args:
-            record: of the name.
-            another: of the file that stands there now.
-            done: its reading, complete.
-            judgement: of the name's content, which is another file's now.
+            record: the record of the name.
+            another: the record of the file that now has the name.
+            done: the complete reading of that file.
+            judgement: the judgement of the name's changed content.
 
         Returns:
-            Whether it is damaged. If not, it is a change of the name like any other.
+            Whether the file is damaged. If not, it is an ordinary change of the name.
         """
         run = self._run
         with run.catalog.read() as connection:
@@ -399,7 +406,7 @@ class Assessor:
             self._run.note(NoteKind.MOVED, record.path, "another recorded file was moved or copied here")
 
     def confirm(self) -> None:
-        """Report what the mismatches that wait are, after they were read again (R3)."""
+        """Re-read the queued mismatches, report the confirmed ones (R3), and search for copies of the damage."""
         while self._mismatches.are_waiting:
             for suspicion, judgement in self._mismatches.confirm():
                 try:
@@ -410,19 +417,19 @@ class Assessor:
 
     def take_displaced(self) -> list[tuple[FileRecord, ReadError | None]]:
         """
-        Hand over the records of names under which the files of others stand: a walk has theirs follow them there.
+        Return and clear the records of names that now lead to other records' files, each with its read error if any.
 
-        With each goes the error of a file that could not be read.
+        A walk lets these records follow their files.
         """
         displaced, self._displaced = self._displaced, []
         return displaced
 
     def follow(self, replaced: ReplacedInodes) -> None:
-        """Go on after a walk came, which met other files than were recorded under these names."""
+        """Continue after a walk; ``replaced`` are the names under which it found a different inode than recorded."""
         self._follows_names, self._evidence.replaced = True, replaced
 
     def leave_displaced(self, displaced: Iterable[tuple[FileRecord, ReadError | None]]) -> None:
-        """Count such files when no walk comes: it is not known where they are."""
+        """Count displaced files as missing when no walk follows: their new location is unknown."""
         run = self._run
         command = f"integrity scan {shell_path(run.root.path)}"
         for record, error in displaced:
@@ -433,8 +440,10 @@ class Assessor:
 
 def _is_news(recorded: Witness, seen: Witness) -> bool:
     """
-    Say whether a witness of unchanged content is to replace the recorded one.
+    Return whether the witness of unchanged content should replace the recorded one.
 
-    One that was not racy stays so while the stamps stand still: who has the file open by now has not written to it.
+    A recorded witness that was not racy is kept while the stamps are equal: a program that has the file open now has
+    not
+    written to it since.
     """
     return seen.stamps != recorded.stamps or (bool(recorded.is_racy) and not seen.is_racy)

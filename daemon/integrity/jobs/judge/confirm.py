@@ -1,14 +1,11 @@
 """
-What each copy of a mirror holds of a recorded file.
+Confirm a mismatch before it is reported as rot (R3).
 
-A reading through the file system is answered by one of the copies. So a good one does not end what was found, and
-``repair`` writes those blocks anew although it reads them well: unless each copy was read by itself and is right.
+A mismatch is read twice more, from the disk, including holes, some seconds apart, with MD5 beside XXH3. In files of
+several blocks only the mismatched blocks are read. ``verdict.confirm`` interprets the readings.
 
-Rot is confirmed before it is said (R3).
-
-A mismatch is read twice more, from the disk, holes included, some seconds apart, with MD5 beside XXH3; in files of
-several blocks only the blocks that did not match. On a mirror each of its copies is read by itself, too, where the
-devices may be read. What the readings together mean is the verdict's to decide.
+A read through the file system returns one copy of a mirror, so one good read does not resolve a finding. Where the
+devices are readable, each copy is read separately. Otherwise ``repair`` rewrites blocks that read well.
 """
 
 from __future__ import annotations
@@ -44,11 +41,11 @@ if TYPE_CHECKING:
 
 
 _UNREADABLE = Pair(b"", b"")
-"""The digests of a copy that fails to read: equal to no others."""
+"""The digests of a copy that could not be read: equal to no others."""
 
 
 def load_baseline(connection: Connection, run: RootRun, record: FileRecord, index: int) -> Pair:
-    """Return the recorded digests of one block, or of a whole file of one block; none if they are lost."""
+    """Return the recorded digests of one block, or of a one-block file; ``Pair(None, None)`` if they are lost."""
     if record.block_size_bytes is None:
         return Pair(record.digests.xxh3_128, record.digests.md5)
     known = load_run(connection, run.catalog.sealer, record.id, record.version, index // BLOCKS_PER_RUN)
@@ -60,10 +57,10 @@ def load_baseline(connection: Connection, run: RootRun, record: FileRecord, inde
 
 def digest_copies(run: RootRun, record: FileRecord, index: int) -> list[tuple[str, Pair]]:
     """
-    Digest a block, or a whole file of one block, on each device of the mirror that the root lies on.
+    Return the digests of a block, or of a one-block file, on each device of the root's mirror.
 
     Returns:
-        Devices and digests; none where there is no mirror, or its copies can't be read one by one.
+        (device, digests) pairs; empty without a mirror or if its copies can't be read separately.
     """
     size = record.block_size_bytes or record.witness.size_bytes
     length = min(size, record.witness.size_bytes - index * size)
@@ -72,7 +69,7 @@ def digest_copies(run: RootRun, record: FileRecord, index: int) -> list[tuple[st
     try:
         fd = open_beneath(run.root_fd, record.path, os.O_RDONLY)
     except OSError:
-        return []  # gone, or replaced, since it was read: nothing is known of its copies
+        return []  # deleted or replaced since: its copies are unknown
     with open(fd, "rb", buffering=0):
         copies = read_copies(run.mirror, fd, index * size, length)
     return [(copy.device, _UNREADABLE if copy.data is None else _digest(copy.data)) for copy in copies]
@@ -84,15 +81,12 @@ def _digest(data: bytes) -> Pair:
 
 def find_doubtful_blocks(run: RootRun, record: FileRecord, seen: Witness) -> tuple[int, ...]:
     """
-    Find the blocks of a file that a copy of the mirror may still hold wrong, however well they were just read.
+    Return the blocks of a file that a copy of the mirror may still hold damaged, although the last read was good.
 
-    Args:
-        run: of the root.
-        record: of the file.
-        seen: its witness now: what was written anew since is the same in every copy.
+    ``seen`` is the current witness: a new mtime or inode means new data, which is equal in every copy.
 
     Returns:
-        Those that an open finding calls damaged, without those that each copy has right; in order.
+        The blocks that open findings call damaged, in order, without those that every copy holds correctly.
     """
     if run.mirror is None or (seen.inode, seen.mtime_ns) != (record.witness.inode, record.witness.mtime_ns):
         return ()
@@ -110,13 +104,13 @@ def _is_each_right(run: RootRun, record: FileRecord, block: int, baseline: Pair)
 
 
 BETWEEN_S = 2.0
-"""Long enough for a drive to have turned some hundred times and for a controller's buffer to have seen other data."""
+"""Enough time for some hundred rotations of a drive and for the controller's buffer to be reused."""
 
 REREADS = 2
 
 _GRAVEST_FIRST = (
     Confirmation.CATALOG_DAMAGED,
-    Confirmation.UNSTABLE,  # of one block: then the others may be under way, too
+    Confirmation.UNSTABLE,  # if one block is unstable, the others may be changing as well
     Confirmation.PERSISTENT,
     Confirmation.ONE_COPY,
     Confirmation.UNSTEADY,
@@ -125,12 +119,12 @@ _GRAVEST_FIRST = (
 _NOTHING_READ = Pair(None, None)
 
 Rereading = dict[int, Pair]
-"""The digests of some blocks of a file by index, or of a file of one block as block 0."""
+"""The digests of some blocks of a file by index; a one-block file is block 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A mismatch that looks like rot, waiting to be confirmed."""
+    """A mismatch that looks like damage and waits for confirmation."""
 
     record: FileRecord
     done: Done
@@ -147,11 +141,12 @@ class Suspicion:
 @dataclass(frozen=True, slots=True)
 class ConfirmationResult:
     """
-    What re-reading showed.
+    The result of re-reading a mismatch.
 
     Args:
-        bad_blocks: those that stayed wrong.
-        bad_devices: of a mirror, those that hold wrong bytes; empty where its copies could not be read one by one.
+        bad_blocks: blocks with the reported outcome.
+        rereads: number of re-reads.
+        bad_devices: mirror devices with wrong data; empty if the copies could not be read separately.
     """
 
     confirmation: Confirmation
@@ -161,7 +156,7 @@ class ConfirmationResult:
 
 
 class Rereader:
-    """Read what did not match once more."""
+    """Read mismatched files again, from the disk."""
 
     def __init__(self, run: RootRun) -> None:
         self._run = run
@@ -172,10 +167,10 @@ class Rereader:
         self, suspicions: Sequence[Suspicion]
     ) -> list[tuple[Suspicion, ConfirmationResult | ReadError | RecordSuperseded]] | None:
         """
-        Confirm mismatches in two rounds: all of them share the waiting, and names of one file the reading.
+        Re-read mismatches in two rounds. All share the waiting time; hard links of one file share the reading.
 
         Returns:
-            An outcome for each, or why it could not be had; None when the job was asked to stop.
+            For each mismatch its result or the error; None if the job was asked to stop.
         """
         files: dict[Hashable, list[Suspicion]] = {}
         for one in suspicions:
@@ -193,13 +188,13 @@ class Rereader:
         ]
 
     def identify(self, suspicion: Suspicion) -> Hashable:
-        """Return what is the same of mismatches for which the same bytes are to be read: of several names of a file."""
+        """Return a key that is equal for mismatches that need the same read: hard links of one file."""
         if not self._run.capability.has_stable_inodes:
             return suspicion.record.id
         return suspicion.reading.witness.stamps, suspicion.record.block_size_bytes, suspicion.bad_blocks
 
     def _reread(self, suspicion: Suspicion, buffers: Buffers) -> Rereading | ReadError:
-        """Digest the blocks in question; a file of one block counts as block 0."""
+        """Return the digests of the mismatched blocks; a one-block file is block 0."""
         record = suspicion.record
         pairs: dict[int, Pair] = {}
         try:
@@ -207,7 +202,7 @@ class Rereader:
                 with self._open(suspicion) as file:
                     pairs[0] = read_whole(file, buffers, self._want)
                 return pairs
-            if not suspicion.bad_blocks:  # all blocks are right and the size is not, which needs no reading
+            if not suspicion.bad_blocks:  # only the size differs: nothing to read
                 with self._open(suspicion):
                     pairs[0] = _NOTHING_READ
                 return pairs
@@ -220,7 +215,7 @@ class Rereader:
 
     @contextmanager
     def _open(self, suspicion: Suspicion) -> Iterator[OpenFile]:
-        """Open a file; at the end, make sure that it held still since the reading that did not match (R1)."""
+        """Open a file; on exit, raise Unstable if it changed since the reading that did not match (R1)."""
         path = suspicion.record.path
         with self._reader.open(path) as file:
             yield file
@@ -231,7 +226,7 @@ class Rereader:
     def _conclude_all(
         self, names: Sequence[Suspicion], readings: Sequence[Rereading | ReadError]
     ) -> Iterator[tuple[Suspicion, ConfirmationResult | ReadError | RecordSuperseded]]:
-        """Conclude from rereadings of one file what is the matter under each of its names."""
+        """Evaluate the re-reads of one file for each of its names."""
         first, *others = names
         error = next((one for one in readings if isinstance(one, ReadError)), None)
         if error is not None:
@@ -255,7 +250,7 @@ class Rereader:
         bad_devices: dict[str, None] = {}
         with self._run.catalog.read() as connection, snapshot(connection):
             try:
-                require_current(connection, record)  # its digests go when another baseline is taken
+                require_current(connection, record)  # its digests are deleted when the baseline is replaced
             except RecordSuperseded as error:
                 return error
             for index, copies in each_copy.items():
@@ -278,19 +273,19 @@ class Rereader:
         return ConfirmationResult(Confirmation.TRANSIENT, suspicion.bad_blocks, len(rereads))
 
     def _pairs(self, connection: Connection, suspicion: Suspicion, index: int) -> tuple[Pair, Pair]:
-        """Give the recorded digests and those of the first reading, of one block or of the whole file."""
+        """Return the recorded digests and those of the first reading, for one block or for a one-block file."""
         record, reading = suspicion.record, suspicion.reading
         if not suspicion.bad_blocks and record.block_size_bytes is not None:
             return _NOTHING_READ, _NOTHING_READ
         baseline = load_baseline(connection, self._run, record, index)
         if record.block_size_bytes is None:
             return baseline, Pair(reading.digests.xxh3_128, reading.digests.md5)
-        assert baseline.xxh3_128 is not None  # as long as the record is current
+        assert baseline.xxh3_128 is not None  # true while the record is current
         return baseline, Pair(None, None)
 
 
 def read_whole(file: OpenFile, buffers: Buffers, want: Want) -> Pair:
-    """Read and digest an open file as one piece."""
+    """Return the digests of a whole open file."""
     hasher = FileHasher(want, file.size_bytes, max(file.size_bytes, 1))
     for segment in file.segments(buffers):
         hasher.chain(segment)
@@ -299,7 +294,7 @@ def read_whole(file: OpenFile, buffers: Buffers, want: Want) -> Pair:
 
 
 def _read_blocks(file: OpenFile, buffers: Buffers, record: FileRecord, first: int, count: int) -> dict[int, Pair]:
-    """Read and digest neighbouring blocks; one that lies behind the end of the file has the digests of no bytes."""
+    """Return the digests of adjacent blocks; a block beyond the end of the file has the digests of no bytes."""
     size = record.block_size_bytes
     assert size is not None
     begin, end = first * size, (first + count) * size
@@ -324,7 +319,7 @@ def _trim(segment: Segment, end: int) -> Segment:
 
 
 def _neighbours(blocks: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Group ascending block indexes into (first, count) of neighbours."""
+    """Group ascending block indexes into (first, count) of adjacent blocks."""
     first, count = blocks[0], 0
     for index in blocks:
         if index != first + count:

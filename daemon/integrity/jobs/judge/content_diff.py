@@ -1,8 +1,8 @@
 """
-Is what was read the content that was recorded?
+Compare a reading with the recorded content.
 
-Files that fit one block are held against their whole-file digests, larger ones block by block, so that the damage has a
-place. A seal that does not match makes the catalog the suspect, never the file (R9).
+One-block files are compared by whole-file digests, larger files block by block, which locates the damage. A seal that
+does not match makes the catalog suspect, never the file (R9).
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ class Difference:
     """
     How a reading differs from the baseline.
 
-    ``bad_blocks`` name the blocks that differ, in files of several. ``is_catalog_damaged``: the record itself can't be
-    relied on, or contradicts itself, and nothing is known of the file.
+    Args:
+        bad_blocks: indexes of mismatched blocks, in files of several blocks.
+        is_catalog_damaged: the record is damaged or contradicts itself, so nothing is known about the file.
     """
 
     is_same: bool
@@ -44,12 +45,12 @@ _SAME = Difference(is_same=True)
 def compare_content(
     connection: Connection, sealer: Sealer, record: FileRecord, reading: Reading, first_block: int = 0
 ) -> Difference:
-    """Compare a reading whose blocks begin with block ``first_block``; those before it were compared already."""
+    """Compare a reading whose blocks begin with block ``first_block``; earlier blocks were already compared."""
     if not record.is_sealed:
         return Difference(is_same=False, is_catalog_damaged=True)
     if record.block_size_bytes is None:
         return _compare_whole(record, reading)
-    if reading.blocks is None:  # it shrank below one block
+    if reading.blocks is None:  # the file shrank below one block
         return Difference(is_same=False)
     bad = compare_blocks(connection, sealer, record, reading.blocks, first_block)
     if bad is None:
@@ -67,7 +68,7 @@ def compare_blocks(
     Compare some blocks of a file by XXH3, and by MD5 where both sides have it.
 
     Returns:
-        The indexes of those that differ; None when the catalog's rows are lost or damaged.
+        The indexes of mismatched blocks; None if the catalog's rows are lost or damaged.
     """
     expected = -(-record.witness.size_bytes // (record.block_size_bytes or 1))
     bad: list[int] = []
@@ -83,7 +84,7 @@ def compare_blocks(
 def is_candidate(
     connection: Connection, sealer: Sealer, candidate: CandidateRecord, reading: Reading, first_block: int
 ) -> bool:
-    """Say whether a reading has the content of a file's candidate: by whole-file digests, or by all blocks."""
+    """Return whether a reading equals the candidate of a file, by whole-file digests or by all blocks."""
     if candidate.holds(reading):
         return True
     if candidate.witness is None or candidate.witness.size_bytes != reading.witness.size_bytes:
@@ -96,7 +97,7 @@ def is_candidate(
 
 
 def is_complete(done: Done) -> bool:
-    """Say whether a reading has all that a baseline needs."""
+    """Return whether a reading has every digest that a baseline needs."""
     reading = done.reading
     if reading.blocks is not None:
         return done.first_block == 0 and len(reading.blocks.md5) == len(reading.blocks.xxh3_128)
@@ -104,7 +105,7 @@ def is_complete(done: Done) -> bool:
 
 
 def as_record(record: FileRecord, candidate: CandidateRecord) -> FileRecord:
-    """Write a file's candidate as if it were its record, to hold later readings against it."""
+    """Convert a file's candidate to a record, to compare later readings with it."""
     if candidate.witness is None:
         return record
     return record._replace(
@@ -119,12 +120,9 @@ def as_record(record: FileRecord, candidate: CandidateRecord) -> FileRecord:
 
 def as_former(record: FileRecord, former: HistoryRecord, content: Reading) -> FileRecord:
     """
-    Write a former baseline as if it were a record, to hold later readings against it.
+    Convert a former baseline to a record, to compare later readings with it.
 
-    Args:
-        record: of the name under which its file may stand now.
-        former: the baseline.
-        content: of it.
+    ``record`` is the record of the name that its file may have now; ``content`` is the former baseline's content.
     """
     return record._replace(
         id=record.id if former.file_id is None else former.file_id,
@@ -144,7 +142,7 @@ def as_former(record: FileRecord, former: HistoryRecord, content: Reading) -> Fi
 
 
 def block_ranges(record: FileRecord, bad_blocks: tuple[int, ...]) -> tuple[ByteRange, ...]:
-    """Turn block indexes into byte ranges, neighbours joined; a file of one block is one range."""
+    """Return block indexes as byte ranges, adjacent blocks joined; a one-block file is one range."""
     size = record.witness.size_bytes
     if record.block_size_bytes is None:
         return ((0, size),)
@@ -160,7 +158,7 @@ def block_ranges(record: FileRecord, bad_blocks: tuple[int, ...]) -> tuple[ByteR
 
 
 def prefix_probe(record: FileRecord) -> ByteRange:
-    """Name the range whose digest, beside those of the whole blocks before it, proves that the old content is there."""
+    """Return the range that ``keeps_prefix`` needs a digest of: the bytes after the last whole block."""
     size, block = record.witness.size_bytes, record.block_size_bytes
     begin = 0 if block is None else size // block * block
     return begin, size - begin
@@ -169,7 +167,7 @@ def prefix_probe(record: FileRecord) -> ByteRange:
 def keeps_prefix(
     connection: Connection, sealer: Sealer, record: FileRecord, reading: Reading, probe: bytes | None
 ) -> bool:
-    """Say whether a file that grew still begins with its recorded content. ``probe`` is of ``prefix_probe``."""
+    """Return whether a file that grew still begins with its recorded content. ``probe``: digest of ``prefix_probe``."""
     size, block = record.witness.size_bytes, record.block_size_bytes
     if reading.witness.size_bytes < size:
         return False
@@ -193,7 +191,7 @@ def _block_digest(connection: Connection, sealer: Sealer, record: FileRecord, in
 
 
 def _runs(begin: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Cut block indexes into (run, first, end) at the borders of runs."""
+    """Split a range of block indexes into (run, first, end) at run boundaries."""
     while begin < end:
         run = begin // BLOCKS_PER_RUN
         stop = min(end, (run + 1) * BLOCKS_PER_RUN)
@@ -210,7 +208,7 @@ def _is_equal(known: block_store.BlockRun, at: int, blocks: Blocks, index: int) 
 
 def _compare_whole(record: FileRecord, reading: Reading) -> Difference:
     pairs = _common(record.digests, reading.digests)
-    if not pairs:  # resumed or very sparse files have blocks; a file of one block always has digests
+    if not pairs:  # resumed and very sparse files have blocks; one-block files always have digests
         return Difference(is_same=False, is_catalog_damaged=True)
     matches = [old == new for old, new in pairs]
     if all(matches):
@@ -219,7 +217,7 @@ def _compare_whole(record: FileRecord, reading: Reading) -> Difference:
 
 
 def _contradicts(old: Digests, new: Digests) -> bool:
-    """Say whether whole-file digests differ although all blocks match."""
+    """Return whether whole-file digests differ although all blocks match."""
     return any(a != b for a, b in _common(old, new))
 
 

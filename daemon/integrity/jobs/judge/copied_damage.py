@@ -1,10 +1,8 @@
 """
-Content about which a finding is open, of files of all roots: it is recognised wherever it is moved or copied.
+Recognize copies of damaged content, of files of all roots.
 
-Damage that was confirmed, and recorded files that turn out to be copies of it.
-
-A copy of damage that was recorded as it was found gets the baseline that it should have, and what is open about the
-original is open about the copy.
+Content with an open finding is recognized wherever it is moved or copied. A file that was recorded with a copy of the
+damage gets the original's correct baseline, and the original's open findings are repeated for the copy.
 """
 
 from __future__ import annotations
@@ -34,21 +32,21 @@ if TYPE_CHECKING:
 
 
 class InQuestion(NamedTuple):
-    """Content in question, and the record of the file that has it."""
+    """Content with an open finding, and the record of its file."""
 
     content: CandidateRecord
     original: FileRecord
 
 
 class KnownDamage:
-    """Remember what is in question when it is first asked for."""
+    """Cache the content with open findings, loaded on first use."""
 
     def __init__(self, run: RootRun) -> None:
         self._sealer = run.catalog.sealer
         self._by_size: dict[int, list[CandidateRecord]] | None = None
 
     def has_any(self, connection: Connection) -> bool:
-        """Say whether any content is in question."""
+        """Return whether any content has an open finding."""
         return bool(self._load(connection))
 
     def _load(self, connection: Connection) -> dict[int, list[CandidateRecord]]:
@@ -57,7 +55,7 @@ class KnownDamage:
         return self._by_size
 
     def find(self, connection: Connection, reading: Reading) -> InQuestion | None:
-        """Find the content of a reading, if it is in question still."""
+        """Return the content that equals a reading, if its finding is still open."""
         for candidate in self._load(connection).get(reading.witness.size_bytes, ()):
             if is_candidate(connection, self._sealer, candidate, reading, 0):
                 found = files.find_files(connection, self._sealer, [candidate.file_id])
@@ -70,46 +68,41 @@ def _load(connection: Connection) -> dict[int, list[CandidateRecord]]:
     by_size: dict[int, list[CandidateRecord]] = {}
     for candidate in candidates.find_in_question(connection):
         if candidate.witness is None:
-            continue  # its row is damaged, as `catalog check` says: nothing is known by it
+            continue  # a damaged row, reported by `catalog check`, proves nothing
         by_size.setdefault(candidate.witness.size_bytes, []).append(candidate)
     return by_size
 
 
 class CopiedDamage:
-    """
-    Keep confirmed damage, and find its copies.
-
-    Args:
-        run: the run.
-        account: counts.
-    """
+    """Record confirmed damage and find its copies."""
 
     def __init__(self, run: RootRun, account: Account) -> None:
         self._run = run
         self._account = account
         self._known = KnownDamage(run)
-        self._damaged: list[tuple[FileRecord, FileContent]] = []  # and what is in them now
+        self._damaged: list[tuple[FileRecord, FileContent]] = []  # with their current content
 
     def keep(self, record: FileRecord, reading: Reading, verdict: Verdict) -> None:
         """
-        Keep the content of a file whose damage is confirmed as its candidate (R6).
+        Store confirmed damage as the candidate of its file (R6).
 
-        So a later reading of the same tells nothing new, and the damage is recognised wherever it is moved or copied.
-        Newer content that waits for a decision stays the candidate if it is damaged itself.
+        A later reading of the same content is then already known, and copies of it are recognized anywhere. If newer
+        content
+        that waits for a decision is damaged itself, it stays the candidate.
         """
         if record.version == CANDIDATE_VERSION:
             return
         try:
-            with self._run.writing(is_synced=False) as connection:  # the next scrub would keep it as well
+            with self._run.writing(is_synced=False) as connection:  # not synced: the next scrub would store it again
                 candidates.stage_change(
                     connection, record, reading, verdict.value, self._run.run_id, CandidateState.FROZEN
                 )
         except RecordSuperseded:
-            return  # a person decided meanwhile: the next scrub judges the file by what is recorded now
+            return  # a person decided meanwhile: the next scrub judges the file by its new record
         self._damaged.append((record, FileContent(reading.witness.size_bytes, reading.digests, reading.blocks)))
 
     def take_known(self, record: FileRecord, reading: Reading) -> bool:
-        """Take what a file has now for a copy of another one's damage, if it is that; say whether."""
+        """Handle a file as a copy of another file's damage, if its content equals that; return whether it does."""
         with self._run.catalog.read() as connection:
             found = self._known.find(connection, reading)
         return found is not None and found.content.is_damage and self.take_copy(record, found.original, reading)
@@ -118,16 +111,16 @@ class CopiedDamage:
         self, copy: FileRecord, original: FileRecord, reading: Reading | None = None, written: Judgement | None = None
     ) -> bool:
         """
-        Give a copy of damage the baseline that it should have.
+        Give a copy of damage its correct baseline.
 
         Args:
-            copy: the file.
-            original: of which it has the damage.
-            reading: its content by now; None: as it is recorded.
-            written: what judging says of it, if it is the original, written to.
+            copy: the record of the copy.
+            original: the record of the damaged file.
+            reading: the copy's current content; None: as recorded.
+            written: the judgement of that content, if the copy is the original itself, renamed and written to.
 
         Returns:
-            Whether that could be done.
+            Whether the baseline was replaced.
         """
         with self._run.writing() as connection:
             if not inherited.replace_by_baseline(self._run, connection, copy, original, reading, written):
@@ -139,7 +132,7 @@ class CopiedDamage:
         return True
 
     def find_copies(self) -> None:
-        """Look for files that were recorded with content which has just turned out to be damaged: copied too late."""
+        """Find files that were recorded with newly confirmed damage: they were copied after the damage."""
         damaged, self._damaged = self._damaged, []
         if not damaged:
             return
@@ -148,13 +141,13 @@ class CopiedDamage:
             found = files.find_by_content(connection, sealer, None, contents)
         for (original, _), copies in zip(damaged, found, strict=True):
             for copy in copies:
-                # Who had this content while the original was still right is its owner, whose block was written here.
+                # A file recorded while the original was still intact owns this content: its block was misdirected.
                 is_later = copy.recorded_at > (original.verified_at or original.recorded_at)
                 if copy.id != original.id and is_later and not copy.is_frozen and not self._was_written(copy):
                     self.take_copy(copy, original)
 
     def _was_written(self, record: FileRecord) -> bool:
-        """Say whether a file of this root is not what is recorded any more; whoever reads it says what it is."""
+        """Return whether a file of this root changed since it was recorded; the job that reads it judges it."""
         if record.root_id != self._run.root.id:
             return False
         try:

@@ -1,13 +1,12 @@
 """
-Find out whether the content that was found in a file is recorded of another one: then it was moved or copied here.
+Find out whether the mismatched content of a file is recorded of another file: then it was moved or copied here.
 
-A flipped bit never yields content that is recorded under another name. A disk that confuses two places does, so where
-inodes tell nothing, more has to fit. Only the rename of a folder leaves the times of a file alone, so unless its ctime
-moved, or tells nothing either, the other file is called the same. Its name is looked at, too: after a rename it has
-other content that is recorded, or is gone; after a misdirected write it has what it had, or nothing that anybody knows.
-A copy of the damage has it, too, and was recorded later.
+A flipped bit never yields content recorded under another name, but a misdirected write does. Where inodes are not
+stable, more must fit: a file keeps its base name if its ctime did not move (only a renamed folder leaves it unmoved),
+and the other name must be missing or have other recorded content. After a misdirected write the other name has its old
+content or unknown content. A copy of the damage has the same content as well, but was recorded later.
 
-What follows from it is the verdict's to decide. Looking changes nothing, neither in the catalog nor in the run.
+``verdict.py`` decides what follows. Nothing here changes the catalog or the run, except the count of bytes read.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 _NAMES_LOOKED_AT = 16
-"""Of so many names with the same content one has lost it, if one was moved; more would be read for nothing."""
+"""Maximum number of names with the same content to check; a moved file makes one of them lose it."""
 
 
 class _Found(NamedTuple):
-    """Where the content of one suspicion is recorded, besides its own record."""
+    """Where the content of one suspicion is recorded, apart from its own record."""
 
     now: list[FileRecord]
     before: list[history.FormerFile]
@@ -46,10 +45,10 @@ class _Found(NamedTuple):
 
 def find_elsewhere(run: RootRun, suspicions: Sequence[Suspicion]) -> list[Elsewhere | None]:
     """
-    Look for the content of mismatches among what is and was recorded of the root's files.
+    Search the current and former records of the root for the content of mismatches.
 
     Returns:
-        One answer for each; None where the reading lacks digests of the whole file that may tell.
+        One answer per mismatch; None where the reading lacks the whole-file digests to decide.
     """
     contents = [
         FileContent(one.reading.witness.size_bytes, one.reading.digests, one.reading.blocks) for one in suspicions
@@ -77,19 +76,19 @@ def find_elsewhere(run: RootRun, suspicions: Sequence[Suspicion]) -> list[Elsewh
 def _answer(suspicion: Suspicion, content: FileContent, found: _Found) -> Elsewhere | None:
     """Answer from the catalog alone."""
     if content.blocks is None and not content.whole_digests:
-        return None  # it shrank below the blocks that were asked for
+        return None  # the file shrank below the blocks that were requested
     if suspicion.done.first_block > 0 or is_blank(*content) or not (found.now or found.before):
         return Elsewhere.NOWHERE
     if found.now:
         return Elsewhere.RECORDED
     if content.whole_digests:
         return Elsewhere.LEFT
-    # Only its size fits. Very sparse files never have digests of the whole file.
+    # Only the size fits. Very sparse files never have whole-file digests.
     return Elsewhere.NOWHERE if content.blocks and content.blocks.md5 else None
 
 
 def _look_up(run: RootRun, wanted: Sequence[tuple[FileRecord, FileContent]]) -> list[_Found]:
-    """Look contents up, each beside the record of the file that has it, which does not count."""
+    """Look up the records that have some content, without the record of its own file."""
     contents = [content for _, content in wanted]
     if not contents:
         return []
@@ -103,7 +102,7 @@ def _look_up(run: RootRun, wanted: Sequence[tuple[FileRecord, FileContent]]) -> 
 
 
 def _leave_out_impossible(run: RootRun, suspicion: Suspicion, found: _Found) -> _Found:
-    """Leave out the files that no rename can have brought here: they would have left a trace, or are copies."""
+    """Drop files that can't have been renamed to this name: a rename would have left a trace, or they are copies."""
     if run.capability.has_stable_inodes:
         return found
     before = [one for one in found.before if not _is_copy(suspicion, one.recorded_at)]
@@ -119,9 +118,9 @@ def _leave_out_impossible(run: RootRun, suspicion: Suspicion, found: _Found) -> 
 
 def _is_copy(suspicion: Suspicion, recorded_at: int) -> bool:
     """
-    Say whether a file with the content in question was recorded after this was not there yet: a copy of the damage.
+    Return whether a file with this content was recorded after the content was last absent here: a copy of the damage.
 
-    Not under times of whole seconds: there it may as well be a new version with the size and the time of the old one.
+    Not with times of whole seconds: there the content may be a new version with the old size and time.
     """
     record = suspicion.record
     is_later = recorded_at > (record.verified_at or record.recorded_at)
@@ -129,7 +128,7 @@ def _is_copy(suspicion: Suspicion, recorded_at: int) -> bool:
 
 
 def _find_left(run: RootRun, suspicions: Sequence[Suspicion], undecided: dict[int, _Found]) -> set[int]:
-    """Say of which suspicions a name with their content was another's, or is gone, or has other recorded content."""
+    """Return the suspicions whose content left another name: it is former, missing, rewritten, or has other content."""
     left = {number for number, found in undecided.items() if found.before}
     changed: list[tuple[int, FileRecord, FileContent]] = []
     with Buffers() as buffers:
@@ -138,7 +137,7 @@ def _find_left(run: RootRun, suspicions: Sequence[Suspicion], undecided: dict[in
                 try:
                     content = _read_name(run, record, buffers)
                 except (OSError, ReadError):
-                    continue  # what can't be looked at speaks for nothing; whoever reads that file says why
+                    continue  # unreadable names prove nothing; the job that reads them reports the error
                 if content is None and not _is_copy(suspicions[number], record.recorded_at):
                     left.add(number)
                 elif content is not None and not set(content.whole_digests) & set(_of_record(record).whole_digests):
@@ -149,15 +148,16 @@ def _find_left(run: RootRun, suspicions: Sequence[Suspicion], undecided: dict[in
 
 def _was_copied(run: RootRun, suspicion: Suspicion, found: _Found) -> bool:
     """
-    Say whether the content that was written over a file is another's, since before this one was last right.
+    Return whether the content written over a file was recorded of another file before this one was last intact.
 
-    So it was copied from there with its time, which was this file's time, too. The other still has it on the disk, or
-    has plainly been replaced or removed since. What was recorded later is a copy of the damage.
+    Then it was copied from there with its mtime, which was also the mtime of this file. The other file must still have
+    the
+    content on disk, or have been replaced or removed since. A file recorded later is a copy of the damage.
     """
     record, reading = suspicion.record, suspicion.reading
     shift = compare_witness(run.capability, record.witness, reading.witness)
     is_rewritten = run.capability.has_ctime and not shift.is_ctime_equal and shift.is_inode_equal
-    if not is_rewritten or record.version == CANDIDATE_VERSION:  # when newer content was right, nobody wrote down
+    if not is_rewritten or record.version == CANDIDATE_VERSION:  # when newer content was last intact is not recorded
         return False
     right_at = record.verified_at or record.recorded_at
     if any(one.recorded_at <= right_at and not one.was_damage for one in found.before):
@@ -169,7 +169,7 @@ def _was_copied(run: RootRun, suspicion: Suspicion, found: _Found) -> bool:
             try:
                 content = _read_name(run, other, buffers)
             except (OSError, ReadError):
-                continue  # what can't be looked at speaks for nothing; whoever reads that file says why
+                continue  # unreadable names prove nothing; the job that reads them reports the error
             if content is None or wanted & set(content.whole_digests):
                 return True
     return False
@@ -180,7 +180,7 @@ def _of_record(record: FileRecord) -> FileContent:
 
 
 def _read_name(run: RootRun, record: FileRecord, buffers: Buffers) -> FileContent | None:
-    """Read what stands under the name of a record, from the disk; None if that is plainly another file, or none."""
+    """Read the file under the name of a record from the disk; return None if it is missing or was written to."""
     if is_gone(run.root_fd, record.path, stay_on_mount=not run.settings.cross_mounts):
         return None
     seen = witness_of(stat_beneath(run.root_fd, record.path))

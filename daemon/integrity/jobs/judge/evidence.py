@@ -1,11 +1,11 @@
 """
-What speaks for and against a file whose content differs from what was recorded: the evidence for the verdict.
+Collect the evidence for the verdict on a file whose content differs from its record.
 
-Decides what is looked up and how far it reaches (R2): how the witness moved, whether machine or disk went down hard
-since, whether a growing file keeps its old content, or was rotated. The verdict is the table's (``verdict.py``), what
-follows from it the assessor's.
+Decides what is looked up and how far it counts (R2): how the witness moved, whether machine or disk may have crashed
+since, whether a growing file keeps its old content or was rotated. ``verdict.py`` decides the verdict, the assessor
+acts on it.
 
-I1  Looking changes nothing, neither in the catalog nor in the run.
+I1  Collecting evidence changes neither the catalog nor the run.
 """
 
 from __future__ import annotations
@@ -30,13 +30,7 @@ if TYPE_CHECKING:
 
 
 class Evidence:
-    """
-    Judge files by what is known of them and around them.
-
-    Args:
-        run: the run that read them.
-        replaced: the names under which the run met another file than was recorded.
-    """
+    """Judge files by their records and circumstances. ``replaced``: see ``ReplacedInodes``."""
 
     def __init__(self, run: RootRun, replaced: ReplacedInodes) -> None:
         self._run = run
@@ -46,7 +40,7 @@ class Evidence:
     def judge(
         self, connection: Connection, record: FileRecord, done: Done, elsewhere: Elsewhere = Elsewhere.NOWHERE
     ) -> Judgement:
-        """Judge a reading whose content is not the recorded one; ``elsewhere``: whether it is recorded of another."""
+        """Judge a reading that differs from the record; ``elsewhere``: where else its content is recorded."""
         run, reading = self._run, done.reading
         shift = compare_witness(run.capability, record.witness, reading.witness)
         circumstances = Circumstances(
@@ -64,7 +58,7 @@ class Evidence:
         return judge(run.capability, Content.DIFFERS, shift, circumstances)
 
     def find_interruption(self, connection: Connection, record: FileRecord) -> Interruption | None:
-        """Find what may have been a crash since a file was last found intact."""
+        """Return a possible crash since a file was last found intact."""
         key = record.boot_id, self._run.get_file_system(record.path)
         if key not in self._interruptions:
             self._interruptions[key] = find_interruption(connection, *key)
@@ -72,9 +66,9 @@ class Evidence:
 
     def _was_rotated(self, connection: Connection, record: FileRecord, seen: Witness) -> bool:
         """
-        Say whether the file that stood here before has another name now, or the one that stands here had another.
+        Return whether the recorded file has another name now, or the file under this name had another name before.
 
-        The latter says that names were passed on (log.1 to log.2), which pushed out the oldest.
+        In the latter case the names were shifted (log.1 to log.2) and the oldest file was pushed out.
         """
         if self.replaced.find(record.path, record.witness) is not None:
             return True
@@ -88,9 +82,9 @@ class Evidence:
         self, connection: Connection, record: FileRecord, known: CandidateRecord | None, seen: Witness
     ) -> bytes | None:
         """
-        Find the recorded name under which a file with an open finding stands now, renamed over another one.
+        Return the other recorded name that a file with an open finding has now.
 
-        A walk met it there, or it was renamed after that, and the name has its baseline by now.
+        Either a walk found it there, or it was renamed later and that name has already been given its baseline.
         """
         last = as_last_seen(connection, record)
         has_stable_inodes = self._run.capability.has_stable_inodes
@@ -111,14 +105,14 @@ class Evidence:
         )
 
     def find_damaged(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
-        """Find the record with an open finding whose file was written to since and stands under this name by now."""
+        """Return the record with an open finding whose file was written to since and has this name now."""
         run, sealer = self._run, self._run.catalog.sealer
         if not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
             return None
         for one in files.find_by_inode(connection, sealer, run.root.id, seen.inode):
             if one.id != record.id and one.is_frozen and one.is_sealed:
                 last, known = as_last_seen(connection, one), candidates.get_candidate(connection, one.id)
-                is_newer = known is not None and not known.is_damage  # as it was when it was last seen
+                is_newer = known is not None and not known.is_damage  # newer content, as last seen
                 if (last.witness.size_and_mtime != seen.size_and_mtime or is_newer) and was_born_before(
                     run.root_fd, record.path, last
                 ):
@@ -126,7 +120,7 @@ class Evidence:
         return None
 
     def find_renamed(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
-        """Find the record whose file stands under another record's name by now, by inode, size and mtime."""
+        """Return the other record whose file has this record's name now, by inode, size and mtime."""
         run = self._run
         if not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
             return None
@@ -137,9 +131,9 @@ class Evidence:
 
     def find_another(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
         """
-        Find such a record among the former ones, too.
+        Return the record as ``find_renamed`` does, also searching former baselines.
 
-        A name that was given away while a run worked got another baseline before its own file was met elsewhere.
+        A name whose file was renamed away during a run gets a new baseline before its own file is found elsewhere.
         """
         run, sealer = self._run, self._run.catalog.sealer
         present = self.find_renamed(connection, record, seen)

@@ -1,4 +1,4 @@
-"""Recorded files without a verdict: their record is damaged, or they are missing, unreadable or unstable."""
+"""Handle recorded files without a verdict: damaged records, and missing, unreadable or unstable files."""
 
 from __future__ import annotations
 
@@ -30,14 +30,7 @@ if TYPE_CHECKING:
 
 
 class Failures:
-    """
-    Count such files, and open the findings about them.
-
-    Args:
-        run: the run.
-        account: counts.
-        evidence: tells whose file it is.
-    """
+    """Count such files and open their findings."""
 
     def __init__(self, run: RootRun, account: Account, evidence: Evidence) -> None:
         self._run = run
@@ -45,7 +38,7 @@ class Failures:
         self._evidence = evidence
 
     def catalog_damaged(self, record: FileRecord) -> None:
-        """Report a record that can't be relied on; nothing is said about its file."""
+        """Report a damaged record; its file is not judged."""
         try:
             with self._run.writing() as connection:
                 text = messages.CATALOG_DAMAGED
@@ -57,10 +50,10 @@ class Failures:
 
     def missing(self, connection: Connection, record: FileRecord) -> bool:
         """
-        Count a recorded file that is gone. If it may not go without a person's word, open or repeat its finding.
+        Count a missing recorded file. In archives, or if a finding is open already, open or repeat the finding.
 
         Returns:
-            Whether there is a finding. If not, a scan may take the file out of the catalog.
+            Whether there is a finding. If not, a scan may remove the file from the catalog.
         """
         run = self._run
         self._account.count(record.id, Tally.MISSING)
@@ -74,7 +67,7 @@ class Failures:
         return False
 
     def failed(self, record: FileRecord, error: ReadError) -> None:
-        """Count a recorded file that could not be read, and report it; its baseline stays."""
+        """Count and report a recorded file that could not be read; its baseline stays."""
         if isinstance(error, ReadInterrupted):
             self._account.count(record.id, Tally.NOT_DUE)
         elif isinstance(error, DeviceFailing | DeviceStalled):
@@ -91,7 +84,7 @@ class Failures:
                 self._account.count(record.id, Tally.UNREADABLE)
 
     def _was_moved_on(self, record: FileRecord, error: ReadError) -> bool:
-        """Say whether what could not be read is not the recorded file, nor what stands under its name by now."""
+        """Return whether the unreadable file is neither the recorded one nor the one that has the name now."""
         seen = error.witness if isinstance(error, Unreadable) else None
         if seen is None:
             return False
@@ -102,7 +95,7 @@ class Failures:
         return not is_recorded and not leads_to(self._run.root_fd, record.path, seen)
 
     def find_renamed(self, record: FileRecord, error: ReadError) -> FileRecord | None:
-        """Find the record of what could not be read under a name, if that was another recorded file."""
+        """Return the record of the unreadable file if it is another recorded file that was renamed here."""
         if not isinstance(error, Unreadable) or error.witness is None:
             return None
         with self._run.catalog.read() as connection:
@@ -110,16 +103,16 @@ class Failures:
 
     def _take_over_renamed(self, record: FileRecord, error: ReadError) -> FileRecord:
         """
-        Give a name the baseline of the recorded file that was renamed over it, which is what can't be read.
+        Give a name the baseline of the recorded but unreadable file that was renamed over it.
 
         Returns:
-            What the name should have.
+            The record to report: the new one, or ``record`` if the baseline can't be replaced.
 
         Raises:
-            RecordSuperseded: it is not recorded like that any more.
+            RecordSuperseded: the record was replaced meanwhile.
         """
         run, sealer, renamed = self._run, self._run.catalog.sealer, self.find_renamed(record, error)
-        is_held = record.is_frozen or run.settings.policy is Policy.ARCHIVE  # what it had is not given up (R6)
+        is_held = record.is_frozen or run.settings.policy is Policy.ARCHIVE  # keeps its old baseline (R6)
         if renamed is None or not renamed.is_sealed or is_held:
             return record
         with run.writing() as connection:
@@ -137,10 +130,10 @@ class Failures:
 
     def unreadable(self, path: bytes, error: ReadError, record: FileRecord | None) -> None:
         """
-        Open the finding about a file that can't be read; ``record``: None if it has none.
+        Open the finding about an unreadable file; ``record``: None if it is not recorded.
 
         Raises:
-            RecordSuperseded: it is not recorded like that any more.
+            RecordSuperseded: the record was replaced meanwhile.
         """
         ranges = error.ranges if isinstance(error, Unreadable) else ()
         text = messages.unreadable(str(error), ranges)
@@ -149,13 +142,13 @@ class Failures:
         self._account.open_paths.add(path)
 
     def device(self, error: ReadError) -> None:
-        """Open the finding about a device that is left alone or hangs."""
+        """Open the finding about a device that fails or hangs."""
         kind = FindingKind.DEVICE_STALLED if isinstance(error, DeviceStalled) else FindingKind.DEVICE_FAILING
         with self._run.writing() as connection:
             self._run.note_device(connection, kind)
 
     def unstable(self, record: FileRecord, error: Unstable | None = None) -> None:
-        """Count a file that never held still: neither good nor bad (R1); a finding once the promise is broken."""
+        """Count a file that kept changing, neither good nor bad (R1); open a finding if its verification is overdue."""
         run, text = self._run, messages.unstable(error)
         run.is_incomplete = True
         run.note(NoteKind.UNSTABLE, record.path, text)

@@ -1,10 +1,9 @@
 """
-Whether an inode is the one that a record is about, or another file that got its number.
+Decide whether an inode is the recorded one or a new file that reused its number, and group hard links.
 
-Names of one file, which a scrub reads once and answers for under each name.
-
-They are known by their witness: inode, size and times are the same. The work order puts names of one inode next to each
-other, so that they are found together; two that are not are read twice, which costs time and harms nothing.
+A scrub reads hard links of one file once and reports the result for each name. They are recognized by equal witness
+(inode, size and times). The work order puts names of one inode next to each other; names that are not grouped are read
+twice, which costs time only.
 """
 
 from __future__ import annotations
@@ -29,7 +28,11 @@ _SECOND_NS = 1_000_000_000
 
 
 def as_last_seen(connection: Connection, record: FileRecord) -> FileRecord:
-    """Write a record as its file was last seen: not what was saved over it, but with what moved of its inode since."""
+    """
+    Return a record with the witness that its file was last seen with.
+
+    A candidate's witness counts only with the recorded inode: other content saved over the file is ignored.
+    """
     known = candidates.get_candidate(connection, record.id) if record.is_frozen else None
     last = record.witness
     if known is not None and known.witness is not None and known.witness.inode == last.inode:
@@ -41,17 +44,19 @@ def as_last_seen(connection: Connection, record: FileRecord) -> FileRecord:
 
 def is_same_inode(root_fd: int, path: bytes, record: FileRecord | HistoryRecord, *, stands: bool = False) -> bool:
     """
-    Say whether the inode under a name is a recorded one of the same number, size and mtime, not another that got them.
+    Return whether the inode under a name is the recorded one, which has the same number, size and mtime.
 
-    An inode that was made after the recorded change of the recorded one is another. Where no time of birth is kept, a
-    file is told by its mtime, unless that is a whole second: archives are unpacked with such, and the files of a
-    reproducible build share one. A record with an open finding then goes along: its content would not tell (R6).
+    An inode created after the recorded ctime is another file. Where the file system keeps no birth time, the mtime
+    decides,
+    unless it is a whole second: unpacked archives have such mtimes, and files of a reproducible build share one. A
+    record
+    with an open finding follows the inode anyway, because its content proves nothing (R6).
 
     Args:
-        root_fd: the root.
+        root_fd: descriptor of the root.
         path: the name.
-        record: of the file, present or former.
-        stands: the inode is still found under the record's own name, where it is held against the record in any case.
+        record: the present or former record of the file.
+        stands: the record's own name still leads to the inode, so its content is compared with the record in any case.
     """
     is_old = was_born_before(root_fd, path, record)
     if is_old is None:
@@ -61,7 +66,7 @@ def is_same_inode(root_fd: int, path: bytes, record: FileRecord | HistoryRecord,
 
 
 def leads_to(root_fd: int, path: bytes, witness: Witness) -> bool:
-    """Say whether a file with this witness stands under a name: not one with another size, other times or inode."""
+    """Return whether a name leads to a file with this witness: same inode, size and times."""
     try:
         return witness_of(stat_beneath(root_fd, path)).stamps == witness.stamps
     except OSError:
@@ -69,28 +74,28 @@ def leads_to(root_fd: int, path: bytes, witness: Witness) -> bool:
 
 
 def was_born_before(root_fd: int, path: bytes, record: FileRecord | HistoryRecord) -> bool | None:
-    """Say whether the inode under a name was made before the recorded change of a file; None if nothing tells."""
+    """Return whether the inode under a name is older than a file's recorded ctime; None without a birth time."""
     try:
         birth_ns = find_birth_ns(root_fd, path)
     except OSError:
-        return False  # it can't be looked at any more: the one who reads it says why
+        return False  # not accessible: the job that reads it reports the error
     return None if birth_ns is None else is_born_before(birth_ns, record.witness)
 
 
 def is_born_before(birth_ns: int, witness: Witness) -> bool:
-    """Say whether an inode was made before the recorded change of a file."""
+    """Return whether an inode is older than a file's recorded ctime."""
     return birth_ns < witness.ctime_ns or (birth_ns == witness.ctime_ns and not witness.is_racy)
 
 
 class HardLinks:
-    """Put names of one file behind the one that is read. ``run``: whose root they are in."""
+    """Group hard links, so that each file is read under one name."""
 
     def __init__(self, run: RootRun) -> None:
         self._run = run
         self._others: dict[FileId, list[FileRecord]] = {}
 
     def group(self, records: Sequence[FileRecord]) -> list[FileRecord]:
-        """Keep back all but one name of each file; those kept back are had by ``take``."""
+        """Return one name of each file and keep the others for ``take``."""
         if not self._run.capability.has_stable_inodes:
             return list(records)
         first: dict[tuple[object, ...], FileRecord] = {}
@@ -105,13 +110,13 @@ class HardLinks:
 
     @property
     def leaders(self) -> Container[FileId]:
-        """Name the files that were given and have other names."""
+        """The returned files that have other names."""
         return self._others
 
     def take(self, record: FileRecord) -> list[FileRecord]:
-        """Hand over the other names of a file that was read."""
+        """Return and remove the other names of a file that was read."""
         return self._others.pop(record.id, []) if self._others else []
 
     def is_still(self, record: FileRecord, witness: Witness | None) -> bool:
-        """Say whether a name leads to the file with this witness, if it is known."""
+        """Return whether a name leads to the file with this witness; False if the witness is None."""
         return witness is not None and leads_to(self._run.root_fd, record.path, witness)

@@ -1,8 +1,8 @@
 """
-Mismatches that look like damage, until it is known what they are (R3).
+Queue mismatches that look like damage, and confirm them (R3).
 
-Each waits for others, so that all share the seconds between two readings. Then those whose content is recorded of
-another file are taken out, the rest is read again (``confirm.py``), and what stays wrong becomes a finding.
+They are confirmed together, so that all share the seconds between two readings. Mismatches whose content is recorded of
+another file are no damage; the others are read again (``confirm.py``), and those that persist become findings.
 """
 
 from __future__ import annotations
@@ -33,19 +33,18 @@ if TYPE_CHECKING:
     from integrity.jobs.judge.failures import Failures
 
 MOST_AT_ONCE = 500
-"""So many files share one round of waiting; more would keep the first ones waiting for long."""
+"""Maximum number of files in one confirmation round; a larger round would delay the first ones for long."""
 
 
 class Mismatches:
     """
-    Collect such mismatches of one run, and confirm them.
+    Queue the mismatches of one run and confirm them.
 
     Args:
-        run: the run.
-        account: counts.
-        failures: takes what can't be read again.
-        evidence: judges.
-        copies: keeps what is confirmed.
+        account: counts the files.
+        failures: handles files that can't be read again.
+        evidence: judges mismatches whose content is recorded of another file.
+        copies: stores the confirmed damage.
     """
 
     def __init__(
@@ -58,13 +57,13 @@ class Mismatches:
         self._copies = copies
         self._rereader = Rereader(run)
         self._waiting: list[Suspicion] = []
-        self._files_waiting: set[Hashable] = set()  # a file may wait under many names
+        self._files_waiting: set[Hashable] = set()  # one file may be queued under many names
         self._confirmed_blocks: dict[
             tuple[FileId, int], tuple[int, ...]
-        ] = {}  # of versions of files of which only a part was read
+        ] = {}  # of versions that were read only in part
 
     def add(self, record: FileRecord, done: Done, judgement: Judgement, difference: Difference) -> None:
-        """Take a mismatch; one that was confirmed from a part of the file is complete with this reading."""
+        """Queue a mismatch, or store the damage if an earlier reading of a part confirmed the same blocks."""
         if is_complete(done) and self._confirmed_blocks.pop((record.id, record.version), None) == difference.bad_blocks:
             self._copies.keep(record, done.reading, judgement.verdict)
         else:
@@ -74,34 +73,34 @@ class Mismatches:
             self._files_waiting.add(self._rereader.identify(suspicion))
 
     def forget(self, record: FileRecord) -> None:
-        """Forget what was confirmed of a file that is intact."""
+        """Drop what was confirmed from a part of a file, because the file is intact."""
         self._confirmed_blocks.pop((record.id, record.version), None)
 
     def is_confirmed(self, record: FileRecord) -> bool:
-        """Say whether damage of a file was confirmed from a part of it: the next reading is what it has as a whole."""
+        """Return whether damage was confirmed from a part of the file: the next reading completes it."""
         return (record.id, record.version) in self._confirmed_blocks
 
     @property
     def has_confirmed(self) -> bool:
-        """Say whether ``forget`` may have anything to forget."""
+        """Whether ``forget`` may have something to drop."""
         return bool(self._confirmed_blocks)
 
     @property
     def are_waiting(self) -> bool:
-        """Say whether any wait to be confirmed."""
+        """Whether mismatches are queued."""
         return bool(self._waiting)
 
     @property
     def are_many(self) -> bool:
-        """Say whether so many wait that they should be confirmed now."""
+        """Whether enough files are queued to confirm them now."""
         return len(self._files_waiting) >= MOST_AT_ONCE
 
     def confirm(self) -> list[tuple[Suspicion, Judgement]]:
         """
-        Read all mismatches that wait again, and report what they are. A stop request leaves them unreported.
+        Re-read all queued mismatches and report the results. After a stop request they stay unreported.
 
         Returns:
-            Those that are no damage, as their content is recorded of another file, and what they are instead.
+            Mismatches that are no damage, because their content is recorded of another file, with the new judgement.
         """
         waiting, self._waiting = self._waiting, []
         self._files_waiting.clear()
@@ -113,16 +112,16 @@ class Mismatches:
             return moved
         for number, (suspicion, answer) in enumerate(answers, 1):
             if isinstance(answer, Unstable | Vanished | RecordSuperseded):
-                self._account.read_again(suspicion.record)  # it is another file by now: to be judged anew
+                self._account.read_again(suspicion.record)  # replaced meanwhile: judge it again
             elif isinstance(answer, ReadError):
                 self._failures.failed(suspicion.record, answer)
             else:
-                # One sync for all that was confirmed together: a file may be damaged under thousands of names.
+                # One sync for the whole batch: a file may be damaged under thousands of names.
                 self._take_outcome(suspicion, answer, is_synced=number == len(answers))
         return moved
 
     def _sort_out_moved(self, suspicions: list[Suspicion]) -> tuple[list[Suspicion], list[tuple[Suspicion, Judgement]]]:
-        """Separate the mismatches whose content another file is recorded with, if the table says that it matters."""
+        """Separate mismatches that are no damage because another file is recorded with their content."""
         possible: list[Suspicion] = []
         left: list[Suspicion] = []
         moved: list[tuple[Suspicion, Judgement]] = []
@@ -190,13 +189,13 @@ class Mismatches:
         *,
         is_synced: bool,
     ) -> FileRecord:
-        """Open the finding about a mismatch, and return the record that it is about."""
+        """Open the finding about a mismatch and return the record it was opened for."""
         is_whole = record.block_size_bytes is None
         with self._run.writing(is_synced=is_synced) as connection:
             require_current(connection, record)
             record = self._take_over_moved(connection, record)
             is_newer = record.version == CANDIDATE_VERSION
-            if not is_newer:  # the baseline is back: a candidate is not what was last there any more
+            if not is_newer:  # the baseline is back, so a candidate is no longer the latest content
                 candidates.discard(connection, record.id)
             self._run.open_finding(
                 connection,
@@ -217,7 +216,7 @@ class Mismatches:
         """
         Give a name the baseline of the damaged file that was renamed over it; other newer content waits for a decision.
 
-        So the damage is what the name has, and is followed from there like any other.
+        The damage then belongs to this name and is tracked under it.
         """
         known = candidates.get_candidate(connection, record.id) if record.version == CANDIDATE_VERSION else None
         if known is None or known.state is not CandidateState.STAGED or known.because is not BaselineReason.MOVED:

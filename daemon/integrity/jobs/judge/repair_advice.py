@@ -1,4 +1,4 @@
-"""What to do about a damaged file when a copy is known to have it as it was recorded."""
+"""Advise how to repair a file from a copy that has it as recorded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Advice(NamedTuple):
-    """What to do, in words and as a command."""
+    """What to do, as text and as a command."""
 
     step: str
     command: str | None
@@ -27,14 +27,14 @@ def advise_repair(
     connection: Connection, root: bytes, path: bytes, file_id: FileId, kind: FindingKind
 ) -> Advice | None:
     """
-    Say how to mend a file from the copy that had it last; None if there is none, or nothing to mend.
+    Return how to repair a file from the latest good copy; None if there is no such copy or nothing to repair.
 
     Args:
         connection: to the catalog.
         root: absolute path of its root.
         path: relative to the root.
         file_id: the file.
-        kind: what is found of it.
+        kind: the kind of the finding on the file.
     """
     verdict = VERDICTS.get(kind)
     name = None if verdict is None else find_good_copy(connection, file_id)
@@ -48,15 +48,14 @@ def advise_repair(
 
 
 _VOTES = {kind: vote for vote, kind in KINDS_OF_VOTES.items() if kind in ENDED_BY_COMPARE}
-"""What a copy of a file must have said for a finding about it to stand."""
+"""The comparison result behind each kind of finding on a copy."""
 
 
 def renew_copy_advice(connection: Connection, root: bytes, path: bytes, file_id: FileId) -> None:
     """
-    Give what is open about the copies of a file the advice for a good file: it was repaired.
+    Replace the advice of open findings on a repaired file's copies by the advice for an intact file.
 
-    What was said while the file was damaged ("do not back it up", "put its blocks back first") would mislead from now
-    on.
+    The old advice ("do not back it up", "put its blocks back first") is wrong once the file is repaired.
 
     Args:
         connection: in a transaction.

@@ -1,12 +1,12 @@
 """
-Names under which another inode stands than was recorded.
+Track names under which a walk found a different inode than recorded.
 
 Most were saved by a program that writes a new file and renames it. But ``mv a b`` and a new ``a`` look the same until
-``b`` is met: then the record of ``a`` belongs to ``b``, and ``a`` is a new file. So these names wait until all others
-have been met; only then is it known whose content changed.
+``b`` is found: then the record of ``a`` belongs to ``b``, and ``a`` is a new file. So these names are queued until the
+walk has seen all others.
 
-Names that change places with each other stay recorded, each with another's inode. Their records follow the files, if
-each inode is provably the recorded one: nothing has to be read, and history and findings go along.
+If names swapped their files, the records follow the files, provided that each inode is proved to be the recorded one.
+Nothing is read, and history and findings move along.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from integrity.model import FileId, Witness
 
 _KEPT = 200_000
-"""So many wait; a whole tree on a new disk has more, and there nothing was moved."""
+"""Maximum number of queued names; only a whole tree on a new disk has more, and there nothing was moved."""
 
 
 class ReplacedName(NamedTuple):
-    """A name, and what stands under it now."""
+    """A name and the stat of the file it leads to now."""
 
     place: TreePlace
     seen: Seen
 
 
 class ReplacedInodes:
-    """Keep such names, and what stands under them now."""
+    """Queue such names and find files by their inode."""
 
     def __init__(self) -> None:
         self._names: list[ReplacedName] = []
         self._found: dict[int, ReplacedName] = {}
 
     def add(self, place: TreePlace, seen: Seen) -> bool:
-        """Let a name wait; say False if it can't, because too many do."""
+        """Queue a name; return False if too many are queued."""
         if len(self._names) >= _KEPT:
             return False
         name = ReplacedName(place, seen)
@@ -54,18 +54,18 @@ class ReplacedInodes:
         return True
 
     def take(self) -> list[ReplacedName]:
-        """Hand over the names that wait."""
+        """Return and clear the queued names."""
         names, self._names = self._names, []
         return names
 
     def find(self, path: bytes, witness: Witness) -> bytes | None:
-        """Find another of these names than ``path`` under which the file with this witness stands now."""
+        """Return the other name that the file with this witness has now, unwritten."""
         found = self._found.get(witness.inode)
         is_it = found is not None and found.place.path != path and is_unwritten(witness, found.seen)
         return found.place.path if found is not None and is_it else None
 
     def find_written(self, root_fd: int, last: FileRecord) -> bytes | None:
-        """Find another of these names under which a file stands that was written to since it was seen like this."""
+        """Return the other name that the file ``last`` has now, by inode and birth time; its content may differ."""
         found = self._found.get(last.witness.inode)
         if found is None or found.place.path == last.path:
             return None
@@ -73,17 +73,17 @@ class ReplacedInodes:
 
 
 def is_unwritten(witness: Witness, seen: Seen) -> bool:
-    """Say whether what stands under a name has the size and the mtime that were recorded."""
+    """Return whether the size and the mtime are the recorded ones."""
     return witness.size_and_mtime == (seen.size_bytes, seen.mtime_ns)
 
 
 def find_cycles(run: RootRun, names: Sequence[ReplacedName]) -> list[list[Move]]:
-    """Find the files that changed places among these names; each list gives every name in it exactly one record."""
+    """Return the groups of names that swapped their files; within a group each name gets exactly one record."""
     with run.catalog.read() as connection:
         moves = {move.place.path: move for move in _match_inodes(connection, run, names)}
     vacated = {move.record.path: path for path, move in moves.items()}
     blocked = [path for path in moves if path not in vacated]
-    while blocked:  # what is recorded under these names does not leave, so nothing can move there
+    while blocked:  # the record of this name stays, so no record can move here
         move = moves.pop(blocked.pop())
         del vacated[move.record.path]
         if move.record.path in moves:
@@ -100,9 +100,9 @@ def find_cycles(run: RootRun, names: Sequence[ReplacedName]) -> list[list[Move]]
 
 def _match_inodes(connection: Connection, run: RootRun, names: Sequence[ReplacedName]) -> Iterable[Move]:
     """
-    Match names with the records of the inodes that stand under them now, where these are under such names, too.
+    Match names with the records of their current inodes, if those records are among these names, too.
 
-    A file that was written to since is still the inode that it was, if a time of birth shows that.
+    A file that was written to since is matched if its birth time proves that it is the same inode.
     """
     paths = {name.place.path for name in names}
     matched: set[FileId] = set()
@@ -113,7 +113,7 @@ def _match_inodes(connection: Connection, run: RootRun, names: Sequence[Replaced
                 last = as_last_seen(connection, record)
                 if is_unwritten(last.witness, seen) or was_born_before(run.root_fd, place.path, last):
                     fitting.append((record, last))
-        # Of several names of one inode that which was called the same: folders are swapped more often than files.
+        # Of several links prefer the one with the same base name: folders are swapped more often than files.
         fitting.sort(key=lambda one: one[0].path.rpartition(b"/")[2] != place.name)
         if fitting and is_same_inode(run.root_fd, place.path, fitting[0][1]):
             record = fitting[0][0]

@@ -1,12 +1,10 @@
 """
-Tell from how long our own reads take whether others use the disk: the second best, where the kernel tells no pressure.
+Detect from pressure or from the latency of our own reads whether others use the disk.
 
-Reads of much the same size are compared with each other. What was once quick is believed for about an hour: the inner
-tracks of a disk take twice as long as the outer ones.
-
-Listen while we are silent: what others suffer from a disk can't be told from what we cause while we read ourselves.
-
-A silence is a stretch in which none of our readers has a read under way on the device and at least one of them waits.
+``IdlePeriods`` measures pressure while no read of ours is in flight and at least one of our readers waits: while we
+read, the waiting that others cause can't be told from our own. ``Latency`` is the fallback where the kernel reports no
+reliable pressure: it compares reads of similar size. The usual durations double every hour unless new reads lower them,
+because the inner tracks of a disk take twice as long as the outer ones.
 """
 
 from __future__ import annotations
@@ -14,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 _HALF_LIFE_S = 3600.0
-_LEARNING = 0.25  # how far the usual duration follows one quick period: single lucky reads are not the rule
+_LEARNING = 0.25  # how far one fast period lowers the usual duration, so that a single lucky read does not set it
 _FEWEST_READS = 4
 
 
 class Latency:
     """
-    Hold the durations of reads against the usual ones. Its callers hold a lock.
+    Compare the durations of reads with the usual ones. Callers hold a lock.
 
     Args:
         monotonic: the clock, in seconds.
@@ -34,17 +32,17 @@ class Latency:
         self._reads = 0
 
     def note(self, size_bytes: int, duration_s: float) -> None:
-        """Note a read."""
+        """Record a read."""
         self._period.setdefault(size_bytes.bit_length(), []).append(duration_s)
         self._reads += 1
 
     @property
     def has_enough(self) -> bool:
-        """Say whether there were enough reads since the last answer."""
+        """Whether enough reads were recorded since the last ``take_percent``."""
         return self._reads >= _FEWEST_READS
 
     def take_percent(self) -> float:
-        """Return how much of the reading time since the last answer was more than usual."""
+        """Return the share of the reading time since the last call that exceeded the usual, in percent."""
         self._forget_slowly()
         spent_s = sum(sum(durations) for durations in self._period.values())
         usual_s = sum(self._learn(size, durations) * len(durations) for size, durations in self._period.items())
@@ -53,7 +51,7 @@ class Latency:
         return 100 * max(0.0, 1 - usual_s / spent_s) if spent_s else 0.0
 
     def _learn(self, size_class: int, durations: list[float]) -> float:
-        """Return the usual duration of a read of this size, with these in mind."""
+        """Return the usual duration of a read of this size class, updated with these durations."""
         mean_s = sum(durations) / len(durations)
         usual_s = self._usual_s.get(size_class, mean_s)
         if mean_s < usual_s:
@@ -69,15 +67,15 @@ class Latency:
 
 
 LEAST_S = 0.02
-"""So much silence must have been heard before it says anything: one seek of somebody else fits in."""
+"""Minimum idle time for a measurement: one seek of another reader fits in."""
 
 
 class IdlePeriods:
     """
-    Add up the silences on one device and the pressure in them. Its callers hold a lock.
+    Add up our idle time on one device and the pressure during it. Callers hold a lock.
 
     Args:
-        pressure: the seconds for which others have waited so far; None where that can't be known.
+        pressure: total seconds that others have waited for the device; None where unknown.
     """
 
     def __init__(self, pressure: Callable[[], float | None]) -> None:
@@ -88,37 +86,37 @@ class IdlePeriods:
         self._stalled_before_s = 0.0
         self._heard_s = 0.0
         self._stalled_s = 0.0
-        self.is_deaf = False  # pressure can't be known
+        self.is_deaf = False  # the pressure is unknown
 
     @property
     def is_broken(self) -> bool:
-        """Say whether one of our reads is under way."""
+        """Whether one of our reads is in flight."""
         return self._readers > 0
 
     def begin_wait(self, now: float) -> None:
-        """Note that a reader begins to wait."""
+        """Record that a reader begins to wait."""
         self._waiting += 1
         self._begin(now)
 
     def begin_read(self, now: float, *, has_waited: bool) -> None:
-        """Note that a reader begins to read."""
+        """Record that a reader begins to read."""
         self._waiting -= has_waited
         self._readers += 1
         if self._began_at is not None:
             self._end(now, self._began_at)
 
     def end_read(self, now: float) -> None:
-        """Note that a reader has read."""
+        """Record that a reader finished reading."""
         self._readers -= 1
         self._begin(now)
 
     @property
     def has_enough(self) -> bool:
-        """Say whether enough was heard since the last answer; where nothing can be heard, nothing is enough."""
+        """Whether enough idle time was measured since the last ``take_percent``; True where the pressure is unknown."""
         return self.is_deaf or self._heard_s >= LEAST_S
 
     def take_percent(self) -> float:
-        """Return for how much of the silence since the last answer others were held up."""
+        """Return the share of the idle time since the last call during which others waited, in percent."""
         percent = 100 * min(self._stalled_s / self._heard_s, 1.0) if self._heard_s else 0.0
         self._heard_s = self._stalled_s = 0.0
         return percent

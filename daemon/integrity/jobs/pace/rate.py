@@ -1,8 +1,8 @@
 """
 Decide how fast a device may be read: additive increase, multiplicative decrease, between floor and ceiling.
 
-What the promise needs in the time that is left stands above everything, the ceiling included: a pace that starves the
-promise protects nobody. The ceiling stands above the floor: it was asked for, the floor has a default.
+The rate that ``verify_every`` requires overrides both, because a slower pace would break the promise. The ceiling
+overrides the floor, because the owner set it and the floor has a default.
 """
 
 from __future__ import annotations
@@ -12,28 +12,27 @@ from collections.abc import Callable
 
 from integrity.config.definition import PaceConfig as PaceSettings
 
-_DECREASE = 0.25  # from full speed to a few MiB a second in a second: whoever came waits no longer than that
+_DECREASE = 0.25  # from full speed to a few MiB/s within a second, so that others wait no longer than that
 _STEPS = 16
-"""So many quiet periods lead from nothing to full speed."""
+"""Number of quiet periods to get from zero to full speed."""
 
 _LEAST_BYTES_PER_S = 64 << 10
-"""Where the floor is set to 0: a job that never moves would hold its root for ever."""
+"""Used where the floor is set to 0: a job without progress would hold its root forever."""
 
-_FORGETTING = 0.99  # of the best, whenever the disk, not we, was the limit: it may have grown slower
+_FORGETTING = 0.99  # of ``best``, each time the disk was the limit: it may have become slower
 
 
 class Rate:
     """
-    The rule. Its callers hold a lock.
+    The allowed rate of one device. Callers hold a lock.
 
     Args:
-        settings: floor and ceiling.
-        needed_bytes_per_s: what the promise needs now; asked at each judgement.
+        needed_bytes_per_s: the rate that ``verify_every`` requires now; called at each change.
 
     Attributes:
-        floor: what is always allowed, the promise aside.
-        allowed: bytes a second; infinite until the first judgement where there is no ceiling.
-        best: the most that was measured, 0 before.
+        floor: the rate that is always allowed, apart from the required one.
+        allowed: bytes per second; without a ceiling infinite until the first ``fall``.
+        best: the highest measured rate; 0 before the first measurement.
     """
 
     def __init__(self, settings: PaceSettings, needed_bytes_per_s: Callable[[], float]) -> None:
@@ -47,26 +46,26 @@ class Rate:
 
     @property
     def lowest(self) -> float:
-        """What is allowed now, whoever suffers."""
+        """The rate that is allowed now even if others wait."""
         return self._lowest
 
     @property
     def is_choice(self) -> bool:
-        """Say whether anything depends on what others do: not while the promise needs all that the disk can."""
+        """Whether the rate depends on others: not while ``verify_every`` requires all that the disk can do."""
         return not self.best or self._lowest < self.best
 
     def note_speed(self, bytes_per_s: float) -> None:
-        """Note what was reached."""
+        """Record a measured rate."""
         was_free = self.allowed > bytes_per_s * 1.2
         self.best = max(self.best * _FORGETTING if was_free else self.best, bytes_per_s)
 
     def fall(self, reached_bytes_per_s: float) -> None:
-        """Go slower: others suffer."""
+        """Slow down, because others wait."""
         self._mind_promise()
         self.allowed = max(min(self.allowed, reached_bytes_per_s) * _DECREASE, self._lowest)
 
     def rise(self) -> None:
-        """Go faster: nobody does. What nobody can reach is not climbed to, for the way back would be as long."""
+        """Speed up, because nobody waits, to at most twice the best rate: slowing down from more would take as long."""
         self._mind_promise()
         step = max(self.best / _STEPS, self._lowest / 4)
         if self.allowed < 2 * self.best or self.allowed == self._lowest:

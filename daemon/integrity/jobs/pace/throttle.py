@@ -1,9 +1,9 @@
 """
-How fast a job may read.
+Limit how fast a job reads.
 
-``Throttle`` keeps a ceiling over any stretch longer than a second: that is all a command's ``--rate`` asks for.
-``DevicePace`` is the daemon's: it moves such a ceiling up and down, so that nobody else on the disk is disturbed and
-the promise is kept all the same. How it knows of others is in ``silence`` and ``latency``, how far it goes in ``rate``.
+``Throttle`` keeps a rate over any stretch longer than a second; a command's ``--rate`` needs no more. ``DevicePace`` is
+for the daemon: it raises and lowers such a rate so that other users of the disk are not disturbed and ``verify_every``
+is still kept. ``contention`` detects other users, ``rate`` decides the rate.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from integrity.jobs.pace.rate import Rate
 from integrity.jobs.report import Stop
 
 BURST_S = 0.25
-"""So much of a second's allowance may be read at once; what was not used up is not saved for longer."""
+"""The burst, as seconds of the allowed rate; unused allowance is not saved beyond it."""
 
 PIECE_BYTES = 1 << 20
-"""What is read in one go from a disk that others use: on a slow one somebody waits 10 ms for it, not a tenth second."""
+"""Bytes per read on a disk that others use: on a slow disk others wait 10 ms for it, not 100 ms."""
 
-_PIECE_S = 0.05  # no piece is longer than what is read in that time, or silences would cost too much
+_PIECE_S = 0.05  # the longest read: longer ones would make idle periods too expensive
 
 _JUDGE_S = 0.25
-"""No judgement comes sooner after another: a read of somebody else may take as long as that on a busy disk."""
+"""Minimum time between two judgements: one read of another program may take as long on a busy disk."""
 
 _LISTEN_EVERY_S = 1.0
 _LISTEN_S = 0.04
-"""Where full speed leaves no silence by itself, one is made: 4 % of the speed for knowing whom we disturb."""
+"""Length of a forced idle period, where full speed leaves none: 4 % of the speed, to notice whom we disturb."""
 
-_MOST_READ_S = 1.0  # so long at most a made silence waits for the reads that are under way
+_MOST_READ_S = 1.0  # longest time a forced idle period waits for reads in flight
 
 _SLOWER_PERCENT = 33
-"""Latency varies by itself: a third of the time must be more than usual before that means anybody."""
+"""Latency varies by itself: only if a third of the time exceeds the usual does it indicate other users."""
 
 
 class Throttle(Pace):
     """
-    Make readers wait so that together they keep below a rate. Thread-safe.
+    Make readers wait so that together they stay below a rate. Thread-safe.
 
     Args:
         rate_bytes_per_s: the ceiling; may be infinite.
         stop: ends all waiting at once.
         monotonic: the clock, in seconds.
-        wait: how to wait; True when the job was asked to stop meanwhile.
+        wait: replaces ``stop.wait``; returns True if the job was asked to stop meanwhile.
     """
 
     def __init__(
@@ -68,21 +68,21 @@ class Throttle(Pace):
         self._paid_until = monotonic()
 
     def duration_s(self, size_bytes: int) -> float:
-        """Tell how long so many bytes take at this rate."""
+        """Return how long these bytes take at this rate."""
         return size_bytes / self.rate_bytes_per_s
 
     def share_bytes(self, duration_s: float) -> float:
-        """Say how much may be read in so long."""
+        """Return how many bytes may be read in this time."""
         return self.rate_bytes_per_s * duration_s
 
     def take(self, size_bytes: int) -> None:
-        """Wait until ``size_bytes`` more may be read: what is read has been waited for, the first piece, too."""
+        """Wait until ``size_bytes`` more may be read. The wait comes before the read, also for the first one."""
         delay = self.claim(size_bytes)
         if delay > 0:
             self._wait(delay)
 
     def claim(self, size_bytes: int) -> float:
-        """Take a place in the line; return how many seconds to wait for it."""
+        """Reserve ``size_bytes`` and return the seconds to wait for them."""
         with self._lock:
             now = self._monotonic()
             self._paid_until = max(self._paid_until, now - BURST_S) + size_bytes / self.rate_bytes_per_s
@@ -91,17 +91,17 @@ class Throttle(Pace):
 
 class DevicePace(Pace):
     """
-    Read a device as fast as others on it can bear. One per device, shared by all roots on it; thread-safe.
+    Read a device as fast as other users allow. One per device, shared by all roots on it. Thread-safe.
 
     Args:
-        settings: ceiling, floor, and how much pressure is too much.
+        settings: ceiling, floor, and the tolerated pressure.
         stop: ends all waiting at once.
-        needed_bytes_per_s: what the promise needs from this device in the time that is left; asked from any thread.
-        pressure: the seconds for which others have waited for the device so far (``files.pressure.Pressure``), asked
-            at the beginning and the end of silences; None where that can't be known.
-        is_sure: that tells of all waiting; else the latency of our own reads is looked at as well.
+        needed_bytes_per_s: the rate that ``verify_every`` requires from this device; called from any thread.
+        pressure: total seconds that others have waited for the device (``files.system_load.Pressure``), called at the
+            beginning and the end of idle periods; None where unknown.
+        is_sure: ``pressure`` covers all waiting; otherwise the latency of our own reads is used as well.
         monotonic: the clock, in seconds.
-        wait: how to wait; True when the job was asked to stop meanwhile.
+        wait: replaces ``stop.wait``; returns True if the job was asked to stop meanwhile.
     """
 
     def __init__(
@@ -127,22 +127,22 @@ class DevicePace(Pace):
         self._judged_at = monotonic()
         self._fetched_bytes = 0
         self._listen_at = self._silent_until = monotonic()
-        self._read_s = 0.0  # how long reads take at the moment
+        self._read_s = 0.0  # recent duration of our reads
         self._is_sure = is_sure
         self._is_pressed = False
 
     @property
     def rate_bytes_per_s(self) -> float:
-        """What is allowed now; where nothing limits it, what was measured."""
+        """The allowed rate, at most the best measured one."""
         with self._lock:
             return min(self._rate.allowed, max(self._rate.best, self._rate.lowest))
 
     def duration_s(self, size_bytes: int) -> float:
-        """Tell how long so many bytes may take at worst."""
+        """Return how long these bytes take in the worst case."""
         return size_bytes / self._rate.floor + _LISTEN_S + _MOST_READ_S
 
     def piece_bytes(self) -> int:
-        """Read small pieces where that is slow, while others use the disk, and where durations have to be compared."""
+        """Return the bytes per read: small on slow disks, while others use the disk, or to compare latencies."""
         if self._is_pressed or self._uses_latency:
             return PIECE_BYTES
         with self._lock:
@@ -150,12 +150,12 @@ class DevicePace(Pace):
         return max(pieces, 1) * PIECE_BYTES
 
     def share_bytes(self, duration_s: float) -> float:
-        """Say how much may be read in so long; before anything was measured, as fast as it is allowed."""
+        """Return how many bytes may be read in this time; before the first measurement, at the allowed rate."""
         with self._lock:
             return min(self._rate.allowed, self._rate.best or math.inf) * duration_s
 
     def take(self, size_bytes: int) -> None:
-        """Wait until ``size_bytes`` more may be read, and judge what was heard meanwhile."""
+        """Wait until ``size_bytes`` more may be read, then update the rate."""
         with self._lock:
             now = self._monotonic()
             self._make_silence(now)
@@ -170,7 +170,7 @@ class DevicePace(Pace):
             self._judge(now)
 
     def took(self, size_bytes: int, duration_s: float, reads: int = 1) -> None:
-        """Count what was read, and how long it took."""
+        """Record a finished read and its duration."""
         with self._lock:
             self._silence.end_read(self._monotonic())
             self._fetched_bytes += size_bytes
@@ -183,7 +183,7 @@ class DevicePace(Pace):
         return self._silence.is_deaf or not self._is_sure
 
     def _make_silence(self, now: float) -> None:
-        """Have all readers rest for a moment if there was no silence for a while."""
+        """Force an idle period of all readers if there was none for a while."""
         if now < self._listen_at or self._silence.is_deaf:
             return
         self._listen_at = now + _LISTEN_EVERY_S
@@ -191,7 +191,7 @@ class DevicePace(Pace):
             self._silent_until = now + _LISTEN_S + (self._read_s if self._silence.is_broken else 0.0)
 
     def _judge(self, now: float) -> None:
-        """Go slower or faster, once enough was heard."""
+        """Lower or raise the rate once enough was measured."""
         elapsed_s = now - self._judged_at
         if elapsed_s < _JUDGE_S and self._fetched_bytes:
             return
@@ -214,7 +214,7 @@ class DevicePace(Pace):
 def pace_device(
     device: Device, settings: PaceSettings, stop: Stop, *, needed_bytes_per_s: Callable[[], float]
 ) -> DevicePace:
-    """Make the pace of a device of this machine, to be shared by all roots on it; see ``DevicePace``."""
+    """Return the pace of a device of this machine, to be shared by all roots on it."""
     pressure = Pressure(device.layers)
     return DevicePace(
         settings, stop, needed_bytes_per_s=needed_bytes_per_s, pressure=pressure, is_sure=pressure.has_stalls

@@ -1,14 +1,13 @@
 """
-Take over what a run staged, or hold it back (R5).
+Apply the changes that a run staged, or hold them back (R5).
 
-A run stages removals and changes of content while it works. Only when all of it is known are they weighed, together
-with those of the day before, as the gate weighs them before a backup: against the mass-change limits of the root
-(``guard``), and for what speaks against their being meant (``gating.reasons``). Below, each change becomes a baseline
-and each removal history; beyond, all of them are held until a person has looked. What proves to be as it was recorded
-is held no more.
+A run stages removals and changes of content. Once all are known, they are checked together with those of the day
+before, as the gate does before a backup: against the root's mass-change limits (``open_root.Wave``) and for signs of
+destruction (``gate.sample.find_reason``). If they pass, changes become baselines and removals go to history. Otherwise
+all of them are held until a person decides. Held changes that turn out to be refuted are released.
 
-All are held, not those of one group alone: who encrypts one folder is at work in others, too, and a person decides once
-over all of it, instead of over parts whose borders the program drew.
+All are held, not only those of one folder: a program that encrypts one folder is at work in others, too, and one
+decision covers all, instead of parts chosen by the program.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ _UNDECIDED = (CandidateState.STAGED, CandidateState.HELD)
 
 def apply_changes(run: RootRun, looked_at: int) -> None:
     """
-    Decide over all that the run staged.
+    Apply or hold everything that the run staged, once all its readings are in.
 
     Args:
-        run: the run; all its readings are in.
-        looked_at: how many files that were recorded before it met or missed.
+        run: the run.
+        looked_at: number of previously recorded files that it found or missed.
     """
     _drop_refuted(run)
     with run.catalog.read() as connection:
@@ -52,10 +51,10 @@ def apply_changes(run: RootRun, looked_at: int) -> None:
     is_held = held is not None or is_wave or why is not None
     if changed + removed and is_held:
         with run.catalog.read() as connection:
-            # The removal of what came with a mass change that waits already, or later, stays staged: who cleans up and
-            # restores loses nothing by it.
+            # Removals of files that came with a pending mass change, or after it, stay staged: nothing is lost when
+            # someone cleans up and restores.
             ids = candidates.find_staged(connection, run.root.id, _get_last_before(connection, run, held))
-        # A kill between two pages leaves the rest staged, which the next run drops, and sees again for itself.
+        # A kill between two pages leaves the rest staged; the next run drops it and looks again.
         run.write_in_pages(ids, candidates.hold)
     if changed + removed + moved:
         promote_all(run, CandidateState.STAGED)
@@ -64,12 +63,12 @@ def apply_changes(run: RootRun, looked_at: int) -> None:
 
 
 def _weigh_against(run: RootRun, looked_at: int) -> int:
-    """Count the files that the run's changes are a part of; who was told where to look saw hardly anything else."""
+    """Return the number of files that the changes are compared with: all of the root for runs limited by hints."""
     return run.root.file_count if run.hints else looked_at
 
 
 def _drop_refuted(run: RootRun) -> None:
-    """Forget held changes of files that are again, by now, what was recorded."""
+    """Discard held changes of files that are as recorded again."""
     with run.catalog.read() as connection:
         refuted = candidates.find_refuted(connection, run.root.id, run.now())
     run.write_in_pages(refuted, candidates.discard_all)
@@ -77,9 +76,9 @@ def _drop_refuted(run: RootRun) -> None:
 
 def _is_wave(connection: Connection, run: RootRun, own: Wave) -> bool:
     """
-    Say whether a run's changes, or those of the day with them, are too many.
+    Return whether the run's changes, alone or with those of the day before, exceed the limits.
 
-    Its own are held against what it looked at, those of the day against the whole root: they may come from all of it.
+    The run's own changes are compared with the files it looked at, those of the day with the whole root.
     """
     if not own.changed + own.removed:
         return False
@@ -91,34 +90,35 @@ def _is_wave(connection: Connection, run: RootRun, own: Wave) -> bool:
 
 def _find_reason(run: RootRun, held: Finding | None) -> str | None:
     """
-    Find signs of a program that destroys files, or a group of which most was hit; None: neither.
+    Return signs of a destructive program, or of a group of files that was mostly hit; None if there are none.
 
-    Looked at are the changes of the day; those since the day before the mass change that waits, if one does. Fewer than
-    make a pattern are not looked at, so nearly every run ends here.
+    Checks the changes of the last day, or since the day before the pending mass change. Fewer changes than a pattern
+    needs
+    are not checked, so nearly every run ends here.
     """
     at = run.started_at if held is None else min(held.opened_at, run.started_at)
     with run.catalog.read() as connection:
         waiting = sum(sum(candidates.count_candidates(connection, run.root.id, state)) for state in _UNDECIDED)
         if waiting + sum(_count_earlier(connection, run, at)) < LEAST_PATTERN:
             return None
-    from integrity.jobs.gate.sample import find_reason  # what most runs do not need would slow all their starts
+    from integrity.jobs.gate.sample import find_reason  # slow to import, and most runs do not need it
 
     return find_reason(run, at - DAY_S)
 
 
 def _count_earlier(connection: Connection, run: RootRun, at: int) -> tuple[int, int]:
-    """Count what changed and went in the day before, and was taken over; a time ahead of the clock is of no day."""
+    """Count the changes and removals applied in the day before ``at``; times ahead of the clock do not count."""
     return candidates.count_recent_changes(connection, run.root.id, at - DAY_S, run.now())
 
 
 def _find_wave(connection: Connection, run: RootRun) -> Finding | None:
-    """Find the earlier mass change that still waits for a person."""
+    """Return the pending mass-change finding."""
     found = findings.find_findings(connection, root_id=run.root.id)
     return next((finding for finding in found if finding.kind is FindingKind.MASS_CHANGE), None)
 
 
 def _get_last_before(connection: Connection, run: RootRun, wave: Finding | None) -> int | None:
-    """Return the last number given to a file before a mass change that waits; None: none does, or nobody knows."""
+    """Return the highest file id before the pending mass change; None if none is pending or the id is unknown."""
     if wave is None or wave.opened_by is None:
         return None
     return runs.get_last_file_before(connection, run.root.id, wave.opened_by)
@@ -126,19 +126,17 @@ def _get_last_before(connection: Connection, run: RootRun, wave: Finding | None)
 
 def _tell_held(run: RootRun, why: str | None) -> None:
     """
-    Tell the mass change as it stands now, if any of it lies in the run's part of the root; or that it is over.
+    Report the pending mass change if it affects the run's part of the root; resolve it if nothing is held.
 
-    Args:
-        run: the run.
-        why: what speaks against it; None: that it is so much.
+    ``why`` is the reason besides the number of changes, or None.
     """
     with run.writing() as connection:
         changed, removed = candidates.count_candidates(connection, run.root.id, CandidateState.HELD)
         if not changed + removed:
             _end_wave(run, connection)
         elif any(candidates.has_held(connection, run.root.id, part) for part in run.parts):
-            # What was weighed with the first of it stays a part of it, however many days it waits for a person; what
-            # was recorded since is none of it: files that got another name and content would be counted twice.
+            # The files first compared with the mass change stay its basis while it is pending. Files recorded since are
+            # excluded: files with a new name and new content would be counted twice.
             wave = _find_wave(connection, run)
             last_file_id = _get_last_before(connection, run, wave)
             began_at, recorded = run.started_at, run.root.file_count
@@ -159,10 +157,10 @@ def _end_wave(run: RootRun, connection: Connection) -> None:
 
 
 def promote_all(run: RootRun, state: CandidateState) -> None:
-    """Take over every candidate in a state, a page at a time; each leaves the state, taken over or not."""
+    """Apply every candidate in a state, a page at a time; each leaves the state, applied or not."""
     after = FileId(0)
     while True:
-        with run.writing() as connection:  # the page, too: nobody may take a decision in between
+        with run.writing() as connection:  # includes the query: no decision may come in between
             is_over = make_timer(run.context.monotonic)
             page = candidates.find_candidates(connection, run.root.id, state=state, after=after, limit=_PAGE)
             for candidate in page:
@@ -185,7 +183,7 @@ def _promote(connection: Connection, run: RootRun, candidate: CandidateRecord) -
 
 
 def discard_staged(run: RootRun) -> None:
-    """Drop what a run that was killed had staged: this run looks at everything itself."""
+    """Discard what a killed run had staged, because this run looks at everything itself, and expired history."""
     with run.catalog.read() as connection:
         staged = candidates.find_staged(connection, run.root.id)
         outdated = history.find_outdated(connection, run.now())

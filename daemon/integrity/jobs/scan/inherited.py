@@ -1,16 +1,12 @@
 """
-New names of known files: they inherit the baseline that their content is to be held against.
+Give new names of known files the baseline that their content is compared with.
 
-A new name of a recorded inode inherits its record. A copy of known damage inherits the baseline of the damaged file,
-with what is open about it. A name that comes back with its old size and time inherits the baseline that it had. None of
-them is ever recorded as it is found (R6), and none inherits a verification.
+A new name of a recorded inode inherits its record. A copy of known damage inherits the baseline of the damaged file and
+its open findings. A file that is back inherits its former baseline: it has the inode of a former baseline, or the name,
+size and mtime of a deleted file. Content that is recorded of another file of the root is that file's, because damage
+yields unknown bytes. No baseline is taken from the file as found (R6), and no verification is inherited.
 
-I1  An inherited baseline is never newer than the content that it is held against.
-
-New names of files that history knows: what came back has to be what it was.
-
-A file is back if it has the inode of a former baseline, or the name, the size and the mtime of a deleted file. Damage
-yields bytes that nobody has seen before, so content that is recorded of another file of the root is that file's.
+I1  An inherited baseline is never newer than the content that it is compared with.
 """
 
 from __future__ import annotations
@@ -44,24 +40,24 @@ if TYPE_CHECKING:
 
 
 _NEVER_NS = 0
-"""A ctime that no file has, for a baseline that was taken of another inode."""
+"""A ctime that no file has, for a baseline taken from another inode."""
 
 
 def record_links(
     run: RootRun, connection: Connection, names: Sequence[tuple[bytes, FileRecord]]
 ) -> list[FileId | None]:
     """
-    Record new names of recorded inodes; nothing is read.
+    Record new names of recorded inodes without reading them.
 
-    The witness is inherited, too: making the link moved the ctime, but whether anything else did can't be told.
+    The witness is inherited as well: creating the link changed the ctime, and it is unknown whether anything else did.
 
     Args:
-        run: which met them.
+        run: the run that met them.
         connection: in a transaction.
         names: the path of each, and the record of its inode.
 
     Returns:
-        The number of each new file; None if what is recorded is damaged, so that the file must be read.
+        The id of each new file; None if the record is damaged, so that the file must be read.
     """
     links = [
         baselines.Inherited(
@@ -81,7 +77,7 @@ def record_links(
 
 
 def _inherit_findings(run: RootRun, connection: Connection, path: bytes, record: FileRecord, file_id: FileId) -> None:
-    """Let a new name of a file with an open finding have that, too, and what was last seen of the file."""
+    """Copy the open findings and the candidate of a file to a new name of it."""
     candidate = candidates.get_candidate(connection, record.id)
     reading = None if candidate is None else candidates.load_candidate(connection, candidate)
     if candidate is not None and reading is not None:
@@ -93,10 +89,10 @@ def record_copy(
     run: RootRun, connection: Connection, path: bytes, reading: Reading, damage: CandidateRecord
 ) -> FileId | None:
     """
-    Record a new file whose content is the known damage of another one, of any root.
+    Record a new file whose content is the known damage of another file, of any root.
 
     Returns:
-        The number of the new file; None if the record of the other one is damaged.
+        The id of the new file; None if the other file's record is damaged.
     """
     original = files.get_file(connection, run.catalog.sealer, damage.file_id)
     if not original.is_sealed:
@@ -112,7 +108,7 @@ def record_copy(
 
 
 def move_to_copy(run: RootRun, connection: Connection, path: bytes, reading: Reading, damage: CandidateRecord) -> None:
-    """Let the record of a damaged file, which is gone from its name, go on where its content was copied to."""
+    """Move the record of a damaged file whose name is gone to the copy of its content."""
     removal.move_to_copy(connection, run.catalog.sealer, run.root, damage.file_id, path, reading.witness, run.now())
     _keep(run, connection, damage.file_id, reading, damage)
 
@@ -126,20 +122,20 @@ def replace_by_baseline(
     written: Judgement | None = None,
 ) -> bool:
     """
-    Give a recorded file whose content is the damage of another the baseline that it should have.
+    Replace the baseline of a file whose content is another file's damage by that file's correct baseline.
 
-    So also if it is the other one, which was renamed over it, and written to.
+    Also for the damaged file itself, renamed over the recorded one and written to.
 
     Args:
-        run: which found the damage.
+        run: the run that found the damage.
         connection: in a transaction.
-        copy: the file, of any root.
+        copy: the record of the copy, of any root.
         original: the damaged file, whose candidate is the damage.
-        reading: the copy's content by now; None: it is recorded with it, from before the damage was known.
-        written: what judging says of that, if it is not the damage any more but what was written to it.
+        reading: the current content of the copy; None: as recorded, before the damage was known.
+        written: the judgement of that content, if the file was written to after it was damaged.
 
     Returns:
-        Whether it was done; not if one of the records is damaged, or changed meanwhile.
+        Whether it was replaced; False if a record is damaged or changed meanwhile.
     """
     sealer = run.catalog.sealer
     damage = candidates.get_candidate(connection, original.id)
@@ -164,7 +160,7 @@ def replace_by_baseline(
 
 
 def replace_successor(run: RootRun, connection: Connection, copy: FileRecord, record: FileRecord) -> bool:
-    """Give a new file the baseline of the one that is gone and that it should be; say whether that could be done."""
+    """Give a new file the baseline of the missing file it should equal; return whether that was possible."""
     witness = copy.witness._replace(ctime_ns=_NEVER_NS)
     right = baselines.load_content(connection, run.catalog.sealer, record, witness)
     if right is None or not copy.is_sealed or copy.is_frozen:
@@ -183,16 +179,16 @@ def record_former(
     run: RootRun, connection: Connection, path: bytes, reading: Reading, former: HistoryRecord, *, has_inode: bool
 ) -> FileId | None:
     """
-    Record a file that is back, to be held against what was recorded of it; its history goes on.
+    Record a file that is back with its former baseline; its history continues.
 
     Args:
-        run: which read it.
+        run: the run that read it.
         connection: in a transaction.
         path: its name.
-        reading: of it.
-        former: the baseline that it had.
-        has_inode: the inode is the one that had it, and was only out of sight. Else the witness has the times of the
-            reading, but a ctime that no file has: what differs was put there under the old time of modification.
+        reading: its content.
+        former: the former baseline.
+        has_inode: the inode is the former one, which was only out of sight. Otherwise the witness gets the times of the
+            reading but a ctime that no file has, so that other content counts as written under the old mtime.
     """
     witness = former.witness
     if not has_inode:
@@ -219,7 +215,7 @@ def _repeat_findings(
     place: tuple[RootId, FileId, bytes],
     describe: Callable[[str, str], str],
 ) -> None:
-    """Open what is open about the content of one file for another, too."""
+    """Open the content findings of one file for another file."""
     root_id, file_id, path = place
     for one in findings.find_open_of_files(connection, [of_file]).get(of_file, ()):
         if one.kind not in CONTENT_FINDINGS or one.copy is not None:
@@ -244,21 +240,21 @@ def _repeat_findings(
 _SECOND_NS = 1_000_000_000
 
 _RESTORED_UNITS_NS = (_SECOND_NS, 1_000, 100)
-"""What tools keep of an mtime: tar seconds, older programs microseconds, SMB and zip 100 ns; others all of it."""
+"""Precision of restored mtimes: tar keeps seconds, older programs microseconds, SMB and zip 100 ns, others all."""
 
 
 class Former(NamedTuple):
-    """What a new file was before, by a former baseline."""
+    """The former baseline that a new file should equal."""
 
     record: HistoryRecord
-    has_inode: bool  # it is the inode that had it; else another one has its name, size and mtime
+    has_inode: bool  # the same inode; otherwise only name, size and mtime are the same
 
 
 def find_formers(run: RootRun, connection: Connection, rows: Sequence[NewFile]) -> dict[bytes, Former]:
     """
-    Find the former files that new ones should be, but with other content; by their names.
+    Return, by path, the former files that new files should equal but do not.
 
-    If what a name had is recorded elsewhere, that file was moved, and its name is used again.
+    If the former content is recorded elsewhere, that file was moved and its name reused.
     """
     found = {row.path: (row, former) for row in rows if (former := _find_former(run, connection, *row)) is not None}
     if not found:
@@ -281,10 +277,11 @@ def find_formers(run: RootRun, connection: Connection, rows: Sequence[NewFile]) 
 
 def _find_former(run: RootRun, connection: Connection, path: bytes, reading: Reading) -> Former | None:
     """
-    Find the former file that a new one should be, but with other content.
+    Return the former file that a new file should equal but does not.
 
-    That is one whose inode it has, or a deleted one of its name, size and mtime. None if its content is that of any
-    such file, or an older version of it.
+    That is a former baseline of its inode, or a deleted file with its name, size and mtime. None if the content is that
+    of
+    any such file or of an older version of it.
     """
     witness, md5 = reading.witness, reading.digests.md5
     if md5 is None or not witness.size_bytes:
@@ -306,9 +303,9 @@ def _find_former(run: RootRun, connection: Connection, path: bytes, reading: Rea
 
 def find_rename_key(capability: Capability, path: bytes, witness: Witness) -> tuple[int, int, bytes] | None:
     """
-    Tell a file by its size, its mtime and, where its inode would tell if it was renamed, by its name.
+    Return a key that identifies a file across renames: size, mtime and, where inodes are stable, its base name.
 
-    None if the mtime is a whole second, which many share, or if it has no content.
+    None for empty files, and for mtimes of a whole second, which many files share.
     """
     if not witness.size_bytes or witness.mtime_ns % _SECOND_NS == 0:
         return None
@@ -317,6 +314,6 @@ def find_rename_key(capability: Capability, path: bytes, witness: Witness) -> tu
 
 
 def _as_restored(mtime_ns: int) -> tuple[int, int]:
-    """Give the first and the last mtime that a restore may have brought back as this one: some tools cut it off."""
+    """Return the first and last original mtime that a restore may have truncated to this one."""
     unit = next((unit for unit in _RESTORED_UNITS_NS if mtime_ns % unit == 0), 1)
     return mtime_ns, mtime_ns + unit - 1

@@ -1,4 +1,4 @@
-"""Which recorded files a walk has met: one by one, or a folder with all of its files."""
+"""Keep the set of recorded files that a walk has met, file by file or by whole folders."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class MetFiles:
     """
     The recorded files that a walk has met.
 
-    Files of a folder that was met as a whole are only counted. Their numbers are looked up when it is asked for one
-    file, which most runs never do.
+    Whole folders are only counted. Their file ids are loaded at the first query for a single file, which most runs
+    never do.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -29,21 +29,21 @@ class MetFiles:
         self._in_folders = 0
 
     def add_folder(self, folder_id: FolderId, count: int) -> None:
-        """Add all files of a folder none of whose files was added before, and how many they are."""
+        """Add all files of a folder; none of them may have been added before. ``count`` is their number."""
         self._folders.append(folder_id)
         self._in_folders += count
 
     def update(self, file_ids: Iterable[FileId]) -> None:
-        """Add files that lie in no folder that was added."""
+        """Add files that lie in no added folder."""
         self._ids.update(file_ids)
 
     def add(self, file_id: FileId) -> None:
-        """Add a file, wherever it lies."""
+        """Add a file of any folder."""
         self._look_up()
         self._ids.add(file_id)
 
     def discard(self, file_id: FileId) -> None:
-        """Take a file out, if it is in."""
+        """Remove a file if present."""
         self._look_up()
         self._ids.discard(file_id)
 

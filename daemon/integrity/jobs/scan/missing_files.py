@@ -1,9 +1,8 @@
 """
-Recorded files that a walk did not meet: moved, gone, or only out of sight (R5, R8).
+Account for recorded files that a walk did not meet: moved, gone, or only out of sight (R5, R8).
 
-A file is gone only if its folder was listed to its end, nothing excludes it, no mount covers it, and lstat does not
-find it, or finds a link, a folder or a pipe under its name by now. Everything else is counted for what it is, and its
-record stays.
+A file is gone only if its folder was listed completely, nothing excludes it, no mount covers it, and lstat finds no
+regular file under its name. All others are counted with the reason, and their records stay.
 """
 
 from __future__ import annotations
@@ -31,19 +30,17 @@ if TYPE_CHECKING:
 
 _BATCH = 500
 _SUCCESSORS_AT_ONCE = 5000
-"""Looked up together, for that costs a pass over all files; about as many as SQLite takes in one statement."""
+"""Looked up together, because the query reads all files; about the limit of one SQLite statement."""
 
 
 class MissingFiles:
     """
-    Account for what a walk did not meet.
+    Account for the recorded files that a walk did not meet.
 
     Args:
-        run: the run they belong to.
-        assessor: counts.
-        arrivals: knows what is new.
-        seen: ids of the recorded files that were met.
-        replaced: knows what was renamed over recorded files.
+        arrivals: the new files of the run.
+        seen: the recorded files that were met.
+        replaced: names under which a different inode was found.
     """
 
     def __init__(
@@ -60,23 +57,23 @@ class MissingFiles:
         self._covered: set[bytes] = set()
 
     def could_not_list(self, path: bytes) -> None:
-        """Remember a folder (or name) that could not be looked at: absence proves nothing there."""
+        """Record a folder (or name) that could not be read: absence proves nothing there."""
         self._unlisted.add(path)
 
     def was_skipped(self, skip: Skip) -> None:
-        """Remember what was left out on purpose, as recorded files may lie there from before."""
+        """Record what was skipped on purpose: it may contain recorded files."""
         if skip.reason in (SkipReason.MOUNT, SkipReason.CATALOG):
             self._covered.add(skip.path)
 
     def account(self) -> int:
-        """Account for every recorded file of the run's part of the root that was not met; say how many there are."""
+        """Account for every recorded file of the run's part of the root that was not met; return their number."""
         unmet = self._account_unmet()
         self._run.looked_at = len(self._seen) - self._arrivals.new_count + unmet
         self._end_what_is_over()
         return unmet
 
     def leave_rest(self) -> None:
-        """Count the recorded files that a run which was stopped did not come to: they are not due (R8)."""
+        """Count the recorded files that a stopped run did not reach as not due (R8)."""
         run = self._run
         known = sum(1 for _ in iterate_files(run)) if not run.is_whole else self._count_rows()
         run.counts.add(Tally.NOT_DUE, known - (run.counts.known - run.unrecorded))
@@ -84,7 +81,7 @@ class MissingFiles:
     def _account_unmet(self) -> int:
         if self._run.is_whole and len(self._seen) == self._count_rows():
             return 0
-        # A walk that began below a mount did not meet it, and finds nothing there, or another tree.
+        # A walk that began below a mount did not meet it: it finds nothing there, or another tree.
         self._covered.update(find_overmounts(self._run))
         unmet = 0
         gone: array[int] = array("q")
@@ -119,9 +116,9 @@ class MissingFiles:
 
     def _end_what_is_over(self) -> None:
         """
-        End what earlier runs said and this one, having looked everywhere, did not.
+        Resolve findings of earlier runs that this complete run did not repeat.
 
-        That a folder or an unrecorded file can't be read; that a file is gone, and waits for a person, while it stands.
+        These are unreadable folders and unrecorded files. Removals that are held are discarded if the file is back.
         """
         run = self._run
         with run.catalog.read() as connection:
@@ -142,7 +139,7 @@ class MissingFiles:
         run.write_in_pages(back, candidates.discard_all)
 
     def _out_of_sight(self, path: bytes) -> Tally | None:
-        """Tell why a file may not have been met although it is there; None if it is gone."""
+        """Return why an existing file may not have been met; None if it is gone."""
         if find_enclosing(path, self._unlisted) is not None:
             return Tally.UNREADABLE
         if find_enclosing(path, self._covered) is not None or self._run.excludes.covers(path):
@@ -152,10 +149,10 @@ class MissingFiles:
                 return None
         except OSError:
             return Tally.UNREADABLE
-        return Tally.SKIPPED  # there again, or hidden: the next run looks at it
+        return Tally.SKIPPED  # back again, or hidden: the next run checks it
 
     def _was_skipped_itself(self, path: bytes) -> bool:
-        """Say whether the walk has met a recorded file that its user leaves out by now, and counted it as skipped."""
+        """Return whether the walk met a recorded file that is excluded now and counted it as skipped."""
         folder, _, name = path.rpartition(b"/")
         run = self._run
         return (
@@ -170,7 +167,7 @@ class MissingFiles:
         run = self._run
         with run.catalog.read() as connection:
             records = files.find_files(connection, run.catalog.sealer, ids)
-        # A file that was renamed over another one is not gone: what has its content, or its name, is a copy.
+        # A file that was renamed over another one is not gone: new files with its content or name are copies.
         gone = [one for one in records if one.is_sealed and self._replaced.find(one.path, one.witness) is None]
         twins = self._match_twins(gone)
         self._successors += self._match_successors([one for one in gone if one.id not in twins], twins)
@@ -189,7 +186,7 @@ class MissingFiles:
             self._superseded(connection, record)
         elif (twin := self._find_twin(connection, record, twin_id)) is not None:
             self._arrivals.merge(connection, record, twin)
-            candidates.discard(connection, record.id)  # that it is gone, if an earlier run said so
+            candidates.discard(connection, record.id)  # a removal staged by an earlier run
         elif not self._assessor.failures.missing(connection, record):
             if record.is_frozen:
                 self._damaged.append(record)
@@ -198,9 +195,9 @@ class MissingFiles:
 
     def remove_damaged(self) -> None:
         """
-        Stage the removal of files with an open finding, when the run has read all that it reads.
+        Stage the removal of missing files with an open finding, after everything was read.
 
-        Until then what is known of their damage is needed: it may turn up in a file that they were copied over.
+        Until then their damage must stay known: it may turn up in a file that they were copied over.
         """
         damaged, self._damaged = self._damaged, []
         for record in damaged:
@@ -209,25 +206,25 @@ class MissingFiles:
                     candidates.stage_removal(connection, record, self._run.run_id)
 
     def _find_twin(self, connection: Connection, record: FileRecord, twin: FileId | None) -> FileRecord | None:
-        """Find the new file with the content of one that is gone, if it still is that."""
+        """Return the new file with the content of a missing one, if its content is still the same."""
         if twin is None:
             return None
         found = files.find_files(connection, self._run.catalog.sealer, [twin])
         return next((one for one in found if one.is_sealed and one.digests.md5 == record.digests.md5), None)
 
     def _superseded(self, connection: Connection, record: FileRecord) -> None:
-        """Leave a file to the next run that a person decided over meanwhile: accepted as it is by now, or forgotten."""
+        """Skip a file that a person decided on meanwhile: the next run handles it. A deleted record is not counted."""
         if files.find_files(connection, self._run.catalog.sealer, [record.id]):
             self._assessor.account.count(record.id, Tally.SKIPPED)
 
     def _match_successors(self, gone: list[FileRecord], twins: dict[FileId, FileId]) -> list[tuple[FileRecord, FileId]]:
-        """Match files that are gone, with all of their content, with new ones of the same name, size and mtime."""
+        """Match missing files with new ones of the same name, size and mtime."""
         taken = set(twins.values())
         found = [(record, self._arrivals.find_successor(record)) for record in gone]
         return [(record, new) for record, new in found if new is not None and new not in taken]
 
     def _match_twins(self, gone: list[FileRecord]) -> dict[FileId, FileId]:
-        """Match files that are gone with new ones of the same content, where it is clear which is which."""
+        """Match missing files with new ones of the same content, where the match is unique."""
         found = {record.id: self._arrivals.find_twin(record) for record in gone}
         claims = Counter(found.values())
         return {file_id: twin for file_id, twin in found.items() if twin is not None and claims[twin] == 1}

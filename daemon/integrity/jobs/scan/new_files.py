@@ -1,13 +1,12 @@
 """
-Names that the catalog does not know: new files, other names of known ones, and files that moved here.
+Record names that the catalog does not know: new files, new names of known files, and files that were moved.
 
-A moved file keeps its record and its history. It is recognised by inode, size and mtime inside its root at once, if the
-inode is as old as the record; by content (digest and size) when the walk is over and a recorded file is gone, and only
-if there is no doubt which (R5).
-Hard links are hashed once and recorded under each name.
+A moved file keeps its record and its history. Within its root it is recognized immediately by inode, size and mtime, if
+its birth time fits the record; otherwise after the walk by content (digest and size), if a recorded file is missing and
+the match is unique (R5). Hard links are hashed once and recorded under each name.
 
-I1  No name gets a baseline of its own before it was held against what is known: of its inode, of damage that has its
-    content, and of a deleted file that had its name, size and time of modification (see ``inheritance.py``).
+I1  No name gets a baseline of its own before it was compared with what is known: the record of its inode, damage with
+    its content, and a deleted file with its name, size and mtime (see ``inherited.py``).
 """
 
 from __future__ import annotations
@@ -47,31 +46,31 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 _LINKS_KEPT = 10_000
-"""Hashed files with several names that are remembered for the names to come."""
+"""Maximum number of hashed files with several names that are remembered for names to come."""
 
 _NAMES_LOOKED_AT = 8
-"""Of a file with more links not all recorded names are looked at for each new one."""
+"""For files with more links, only some recorded names are checked for each new one."""
 
 _ROWS_AT_ONCE = 100
 _NEW_AT_ONCE = 2000
-"""New files that are recorded between two looks at the clock: what they are held against is looked up together."""
+"""New files recorded between two checks of the clock; their comparison data is queried together."""
 
 _BATCHES_AT_ONCE = 8
-"""The same of whole batches."""
+"""The same in batches."""
 
 _NEW_KEPT = 200_000
-"""New files remembered by content, to recognise moves; beyond it a move is recorded as new and deleted."""
+"""New files remembered by content, to recognize moves; beyond it, a move is recorded as new and deleted."""
 
 
 class TreePlace(NamedTuple):
-    """Where a file stands: its folder's path and its name."""
+    """The location of a file: the path of its folder, and its name."""
 
     folder: bytes
     name: bytes
 
     @property
     def path(self) -> bytes:
-        """Join both."""
+        """The path of the file."""
         return self.folder + b"/" + self.name if self.folder else self.name
 
     @classmethod
@@ -83,7 +82,7 @@ class TreePlace(NamedTuple):
 
 @dataclass(slots=True)
 class UnknownFile:
-    """A new file with hard links that is being read, with all names of it that were met meanwhile."""
+    """A new file with hard links that is being read, with all names found meanwhile."""
 
     paths: list[bytes]
     witness: Witness
@@ -92,12 +91,11 @@ class UnknownFile:
 @dataclass(slots=True)
 class Move:
     """
-    A recorded file that stands under another name now, or under one more.
+    A recorded file that has a new name, or an additional one.
 
     Args:
-        record: of the file.
-        place: where it stands now.
-        seen: how it was seen there.
+        place: its new location.
+        seen: its stat there.
         former: its path before the run, if its record had to make room for another one since.
     """
 
@@ -109,11 +107,10 @@ class Move:
 
 class NewFiles:
     """
-    Take unknown names; record them in batches.
+    Collect unknown names and record them in batches.
 
     Args:
-        run: the run they belong to.
-        seen: ids of the recorded files that were met; moved ones are added.
+        seen: the recorded files that were met; moved ones are added.
         is_prelude: a scrub follows and counts them.
     """
 
@@ -127,9 +124,9 @@ class NewFiles:
         self._links: OrderedDict[Witness, UnknownFile | Reading] = OrderedDict()
         self._ready: deque[NewFile] = deque()
         self._small: deque[DoneBatch] = deque()
-        self._small_count = 0  # of files in them
-        self._moves: deque[list[Move]] = deque()  # each list is written together, or a cycle in parts
-        self._moving: set[FileId] = set()  # of which a move waits to be written
+        self._small_count = 0  # files in these batches
+        self._moves: deque[list[Move]] = deque()  # each list is written together, a long cycle in parts
+        self._moving: set[FileId] = set()  # files with a queued move
         self._new_links: deque[Move] = deque()
         self._damage = KnownDamage(run)
         with run.catalog.read() as connection:
@@ -142,22 +139,22 @@ class NewFiles:
         self._new_by_content: dict[tuple[int, bytes], FileId | None] = {}
         self._new_by_key: dict[tuple[int, int, bytes], FileId | None] = {}
         self.racy: list[bytes] = []
-        self.new_count = 0  # of the names in ``seen``: recorded by this run
+        self.new_count = 0  # names in ``seen`` recorded by this run
         self._superseded: list[Move] = []
-        self._occupied: set[bytes] = set()  # names that their records keep
+        self._occupied: set[bytes] = set()  # names that keep their records
         self._vacated: list[TreePlace] = []
         self.doubtful: list[bytes] = []
-        self.misjudged: list[FileId] = []  # by what another file has, which stands under their former names
+        self.misjudged: list[FileId] = []  # judged by another file found under their former names
 
     def _find_neighbours(self, connection: Connection) -> list[RootRecord]:
-        """Find the roots with files in which an inode number means the same as in this one."""
+        """Return the roots with files on the same file system, where inode numbers mean the same."""
         fs_id = self._run.root.identity.fs_id
-        if not fs_id.startswith("uuid:"):  # "tmpfs:tmpfs" may be another one
+        if not fs_id.startswith("uuid:"):  # another "tmpfs:tmpfs" has the same name
             return []
         return [one for one in roots.find_roots(connection) if one.identity.fs_id == fs_id and one.file_count]
 
     def meet(self, connection: Connection, unknown: Iterable[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
-        """Take unknown names, each folder's together; give what has to be read, for it is not known already."""
+        """Queue unknown names, grouped by folder; return tasks for those that must be read."""
         want, block_size = self._want, self._run.settings.block_size_bytes
         most = small_bytes(block_size)
         tasks: list[Work] = []
@@ -182,7 +179,7 @@ class NewFiles:
         return tasks
 
     def _are_plain(self, names: Sequence[Seen]) -> TypeGuard[FolderFiles]:
-        """Say whether each of the names is a file by itself that nothing is known of."""
+        """Return whether every name is a file without links whose inode need not be looked up."""
         return (
             isinstance(names, FolderFiles)
             and not self._knows_inodes
@@ -192,7 +189,7 @@ class NewFiles:
     def _meet_singly(
         self, connection: Connection, folder: bytes, names: Iterable[Seen]
     ) -> Iterator[tuple[bytes, int, UnknownFile | None]]:
-        """Leave out what is known; of a file with several names give only the first."""
+        """Yield the names that must be read: without known files, and only the first name of a file with several."""
         prefix = folder + b"/" if folder else b""
         for name, size, mtime_ns, ctime_ns, inode, links in names:
             witness = Witness(size, mtime_ns, ctime_ns, inode)
@@ -206,7 +203,7 @@ class NewFiles:
             yield prefix + name, size, arrival
 
     def _meet_link(self, path: bytes, witness: Witness) -> UnknownFile | None:
-        """Take one of several names of a file; give what is to be read, unless it was or will be under another name."""
+        """Handle a name of a file with several; return the file unless it was or will be read under another name."""
         known = self._links.get(witness)
         if isinstance(known, UnknownFile):
             known.paths.append(path)
@@ -219,11 +216,13 @@ class NewFiles:
 
     def _recognise_inode(self, connection: Connection, place: TreePlace, witness: Witness, links: int) -> bool:
         """
-        Recognise a recorded file under a new name: same inode, size and mtime.
+        Recognize a recorded file under a new name by inode, size and mtime.
 
-        If it is gone from its old name it was moved here; else this is one more name of it. What may be another file
-        that got the inode of a deleted one is read, and its content decides. A record with an open finding goes along
-        with its inode also if that was written to since: the finding is about this file, not about its old name (R6).
+        If its old name is gone, it was moved here; otherwise this is an additional name. If the inode may have been
+        reused by
+        another file, the file is read and its content decides. A record with an open finding follows its inode even if
+        the file
+        was written to since: the finding is about this file, not about its old name (R6).
         """
         if links > _NAMES_LOOKED_AT:
             some = self._find_telling_names(connection, witness.inode)
@@ -233,10 +232,11 @@ class NewFiles:
 
     def _find_telling_names(self, connection: Connection, inode: int) -> list[FileRecord]:
         """
-        Of very many names of an inode find the one with the oldest baseline, and those that may have moved.
+        Return, of very many names of an inode, the one with the oldest baseline and those that may have moved.
 
-        Trees of hard links get a name more each night, and each would look at all before it. But the names that the
-        walk has met with this inode stand, so where the newest tree comes last in its order, one is left.
+        Trees of hard links get one more name each night, and checking all earlier names each time is too slow. Names
+        that the
+        walk has met with this inode still exist; if the newest tree is walked last, one name is left to check.
         """
         ids = files.find_ids_of_inode(connection, self._run.root.id, inode)
         telling = ids[:1] + [one for one in ids[1:] if one not in self._seen or one in self._displaced]
@@ -245,7 +245,7 @@ class NewFiles:
     def _match_names(
         self, connection: Connection, place: TreePlace, witness: Witness, names: Iterable[FileRecord]
     ) -> bool:
-        """Find among records of one inode number the one that a new name of the inode belongs to."""
+        """Match a new name of an inode with the records of that inode number; return whether one matched."""
         links: list[FileRecord] = []
         gone: list[FileRecord] = []
         for record in names:
@@ -265,7 +265,7 @@ class NewFiles:
             record = min(gone, key=lambda one: (not one.path.endswith(b"/" + place.name), one.id))
             self._move([Move(record, place, seen)])
             self._seen.add(record.id)
-        elif links:  # the oldest baseline: a younger one may have been taken when damage was there already
+        elif links:  # the oldest baseline: a younger one may have been recorded after damage
             self._new_links.append(Move(min(links, key=lambda one: one.recorded_at), place, seen))
         return bool(gone or links)
 
@@ -276,11 +276,11 @@ class NewFiles:
         return files.find_by_inode_of_file_system(connection, sealer, self._fs_id, inode)
 
     def swap(self, cycle: Iterable[Move]) -> None:
-        """Take recorded files that changed places with each other, each before the one that left its name to it."""
+        """Queue the moves of files that swapped names, each before the one that moves to its old name."""
         self._move(list(cycle))
 
     def _move(self, moves: list[Move]) -> None:
-        """Let moves wait, behind all that wait already: those may have to leave names to them."""
+        """Queue moves behind all queued ones, which may have to free their names first."""
         if self._moves and len(self._moves[-1]) + len(moves) <= _ROWS_AT_ONCE:
             self._moves[-1] += moves
         else:
@@ -294,31 +294,31 @@ class NewFiles:
             self._vacated.append(TreePlace.of(record.path))
 
     def take_vacated(self) -> list[TreePlace]:
-        """Hand over the names that records left, or will with the next page, and under which other inodes stand."""
+        """Return and clear names that lead to other inodes and whose records left, or leave with the next page."""
         vacated, self._vacated = self._vacated, []
         return vacated
 
     def is_moving(self, file_id: FileId) -> bool:
-        """Say whether a record will leave its name with the next page."""
+        """Return whether a record leaves its name with the next page."""
         return file_id in self._moving
 
     def stays(self, file_id: FileId) -> None:
-        """Let a record stay where it is: its name is being judged, so it can't be somewhere else."""
+        """Keep a record under its name, which is being judged."""
         self._staying.add(file_id)
 
     def displaces(self, file_id: FileId) -> None:
-        """Note that another inode stands under the name of a record, whose file may be met elsewhere."""
+        """Record that the name of a record leads to another inode; its own file may be found elsewhere."""
         self._displaced.add(file_id)
 
     def _stands(self, record: FileRecord) -> bool:
-        """Say whether a recorded file is still found under its name."""
+        """Return whether the name of a record still leads to its inode; True if that can't be read."""
         try:
             return witness_of(stat_beneath(self._run.root_fd, record.path)).inode == record.witness.inode
         except OSError as error:
             return error.errno not in (errno.ENOENT, errno.ENOTDIR)
 
     def done(self, task: Task, reading: Reading) -> None:
-        """Take the reading of a new file, for all names of it."""
+        """Queue the reading of a new file for all its names."""
         self._ready.append(NewFile(task.path, reading))
         arrival = task.tag
         if not isinstance(arrival, UnknownFile):
@@ -331,7 +331,7 @@ class NewFiles:
         self._ready += [NewFile(path, reading._replace(bytes_read=0)) for path in arrival.paths[1:]]
 
     def done_batch(self, done: DoneBatch) -> None:
-        """Take the readings of new files that have one name each."""
+        """Queue the readings of new files with one name each."""
         if self._can_move or self._has_history:
             self._ready += [NewFile(one.task.path, one.reading) for one in done.each()]
         else:
@@ -339,7 +339,7 @@ class NewFiles:
             self._small_count += len(done.tasks)
 
     def dropped(self, task: Task) -> list[bytes]:
-        """Forget a new file that could not be read; tell the names that it was met under."""
+        """Drop a new file that could not be read; return the names it was met under."""
         if not isinstance(task.tag, UnknownFile):
             return [task.path]
         self._links.pop(task.tag.witness, None)
@@ -347,12 +347,12 @@ class NewFiles:
 
     @property
     def waiting(self) -> int:
-        """Count the rows that wait for ``flush``."""
+        """The number of rows queued for ``flush``."""
         return len(self._ready) + len(self._moving) + len(self._new_links) + self._small_count
 
     def flush(self, connection: Connection) -> bool:
         """
-        Write a page of what arrived: moves first, as a new file may stand where a moved one stood.
+        Write a page of what is queued: moves first, because a new file may have the old name of a moved one.
 
         After each page the catalog is as if the run had met no more than that.
 
@@ -368,7 +368,7 @@ class NewFiles:
         )
 
     def _write_small(self, connection: Connection, batches: list[DoneBatch]) -> None:
-        """Record the first files of a root: only with content that is in question elsewhere they have to be held."""
+        """Record the first files of a root, compared only with content that has an open finding in another root."""
         self._small_count -= sum(len(done.tasks) for done in batches)
         if self._damage.has_any(connection):
             rows = [NewFile(one.task.path, one.reading) for done in batches for one in done.each()]
@@ -398,7 +398,7 @@ class NewFiles:
             self._adopt_histories(connection, rows, ids)
 
     def _take_restored(self, connection: Connection, rows: list[NewFile]) -> list[NewFile]:
-        """Record the files that history knows with other content, to be held against that; return the others."""
+        """Record files that history knows with other content under the former baseline; return the others."""
         run, formers = self._run, find_formers(self._run, connection, rows)
         left: list[NewFile] = []
         for row in rows:
@@ -416,7 +416,7 @@ class NewFiles:
         return left
 
     def _take_damage(self, connection: Connection, path: bytes, reading: Reading) -> bool:
-        """Record a new file if its content is the known damage of another: that was moved here, or copied."""
+        """Record a new file whose content is known damage, as moved or copied; return whether it was recorded."""
         run, found = self._run, self._damage.find(connection, reading)
         if found is None:
             return False
@@ -427,12 +427,12 @@ class NewFiles:
             self._tell_moved(connection, original, path)
             self._count(Tally.DAMAGED, 1)
             return True
-        if not damage.is_damage:  # newer content of a damaged file, which may be meant
+        if not damage.is_damage:  # newer content of a damaged file may be intended
             return False
         return self._take_inherited(inherited.record_copy(run, connection, path, reading, damage), is_damaged=True)
 
     def _is_original_gone(self, found: InQuestion, reading: Reading) -> bool:
-        """Say whether the name of a damaged file is gone, or shows another inode while this reading is of its own."""
+        """Return whether a damaged file's name is gone, or leads to another inode while the reading has its own."""
         if found.original.id not in self._seen:
             return not may_be_there(self._run.root_fd, found.original.path)
         witness = found.content.witness
@@ -453,7 +453,7 @@ class NewFiles:
                     self._new_by_key[key] = None if key in self._new_by_key else file_id
 
     def _adopt_histories(self, connection: Connection, rows: list[NewFile], ids: list[FileId]) -> None:
-        """Let new files that an earlier run saw deleted elsewhere go on with that history: moved or restored since."""
+        """Let new files continue the history of files that an earlier run found deleted: moved or restored since."""
         if not self._has_history:
             return
         for (path, reading), file_id in zip(rows, ids, strict=True):
@@ -474,10 +474,11 @@ class NewFiles:
 
     def _write_part(self, connection: Connection, cycle: list[Move]) -> None:
         """
-        Write the first moves of a cycle, and let the others wait, as a shorter cycle.
+        Write the first moves of a cycle and queue the rest as a shorter cycle.
 
-        The record that is in the way of the first one goes to the name that the last one left. So after a kill in
-        between, each record stands under a name of the cycle, and the next run finds the rest of the cycle.
+        The record that blocks the first move goes to the name that the last move left. So after a kill in between, each
+        record
+        has a name of the cycle, and the next run finds the rest of the cycle.
         """
         part, left, last = cycle[:_ROWS_AT_ONCE], cycle[_ROWS_AT_ONCE:-1], cycle[-1]
         between = Move(last.record, TreePlace.of(part[-1].record.path), last.seen)
@@ -488,7 +489,7 @@ class NewFiles:
         self._moving.add(record.id)
 
     def _write_together(self, connection: Connection, waiting: list[Move], between: Move | None = None) -> None:
-        """Write moves; that of a record which only makes room is not counted."""
+        """Write moves; ``between``, which only makes room, is not counted."""
         run = self._run
         self._moving.difference_update(move.record.id for move in waiting)
         moves = self._find_current(connection, waiting)
@@ -497,7 +498,7 @@ class NewFiles:
         moved = [removal.MovedFile(move.record.id, folder_ids[move.place.folder], move.place.path) for move in moves]
         removal.move_files(connection, run.catalog.sealer, run.root, moved, now=run.now())
         baselines.mark_suspects(connection, {move.record.id: move.seen for move in moves})
-        # What this run read under the old name before the file was met here was another file's.
+        # Under the old names this run read other files before it met these here.
         self.misjudged += candidates.discard_staged_of(connection, ids)
         with_findings = set(findings.find_with_findings(connection, ids))
         for move in moves:
@@ -518,7 +519,7 @@ class NewFiles:
         self._run.note(NoteKind.MOVED, path, f"moved here from {show_path(former)}")
 
     def _write_links(self, connection: Connection, links: list[Move]) -> None:
-        """Record new names of recorded inodes, unless their records changed meanwhile: then the names are read."""
+        """Record new names of recorded inodes; if their records changed meanwhile, queue the names to be read."""
         links = [link for link in links if self._is_free(link.place.path)]
         sealer, ids = self._run.catalog.sealer, {link.record.id for link in links}
         now = {one.id: one for one in files.find_files(connection, sealer, ids) if one.is_sealed}
@@ -539,11 +540,7 @@ class NewFiles:
         return True
 
     def _find_current(self, connection: Connection, waiting: list[Move]) -> list[Move]:
-        """
-        Find the moves of files that are still recorded as they were; the others are put aside.
-
-        So are those to a name that is not made free for that.
-        """
+        """Return the moves whose records are unchanged and whose targets are free; put the others aside."""
         current = find_current(connection, [move.record for move in waiting])
         by_target = {move.place.path: move for move in waiting}
         left = [move for move in waiting if move.record.id not in current or move.place.path in self._occupied]
@@ -560,7 +557,7 @@ class NewFiles:
         return [move for move in waiting if move.record.id not in dropped]
 
     def _is_free(self, path: bytes) -> bool:
-        """Say whether a record may be put under a name; else it is to be read, and held against what is there."""
+        """Return whether a record may be put under a name; otherwise queue the name to be read."""
         if path in self._occupied:
             self.racy.append(path)
         return path not in self._occupied
@@ -570,30 +567,31 @@ class NewFiles:
             self._run.counts.add(tally, count)
 
     def take_superseded(self) -> list[bytes]:
-        """Hand over the names to which a file moved whose record was replaced or forgotten before that was written."""
+        """Return and clear target names of moves whose records were replaced or deleted before they were written."""
         moves, self._superseded = self._superseded, []
         self._occupied.clear()
         for move in moves:
             self._seen.discard(move.record.id)
-        return list(dict.fromkeys(move.place.path for move in moves))  # one that makes room has its target's
+        return list(dict.fromkeys(move.place.path for move in moves))  # a record that makes room has the same target
 
     def find_twin(self, record: FileRecord) -> FileId | None:
-        """Find the one new file of this run with the content of a file that is gone; None if none or several."""
+        """Return the only new file of this run with the content of a missing one; None if there is none or several."""
         if not record.digests.md5 or not record.witness.size_bytes:
             return None
         return self._new_by_content.get((record.witness.size_bytes, record.digests.md5))
 
     def find_successor(self, record: FileRecord) -> FileId | None:
-        """Find the one new file of this run with the size, the exact mtime and the name of a file that is gone."""
+        """Return the only new file of this run with the size, the exact mtime and the name of a missing one."""
         key = find_rename_key(self._run.capability, record.path, record.witness)
         return None if key is None else self._new_by_key.get(key)
 
     def hold_successors(self, pairs: Sequence[tuple[FileRecord, FileId]]) -> None:
         """
-        Hold new files against those that are gone and whose names, sizes and mtimes they have, but not their content.
+        Compare new files with missing ones of the same name, size and mtime but other content.
 
-        They were copied, and got damaged on the way or before. Content that is recorded elsewhere is no damage. To look
-        for that costs a pass over all files, so many pairs are to come at once.
+        They were copied and damaged on the way, or before. Content recorded elsewhere is no damage. That query reads
+        all files,
+        so pass many pairs at once.
         """
         run, sealer = self._run, self._run.catalog.sealer
         with run.catalog.read() as connection:
@@ -617,7 +615,7 @@ class NewFiles:
         run.write_in_pages(unknown, write)
 
     def merge(self, connection: Connection, record: FileRecord, twin: FileRecord) -> None:
-        """Let a file that is gone go on as the new file with its content."""
+        """Let the record of a missing file continue as the new file with its content."""
         run = self._run
         removal.merge_moved(connection, run.catalog.sealer, run.root, record, twin, run.now())
         self._tell_moved(connection, record, twin.path)

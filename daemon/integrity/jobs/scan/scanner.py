@@ -1,12 +1,11 @@
 """
 Walk a root and bring the catalog up to date: new, changed, moved and missing files.
 
-Decides in which order things are done, reads what the comparison asks for, tries again what did not hold still, and
-writes the results. What has to be read is the comparison's to say, what a reading means the assessor's.
+Decides the order of the steps, reads what ``TreeDiff`` requests, retries files that changed while they were read, and
+writes the results. ``TreeDiff`` decides what to read, the assessor what a reading means.
 
 I1  Each name is counted exactly once (R8).
-I2  The catalog is written by this thread alone, about once a second at most, results together with what they cover
-    (R7).
+I2  Only this thread writes to the catalog, at most about once a second, results together with what they cover (R7).
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 TRIES = 3
 BETWEEN_TRIES_S = 3.0
-"""Between two tries of a file that changed while it was read: three tries, less than ten seconds (R1)."""
+"""Pause before re-reading a file that changed while it was read: three tries in less than ten seconds (R1)."""
 
 
 class Scanner:
@@ -47,9 +46,7 @@ class Scanner:
     Scan one root, or a part of it.
 
     Args:
-        run: what it works on.
-        options: how.
-        is_prelude: a scrub follows: known files are left for it to read and to count.
+        is_prelude: a scrub follows, which reads and counts the known files.
     """
 
     def __init__(self, run: RootRun, options: ScanOptions, *, is_prelude: bool = False) -> None:
@@ -78,7 +75,7 @@ class Scanner:
         self._unstable: dict[bytes, Unstable] = {}
 
     def run(self) -> None:
-        """Scan, and settle what was found."""
+        """Scan and apply the staged changes."""
         discard_staged(self._run)
         self.prepare()
         if self._is_stopped():
@@ -88,7 +85,7 @@ class Scanner:
             apply_changes(self._run, self._run.looked_at)
 
     def prepare(self) -> None:
-        """Scan without settling: for a scrub, which settles what both found together."""
+        """Scan without applying the changes: a scrub applies its own and these together."""
         self._comparison.check_rows()
         self._read(self._comparison.walk())
         superseded = self._arrivals.take_superseded()
@@ -107,11 +104,11 @@ class Scanner:
             self._judge_what_came_back()
 
     def remove_damaged(self) -> None:
-        """Stage the removal of damaged files that are gone: before the run settles, and when it has read everything."""
+        """Stage the removal of missing damaged files, after everything was read and before changes are applied."""
         self._departures.remove_damaged()
 
     def _judge_what_came_back(self) -> None:
-        """Read the names again that got a baseline of before, and judge what is in them; else the scrub does."""
+        """Re-read and judge names that were given a former baseline; in a prelude the scrub does this."""
         paths, self._arrivals.doubtful = self._arrivals.doubtful, []
         if not paths or self._is_stopped():
             return
@@ -122,12 +119,12 @@ class Scanner:
 
     @property
     def misjudged(self) -> list[FileId]:
-        """Name the moved files that the run had judged by what stands under their former names."""
+        """The moved files that the run had judged by another file found under their former names."""
         return self._arrivals.misjudged
 
     @property
     def changed(self) -> IdSet:
-        """Name the recorded files whose witness tells of a write; in a prelude they are left to the scrub."""
+        """The recorded files whose stat indicates a write; in a prelude they are left to the scrub."""
         return self._comparison.changed
 
     def _is_stopped(self) -> bool:
@@ -135,10 +132,11 @@ class Scanner:
 
     def _read_what_was_replaced(self) -> None:
         """
-        Decide over the names under which another file stands now.
+        Judge the names under which a different inode was found.
 
-        First those whose record moved on with its file: they may tell of the next ones (log.1 to log.2, log to log.1).
-        Then those whose files changed places with each other; what is left has other content, or the scrub will see.
+        First those whose record moved away with its file, which may free further names (log.1 to log.2, log to log.1).
+        Then
+        files that swapped names. The rest has changed content, or the scrub will find out.
         """
         names = {name.place: name for name in self.replaced.take()}
         waiting = dict(names)
@@ -148,7 +146,7 @@ class Scanner:
                 break
             while freed and not self._is_stopped():
                 self._read(self._recheck_freed(freed, waiting))
-                freed = self._take_waiting(waiting, self._arrivals.take_vacated())  # by what was read
+                freed = self._take_waiting(waiting, self._arrivals.take_vacated())  # freed by what was read
             superseded = map(TreePlace.of, self._arrivals.take_superseded())
             waiting |= {place: names[place] for place in superseded if place in names}
         if waiting and not self._is_stopped():
@@ -156,7 +154,7 @@ class Scanner:
             self._read(self._comparison.recheck(place for place in waiting if place not in done))
 
     def _recheck_freed(self, freed: list[TreePlace], waiting: dict[TreePlace, ReplacedName]) -> Iterator[Work]:
-        """Look at names that are not recorded any more, and at those that become free by what turns out to be there."""
+        """Recheck names that are no longer recorded, and names that become free by what is found there."""
         queue = deque(freed)
         while queue and not self._is_stopped():
             yield from self._comparison.recheck((queue.popleft(),))
@@ -165,11 +163,11 @@ class Scanner:
 
     @staticmethod
     def _take_waiting(waiting: dict[TreePlace, ReplacedName], places: Iterable[TreePlace]) -> list[TreePlace]:
-        """Take those of the names out that wait."""
+        """Remove places from ``waiting``; return those that were in it."""
         return [place for place in places if waiting.pop(place, None) is not None]
 
     def _swap_records(self, waiting: list[ReplacedName]) -> set[TreePlace]:
-        """Let the records of files that changed places with each other follow them; name the places that are done."""
+        """Let the records of swapped files follow them; return the places that need no reading."""
         cycles, seen = find_cycles(self._run, waiting), dict(waiting)
         for cycle in cycles:
             self._arrivals.swap(cycle)
@@ -212,7 +210,7 @@ class Scanner:
             self._arrivals.done(task, reading)
 
     def _failed(self, task: Task, error: ReadError) -> None:
-        """Account for what could not be read: later again, gone, or a finding."""
+        """Handle an unreadable file: retry later, treat as gone, or open a finding."""
         record = task.tag if isinstance(task.tag, FileRecord) else None
         paths = self._arrivals.dropped(task) if record is None else [task.path]
         if isinstance(error, Unstable):
@@ -235,7 +233,7 @@ class Scanner:
             self._run.count_unrecorded(Tally.SKIPPED if is_device else Tally.UNREADABLE)
 
     def _read_again_what_moved(self) -> None:
-        """Try files again that changed while they were read (R1); then say that they never held still."""
+        """Re-read files that changed while they were read (R1); report those that keep changing as unstable."""
         for _ in range(TRIES - 1):
             if not self._unstable or self._run.context.pause(BETWEEN_TRIES_S):
                 break
@@ -253,7 +251,7 @@ class Scanner:
 
     def _read_again_what_is_racy(self) -> None:
         """
-        Hash files again whose witness was racy, now that the clock granule is over (R1).
+        Hash files with a racy witness again, once the clock granule is over (R1).
 
         Until then their records are no grounds for rot.
         """
@@ -270,7 +268,7 @@ class Scanner:
                 self.assessor.account.answered.discard(file_id)
 
     def _racy_tasks(self, paths: Iterable[bytes], counted: list[FileId]) -> Iterator[Work]:
-        """Make tasks for files that were counted as new, or that the scrub will count, and so are not to be here."""
+        """Return tasks for racy files and mark them as counted: they count as new already, or the scrub counts them."""
         for task in self._comparison.tasks_for(paths):
             if (
                 isinstance(task, Task)
@@ -281,7 +279,7 @@ class Scanner:
             yield task
 
     def _confirm(self) -> None:
-        """Confirm mismatches; what changed meanwhile is read again, as whatever it is now."""
+        """Confirm mismatches; re-read files that changed meanwhile."""
         self.assessor.confirm()
         for _ in range(TRIES - 1):
             moved = self.assessor.account.take_incomplete()
@@ -297,7 +295,7 @@ class Scanner:
         return self._arrivals.waiting + self.assessor.account.waiting + len(self._comparison.suspects)
 
     def _write(self) -> None:
-        """Write what waits, in as many transactions as it takes: thousands of moves may come at once."""
+        """Write all queued rows, in several transactions if needed: thousands of moves may be queued."""
         is_all = False
         while not is_all:
             with self._run.writing() as connection:

@@ -1,18 +1,14 @@
 """
-See for many folders at once that nothing in them changed, which is what most scans find nearly everywhere.
+Compare what a walk finds in a root with its records, and decide what must be read.
 
-A folder whose fingerprint is the recorded one costs one comparison, and no row of its files is read. Of folders without
-one what is recorded of their files is held against what a walk saw of them in a few comparisons of whole lists, all
-loops in C. Only folders in which anything is different are left to be looked at file by file.
+A folder whose fingerprint equals the recorded one costs one comparison; no row of its files is read. Folders without a
+fingerprint are compared as whole lists, with all loops in C. Only folders with a difference are compared file by file.
+A file with only ctime or inode changed becomes a suspect, which scrubs read early (R2). Unknown names go to
+``NewFiles``, names the walk could not reach to ``MissingFiles``. Only folders and stats are read, and only fingerprints
+and findings about folders and the catalog are written.
 
-Hold what a walk meets in a root against what is recorded of it, and say what has to be read.
-
-Unchanged files cost an lstat and a comparison. Where only ctime or inode moved the file becomes a suspect that scrubs
-read early (R2); unknown names go to the arrivals, what a walk could not meet to the departures. Nothing is read here
-but folders and stats, and nothing is written but findings about folders and about the catalog.
-
-I1  Each name that is met is counted here, or given to exactly one of those who count it (R8).
-I2  Nothing is concluded from an unknown name while rows are known to be lost (R9).
+I1  Each name that is met is counted here, or passed to exactly one counter (R8).
+I2  Nothing is concluded from an unknown name while catalog rows are known to be lost (R9).
 """
 
 from __future__ import annotations
@@ -57,18 +53,18 @@ if TYPE_CHECKING:
 
 _FOLDERS_AT_ONCE = 256
 _FILES_AT_ONCE = 4096
-"""What is made of more files does not stay in a processor's cache until it is compared."""
+"""A larger group would leave the processor's cache before it is compared."""
 
 _folder_of = itemgetter(FolderListing._fields.index("folder"))
 _files_of = itemgetter(FolderListing._fields.index("files"))
 _path_of = itemgetter(0)
 _id_of = itemgetter(-1)
-_known_of = itemgetter(slice(1, 6))  # of a PlainRow: name, size, mtime, ctime, inode
-_seen_of = itemgetter(slice(0, 5))  # the same of a Seen
+_known_of = itemgetter(slice(1, 6))  # name, size, mtime, ctime, inode of a PlainRow
+_seen_of = itemgetter(slice(0, 5))  # the same columns of a Seen
 
 
 def gather(listings: Iterable[FolderListing]) -> Iterator[list[FolderListing]]:
-    """Put listings together into groups that are worth a query."""
+    """Group listings into batches large enough for one query."""
     group: list[FolderListing] = []
     count = 0
     for listing in listings:
@@ -82,17 +78,17 @@ def gather(listings: Iterable[FolderListing]) -> Iterator[list[FolderListing]]:
 
 
 class FoldersByFingerprint(NamedTuple):
-    """Some listings, by what the fingerprints of their folders tell."""
+    """Listings by the result of comparing their fingerprints."""
 
-    unchanged: list[tuple[FolderId, int]]  # of folders in which all is as recorded: the number of their files
+    unchanged: list[tuple[FolderId, int]]  # unchanged folders with their number of files
     other: list[FolderListing]
-    without: dict[bytes, FolderId]  # those of ``other`` that have files recorded, and no fingerprint
+    without: dict[bytes, FolderId]  # folders of ``other`` that are recorded without a fingerprint
 
 
 def split_by_fingerprint(
     connection: Connection, root_id: RootId, listings: Sequence[FolderListing]
 ) -> FoldersByFingerprint:
-    """Tell folders whose fingerprint says that all in them is as recorded from the others."""
+    """Separate folders whose fingerprint equals the recorded one from the others."""
     known = {
         one.folder: one
         for one in find_fingerprints(
@@ -103,7 +99,7 @@ def split_by_fingerprint(
     for listing in listings:
         found = known.get(listing.folder)
         if found is None:
-            if listing.files or listing.fingerprint is None:  # else nothing is recorded of it, and nothing there
+            if listing.files or listing.fingerprint is None:  # otherwise an empty folder without records
                 folders.other.append(listing)
         elif found.fingerprint == listing.fingerprint:
             folders.unchanged.append((found.id, len(listing.files)))
@@ -115,21 +111,21 @@ def split_by_fingerprint(
 
 
 class Split(NamedTuple):
-    """What became of some listings."""
+    """Listings by the result of comparing their files."""
 
-    unchanged: list[FileId]  # the files of those in which all is as recorded
-    other: list[FolderListing]  # to be looked at file by file
-    unknown: list[FolderListing]  # whole folders of which nothing is recorded
-    same: list[FolderListing]  # those that the files of ``unchanged`` lie in
+    unchanged: list[FileId]  # the files of unchanged folders
+    other: list[FolderListing]  # to be compared file by file
+    unknown: list[FolderListing]  # whole folders without records
+    same: list[FolderListing]  # the folders of ``unchanged``
 
 
 def split_unchanged(connection: Connection, root_id: RootId, listings: Sequence[FolderListing]) -> Split:
     """
-    Tell folders in which all is as recorded from the others, and from those of which nothing is.
+    Separate unchanged folders from changed ones and from unrecorded ones.
 
-    A folder is unchanged if exactly the recorded files were seen in it, with the recorded size, times and inode, and
-    there is nothing else to be decided about any of them: none is racy, none frozen. Of a part of a folder the same is
-    said of the names that were seen.
+    A folder is unchanged if exactly the recorded files were found in it, with the recorded size, times and inode, and
+    none
+    of them is racy or frozen. For a partial listing this applies to the listed names.
     """
     whole = sorted((listing for listing in listings if listing.is_whole), key=_folder_of)
     rows = files.find_plain(connection, root_id, list(map(_folder_of, whole)))
@@ -154,7 +150,7 @@ def split_unchanged(connection: Connection, root_id: RootId, listings: Sequence[
 
 
 def _is_same(listings: Sequence[FolderListing], rows: Sequence[PlainRow]) -> bool:
-    """Compare folders, in the order of their paths, with what is recorded of all of them."""
+    """Return whether folders, sorted by path, contain exactly the recorded files."""
     seen = list(map(_files_of, listings))
     if sum(map(len, seen)) != len(rows):
         return False
@@ -165,7 +161,7 @@ def _is_same(listings: Sequence[FolderListing], rows: Sequence[PlainRow]) -> boo
 
 
 _SEEK_BYTES = 1 << 19
-"""What a disk reads in the time of going to another place: 5 ms at 100 MB a second."""
+"""What a disk reads in the time of one seek: 5 ms at 100 MB/s."""
 
 
 class TreeDiff:
@@ -173,17 +169,16 @@ class TreeDiff:
     Compare one root, or a part of it, with its records.
 
     Args:
-        run: what it works on.
-        is_full: have files read whose witness is unchanged, too.
-        touched_bytes: so much of the files that would only become suspects is to be read at once.
-        is_prelude: a scrub follows: known files are left for it to read and to count.
-        assessor: counts what needs no reading.
-        arrivals: takes unknown names.
-        departures: is told what could not be looked at, or is left out on purpose.
-        checkpoints: lets large files go on where they were left.
-        replaced: takes names under which another inode stands.
-        seen: ids of the recorded files that were met.
-        write_if_due: writes what waits, now and then: a walk that has nothing read comes by no other occasion.
+        is_full: read files with an unchanged witness, too.
+        touched_bytes: how many bytes of would-be suspects may be read at once instead.
+        is_prelude: a scrub follows, which reads and counts the known files.
+        assessor: counts files that need no reading.
+        arrivals: handles unknown names.
+        departures: handles names that could not be read or were skipped on purpose.
+        checkpoints: lets large files resume.
+        replaced: queues names that lead to another inode.
+        seen: the recorded files that were met.
+        write_if_due: writes queued rows; a walk without reads has no other occasion for it.
     """
 
     def __init__(
@@ -215,12 +210,12 @@ class TreeDiff:
         self._want = want_to_record(blake3="blake3" in run.settings.digests)
         self._rows_are_lost = False
         missing_paths = assessor.account.missing_paths
-        self._missed_in = {path.rpartition(b"/")[0] for path in missing_paths}  # that a file is back is to be noticed
+        self._missed_in = {path.rpartition(b"/")[0] for path in missing_paths}  # folders with missing files
         self.suspects: dict[FileId, Sighting | None] = {}
         self.changed = IdSet()
 
     def check_rows(self) -> None:
-        """Notice rows that were lost or added behind the catalog's back (R9)."""
+        """Report rows that were lost or added outside of the program (R9)."""
         run = self._run
         with run.catalog.read() as connection:
             actual = roots.count_files(connection, run.root.id)
@@ -232,7 +227,7 @@ class TreeDiff:
                 run.open_finding(connection, FindingKind.CATALOG_DAMAGED, text)
 
     def walk(self) -> Iterator[Work]:
-        """Compare what is there with what is recorded; give what has to be read."""
+        """Compare the tree with its records; yield what must be read."""
         for group in gather(self._listings()):
             if self._run.context.stop.is_set():
                 return
@@ -253,17 +248,17 @@ class TreeDiff:
                 yield from self._walk(b"")
 
     def _list_part(self, part: bytes) -> Iterator[FolderListing]:
-        """List a folder with what lies below it, or one file, unless it is gone or left out."""
+        """List a folder and its subfolders, or one file, unless it is gone or excluded."""
         run = self._run
         try:
             stat = stat_beneath(run.root_fd, part, stay_on_mount=not run.settings.cross_mounts)
         except OSError as error:
             if error.errno == errno.EXDEV and not run.hints:
                 self._leave_to_mount(part)
-            return  # gone, or it can't be looked at: the departures find out which
+            return  # gone or unreadable: MissingFiles finds out which
         is_folder = S_ISDIR(stat.st_mode)
         if run.hints and run.excludes.covers(part, is_folder=is_folder):
-            return  # what a person names is looked at, what an event names only if a walk would come there
+            return  # excludes apply to events, not to paths named by a person
         if S_ISREG(stat.st_mode):
             folder, _, name = part.rpartition(b"/")
             if (stat.st_dev, stat.st_ino) not in _catalog_files(run.catalog.path):
@@ -272,7 +267,7 @@ class TreeDiff:
             yield from self._walk(part)
 
     def _leave_to_mount(self, part: bytes) -> None:
-        """Tell a person who named it that a part lies on another file system, which is not covered."""
+        """Warn that a path named by a person lies on another file system, which is not covered."""
         run = self._run
         self._departures.was_skipped(Skip(part, SkipReason.MOUNT, True))
         if not self._is_known(part):
@@ -304,7 +299,7 @@ class TreeDiff:
                 self._run.open_finding(connection, FindingKind.UNREADABLE, f"{error.message}", path=error.path)
 
     def _leave_unchanged(self, listings: list[FolderListing]) -> Split:
-        """Count the files of folders in which nothing changed; give what is left to be looked at."""
+        """Count the files of unchanged folders; return the other folders."""
         if self._is_full:
             return Split([], listings, [], [])
         apart = [listing for listing in listings if listing.folder in self._missed_in]
@@ -324,7 +319,7 @@ class TreeDiff:
         return split._replace(other=[*apart, *split.other])
 
     def _take_fingerprints(self, folders: FoldersByFingerprint) -> Split:
-        """Compare with the rows, and keep fingerprints of folders that are as recorded; no row can change between."""
+        """Compare with the rows and store the fingerprints of unchanged folders; no row can change in between."""
         with self._run.writing(is_synced=False) as connection:
             split = split_unchanged(connection, self._run.root.id, folders.other)
             taken = [
@@ -381,7 +376,7 @@ class TreeDiff:
         return self._find_names(connection, listing.folder, [seen.name for seen in listing.files])
 
     def _unknown(self, connection: Connection, unknown: Sequence[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
-        """Have unknown names read, each folder's together."""
+        """Return tasks for unknown names, grouped by folder."""
         if self._rows_are_lost:
             for _ in (name for _, names in unknown for name in names):
                 self._run.count_unrecorded(Tally.SKIPPED)
@@ -394,7 +389,7 @@ class TreeDiff:
         return tasks[0] if tasks else None
 
     def _known(self, connection: Connection, seen: Seen, old: KnownFile) -> Task | None:
-        """Decide over a recorded file whose witness moved, is racy, or that has an open finding."""
+        """Decide whether to read a recorded file that is racy, has an open finding, or whose witness changed."""
         shift = compare_witness(self._run.capability, Witness(*old.stamps), Witness(*seen.stamps))
         is_touched = shift.touches_content or old.is_racy
         is_afforded = not (is_touched or old.is_frozen) and self._afford(seen)
@@ -415,7 +410,7 @@ class TreeDiff:
         return self._task(connection, old.id)
 
     def _afford(self, seen: Seen) -> bool:
-        """Take a file's size from what may be read besides; the smallest costs as much as a seek does."""
+        """Deduct a file's size from ``touched_bytes`` if it fits; the smallest file costs as much as a seek."""
         cost = max(seen.size_bytes, _SEEK_BYTES)
         if cost > self._touched_bytes:
             return False
@@ -423,27 +418,27 @@ class TreeDiff:
         return True
 
     def _is_news(self, connection: Connection, old: KnownFile, seen: Seen) -> bool:
-        """Say whether a frozen file's content is neither its baseline's nor its candidate's, going by the witness."""
+        """Return whether the stat of a frozen file is neither its baseline's nor its candidate's."""
         if old.stamps == seen.stamps:
             return False
         candidate = candidates.get_candidate(connection, old.id)
         return candidate is None or candidate.witness is None or candidate.witness.stamps != seen.stamps
 
     def _is_back(self, path: bytes, old: KnownFile) -> None:
-        """A file that was missing was met again; what is in it now is judged like that of any other."""
+        """Resolve the finding about a missing file that was met again; its content is judged like any other."""
         with self._run.writing() as connection:
             self._run.resolve_missing(connection, old.id, path)
         self._assessor.account.missing_paths.discard(path)
 
     def _is_known(self, path: bytes) -> bool:
-        """Say whether the departures will count a name that could not be looked at: it, or what lies below it."""
+        """Return whether ``MissingFiles`` will count an unreadable name: it is recorded, or something below it."""
         folder, _, name = path.rpartition(b"/")
         with self._run.catalog.read() as connection:
             is_folder = folders.get_folder_id(connection, self._run.root.id, path) is not None
         return is_folder or not self.find_unrecorded([TreePlace(folder, name)])
 
     def find_unrecorded(self, places: Iterable[TreePlace]) -> list[TreePlace]:
-        """Find the names that are not recorded now."""
+        """Return the names that are not recorded now."""
         by_folder: dict[bytes, list[TreePlace]] = {}
         for place in places:
             by_folder.setdefault(place.folder, []).append(place)
@@ -457,7 +452,7 @@ class TreeDiff:
             ]
 
     def _find_one(self, connection: Connection, place: TreePlace) -> KnownFile | None:
-        """Find what is recorded under a name, and stays there."""
+        """Return the record of a name, unless it is about to move."""
         old = self._find_names(connection, place.folder, [place.name]).get(place.name)
         return None if old is None or self._arrivals.is_moving(old.id) else old
 
@@ -466,13 +461,13 @@ class TreeDiff:
         return {} if folder_id is None else files.find_known_names(connection, folder_id, names)
 
     def recheck(self, places: Iterable[TreePlace]) -> Iterator[Work]:
-        """Look at names once more, as they are recorded or not recorded now."""
+        """Compare names again with their current records."""
         for place in places:
             with self._run.catalog.read() as connection:
                 old = self._find_one(connection, place)
                 try:
                     stat = stat_beneath(self._run.root_fd, place.path)
-                except OSError:  # gone since: if it is recorded, the departures find out what became of it
+                except OSError:  # gone since: MissingFiles handles it if it is recorded
                     task: Work | None = None
                     if old is not None:
                         self._seen.discard(old.id)
@@ -488,7 +483,7 @@ class TreeDiff:
 
     def _task(self, connection: Connection, file_id: FileId) -> Task | None:
         found = files.find_files(connection, self._run.catalog.sealer, [file_id])
-        if not found:  # forgotten since it was met: the next scan meets it as a new one
+        if not found:  # deleted from the catalog: the next scan finds it as new
             self._seen.discard(file_id)
             self._run.count_unrecorded(Tally.SKIPPED)
             return None
@@ -502,7 +497,7 @@ class TreeDiff:
         return self._checkpoints.resume(task)
 
     def tasks_for(self, paths: Iterable[bytes]) -> Iterator[Work]:
-        """Make tasks for names that were met before, as they are recorded or not recorded now."""
+        """Return tasks for names that were met before, with their current records."""
         for path in paths:
             with self._run.catalog.read() as connection:
                 task = self._task_for(connection, path)
@@ -518,7 +513,7 @@ class TreeDiff:
         try:
             stat = stat_beneath(self._run.root_fd, path)
         except OSError:
-            return None  # gone since: unknown and not there, so there is nothing to account for
+            return None  # gone since, and not recorded: nothing to count
         return self._unknown_one(connection, TreePlace(folder, name), _as_seen(name, stat))
 
 
@@ -527,7 +522,7 @@ def _as_seen(name: bytes, stat: os.stat_result) -> Seen:
 
 
 def _catalog_files(path: bytes) -> frozenset[tuple[int, int]]:
-    """Identify the catalog's own files, in case they lie in the root."""
+    """Return device and inode of the catalog's own files, in case they lie in the root."""
     found = set()
     for suffix in (b"", *SQLITE_SUFFIXES):
         try:

@@ -1,11 +1,10 @@
 """
-What the promise asks for that every byte is verified within ``verify_every``, and whether that can be done.
+Plan the work that ``verify_every`` requires, and whether it can be done.
 
-Decides how much of a root each window verifies, so that the work is spread and nothing falls due, and what would help
-when that is too much. Pure: what is known of a root, and when windows are open, is handed in.
+Decides how much of a root each window verifies, so that the work is spread evenly and no file becomes overdue, and what
+to advise when it is too much. Pure: the facts about a root and the opening times are arguments.
 
-Work is measured in what windows have to offer: seconds in which they are open, or openings where each stays open until
-all is done.
+Work is measured in units that windows offer: open seconds, or openings where each stays open until all is done.
 """
 
 from __future__ import annotations
@@ -21,33 +20,33 @@ from integrity.jobs.options import ScrubOptions
 _DAY_S = 86_400
 _MOST_OPENINGS = 1000
 _MARGIN = 1.1
-"""Advice asks for so much more than is needed: a disk is not equally fast everywhere."""
+"""Advice includes this margin, because disks are not equally fast everywhere."""
 
 _LONGER_MIN = 30
 _LONGEST_DAYS = 730
 
 
 class OpenTimes(Protocol):
-    """When work may be done. All times are seconds UTC; ``service.windows`` has it."""
+    """When work may be done. All times are seconds UTC. ``service.schedule.clock.Windows`` implements it."""
 
     @property
     def text(self) -> str | None:
-        """The windows as the config spells them; None where each is open until all is done."""
+        """The windows as spelled in the config; None if each stays open until all is done."""
 
     def is_open(self, at: int) -> bool:
-        """Say whether work may be begun."""
+        """Return whether work may begin."""
 
     def closes_at(self, at: int) -> int | None:
-        """Tell when what is open closes; ``at`` itself if nothing is, None if it never does by itself."""
+        """Return when the open window closes; ``at`` itself if none is open, None if it never closes by itself."""
 
     def next_opening(self, at: int) -> int | None:
-        """Tell when one opens the next time after ``at``; None if they never close."""
+        """Return when the next window after ``at`` opens; None if windows never close."""
 
     def open_seconds(self, begin: int, end: int) -> int:
-        """Count the seconds in which work may be done."""
+        """Return the number of seconds in which work may be done."""
 
     def longer(self, minutes: int) -> OpenTimes | None:
-        """Make windows that close so much later, if that can be."""
+        """Return windows that close this much later, or None if that is impossible."""
 
 
 class Overdue(NamedTuple):
@@ -63,14 +62,14 @@ NOTHING = Overdue(0, 0)
 @dataclass(frozen=True, slots=True)
 class Facts:
     """
-    What the catalog knows of a root's verifications.
+    What the catalog knows about a root's verifications.
 
     Args:
-        days: what can be verified, by the day of the last look, the oldest first.
-        overdue: how much of it was not verified in time.
-        bytes_apart: what can't be found intact, as findings say, or not be reached: no window would help.
-        rate_bytes_per_s: how fast scrubs have read; None if none has.
-        last_scrub_at: when the last one began.
+        days: files that can be verified, by the day they were last checked, oldest first.
+        overdue: how much was not verified in time.
+        bytes_apart: unreachable or known to be damaged, so that no window would help.
+        rate_bytes_per_s: the measured rate of scrubs; None before the first.
+        last_scrub_at: when the last scrub began.
     """
 
     days: tuple[DueDay, ...]
@@ -81,24 +80,24 @@ class Facts:
 
     @property
     def bytes_total(self) -> int:
-        """Sum up what can be verified."""
+        """The number of bytes that can be verified."""
         return sum(day.bytes for day in self.days)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """
-    Whether the promise is kept.
+    Whether ``verify_every`` is kept.
 
     Args:
         bytes_total: what can be verified.
         bytes_overdue: what was not verified in time.
-        bytes_due_soon: what falls due before the end of the next window but one.
-        bytes_apart: see ``Facts``; in none of the others.
-        needed_bytes_per_s: as fast as windows must be used from now on.
-        measured_bytes_per_s: as fast as they were.
-        is_kept: nothing is overdue, nor will be, as far as is known.
-        met_at: from when on nothing will be overdue any more; None if that is never, or unknown.
+        bytes_due_soon: what becomes due before the end of the window after the current or next one.
+        bytes_apart: see ``Facts``; not included in the others.
+        needed_bytes_per_s: the rate required in open windows from now on.
+        measured_bytes_per_s: the rate reached so far.
+        is_kept: nothing is overdue or will become overdue, as far as is known.
+        met_at: when the last overdue file will be verified; None if never or unknown.
         advice: what would help.
     """
 
@@ -114,7 +113,7 @@ class Plan:
 
 
 def make_plan(facts: Facts, windows: OpenTimes, *, verify_every_s: int, now: int) -> Plan:
-    """Tell what a root's promise asks for, whether it is kept, and what would help."""
+    """Return what ``verify_every`` requires of a root, whether it is kept, and what would help."""
     end = _end_of(windows, _opens_at(windows, now))
     demand = _Demand(facts, windows, verify_every_s, now, end)
     rate, soon_at = facts.rate_bytes_per_s, _end_of_following(windows, end)
@@ -137,10 +136,10 @@ def make_plan(facts: Facts, windows: OpenTimes, *, verify_every_s: int, now: int
 
 def plan_window(facts: Facts, windows: OpenTimes, *, verify_every_s: int, now: int) -> ScrubOptions:
     """
-    Tell what the window that is open now is to verify of a root.
+    Return what the open window should verify of a root.
 
-    First what falls due before the end of the next one, all of it, for that may be missed; then, stalest first, as much
-    as lets the same every time from now on be enough. Names that are not recorded yet are left to scans.
+    First all that becomes due before the end of the next window, which may be missed. Then, stalest first, a share that
+    suffices if every later window does the same. Unrecorded files are left to scans.
     """
     closes, end = windows.closes_at(now), _end_of(windows, now)
     margin = _end_of_following(windows, end) - now
@@ -156,15 +155,12 @@ def plan_window(facts: Facts, windows: OpenTimes, *, verify_every_s: int, now: i
 
 class _Demand:
     """
-    What must be verified until when, and what windows have to offer until then.
+    How much must be verified by when, and how much time the windows offer until then.
 
     Args:
-        facts: of the root.
-        windows: when work may be done.
-        verify_every_s: the promise.
-        now: the time.
-        end: when the window that is open, or the next one, has to be used up: what is due is due then at the soonest.
-        margin_s: be ready so much before.
+        verify_every_s: the deadline, counted from the last verification of a file.
+        end: when the current or next window ends; overdue files count as due then.
+        margin_s: be ready this much earlier.
     """
 
     def __init__(
@@ -178,24 +174,24 @@ class _Demand:
         self._has_closings = windows.text is not None
 
     def units(self, begin: int, end: int) -> int:
-        """Count what windows offer: seconds; openings, one that is being used included, where they never close."""
+        """Return how many units the windows offer: seconds, or openings (including an open one) if they never close."""
         if self._has_closings:
             return self._windows.open_seconds(begin, end)
         is_open = self._windows.is_open(begin)
         return is_open + sum(1 for _ in takewhile(lambda at: at < end, _openings(self._windows, begin)))
 
     def needed(self) -> float:
-        """Tell how many bytes a second of open windows must be read for all to be verified in time."""
+        """Return the bytes per second of open windows required to verify everything in time."""
         steps = self._steps(self._windows.open_seconds)
         return max([self._steady(self._windows.open_seconds), *(size / max(1, seconds) for size, seconds, _ in steps)])
 
     def needed_per_unit(self) -> float:
-        """Tell how many bytes each unit must do for all to be verified in time, and evenly."""
+        """Return the bytes per unit required to verify everything in time and evenly."""
         steps = self._steps(self.units)
         return max([self._steady(self.units), *(size / max(1, units) for size, units, _ in steps)])
 
     def met_at(self, rate: float) -> int | None:
-        """Tell from when on nothing will be overdue, at so many bytes a second; None: never."""
+        """Return when nothing will be overdue any more at this rate in bytes per second; None if never."""
         if self._steady(self._windows.open_seconds) > rate:
             return None
         late = [(size, due) for size, seconds, due in self._steps(self._windows.open_seconds) if size > rate * seconds]
@@ -205,7 +201,7 @@ class _Demand:
         return self._moment_after(max(late + overdue)[0] / rate)
 
     def _steps(self, offer: _Offer) -> Iterator[tuple[int, int, int]]:
-        """Go through (bytes due until then, what windows offer until then, when they are due), the soonest first."""
+        """Iterate over (bytes due by then, units offered by then, due time), earliest first."""
         size, offered, seen = 0, 0, self._now
         for day in self._facts.days:
             due = day.oldest_at + self._every_s
@@ -216,11 +212,11 @@ class _Demand:
             yield size, offered, due
 
     def _steady(self, offer: _Offer) -> float:
-        """Tell what each unit must do when everything has to be verified again and again."""
+        """Return the bytes per unit required to verify everything once per ``verify_every``."""
         return self._facts.bytes_total / max(1, offer(self._now, self._now + self._every_s))
 
     def _moment_after(self, seconds: float) -> int | None:
-        """Tell when so many seconds of open windows will have passed."""
+        """Return when this many seconds of open windows will have passed."""
         at, left = self._now, seconds
         if not self._windows.is_open(at):
             at = next(iter(_openings(self._windows, at)), at)
@@ -248,12 +244,12 @@ def _openings(windows: OpenTimes, after: int) -> Iterator[int]:
 
 
 def _opens_at(windows: OpenTimes, now: int) -> int:
-    """Tell when the window begins that is open, or else the next one."""
+    """Return the start of the current or next window; ``now`` if one is open."""
     return now if windows.is_open(now) else windows.next_opening(now) or now
 
 
 def _end_of(windows: OpenTimes, opens: int) -> int:
-    """Tell when a window has to be used up: when it closes; if it does not, when another opens, or after a day."""
+    """Return the end of a window: when it closes, else when the next one opens, at most a day later."""
     closes = windows.closes_at(opens)
     if closes is not None:
         return closes
@@ -261,12 +257,12 @@ def _end_of(windows: OpenTimes, opens: int) -> int:
 
 
 def _end_of_following(windows: OpenTimes, end: int) -> int:
-    """Tell when the window after one that ended has to be used up."""
+    """Return the end of the window after one that ended."""
     return _end_of(windows, _opens_at(windows, end))
 
 
 def _advise(facts: Facts, windows: OpenTimes, verify_every_s: int, now: int) -> str | None:
-    """Say what would help."""
+    """Return what would help."""
     rate = facts.rate_bytes_per_s
     since = None if facts.last_scrub_at is None else now - facts.last_scrub_at
     last = now - _LONGEST_DAYS * _DAY_S if since is None else now - since
@@ -290,5 +286,5 @@ def _advise(facts: Facts, windows: OpenTimes, verify_every_s: int, now: int) -> 
 
 
 def _is_enough(facts: Facts, windows: OpenTimes, verify_every_s: int, now: int, rate: float) -> bool:
-    """Say whether windows are enough to verify everything again and again."""
+    """Return whether the windows suffice to verify everything once per ``verify_every``."""
     return facts.bytes_total * _MARGIN <= rate * windows.open_seconds(now, now + verify_every_s)

@@ -1,7 +1,7 @@
 """
-The promise that every byte is verified within ``verify_every``: read what is known of it, and tell when it is broken.
+Check the promise that every byte is verified within ``verify_every``, and report when it is broken.
 
-What it asks for is decided in ``plan``.
+``plan`` decides what the promise requires.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WORKED = frozenset({Outcome.CLEAN, Outcome.FINDINGS, Outcome.INCOMPLETE, Outcom
 
 
 def find_facts(c: Connection, root: RootRecord, *, verify_every_s: int, now: int) -> Facts:
-    """Read what a plan needs to know of a root; of one that is not worked on all is apart."""
+    """Read the facts that a plan needs; for a root that is not active, all bytes count as ``bytes_apart``."""
     known = coverage(c, root.id, now=now, verify_every_s=verify_every_s)
     scrubs = [run for run in find_runs(c, root.id, _RUNS_SEARCHED) if run.job is Job.SCRUB]
     rate, last_scrub_at = measure_rate(scrubs), scrubs[0].started_at if scrubs else None
@@ -45,10 +45,10 @@ def find_facts(c: Connection, root: RootRecord, *, verify_every_s: int, now: int
 
 def measure_rate(runs: Sequence[RunRecord]) -> float | None:
     """
-    Tell how fast scrubs can read: the best of the last that read much, for others may have been held back.
+    Return the best rate of the recent scrubs that read much; the others may have been throttled.
 
     Args:
-        runs: scrubs, the newest first.
+        runs: newest first.
     """
     worked = (run for run in runs if run.outcome in _WORKED and run.duration_s and run.counts.bytes_read)
     last = [(run.counts.bytes_read, run.duration_s or 0.0) for run in islice(worked, _RUNS_MEASURED)]
@@ -58,13 +58,13 @@ def measure_rate(runs: Sequence[RunRecord]) -> float | None:
 
 def check(context: Context, windows: OpenTimes) -> list[Finding]:
     """
-    Open the finding that a root's promise is broken, or end it.
+    Open or resolve the ``overdue`` finding of each root.
 
-    To be called at start, daily and after scrubs. A paused root promises nothing, a suspended one has a finding of its
-    own. A short write that needs no lock (R9).
+    Called at start, daily and after scrubs. A paused root can't be overdue; a suspended one has its own finding. Writes
+    shortly and without a lock (R9).
 
     Returns:
-        The findings that are open now; each was told to the report.
+        The open findings, each already reported.
     """
     with context.catalog.read() as connection:
         roots = find_roots(connection)
@@ -73,7 +73,7 @@ def check(context: Context, windows: OpenTimes) -> list[Finding]:
 
 
 def describe_overdue(facts: Facts, plan: Plan, *, verify_every_s: int, now: int) -> str:
-    """Say what is overdue, and what would help."""
+    """Return what is overdue and what would help."""
     noun = "file" if facts.overdue.files == 1 else "files"
     text = f"{facts.overdue.files:,} {noun} ({format_size(facts.overdue.bytes)})"
     text += f" not verified within {spell_duration(verify_every_s)}, the oldest {_say_late(facts, verify_every_s, now)}"
@@ -99,7 +99,7 @@ def _check_root(context: Context, windows: OpenTimes, root: RootRecord) -> Findi
     message = describe_overdue(facts, plan, verify_every_s=verify_every_s, now=now)
     with context.catalog.transaction() as connection:
         if not has_root(connection, root.id):
-            return None  # somebody forgot it meanwhile
+            return None  # deleted meanwhile
         new = NewFinding(FindingKind.OVERDUE, root.id, None, None, message)
         finding, _ = findings.open_finding(connection, new, now=now, run_id=None)
     context.report.finding(finding)
@@ -107,7 +107,7 @@ def _check_root(context: Context, windows: OpenTimes, root: RootRecord) -> Findi
 
 
 def _end_overdue(context: Context, root: RootRecord, now: int) -> None:
-    """End the finding, if there is one: nothing is written where nothing is open."""
+    """Resolve the finding if it is open; otherwise write nothing."""
     with context.catalog.read() as connection:
         if not findings.has_open(connection, root.id, FindingKind.OVERDUE):
             return

@@ -1,9 +1,9 @@
 """
-Re-read what is recorded from the disk, and judge it.
+Re-read recorded files from the disk and judge them.
 
-What is read, and in which order, comes from the catalog's worklist: overdue first, then suspects, then stalest, inside
-a day in the order of the disk. A name that is not recorded yet is recorded first. Stopping at a limit is no error: what
-was not reached is not due (R7, R8).
+The catalog's worklist decides what is read and in which order: overdue files first, then suspects, then the stalest,
+within a day in disk order. Unrecorded files are recorded first. Stopping at a limit is no error: files that were not
+reached count as not due (R7, R8).
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ class Scrubber:
     Scrub one root, or a part of it.
 
     Args:
-        run: what it works on.
-        options: what and how far.
-        began_at: when the command began, on the monotonic clock: limits count from there.
+        began_at: when the command began, on the monotonic clock; limits count from there.
     """
 
     def __init__(self, run: RootRun, options: ScrubOptions, *, began_at: float) -> None:
@@ -71,22 +69,22 @@ class Scrubber:
         replaced = None if self._scanner is None else self._scanner.replaced
         self._assessor = Assessor(run, from_disk=True, replaced=replaced)
         self._checkpoints = Checkpoints(run, is_verifying=True)
-        self._recordings = Checkpoints(run)  # of what is read for a new baseline
+        self._recordings = Checkpoints(run)  # of files read for a new baseline
         self._links = HardLinks(run)
         self._unstable: list[tuple[FileRecord, Unstable]] = []
         self._vanished: list[FileRecord] = []
         self._by_itself: list[FileRecord] = []
         self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
         self._done_files = 0
-        self._parts_read: dict[bytes, int] = {}  # of large files under way, counted already
-        self._unsound = IdSet()  # large files of which what is recorded of a part is damaged
-        self._overmounts: set[bytes] = set()  # that were told of
-        self._bytes_before = 0  # what earlier readings of this run have read
+        self._parts_read: dict[bytes, int] = {}  # bytes of unfinished large files, already counted
+        self._unsound = IdSet()  # large files whose recorded blocks are damaged
+        self._overmounts: set[bytes] = set()  # mounts already reported
+        self._bytes_before = 0  # bytes of this run's earlier reads
         self._summary = WorkSummary(0, 0)
-        self._rows = 0  # of the root, when the work was ordered
+        self._rows = 0  # files of the root when the worklist was created
 
     def run(self) -> None:
-        """Scan if asked for, read, judge, settle."""
+        """Scan if requested, read, judge, apply the staged changes."""
         discard_staged(self._run)
         if self._scanner is not None:
             self._scanner.prepare()
@@ -126,10 +124,11 @@ class Scrubber:
 
     def _read_worklist(self) -> None:
         """
-        Read what is on the list.
+        Read the files on the worklist.
 
-        Where there are limits and large files, these have the first half, for the others would else wait as long as
-        one of them takes; then come the others, and what these leave is for the large ones again.
+        With limits and large files, large files get the first half of the limit, because a single one may take very
+        long. Then
+        follow the small files, then large ones again.
         """
         large = max(self._options.large_bytes, LARGE_BYTES)
         with self._run.catalog.read() as connection:
@@ -160,7 +159,7 @@ class Scrubber:
                     yield work
 
     def _is_small(self, record: FileRecord) -> bool:
-        """Say whether a file is read as one piece."""
+        """Return whether a file is read in one piece."""
         most = small_bytes(self._run.settings.block_size_bytes)
         return record.block_size_bytes is None and record.witness.size_bytes <= most
 
@@ -180,8 +179,8 @@ class Scrubber:
         return self._scanner is not None and record.id in self._scanner.changed
 
     def _usable(self, records: Iterable[FileRecord]) -> list[FileRecord]:
-        """Leave out what the scan has answered for, what is out of sight, and what can't be relied on."""
-        overmounts = find_overmounts(self._run)  # for each page anew: a scrub may take days
+        """Leave out files that the scan has answered, that are hidden by a mount, or whose record is damaged."""
+        overmounts = find_overmounts(self._run)  # for each page, because a scrub may take days
         usable: list[FileRecord] = []
         for record in records:
             if record.id in self._assessor.account.answered:
@@ -196,7 +195,7 @@ class Scrubber:
         return usable
 
     def _hidden(self, record: FileRecord, overmount: bytes) -> None:
-        """Count a file that a mount hides; the mount is told once, and is a failure if it hides what was named."""
+        """Count a file hidden by a mount. Report each mount once; the run is incomplete if it hides the named path."""
         run = self._run
         self._assessor.account.count(record.id, Tally.SKIPPED)
         run.is_incomplete |= is_inside(run.prefix, overmount)
@@ -205,7 +204,7 @@ class Scrubber:
             run.note(NoteKind.SKIPPED, overmount, f"left out: {SkipReason.MOUNT.value}")
 
     def _in_disk_order(self, records: list[FileRecord]) -> list[FileRecord]:
-        """Put a page into the order of a rotational disk; by inode it is already (R4)."""
+        """Sort a page in the physical order of a rotational disk; otherwise it is already sorted by inode (R4)."""
         if not self._run.device.is_rotational:
             return records
         paths, is_over = [record.path for record in records], self._run.context.stop.is_set
@@ -222,7 +221,7 @@ class Scrubber:
         return self._kept_by(task).resume(task)
 
     def _kept_by(self, task: Task) -> Checkpoints:
-        """Tell who keeps the parts of a large file: they are compared, or put together for a new baseline."""
+        """Return the checkpoints that keep the parts of a large file: for a new baseline or for verification."""
         return self._recordings if task.want is self._want else self._checkpoints
 
     def _read(self, tasks: Iterable[Work], limit: RunLimit) -> None:
@@ -240,8 +239,8 @@ class Scrubber:
         self._bytes_before += engine.bytes_done
 
     def _take_batch(self, done: DoneBatch) -> None:
-        """Take small files: those that are intact together, each of the others by itself."""
-        has_parts = self._checkpoints.has_parts or self._recordings.has_parts  # then one may have been large before
+        """Handle small files: the intact ones together, the others one by one."""
+        has_parts = self._checkpoints.has_parts or self._recordings.has_parts  # one may have been large before
         if not has_parts:
             left = self._assessor.take_intact(done, self._links.leaders)
             self._done_files += len(done.tasks) - len(left)
@@ -258,7 +257,7 @@ class Scrubber:
             self._take_part(record, result)
             return
         if isinstance(result, Failed) and isinstance(result.error, ReadInterrupted):
-            self._links.take(record)  # none of its names is answered: they are not due, or come again in this run
+            self._links.take(record)  # its names were not reached; they are not due or come again in this run
             return
         self._done_files += 1
         if isinstance(result, Failed):
@@ -267,7 +266,7 @@ class Scrubber:
         self._done(record, result)
 
     def _done(self, record: FileRecord, result: Done) -> None:
-        """Take a file that was read, under all of its names."""
+        """Judge a file under all of its names."""
         self._run.counts.bytes_read += result.reading.bytes_read - self._parts_read.pop(record.path, 0)
         bad_before: tuple[int, ...] = ()
         if self._kept_by(result.task) is self._recordings:
@@ -291,7 +290,7 @@ class Scrubber:
                 self._by_itself.append(other)
 
     def _take_unsound(self, record: FileRecord) -> None:
-        """Say that the recorded blocks of a file are damaged, unless they were sealed anew while it was read."""
+        """Report that the recorded blocks of a file are damaged, unless they were resealed while it was read."""
         with self._run.catalog.read() as connection:
             size, sealer = record.block_size_bytes or 1, self._run.catalog.sealer
             is_sound = load_blocks(connection, sealer, record.id, record.version, size) is not None
@@ -301,7 +300,7 @@ class Scrubber:
             self._assessor.failures.catalog_damaged(record)
 
     def _are_one(self, record: FileRecord, other: FileRecord) -> bool:
-        """Say whether two names have the same blocks recorded, so that parts compared for one count for the other."""
+        """Return whether two names have the same recorded blocks, so that parts verified for one hold for the other."""
         with self._run.catalog.read() as connection:
             kept = [
                 load_blocks(connection, self._run.catalog.sealer, one.id, one.version, one.block_size_bytes or 1)
@@ -310,7 +309,7 @@ class Scrubber:
         return kept[0] is not None and kept[0] == kept[1]
 
     def _take_part(self, record: FileRecord, partial: Partial) -> None:
-        """Compare the next part of a large file, and remember how far it was read; what was read counts at once."""
+        """Compare the next part of a large file, store how far it was read, and count its bytes at once."""
         size = partial.offset - partial.first_block * partial.task.block_size_bytes
         self._run.counts.bytes_read += size
         self._parts_read[record.path] = self._parts_read.get(record.path, 0) + size
@@ -320,13 +319,13 @@ class Scrubber:
         with self._run.catalog.read() as connection:
             sealer = self._run.catalog.sealer
             bad = compare_blocks(connection, sealer, record, partial.blocks, partial.first_block)
-        if bad is None or record.id in self._unsound:  # nor may a later scrub go on behind this part
+        if bad is None or record.id in self._unsound:  # no later scrub may resume after this part, either
             self._unsound.add(record.id)
         else:
             self._checkpoints.keep(partial, tuple(bad))
 
     def _failed(self, record: FileRecord, error: ReadError) -> None:
-        """Account for what could not be read; what the disk refused under one name it refuses under all."""
+        """Handle an unreadable file. A read error of the disk applies to all names of the file."""
         for other in self._links.take(record):
             if isinstance(error, Unreadable) and error.ranges and self._links.is_still(other, error.witness):
                 self._assessor.failed(other, error)
@@ -340,7 +339,7 @@ class Scrubber:
             self._assessor.failed(record, error)
 
     def _read_again(self) -> None:
-        """Read again what changed while it was read, or may have (R1), and changes whose reading lacked digests."""
+        """Re-read files that changed or may have changed while read (R1), and changed files without all digests."""
         for _ in range(TRIES):
             unstable = [record for record, _ in self._unstable]
             again = unstable + self._assessor.account.take_incomplete() + self._by_itself
@@ -360,10 +359,11 @@ class Scrubber:
 
     def _account_for_vanished(self) -> None:
         """
-        Decide what became of recorded files that were not found, or not under their names, when they were to be read.
+        Decide what happened to recorded files that were missing or replaced when they were read.
 
-        A scan of all that the run is about tells a move from a deletion. What it did not decide is neither well nor
-        silent: it is a finding where nothing may go without a person's word, else the run is incomplete.
+        A scan of the run's part of the root tells a move from a deletion. Files it could not decide get a finding in
+        archives;
+        otherwise the run is incomplete.
         """
         displaced = self._assessor.take_displaced()
         if not (self._vanished or displaced) or self._run.context.stop.is_set():
@@ -380,7 +380,7 @@ class Scrubber:
             self._leave_missing(record)
 
     def _is_root_itself(self) -> bool:
-        """Check the root once more: a folder that was emptied or replaced since would look like deletions (R5)."""
+        """Return whether the root is still the recorded one; emptied or replaced, its files would look deleted (R5)."""
         try:
             os.close(open_guarded(self._run.root).fd)
         except RootSuspended:
@@ -388,7 +388,7 @@ class Scrubber:
         return True
 
     def _scan_again(self) -> list[FileId]:
-        """Scan, and name the files that were judged by what stands under their former names, to be judged anew."""
+        """Scan; return the files that were judged by another file under their former names, to be judged again."""
         run = self._run
         scanner = Scanner(run, ScanOptions(), is_prelude=True)
         self._scanners.append(scanner)
@@ -401,7 +401,7 @@ class Scrubber:
         return scanner.misjudged
 
     def _take_undecided(self, others: Iterable[FileId] = ()) -> list[FileRecord]:
-        """Hand over vanished files, and others, as they are recorded now, if they are and are not answered for."""
+        """Return the current records of vanished and other files, without those already answered."""
         vanished, self._vanished = self._vanished, []
         wanted = dict.fromkeys([*(record.id for record in vanished), *others])
         ids = [file_id for file_id in wanted if file_id not in self._assessor.account.answered]
@@ -409,11 +409,11 @@ class Scrubber:
             return files.find_files(connection, self._run.catalog.sealer, ids)
 
     def _leave_missing(self, record: FileRecord) -> None:
-        """Count a file that was not found and of which no scan decided what became of it."""
+        """Count a missing file that no scan decided."""
         run = self._run
         with run.writing() as connection:
             if not is_current(connection, record):
-                return  # a person decided over it meanwhile: it is not due
+                return  # a person decided meanwhile: not due
             has_finding = not may_be_there(run.root_fd, record.path) and self._assessor.failures.missing(
                 connection, record
             )
@@ -423,11 +423,11 @@ class Scrubber:
             run.note(NoteKind.MISSING, record.path, messages.vanished(f"integrity scan {shell_path(run.root.path)}"))
 
     def _tasks_again(self, records: Iterable[FileRecord]) -> Iterator[Task]:
-        """Make tasks for files that are read again, with all digests and from the beginning."""
+        """Return tasks that read files again from the beginning, with all digests."""
         return (self._task(record)._replace(want=self._want, resume=None) for record in records)
 
     def _end_device_findings(self) -> None:
-        """End what was said of the device, once all of the root could be read without an error."""
+        """Resolve device findings once the whole root was read without an error."""
         run = self._run
         is_whole = self._options.is_everything and run.is_whole and not self._limit.is_set()
         if not is_whole or run.budget.errors or run.kinds_met & DEVICE_FINDINGS:
@@ -440,7 +440,7 @@ class Scrubber:
         run.note_over(ended)
 
     def _end_overdue(self) -> None:
-        """End what was said of the promise, once nothing is overdue any more: no service may be there to look."""
+        """Resolve the overdue finding once nothing is overdue, because no service may be running to do it."""
         run = self._run
         with run.catalog.read() as connection:
             if not findings.has_open(connection, run.root.id, FindingKind.OVERDUE):
@@ -460,7 +460,7 @@ class Scrubber:
         run.note_over(ended)
 
     def _count_rest(self) -> None:
-        """Count what was not reached: limits, or a stop. Of what was answered some may have been forgotten since."""
+        """Count files that were not reached as not due. Answered files may have been deleted from the catalog since."""
         run, answered = self._run, self._assessor.account.answered
         if run.is_whole and self._count_rows() == self._rows:
             run.counts.add(Tally.NOT_DUE, self._rows - len(answered))
