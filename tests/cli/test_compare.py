@@ -57,7 +57,7 @@ def test_what_is_printed_when_it_is_not(root: Path, copy: Path, integrity: Box) 
     printed = done.stdout
     bad = "1 OUT OF DATE in the backup, 1 MISSING from the backup, 1 DAMAGED in the backup"
     assert f"{COUNT} files: {COUNT - 3} the same, {bad}" in printed
-    assert "1 file only there" in printed
+    assert "1 file only in the backup" in printed
     assert f"copy_extra: {root / 'extra'}: is only in the copy" in printed
     assert f"copy_stale  {plant_path(root, 1)}" in printed
     assert f"The backup in {copy} is an older version (by reading the data back)." in printed

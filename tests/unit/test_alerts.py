@@ -141,7 +141,7 @@ def test_end_of_thousands_is_one_entry() -> None:
     message = Composer(HOST).all_clear(over, len(over), NOW)
 
     assert "all clear: 700 findings resolved, none open" in message.subject
-    assert "700 findings copy_missing in the copy nightly" in message.body
+    assert "700 findings: Missing from the backup, in the copy nightly" in message.body
     assert "the copy has it again" in message.body
     assert "run the backup again" not in message.body
     assert "next:" not in message.body

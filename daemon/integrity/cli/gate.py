@@ -17,13 +17,13 @@ from integrity.cli.params import DURATION, PATH
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.errors import CatalogMissing, show_path
-from integrity.jobs.report import Summary
 from integrity.model import Finding, Outcome
 from integrity.paths import path_fields, shell_path
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
     from integrity.jobs.gate.gate import GateVerdict
+    from integrity.jobs.report import Summary
 
 
 _FINDINGS_SHOWN = 5
