@@ -9,16 +9,14 @@
 
 #include "folder_batch.h"
 
+#include "linux_calls.h"
 #include "opening.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-/* Spelled out, because the headers of the machine that builds may be older than the kernel that runs. */
 
 #define MOST_SECONDS 9223372035 /* about the year 2262: so many fit into 64 bits of nanoseconds, both ways */
 
@@ -81,14 +79,14 @@ static int open_folder(int root_fd, const char *path, int stays_on_mount)
     /* The kernel would resolve ".." as long as it stays beneath the root; the walk refuses it, and says so. */
     if (strstr(path, "..") != NULL)
         return -1;
-    return opening_open(root_fd, name, O_RDONLY | O_DIRECTORY, stays_on_mount ? OPENING_ON_MOUNT : 0);
+    return opening_open(root_fd, name, O_RDONLY | O_DIRECTORY, stays_on_mount ? LINUX_RESOLVE_NO_XDEV : 0);
 }
 
 /* Read entries of the folder until it ends (1), until there is no room for a long one (0), or until that fails (-1). */
 static int read_entries(int fd, char *entries, size_t room, size_t *used)
 {
     for (*used = 0; room - *used >= LONGEST_ENTRY_BYTES;) {
-        const long bytes = syscall(SYS_getdents64, fd, entries + *used, room - *used);
+        const long bytes = linux_getdents64(fd, entries + *used, room - *used);
 
         if (bytes <= 0)
             return bytes == 0 ? 1 : -1;
