@@ -7,10 +7,10 @@
 #include "crc64.h"
 #include "xxh3.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define MOST_ORDERED 512U /* files at a time */
-#define SIZE_CLASSES 64U
 
 static size_t align(size_t used, size_t alignment)
 {
@@ -49,43 +49,36 @@ size_t file_batch_fill(file_batch_reader read_one, const void *context, const fi
     return done;
 }
 
-/* How many bits a size has: what it is ordered by. */
-static size_t find_class(uint64_t size_bytes)
+/* Longest first; equal sizes in the order of the records. */
+static int compare_sizes(const void *one, const void *other)
 {
-    size_t bits = 0;
+    const file_batch_record *const a = *(file_batch_record *const *)one;
+    const file_batch_record *const b = *(file_batch_record *const *)other;
 
-    for (; size_bytes != 0; size_bytes >>= 1)
-        bits++;
-    return bits;
+    if (a->size_bytes != b->size_bytes)
+        return a->size_bytes < b->size_bytes ? 1 : -1;
+    return (a > b) - (a < b);
 }
 
 /*
- * Write the indexes of the files that were read to ${order}, the longest first or nearly so, for a long one is what all
- * others wait for at the end. Return how many they are.
+ * Write the files that were read to ${order}, the longest first: at the end all others wait for a long one. Return how
+ * many they are.
  */
-static size_t put_in_order(const file_batch_record *records, size_t count, size_t order[MOST_ORDERED])
+static size_t put_in_order(file_batch_record *records, size_t count, file_batch_record *order[MOST_ORDERED])
 {
-    size_t ends[SIZE_CLASSES + 1] = {0};
     size_t ordered = 0;
 
     for (size_t i = 0; i < count; i++)
-        if (records[i].status == FILE_BATCH_READ) {
-            ends[find_class(records[i].size_bytes)]++;
-            ordered++;
-        }
-    for (size_t i = SIZE_CLASSES; i-- > 0;)
-        ends[i] += ends[i + 1];
-    for (size_t i = count; i-- > 0;)
         if (records[i].status == FILE_BATCH_READ)
-            order[--ends[find_class(records[i].size_bytes)]] = i;
+            order[ordered++] = records + i;
+    qsort(order, ordered, sizeof *order, compare_sizes);
     return ordered;
 }
 
 struct files {
     const uint8_t *arena;
-    file_batch_record *records;
-    const size_t *next;
-    const size_t *end;
+    file_batch_record *const *next;
+    file_batch_record *const *end;
     size_t *unfinished;
 };
 
@@ -96,7 +89,7 @@ static int take_file(void *source, md5_message *message, uint8_t **digest)
 
     if (files->next == files->end)
         return 0;
-    record = files->records + *files->next++;
+    record = *files->next++;
     message->stream = NULL;
     message->unfinished = files->unfinished;
     message->data = files->arena + record->offset;
@@ -108,12 +101,12 @@ static int take_file(void *source, md5_message *message, uint8_t **digest)
 static void submit_md5(md5_scheduler *scheduler, const uint8_t *arena, file_batch_record *records, size_t count,
                        size_t *unfinished)
 {
-    size_t order[MOST_ORDERED];
+    file_batch_record *order[MOST_ORDERED];
 
     while (count != 0) {
         const size_t part = count < MOST_ORDERED ? count : MOST_ORDERED;
         const size_t read = put_in_order(records, part, order);
-        struct files files = {arena, records, order, order + read, unfinished};
+        struct files files = {arena, order, order + read, unfinished};
 
         *unfinished += read;
         md5_scheduler_submit(scheduler, take_file, &files);

@@ -2,7 +2,7 @@
  * Many small files in one arena, whichever way each of them is read, and their digests.
  *
  * Decides where contents lie and when the arena is full; what a file must be to be read is the reader's. Nothing here
- * prints, aborts, allocates or keeps state: every buffer is the caller's.
+ * prints, aborts or keeps state; every buffer is the caller's, except what qsort(3) takes for a moment.
  */
 #ifndef FILE_BATCH_H
 #define FILE_BATCH_H

@@ -9,16 +9,15 @@
 
 #include "folder_batch.h"
 
+#include "linux_calls.h"
 #include "opening.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-/* Spelled out, because the headers of the machine that builds may be older than the kernel that runs. */
 
 #define MOST_SECONDS 9223372035 /* about the year 2262: so many fit into 64 bits of nanoseconds, both ways */
 
@@ -28,7 +27,6 @@
 #define LEAST_ENTRIES_BYTES 65536U
 #define WORTH_SORTING 64U /* fewer inodes than this lie close together anyway */
 #define COLUMN_OF_LINKS (FOLDER_BATCH_COLUMNS - 1)
-#define SHORT_RUN 8U
 
 struct item {
     const char *name; /* in the entries */
@@ -41,17 +39,14 @@ struct item {
 /* A folder that is being listed. All of it lies in the scratch memory. */
 struct listing {
     struct item *items;
-    struct item **order;
-    struct item **spare;
     char *entries;
     size_t entries_room;
+    struct item **order;
     size_t count;
     size_t file_count;
     size_t file_text_bytes;
     size_t other_text_bytes;
 };
-
-typedef int item_compare(const struct item *one, const struct item *other);
 
 static size_t entries_bytes(size_t names_room)
 {
@@ -62,16 +57,16 @@ static size_t entries_bytes(size_t names_room)
 
 size_t folder_batch_scratch_bytes(size_t names_room)
 {
-    return names_room * (sizeof(struct item) + 2 * sizeof(struct item *)) + entries_bytes(names_room);
+    return names_room * (sizeof(struct item) + sizeof(struct item *)) + entries_bytes(names_room);
 }
 
+/* By falling alignment: items and entries hold 64-bit numbers, and the size of each part is a multiple of 8. */
 static void lay_out(struct listing *listing, uint8_t *scratch, size_t names_room)
 {
     listing->items = (struct item *)(void *)scratch;
-    listing->order = (struct item **)(void *)(listing->items + names_room);
-    listing->spare = listing->order + names_room;
-    listing->entries = (char *)(listing->spare + names_room);
+    listing->entries = (char *)(listing->items + names_room);
     listing->entries_room = entries_bytes(names_room);
+    listing->order = (struct item **)(void *)(listing->entries + listing->entries_room);
 }
 
 static int open_folder(int root_fd, const char *path, int stays_on_mount)
@@ -81,14 +76,14 @@ static int open_folder(int root_fd, const char *path, int stays_on_mount)
     /* The kernel would resolve ".." as long as it stays beneath the root; the walk refuses it, and says so. */
     if (strstr(path, "..") != NULL)
         return -1;
-    return opening_open(root_fd, name, O_RDONLY | O_DIRECTORY, stays_on_mount ? OPENING_ON_MOUNT : 0);
+    return opening_open(root_fd, name, O_RDONLY | O_DIRECTORY, stays_on_mount ? LINUX_RESOLVE_NO_XDEV : 0);
 }
 
 /* Read entries of the folder until it ends (1), until there is no room for a long one (0), or until that fails (-1). */
 static int read_entries(int fd, char *entries, size_t room, size_t *used)
 {
     for (*used = 0; room - *used >= LONGEST_ENTRY_BYTES;) {
-        const long bytes = syscall(SYS_getdents64, fd, entries + *used, room - *used);
+        const long bytes = linux_getdents64(fd, entries + *used, room - *used);
 
         if (bytes <= 0)
             return bytes == 0 ? 1 : -1;
@@ -139,62 +134,26 @@ static int find_items(struct listing *listing, size_t bytes, size_t names_room)
     return 0;
 }
 
-static int compare_inodes(const struct item *one, const struct item *other)
+static int compare_inodes(const void *one, const void *other)
 {
-    return (one->inode > other->inode) - (one->inode < other->inode);
+    const struct item *const *const a = one;
+    const struct item *const *const b = other;
+
+    return ((*a)->inode > (*b)->inode) - ((*a)->inode < (*b)->inode);
 }
 
-static int compare_names(const struct item *one, const struct item *other)
+static int compare_names(const void *one, const void *other)
 {
-    return strcmp(one->name, other->name); /* by unsigned bytes; names hold no NUL byte */
+    const struct item *const *const a = one;
+    const struct item *const *const b = other;
+
+    return strcmp((*a)->name, (*b)->name); /* by unsigned bytes; names hold no NUL byte */
 }
 
-static void sort_short(struct item **order, size_t count, item_compare *compare)
+/* glibc's qsort allocates for more than 128 names, and sorts in place where it cannot. */
+static void sort(struct listing *listing, int (*compare)(const void *, const void *))
 {
-    size_t done;
-
-    for (done = 1; done < count; done++) {
-        struct item *const item = order[done];
-        size_t at = done;
-
-        for (; at > 0 && compare(order[at - 1], item) > 0; at--)
-            order[at] = order[at - 1];
-        order[at] = item;
-    }
-}
-
-static void merge(struct item **from, size_t middle, size_t end, struct item **to, item_compare *compare)
-{
-    size_t one = 0, other = middle, at;
-
-    for (at = 0; at < end; at++) {
-        if (other == end || (one < middle && compare(from[one], from[other]) <= 0))
-            to[at] = from[one++];
-        else
-            to[at] = from[other++];
-    }
-}
-
-/* Merge sort from the bottom up, as qsort may allocate. */
-static void sort(struct listing *listing, item_compare *compare)
-{
-    const size_t count = listing->count;
-    size_t width, start;
-
-    for (start = 0; start < count; start += SHORT_RUN)
-        sort_short(listing->order + start, count - start < SHORT_RUN ? count - start : SHORT_RUN, compare);
-    for (width = SHORT_RUN; width < count; width *= 2) {
-        struct item **const sorted = listing->spare;
-
-        for (start = 0; start < count; start += 2 * width) {
-            const size_t left = count - start;
-
-            merge(listing->order + start, left < width ? left : width, left < 2 * width ? left : 2 * width,
-                  sorted + start, compare);
-        }
-        listing->spare = listing->order;
-        listing->order = sorted;
-    }
+    qsort(listing->order, listing->count, sizeof *listing->order, compare);
 }
 
 static int in_ns(const struct timespec *time, uint64_t *ns)

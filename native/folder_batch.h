@@ -5,7 +5,8 @@
  * itself and finds out what it is. So there are no errors here, only folders that were listed, to their end and with
  * every file looked at, and folders that were not.
  *
- * Nothing here prints, aborts, allocates or keeps state: every buffer is the caller's. Linux only.
+ * Nothing here prints, aborts or keeps state; every buffer is the caller's, except what qsort(3) takes for a moment. Linux
+ * only.
  */
 #ifndef FOLDER_BATCH_H
 #define FOLDER_BATCH_H

@@ -1,6 +1,8 @@
 /*
  * The stream around the compression function: buffering, padding, and the state as stored bytes. Knows no CPU.
  */
+#include "md5.h"
+
 #include "md5_impl.h"
 
 #include <string.h>

@@ -31,25 +31,15 @@
 #ifndef MD5_H
 #define MD5_H
 
+#include "md5_dispatch.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
 #define MD5_DIGEST_BYTES 16
-#define MD5_BLOCK_BYTES 64
 #define MD5_STATE_VERSION 1
 #define MD5_STATE_MIN_BYTES 40
 #define MD5_STATE_MAX_BYTES 103
-
-/*
- * The bits of a feature mask, from the narrowest path to the widest. The portable path of one chain needs none of them
- * and can't be masked out; MD5_FEATURE_INTERLEAVED are its forms for two and for four chains.
- */
-#define MD5_FEATURE_X86_64 1U
-#define MD5_FEATURE_INTERLEAVED 2U
-#define MD5_FEATURE_NEON 4U
-#define MD5_FEATURE_AVX2 8U
-#define MD5_FEATURE_AVX512 16U
-#define MD5_FEATURES_ALL 31U
 
 /*
  * Public so that callers can place it where they like; its fields are the core's alone. Copying it by assignment copies
@@ -90,17 +80,5 @@ int md5_import(md5_context *context, const uint8_t *state, size_t size_bytes);
 
 /* Say in a few English words what is wrong with ${size_bytes} bytes of ${state}; NULL if nothing is. */
 const char *md5_state_problem(const uint8_t *state, size_t size_bytes);
-
-/*
- * Let only the features in ${mask} be used from the next block on, in the whole process; MD5_FEATURES_ALL lifts the
- * limit. Meant for tests, which walk through all masks; a stream gives the same digest whatever path computes it.
- */
-void md5_set_feature_mask(uint32_t mask);
-
-/* Return the features that this build, the processor and the operating system have, whatever the mask. */
-uint32_t md5_features(void);
-
-/* Return those of them that the mask allows and that passed the self-test: the ones that compute. */
-uint32_t md5_features_in_use(void);
 
 #endif

@@ -1,11 +1,17 @@
 /*
  * What the files of the MD5 core share and nobody else sees: the compression functions.
+ *
+ * Calls go one way: the streams (md5.c, md5_batch.c) call the dispatcher, and the dispatcher the paths. So md5.h, which
+ * declares the streams, is not included here.
  */
 #ifndef MD5_IMPL_H
 #define MD5_IMPL_H
 
 #include "bytes.h"
-#include "md5.h"
+#include "md5_dispatch.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 /*
  * Which paths are compiled in. The one for x86-64 needs GNU assembler syntax and 64-bit registers; the wide ones need

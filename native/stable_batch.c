@@ -9,6 +9,7 @@
 #include "stable_batch.h"
 
 #include "clock.h"
+#include "linux_calls.h"
 #include "opening.h"
 
 #include <errno.h>
@@ -17,35 +18,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
-/* Spelled out, because the headers of the machine that builds may be older than the kernel that runs. */
-#define CALL_CACHESTAT 451
-#define FLAG_NOWAIT 0x00000008
-
-#define STATX_DIRECT 0x2000U /* STATX_DIOALIGN, Linux 6.1 */
-#define STATX_WORDS 64       /* struct statx: 256 bytes, the mask first, */
-#define STATX_DIRECT_WORD 39 /* stx_dio_offset_align at byte 156; stx_dio_mem_align before it never exceeds a page */
-
 #define STAT_BLOCK_BYTES 512U
 #define WINDOW_PAGES 256U
 #define MOST_SECONDS 9223372035 /* about the year 2262: so many fit into 64 bits of nanoseconds, both ways */
-
-struct cache_range { /* struct cachestat_range of cachestat(2) */
-    uint64_t offset;
-    uint64_t length;
-};
-
-struct cache_counts { /* struct cachestat, in pages */
-    uint64_t cached;
-    uint64_t dirty;
-    uint64_t in_writeback;
-    uint64_t evicted;
-    uint64_t recently_evicted;
-};
 
 static size_t round_up(size_t size_bytes, size_t unit)
 {
@@ -100,11 +79,11 @@ struct pages {
 /* Bring what is dirty to the disk; a file whose pages are known to be clean needs no call for that. */
 static int write_back(int fd, struct pages *pages)
 {
-    struct cache_range range = {0, 0}; /* to the end */
-    struct cache_counts counts;
+    const struct linux_cachestat_range range = {0, 0}; /* to the end */
+    struct linux_cachestat counts;
 
     pages->cached = 0;
-    pages->is_known = syscall(CALL_CACHESTAT, fd, &range, &counts, 0U) == 0;
+    pages->is_known = linux_cachestat(fd, &range, &counts) == 0;
     if (pages->is_known) {
         pages->cached = counts.cached;
         if (counts.dirty == 0 && counts.in_writeback == 0)
@@ -162,11 +141,11 @@ static ssize_t read_once(int fd, uint8_t *to, size_t length_bytes, int flags)
 /* The unit of O_DIRECT for this file; 0 where the kernel does not vouch for it. */
 static size_t find_direct_unit(int fd)
 {
-    uint32_t words[STATX_WORDS] = {0};
+    struct linux_statx status = {0};
 
-    if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_DIRECT, words) != 0 || (words[0] & STATX_DIRECT) == 0)
+    if (linux_statx(fd, LINUX_STATX_DIOALIGN, &status) != 0 || (status.mask & LINUX_STATX_DIOALIGN) == 0)
         return 0;
-    return words[STATX_DIRECT_WORD];
+    return status.dio_offset_align;
 }
 
 /* What holds for all files of a batch. */
@@ -217,7 +196,7 @@ static int read_content(const struct terms *terms, int fd, const struct stat *be
     if (terms->from_disk)
         count = read_once(fd, to, round_up(size_bytes, unit), 0); /* the file ends in the last unit */
     else if (is_resident(fd, before, pages))
-        count = read_once(fd, to, size_bytes, FLAG_NOWAIT);
+        count = read_once(fd, to, size_bytes, LINUX_RWF_NOWAIT);
     return count == (ssize_t)size_bytes ? 0 : -1;
 }
 
@@ -261,7 +240,7 @@ static int read_one(const void *context, const char *path, uint64_t limit_bytes,
     if (strstr(path, "..") != NULL)
         return FILE_BATCH_LEAVE;
     fd = terms->from_disk ? opening_open(terms->root_fd, path, O_RDONLY | O_DIRECT, 0)
-                          : opening_open(terms->root_fd, path, O_RDONLY, OPENING_FROM_CACHE);
+                          : opening_open(terms->root_fd, path, O_RDONLY, LINUX_RESOLVE_CACHED);
     if (fd < 0)
         return FILE_BATCH_LEAVE;
     result = read_open(terms, fd, path, limit_bytes, to, room_bytes, record);
