@@ -396,6 +396,7 @@ _ROT_HEADLINES = {
     Certainty.INODE_MOVED: "DAMAGED or replaced by another file",
     Certainty.NO_INODE: "DAMAGED or replaced by another file",
     Certainty.NO_CTIME: "DAMAGED or rewritten",
+    Certainty.CTIME_MOVED: "DAMAGED or rewritten",
 }
 
 

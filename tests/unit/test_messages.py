@@ -1,0 +1,150 @@
+"""
+Every message of a finding, written once into a file that a person can proofread.
+
+``tests/output/messages.txt`` is generated: run ``python -m pytest tests/unit/test_messages.py`` after a change, look at
+the difference, and keep it if each sentence is one that an owner understands. The test fails when the file was not the
+present one, and writes the present one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from integrity.catalog.runs import Interruption
+from integrity.errors import Leased
+from integrity.files.mirrors import Mirror
+from integrity.jobs import messages
+from integrity.jobs.compare.copy_answer import CopyAnswer, Level
+from integrity.kinds import TABLE, headline
+from integrity.model import Certainty, FindingKind
+from integrity.verdict import (
+    Arbitration,
+    ArbitrationOutcome,
+    CopyVote,
+    FileState,
+    Judgement,
+    Verdict,
+    arbitrate,
+)
+
+OUTPUT = Path(__file__).parents[1] / "output" / "messages.txt"
+COPY = "nightly"
+MIRROR = Mirror("md raid1", "/dev/md0", 2, "echo check > /sys/block/md0/md/sync_action")
+"""A mirror of Linux's own."""
+
+
+def test_messages_are_proofread() -> None:
+    """The file holds what the program says now."""
+    now = "\n".join(write_all()) + "\n"
+    former = OUTPUT.read_text() if OUTPUT.exists() else ""
+    if former != now:
+        OUTPUT.parent.mkdir(exist_ok=True)
+        OUTPUT.write_text(now)
+
+    assert former == now, f"messages changed: proofread {OUTPUT}, and commit it"
+
+
+def write_all() -> Iterator[str]:
+    """Write the kinds with their steps, then each message under the name of its function."""
+    yield "Kinds of findings, the gravest first"
+    for entry in TABLE:
+        yield f"\n{entry.headline}  ({entry.kind.value}; subject: 1 {entry.phrase.one}, 2 {entry.phrase.many})"
+        if entry.explanation:
+            yield f"    {entry.explanation}"
+        for step in entry.steps:
+            yield f"    - {step.words}" + (f":  {step.command}" if step.command else "")
+    yield "\nRot, by how sure it is"
+    for certainty in Certainty:
+        for text in dict.fromkeys(write_rot(certainty)):
+            yield f"\n{headline(FindingKind.ROT, certainty)}\n    {text}"
+    yield "\nContent changed, modification time did not"
+    for is_odd in (False, True):
+        judgement = Judgement(Verdict.SILENT_REWRITE, is_odd=is_odd)
+        yield f"    {messages.describe(judgement, FindingKind.SILENT_REWRITE)}"
+    yield "\nCopies: what is said, and what to do"
+    for text in dict.fromkeys(write_arbitrations()):
+        yield f"    {text}"
+    yield "\nOther messages"
+    for name, text in write_others():
+        yield f"\n{name}\n    {text}"
+
+
+def write_rot(certainty: Certainty) -> Iterator[str]:
+    """Write what is said of rot: plain, and with all that can be added."""
+    causes: list[Interruption | None] = [None]
+    if certainty is Certainty.AFTER_CRASH:
+        causes = [
+            Interruption(is_of_machine=True, seen_at=None),
+            Interruption(is_of_machine=False, seen_at=1_700_000_000),
+        ]
+    for cause in causes:
+        yield messages.describe(Judgement(Verdict.ROT, certainty), FindingKind.ROT, cause)
+    everything = Judgement(Verdict.ROT, certainty, is_structural=True, is_odd=True, may_be_misrecorded=True)
+    yield messages.describe(everything, FindingKind.ROT, causes[-1])
+
+
+def write_arbitrations() -> Iterator[str]:
+    """Write each outcome of a vote with each state of the file."""
+    verdicts = (Verdict.INTACT, Verdict.ROT, Verdict.CHANGED, Verdict.UNREADABLE)
+    for verdict in verdicts:
+        for vote in CopyVote:
+            for are_equal in (False, True):
+                found: Arbitration = arbitrate(Judgement(verdict), vote, are_equal=are_equal, has_good_blocks=are_equal)
+                if found.finding is None:
+                    continue
+                level = None if vote in (CopyVote.MISSING, CopyVote.UNREADABLE) else Level.READ
+                yield f"{describe(found.outcome, verdict, vote, level)}\n        - {found.words}:  {found.command}"
+
+
+def describe(outcome: ArbitrationOutcome, verdict: Verdict, vote: CopyVote, level: Level | None) -> str:
+    """Write one outcome; what is not comparable is only counted."""
+    if outcome is ArbitrationOutcome.NOT_COMPARABLE:
+        return messages.not_comparable(Counter({messages.NOTHING_STATED: 1200, messages.LISTED_TWICE: 3}), COPY)
+    state = {Verdict.INTACT: FileState.GOOD, Verdict.UNREADABLE: FileState.LOST}.get(verdict, FileState.DAMAGED)
+    answer = CopyAnswer(vote, level, reason="Input/output error" if vote is CopyVote.UNREADABLE else "")
+    return messages.describe_arbitration(outcome, state, answer, COPY)
+
+
+def write_others() -> Iterator[tuple[str, str]]:
+    """Write every other message under its name."""
+    yield from ((name, value) for name, value in vars(messages).items() if name.isupper() and isinstance(value, str))
+    rot = messages.describe(Judgement(Verdict.ROT, Certainty.PROVEN), FindingKind.ROT)
+    command = "integrity scan /srv/photos"
+    yield "linked", messages.linked("2019/a.jpg", rot)
+    yield "copied", messages.copied("2019/a.jpg", rot)
+    yield "renamed", messages.renamed("2019/a.jpg", rot)
+    yield "restored", messages.restored(1_700_000_000)
+    yield "of_newer_content", messages.of_newer_content(rot)
+    yield "transient", messages.transient(is_unsteady=False)
+    yield "transient, unsteady", messages.transient(is_unsteady=True)
+    yield "on_mirror", rot + messages.on_mirror(MIRROR, ["sdb1"], is_one_copy=True)
+    yield "on_mirror, no copy known", rot + messages.on_mirror(MIRROR, [], is_one_copy=True)
+    yield "one_good_copy", messages.one_good_copy(MIRROR)
+    yield "unreadable", messages.unreadable("Input/output error", [(4096, 4096), (12288, 4096)])
+    yield "unreadable, not opened", messages.unreadable("Permission denied", [])
+    yield "unstable", messages.unstable()
+    yield "unstable, leased", messages.unstable(Leased("leased"))
+    yield "missing", messages.missing("; a folder stands in its place")
+    yield "vanished", messages.vanished(command)
+    yield "displaced", messages.displaced(command, None)
+    yield "rows_lost", messages.rows_lost(22_582, 22_001)
+    yield "suspended", messages.suspended("The disk for /srv/photos is not mounted")
+    yield "never_there", messages.never_there("There is no folder /srv/photos")
+    yield "ransomware", messages.ransomware(["412 files were rewritten with random data"])
+    yield "mass_change", messages.mass_change(812, 20, 2_000, 100, None)
+    yield "device_failing", messages.device_failing(100)
+    yield "many_more", messages.many_more(FindingKind.COPY_MISSING, 4_000, COPY)
+    yield "unreachable", messages.unreachable("Connection refused", 0)
+    yield "unreachable, lost", messages.unreachable("Connection reset", 512)
+    yield "file_not_read", messages.file_not_read("Input/output error")
+    yield "strange", messages.strange(812)
+    yield "strange, no names", messages.strange(0)
+    yield "extra", messages.extra(is_here=False)
+    yield "extra, not recorded", messages.extra(is_here=True)
+    yield "strange_and_short", messages.strange_and_short(12, 22_582)
+    yield "more_troubles", messages.more_troubles(17)
+    yield "gone_silent", messages.gone_silent("Transport endpoint is not connected")
+    yield "renamed_in_copy", messages.renamed_in_copy(b"2018/a.jpg", COPY)
+    yield "copy_transient", messages.copy_transient(COPY)
