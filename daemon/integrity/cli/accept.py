@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
-@click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept with the former baseline.")
-@click.option("--changes", is_flag=True, help="Of a folder: the changes that wait for a decision.")
-@click.option("--deletions", is_flag=True, help="Of a folder: the deletions that wait for a decision.")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.option("--reason", required=True, metavar="TEXT", help="The reason, kept with the former baseline.")
+@click.option("--changes", is_flag=True, help="For a folder: accept the changes that await a decision.")
+@click.option("--deletions", is_flag=True, help="For a folder: accept the deletions that await a decision.")
+@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @click.pass_obj
 def accept(session: Session, files: tuple[bytes, ...], reason: str, changes: bool, deletions: bool, yes: bool) -> int:
     """
-    Take the present content of files as right.
+    Accept the current content of files as correct.
 
-    Each FILE is read anew, from the disk, and its content becomes the new baseline; if it is gone, so is its record.
-    Findings on it are resolved. With --changes or --deletions FILE is a folder: what scans found and held back there is
-    taken over, after showing how much that is; damaged files are left out.
+    Each FILE is read from the disk again, and its content becomes the new baseline; a file that is gone is removed
+    from the catalog. Its findings are resolved. With --changes or --deletions, FILE is a folder: changes that
+    scans held back there are accepted, after showing how many there are; damaged files are left out.
     """
     if not reason.strip():
         raise click.BadParameter("say why, so that it can be understood later", param_hint="--reason")

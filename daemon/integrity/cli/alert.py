@@ -19,9 +19,9 @@ def alert() -> None:
 @click.pass_obj
 def test(session: Session) -> int:
     """
-    Send a test alert through every channel, and say what happened.
+    Send a test alert through every channel, and report the results.
 
-    Exit 0: all took it; 2: none is configured; 3: one did not take it.
+    Exits with 0 if all channels took it, 2 if none is configured, 3 if one failed.
     """
     from integrity.alerts.channels import NO_CHANNELS, send_test
 

@@ -174,7 +174,7 @@ def bench(
     plot: bytes | None,
 ) -> int:
     """
-    Measure what hashing costs on this machine.
+    Measure the speed of hashing on this machine.
 
     Without TABLE all of them, which takes about a minute. No catalog is used, and the files that are made are removed.
 

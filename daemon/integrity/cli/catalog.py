@@ -26,7 +26,7 @@ _EXAMPLES = 10
 
 @click.group()
 def catalog() -> None:
-    """Check, back up, restore or mend the catalog itself."""
+    """Check, back up, restore, or maintain the catalog."""
 
 
 catalog.add_command(export_command)
@@ -34,13 +34,13 @@ catalog.add_command(import_command)
 
 
 @catalog.command()
-@click.option("--quick", is_flag=True, help="The structure only, not every seal.")
+@click.option("--quick", is_flag=True, help="Check the structure only, not every seal.")
 @click.pass_obj
 def check(session: Session, quick: bool) -> int:
     """
-    Look the whole catalog through: its structure, every seal, every count.
+    Check the whole catalog: structure, every seal, every count.
 
-    Exits 4 if anything in it can't be relied on.
+    Exits with 4 if any of it is damaged.
     """
     with session.open_catalog(writes=False, verify_rows=False) as opened:
         from integrity.catalog.maintenance import check as check_catalog
@@ -64,7 +64,7 @@ def check(session: Session, quick: bool) -> int:
 @click.argument("folder", type=PATH, required=False)
 @click.pass_obj
 def backup(session: Session, folder: bytes | None) -> int:
-    """Copy the catalog into FOLDER (else: the configured one, or beside the catalog), dropping the oldest copies."""
+    """Copy the catalog into FOLDER (default: as configured, or beside the catalog), and remove the oldest copies."""
     with session.open_catalog(writes=True) as opened:
         from integrity.catalog.backup import back_up
 
@@ -77,13 +77,13 @@ def backup(session: Session, folder: bytes | None) -> int:
 
 @catalog.command()
 @click.argument("source", type=PATH, required=False, metavar="[BACKUP]")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @click.pass_obj
 def restore(session: Session, source: bytes | None, yes: bool) -> int:
     """
-    Put a backup in the place of the catalog.
+    Replace the catalog with a backup.
 
-    BACKUP is a file, or a folder of which the newest whole one is taken. The catalog that is replaced is kept.
+    BACKUP is a file, or a folder whose newest intact backup is used. The replaced catalog is kept.
     """
     path = session.catalog_path
     confirm(f"Replace the catalog {show_path(path)} by a backup?", is_yes=yes)
@@ -103,7 +103,7 @@ def restore(session: Session, source: bytes | None, yes: bool) -> int:
 @catalog.command()
 @click.pass_obj
 def upgrade(session: Session) -> int:
-    """Bring a catalog of an older version up to date, after backing it up beside itself."""
+    """Upgrade a catalog of an older version, after backing it up beside itself."""
     with session.open_catalog(writes=True):
         pass  # opening it for writing is what upgrades it
     session.output.say(f"{show_path(session.catalog_path)}: is up to date")
@@ -113,13 +113,14 @@ def upgrade(session: Session) -> int:
 
 @catalog.command()
 @click.argument("root", type=PATH, required=False)
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @click.pass_obj
 def reseal(session: Session, root: bytes | None, yes: bool) -> int:
     """
-    Believe the catalog as it is now, of one ROOT or of all.
+    Accept the catalog's current contents, of one ROOT or of all, and sign them again.
 
-    Only after a look at what `catalog check` says, or to change the key: what is stored is taken for true from then on.
+    Use this only after reading what `catalog check` reports, or to change the key: whatever is stored counts as
+    correct from then on.
     """
     confirm("Take what the catalog says now for true, damaged rows included?", is_yes=yes)
     with session.open_catalog(writes=True, any_key=root is None, verify_rows=False) as opened:
@@ -152,7 +153,7 @@ def reseal(session: Session, root: bytes | None, yes: bool) -> int:
 @catalog.command()
 @click.pass_obj
 def stats(session: Session) -> int:
-    """Say how large the catalog is, and what takes the room."""
+    """Show the size of the catalog and what takes the space."""
     from integrity.cli.text import local_time
     from integrity.config import format_size
 

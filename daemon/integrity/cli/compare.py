@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     metavar="COPY",
     help="The copy: a name from the configuration, a folder, ssh://, s3://, rclone:REMOTE:PATH, or a manifest file.",
 )
-@click.option("--read", is_flag=True, help="Have all bytes read back, also where the copy states digests.")
+@click.option("--read", is_flag=True, help="Read all data back, even where the copy stores checksums.")
 @click.option(
     "--read-percent",
     type=PERCENT,
     metavar="P",
-    help="Have P % of the bytes read back, those first that were not read for longest.",
+    help="Read P % of the data back, starting with what was not read for the longest time.",
 )
-@click.option("--endpoint", metavar="URL", help="The address of an S3 server that is not Amazon's.")
-@click.option("--time-limit", "time_limit_s", type=DURATION, help="Stop after this time, as in 5h.")
-@click.option("--byte-limit", type=SIZE, help="Stop after this much was read, as in 500G.")
-@click.option("--rate", type=SIZE, help="Read at most this much a second, as in 50M.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use N threads, whatever kind of disk it is.")
-@click.option("--no-scan", is_flag=True, help="Do not look for new and changed files before.")
+@click.option("--endpoint", metavar="URL", help="URL of an S3 server other than Amazon's.")
+@click.option("--time-limit", "time_limit_s", type=DURATION, help="Stop after this time, such as 5h.")
+@click.option("--byte-limit", type=SIZE, help="Stop after reading this much, such as 500G.")
+@click.option("--rate", type=SIZE, help="Read at most this much per second, such as 50M.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use N threads, whatever the type of disk.")
+@click.option("--no-scan", is_flag=True, help="Don't scan for new and changed files first.")
 @click.pass_obj
 def compare(
     session: Session,
@@ -55,11 +55,11 @@ def compare(
     no_scan: bool,
 ) -> int:
     """
-    Hold what is recorded against a backup copy, and say which side is right.
+    Compare your files with a backup and report which side is damaged.
 
-    A copy that was never compared before is taken to be one of PATH, as in diff -r PATH COPY. Of a folder the bytes are
-    read; of other copies what they state of their content is compared, which shows that the right bytes were stored
-    once. --read shows that they still are.
+    A COPY that was never compared before is taken as a copy of PATH, as in diff -r PATH COPY. Files in a folder
+    are read; other copies are compared by the checksums they store, which shows that the right data was stored
+    once. --read shows that it still is.
     """
     if read and read_percent is not None:
         raise click.UsageError("--read and --read-percent exclude each other: each says how much to read")

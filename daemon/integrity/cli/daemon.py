@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 @click.command()
 @click.option(
     "--self-test", "is_self_test", is_flag=True,
-    help="Damage a file of its own, see that it is found and told through every channel, and end.",
+    help="Damage a test file, check that the damage is found and reported through every channel, then exit.",
 )  # fmt: skip
 @click.pass_obj
 def daemon(session: Session, is_self_test: bool) -> int:
     """
-    Run the service in the foreground: watch, scan, scrub, tell.
+    Run the service in the foreground.
 
-    SIGHUP reads the configuration again, SIGTERM stops. Under systemd: integrity service install.
+    It watches, scans, scrubs, and sends alerts. SIGHUP reloads the configuration, SIGTERM stops. To run it under
+    systemd: integrity service install.
     """
     from integrity.service.startup import keep_capabilities_to_ourselves
 

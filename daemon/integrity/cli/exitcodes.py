@@ -26,12 +26,12 @@ class ExitCode(IntEnum):
 
 
 TABLE = (
-    (ExitCode.OK, "all that was asked for was covered, and nothing is wrong"),
-    (ExitCode.PROBLEM, "an integrity problem: rot, silent_rewrite, changed in an archive, ..."),
+    (ExitCode.OK, "everything was checked, and nothing is wrong"),
+    (ExitCode.PROBLEM, "an integrity problem: damaged, missing, or unexpectedly changed files"),
     (ExitCode.USAGE, "usage or configuration error; nothing was done"),
-    (ExitCode.INCOMPLETE, "could not cover everything: unreadable, unstable, suspended, overdue"),
-    (ExitCode.CATALOG, "the catalog is missing, damaged, locked or of another version"),
-    (ExitCode.INTERRUPTED, "interrupted; what was done is kept"),
+    (ExitCode.INCOMPLETE, "something could not be checked: unreadable files, missing disks, overdue checks"),
+    (ExitCode.CATALOG, "the catalog is missing, damaged, locked, or of another version"),
+    (ExitCode.INTERRUPTED, "interrupted; finished work is kept"),
 )
 
 

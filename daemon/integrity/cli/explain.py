@@ -40,9 +40,9 @@ _READ_HOW = {
 @click.pass_obj
 def explain(session: Session, file: bytes) -> int:
     """
-    Show everything known of one file, or the findings about a folder.
+    Show everything known about a file, or the findings in a folder.
 
-    Exits 0 if it is known and well, 1 if a finding on it is open, 2 if it is unknown.
+    Exits with 0 if the file is known and has no open finding, 1 if it has one, 2 if it is unknown.
     """
     with session.open_catalog(writes=False, parities=_LOOKED_UP) as catalog:
         from integrity.jobs.explain import explain as find_story

@@ -21,14 +21,14 @@ _IDS = click.argument("ids", nargs=-1, required=True, type=click.IntRange(min=1)
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="Resolved ones, too.")
-@click.option("--since", type=PAST, help="Only what changed since a date, or within a duration such as 2w.")
+@click.option("--all", "everything", is_flag=True, help="Include resolved findings.")
+@click.option("--since", type=PAST, help="Only findings that changed since a date, or within a duration such as 2w.")
 @click.pass_obj
 def findings(session: Session, everything: bool, since: int | None) -> int:
     """
-    List open findings, one a line.
+    List open findings, one per line.
 
-    A file with several names has one for all of them. What was acknowledged or muted is still open: only the reminders
+    A file with several names is listed once. Acknowledged and muted findings are still open: only the reminders
     stop.
     """
     from integrity.cli.text import count, line_of_finding
@@ -55,9 +55,9 @@ def findings(session: Session, everything: bool, since: int | None) -> int:
 @click.pass_obj
 def ack(session: Session, ids: tuple[int, ...]) -> int:
     """
-    Stop reminding of findings until they change.
+    Stop reminders of findings until they change.
 
-    They stay open, and what they say of a file still holds.
+    They stay open.
     """
     with session.open_catalog(writes=True, parities=()) as catalog:
         from integrity.catalog.findings import acknowledge
@@ -74,9 +74,9 @@ def ack(session: Session, ids: tuple[int, ...]) -> int:
 @click.pass_obj
 def mute(session: Session, ids: tuple[int, ...], until: int) -> int:
     """
-    Stop reminding of findings until a date.
+    Stop reminders of findings until a date.
 
-    They stay open; if one changes before that date, it is told.
+    They stay open. A finding that changes before the date is reported.
     """
     now = int(time.time())
     if until <= now:

@@ -18,16 +18,16 @@ from integrity.paths import path_fields
 @click.command()
 @click.argument("paths", nargs=-1, type=PATH, metavar="PATH...")
 @click.option(
-    "--copy", metavar="COPY", help="Instead: this backup copy, a name or a URL (of PATH only, if one is given)."
+    "--copy", metavar="COPY", help="Remove this backup copy instead: a name or a URL (only of PATH, if one is given)."
 )
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @click.pass_obj
 def forget(session: Session, paths: tuple[bytes, ...], copy: str | None, yes: bool) -> int:
     """
-    Take files, a root or a backup copy out of the catalog.
+    Remove files, a watched folder, or a backup copy from the catalog.
 
-    The files themselves are not touched. What is still there is recorded as new by the next scan of its root, and what
-    was known of it, damage included, does not count any more.
+    The files themselves are not touched. The next scan of the folder records them as new, and what was known about
+    them, including damage, is lost.
     """
     if copy is not None:
         return _forget_copy(session, copy, paths, is_yes=yes)

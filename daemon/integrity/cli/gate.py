@@ -31,23 +31,23 @@ _FINDINGS_SHOWN = 5
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=PATH, metavar="PATH...")
-@click.option("--release", is_flag=True, help="Take the changes that closed the gate as meant; needs --reason.")
-@click.option("--reason", metavar="TEXT", help="Of --release: why; it is kept.")
+@click.option("--release", is_flag=True, help="Confirm that the changes were meant; needs --reason.")
+@click.option("--reason", metavar="TEXT", help="For --release: the reason, which is kept.")
 @click.option(
     "--wait", "patience_s", type=DURATION, default="10m", show_default=True,
-    help="How long to wait for another job that works on the folders.",
+    help="How long to wait for another job on the same folders.",
 )  # fmt: skip
 @click.pass_obj
 def gate(session: Session, paths: tuple[bytes, ...], release: bool, reason: str | None, patience_s: int) -> int:
     """
-    Say whether a backup may be made now: for a backup tool's pre-hook.
+    Check whether it is safe to make a backup now (for backup hooks).
 
-    Scans what changed, in seconds. Exits with 0 if nothing speaks against a backup, and with -q prints nothing then.
-    Exits with 1 if it would carry damage (a finding is open), or if more changed since the gate was last passed than
-    is usual, or in the way in which ransomware changes files; with 3 if something could not be looked at.
+    Scans for changes, which takes seconds. Exits with 0 if it is safe to back up (with -q: silently), 1 if the
+    backup would contain damage (an open finding), or if unusually many files changed since the last backup, or
+    changed the way ransomware changes files; 3 if something could not be checked.
 
-    A folder never seen before is recorded, and what is in it is the starting point. What closes the gate says how to
-    open it: findings are settled as always; if the changes were meant:  integrity gate PATH --release --reason WHY
+    A new folder is recorded, and its present content is the starting point. The output says what to do. If the
+    changes were meant: integrity gate PATH --release --reason WHY
     """
     wanted = list(dict.fromkeys(real_path(path) for path in paths))
     if release:

@@ -43,28 +43,26 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS = {
-    "scan": CommandEntry("scan", "scan", "Record new and changed files, notice missing and moved ones."),
-    "scrub": CommandEntry("scrub", "scrub", "Re-read what is recorded from the disk, and judge it."),
-    "compare": CommandEntry(
-        "compare", "compare", "Hold what is recorded against a backup copy, and say which side is right."
-    ),
-    "status": CommandEntry("status", "status", "Show roots, how well they are covered, and what is open."),
-    "findings": CommandEntry("findings", "findings", "List open findings, one a line."),
-    "explain": CommandEntry("explain", "explain", "Show everything known of one file, or the findings about a folder."),
-    "accept": CommandEntry("accept", "accept", "Take the present content of files as right."),
-    "ack": CommandEntry("findings", "ack", "Stop reminding of findings until they change."),
-    "mute": CommandEntry("findings", "mute", "Stop reminding of findings until a date."),
-    "gate": CommandEntry("gate", "gate", "Say whether a backup may be made now: for a backup tool's pre-hook."),
-    "repair": CommandEntry("repair", "repair", "Put the recorded bytes of damaged files back from copies."),
-    "sum": CommandEntry("sum", "sum_command", "Compute or check digests of files, without a catalog."),
-    "root": CommandEntry("root", "root", "List, release, rebind, pause or resume roots."),
-    "forget": CommandEntry("forget", "forget", "Take files, a root or a backup copy out of the catalog."),
-    "catalog": CommandEntry("catalog", "catalog", "Check, back up, restore or mend the catalog itself."),
-    "bench": CommandEntry("bench", "bench", "Measure what hashing costs on this machine."),
+    "scan": CommandEntry("scan", "scan", "Record new and changed files, and report moved and missing ones."),
+    "scrub": CommandEntry("scrub", "scrub", "Re-read recorded files from the disk and check them for damage."),
+    "compare": CommandEntry("compare", "compare", "Compare your files with a backup and report which side is damaged."),
+    "status": CommandEntry("status", "status", "Show the watched folders, when they were verified, and open findings."),
+    "findings": CommandEntry("findings", "findings", "List open findings, one per line."),
+    "explain": CommandEntry("explain", "explain", "Show everything known about a file, or the findings in a folder."),
+    "accept": CommandEntry("accept", "accept", "Accept the current content of files as correct."),
+    "ack": CommandEntry("findings", "ack", "Stop reminders of findings until they change."),
+    "mute": CommandEntry("findings", "mute", "Stop reminders of findings until a date."),
+    "gate": CommandEntry("gate", "gate", "Check whether it is safe to make a backup now (for backup hooks)."),
+    "repair": CommandEntry("repair", "repair", "Repair damaged files from a backup."),
+    "sum": CommandEntry("sum", "sum_command", "Compute or check digests of files without a catalog."),
+    "root": CommandEntry("root", "root", "List, release, rebind, pause, or resume watched folders."),
+    "forget": CommandEntry("forget", "forget", "Remove files, a watched folder, or a backup copy from the catalog."),
+    "catalog": CommandEntry("catalog", "catalog", "Check, back up, restore, or maintain the catalog."),
+    "bench": CommandEntry("bench", "bench", "Measure the speed of hashing on this machine."),
     "alert": CommandEntry("alert", "alert", "Send a test alert through every channel."),
     "config": CommandEntry("config", "config", "Check or show the configuration, or print a sample."),
-    "daemon": CommandEntry("daemon", "daemon", "Run the service in the foreground: watch, scan, scrub, tell."),
-    "service": CommandEntry("service", "service", "Install, uninstall or show the units of the service."),
+    "daemon": CommandEntry("daemon", "daemon", "Run the service in the foreground."),
+    "service": CommandEntry("service", "service", "Install, uninstall, or show the systemd units."),
 }
 
 
@@ -123,20 +121,27 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 )
 @click.option(
     "--config", "config_path", type=click.Path(path_type=bytes), envvar="INTEGRITY_CONFIG", metavar="FILE",
-    help="Read this configuration.",
+    help="Configuration file to use.",
 )  # fmt: skip
 @click.option(
     "--catalog", type=click.Path(path_type=bytes, readable=False), envvar="INTEGRITY_CATALOG", metavar="PATH|URL",
-    help="Use this catalog.",
+    help="Catalog to use.",
 )  # fmt: skip
-@click.option("-v", "--verbose", count=True, envvar="INTEGRITY_VERBOSE", help="Tell more; may be repeated.")
-@click.option("-q", "--quiet", is_flag=True, envvar="INTEGRITY_QUIET", help="Be silent if nothing is wrong.")
-@click.option("--json", "is_json", is_flag=True, envvar="INTEGRITY_JSON", help="Print one JSON object a line.")
+@click.option("-v", "--verbose", count=True, envvar="INTEGRITY_VERBOSE", help="Print more; may be repeated.")
+@click.option("-q", "--quiet", is_flag=True, envvar="INTEGRITY_QUIET", help="Print nothing if nothing is wrong.")
+@click.option("--json", "is_json", is_flag=True, envvar="INTEGRITY_JSON", help="Print JSON, one object per line.")
 @click.option(
     "--color", type=click.Choice(["auto", "always", "never"]), default="auto", envvar="INTEGRITY_COLOR",
     help="When to use colors.",
 )  # fmt: skip
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version, help="Show it.")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 @click.pass_obj
 def cli(
     session: Session,
@@ -148,11 +153,11 @@ def cli(
     color: str,
 ) -> None:
     """
-    Notice when files change that nobody changed.
+    Detects silent file corruption (bit rot) and checks your backups against it.
 
-    Begin with:  integrity scan FOLDER;  integrity scrub FOLDER;  integrity status.
+    First steps:  integrity scan FOLDER;  integrity scrub FOLDER;  integrity status.
 
-    The options below stand before the command; each is also an environment variable INTEGRITY_<NAME>.
+    Global options; put them before the command. Each can be set as an environment variable INTEGRITY_<NAME>.
     """
     from integrity.cli.logs import set_up_logging  # here, for --help does without
 

@@ -27,9 +27,9 @@ _RUNS_SHOWN = 20
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
 @click.option("--from", "copies", multiple=True, metavar="COPY", help="Take blocks from this copy; may be repeated.")
-@click.option("--apply", "applies", is_flag=True, help="Do it; else only the plan is printed.")
-@click.option("--discard", "discards", is_flag=True, help="Remove the damaged file once the good one was verified.")
-@click.option("--endpoint", metavar="URL", help="Of an S3 server that is not Amazon's.")
+@click.option("--apply", "applies", is_flag=True, help="Carry out the plan instead of only printing it.")
+@click.option("--discard", "discards", is_flag=True, help="Remove the damaged file after the repair is verified.")
+@click.option("--endpoint", metavar="URL", help="URL of an S3 server other than Amazon's.")
 @click.pass_obj
 def repair(
     session: Session,
@@ -40,15 +40,15 @@ def repair(
     endpoint: str | None,
 ) -> int:
     """
-    Put the recorded bytes of damaged files back from copies.
+    Repair damaged files from a backup.
 
-    Prints the plan: which blocks are damaged, which copy has each of them good, and the proof. With --apply it is done:
-    the good file is made beside the damaged one, verified as a whole, and exchanged with it; the damaged one is kept
-    under a name that is printed. FILE may be a folder: all files below it that a finding is open on. COPY is a name
-    from the configuration, a path, or a URL; without --from all copies that are known are asked, and blocks are taken
-    from whichever has them good.
+    Prints a plan: which blocks are damaged, which copy has them intact, and the proof. With --apply, the repaired
+    file is built beside the damaged one, verified as a whole, and exchanged with it; the damaged file is kept
+    under a name that is printed. FILE may be a folder: all files below it with an open finding. COPY is a name
+    from the configuration, a path, or a URL; without --from, all known copies are tried, and blocks may come from
+    several of them.
 
-    Exits 0 if everything can be, or was, repaired, 1 if something can't be, 3 if a copy that was needed could not be
+    Exits with 0 if everything can be or was repaired, 1 if something can't be, 3 if a needed copy could not be
     reached.
     """
     if discards and not applies:

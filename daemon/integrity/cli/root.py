@@ -23,7 +23,7 @@ _FOLDERS_SHOWN = 20
 
 @click.group()
 def root() -> None:
-    """List, release, rebind, pause or resume roots."""
+    """List, release, rebind, pause, or resume watched folders."""
 
 
 @root.command("list")
@@ -60,10 +60,10 @@ def list_roots(session: Session) -> int:
 @click.pass_obj
 def release(session: Session, path: bytes) -> int:
     """
-    Lift a suspension.
+    Resume checking a suspended folder.
 
-    Say so when the folder is the right one although its disk or its emptiness made it look wrong. No baseline is
-    touched: the next scan judges what is there.
+    Use this if the folder is correct even though it is empty or on a different disk. No record is changed: the
+    next scan judges what is there.
     """
     with session.open_catalog(writes=True) as catalog:
         from integrity.jobs.admin.roots import release as release_root
@@ -77,7 +77,7 @@ def release(session: Session, path: bytes) -> int:
 @click.argument("path", type=PATH)
 @click.pass_obj
 def pause(session: Session, path: bytes) -> int:
-    """Leave a root out of runs until it is resumed."""
+    """Exclude a root from all jobs until it is resumed."""
     return _set_paused(session, path, is_paused=True)
 
 
@@ -85,22 +85,23 @@ def pause(session: Session, path: bytes) -> int:
 @click.argument("path", type=PATH)
 @click.pass_obj
 def resume(session: Session, path: bytes) -> int:
-    """Take a paused root into runs again."""
+    """Include a paused root in jobs again."""
     return _set_paused(session, path, is_paused=False)
 
 
 @root.command()
 @click.argument("old", type=PATH)
 @click.argument("new", type=PATH)
-@click.option("--no-scrub", is_flag=True, help="Don't re-read everything now; do it yourself, soon.")
+@click.option("--no-scrub", is_flag=True, help="Don't re-read all files now; run a scrub yourself soon.")
 @click.pass_obj
 def rebind(session: Session, old: bytes, new: bytes, no_scrub: bool) -> int:
     """
-    Go on with a root at another path, or on another disk.
+    Continue a root at another path or on another disk.
 
-    OLD is where it was, NEW is where its files are now; both may be the same path when only the disk is another. All of
-    it is then re-read and held against the old baselines, which is how damage done by copying is found. Recorded files
-    that are not at NEW are listed and stay findings until they are there, or you accept that they are gone.
+    OLD is its former path, NEW is where its files are now; both may be the same path if only the disk was
+    replaced. All files are then re-read and compared with their records, which reveals damage done by copying.
+    Recorded files that are not at NEW are listed and stay findings until they are there, or until you accept that
+    they are gone.
     """
     target = real_path(new)
     with session.open_catalog(writes=True) as catalog:

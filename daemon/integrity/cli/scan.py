@@ -11,19 +11,19 @@ from integrity.cli.session import Session
 
 @click.command()
 @click.argument("paths", nargs=-1, type=PATH, metavar="[PATH]...")
-@click.option("--full", is_flag=True, help="Re-read files whose size, times and inode are unchanged, too.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use N threads, whatever kind of disk it is.")
-@click.option("--no-wait", is_flag=True, help="Only put it into the queue of the running daemon.")
+@click.option("--full", is_flag=True, help="Also re-read files whose size, times, and inode are unchanged.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use N threads, whatever the type of disk.")
+@click.option("--no-wait", is_flag=True, help="Only queue the job in the running daemon.")
 @click.pass_obj
 def scan(session: Session, paths: tuple[bytes, ...], full: bool, jobs: int | None, no_wait: bool) -> int:
     """
-    Record new and changed files, notice missing and moved ones.
+    Record new and changed files, and report moved and missing ones.
 
-    A folder never seen before becomes a root and is watched from then on. Without PATH: all roots. What is in question,
-    because it rotted, vanished or changed in masses, keeps its old record until you accept it.
+    A folder that was never scanned before becomes a watched folder (a root). Without PATH: all roots. Files that
+    were damaged, went missing, or changed in unusual numbers keep their old record until you accept the change.
 
-    While a daemon serves the catalog the scan is handed to it, with all options, and goes first in its queue; what is
-    printed and the exit code are the same.
+    If a daemon serves the catalog, it runs the scan with all options, ahead of its own work; output and exit code
+    are the same.
     """
     from integrity.jobs.options import ScanOptions
     from integrity.model import Job

@@ -11,20 +11,20 @@ from integrity.cli.session import Session
 
 @click.command()
 @click.argument("paths", nargs=-1, type=PATH, metavar="[PATH]...")
-@click.option("--all", "everything", is_flag=True, help="Everything that is recorded: the default.")
-@click.option("--due", is_flag=True, help="Only what the promise (verify_every) asks for now.")
-@click.option("--new", is_flag=True, help="Only what was recorded and never re-read.")
-@click.option("--older-than", "older_than_s", type=DURATION, help="Only what was last verified longer ago, as in 10d.")
-@click.option("--percent", type=PERCENT, metavar="P", help="At most P % of the bytes.")
-@click.option("--time-limit", "time_limit_s", type=DURATION, help="Stop after this time, as in 5h.")
-@click.option("--byte-limit", type=SIZE, help="Stop after this much, as in 500G.")
-@click.option("--rate", type=SIZE, help="Read at most this much a second, as in 50M.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use N threads, whatever kind of disk it is.")
-@click.option("--deep", is_flag=True, help="Compute MD5 as well as XXH3.")
+@click.option("--all", "everything", is_flag=True, help="All recorded files (the default).")
+@click.option("--due", is_flag=True, help="Only files due for verification (see verify_every).")
+@click.option("--new", is_flag=True, help="Only files that were never verified.")
+@click.option("--older-than", "older_than_s", type=DURATION, help="Only files last verified before this, such as 10d.")
+@click.option("--percent", type=PERCENT, metavar="P", help="At most P % of the data.")
+@click.option("--time-limit", "time_limit_s", type=DURATION, help="Stop after this time, such as 5h.")
+@click.option("--byte-limit", type=SIZE, help="Stop after reading this much, such as 500G.")
+@click.option("--rate", type=SIZE, help="Read at most this much per second, such as 50M.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use N threads, whatever the type of disk.")
+@click.option("--deep", is_flag=True, help="Check MD5 in addition to XXH3.")
 @click.option(
-    "--no-scan", is_flag=True, help="Record no new files, and look for no missing ones: if any is, exit with 3."
+    "--no-scan", is_flag=True, help="Don't look for new or missing files; exit with 3 if a recorded file is missing."
 )
-@click.option("--no-wait", is_flag=True, help="Only put it into the queue of the running daemon.")
+@click.option("--no-wait", is_flag=True, help="Only queue the job in the running daemon.")
 @click.pass_obj
 def scrub(
     session: Session,
@@ -43,13 +43,13 @@ def scrub(
     no_wait: bool,
 ) -> int:
     """
-    Re-read what is recorded from the disk, and judge it.
+    Re-read recorded files from the disk and check them for damage.
 
-    Without PATH: all roots. What is overdue comes first, so that a limited scrub goes on where the last one stopped.
-    Stopping at a limit is no error. Files that are not recorded yet are recorded first.
+    Without PATH: all roots. Overdue files come first, so a limited scrub continues where the last one stopped;
+    stopping at a limit is not an error. Files that are not recorded yet are recorded first.
 
-    While a daemon serves the catalog the scrub is handed to it, with all options, and goes first in its queue; what is
-    printed and the exit code are the same.
+    If a daemon serves the catalog, it runs the scrub with all options, ahead of its own work; output and exit code
+    are the same.
     """
     if sum((everything, due, new, older_than_s is not None)) > 1:
         raise click.UsageError("--all, --due, --new and --older-than exclude each other: each says what to read")

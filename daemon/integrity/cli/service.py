@@ -18,29 +18,30 @@ if TYPE_CHECKING:
     from integrity.service.systemd.manager import SystemdStep
     from integrity.service.systemd.units import Scope, UnitChange
 
-_user = click.option("--user", "is_user", is_flag=True, help="Of your own service, not the system's.")
+_user = click.option("--user", "is_user", is_flag=True, help="Your own service instead of the system's.")
 _root = click.option(
-    "--root", "root_folder", type=PATH, metavar="DIR", help="Below DIR instead of /, and tell systemd nothing."
+    "--root", "root_folder", type=PATH, metavar="DIR", help="Write below DIR instead of /, and leave systemd alone."
 )
 
 
 @click.group()
 def service() -> None:
-    """Install, uninstall or show the units of the service."""
+    """Install, uninstall, or show the systemd units."""
 
 
 @service.command()
 @_user
 @_root
-@click.option("--now", is_flag=True, help="Start it, too: now, and with the machine (--user: with your session).")
-@click.option("--force", is_flag=True, help="Replace files that were edited; they are kept beside the new ones.")
+@click.option("--now", is_flag=True, help="Also start the service, now and at each boot (--user: at each login).")
+@click.option("--force", is_flag=True, help="Replace files that were edited; the edited ones are kept beside them.")
 @click.pass_obj
 def install(session: Session, is_user: bool, root_folder: bytes | None, now: bool, force: bool) -> int:
     """
-    Write the unit of the service, and what belongs to it.
+    Write the systemd unit and the files that belong to it.
 
-    The system's runs as the user `integrity`, who can read all files and change none but its own. Run it again after an
-    upgrade. What you edited is not replaced without --force: add a drop-in (systemctl edit integrity) instead.
+    The system's service runs as the user `integrity`, who can read all files and change only its own. Run this
+    again after an upgrade. Files that you edited are not replaced without --force: use a drop-in (systemctl edit
+    integrity) instead.
     """
     from integrity.service.systemd import manager, units
 

@@ -108,13 +108,13 @@ _AHEAD = "at a time that lies ahead of the clock"
 
 @click.command()
 @click.argument("paths", nargs=-1, type=PATH, metavar="[PATH]...")
-@click.option("--nagios", is_flag=True, help="One line for a monitoring plug-in; exits 0, 1, 2 or 3.")
+@click.option("--nagios", is_flag=True, help="Print one line for a monitoring plug-in; exits with 0, 1, 2, or 3.")
 @click.pass_obj
 def status(session: Session, paths: tuple[bytes, ...], nagios: bool) -> int:
     """
-    Show roots, how well they are covered, and what is open.
+    Show the watched folders, when they were verified, and open findings.
 
-    Without PATH: all roots. Exits as if all that is open had been met now.
+    Without PATH: all roots. The exit code reflects all open findings.
     """
     if nagios and session.output.is_json:
         raise click.UsageError("--json and --nagios exclude each other: each says what is printed")

@@ -77,10 +77,10 @@ def sum_command(
     jobs: int | None,
 ) -> int:
     """
-    Compute or check digests of files, without a catalog.
+    Compute or check digests of files without a catalog.
 
-    Does what md5sum, md5deep, hashdeep, xxhsum and b3sum do, and reads and writes their files. Without a name, or where
-    a name is -, standard input is read. Block devices may be named. Exits with 1 if anything could not be read or does
+    Does what md5sum, md5deep, hashdeep, xxhsum, and b3sum do, and reads and writes their files. Without a name, or
+    with -, standard input is read. Block devices may be named. Exits with 1 if anything could not be read or does
     not match, as md5sum does.
     """
     options = SumOptions(
