@@ -60,7 +60,7 @@ def test_status_tells_coverage_and_how_to_improve_it(integrity: Box, data: Path)
     after = find_root(integrity)
 
     assert (6, 6, 0) == (before["files"], before["files_never_verified"], after["files_never_verified"])
-    assert f"was never re-read:  integrity scrub {data}" in text
+    assert f"was never verified:  integrity scrub {data}" in text
     assert "@eaDir/" in text
     assert "Hash core: " in text
     assert before["last_scrub"] is None

@@ -285,7 +285,7 @@ def test_explain_and_status_know_the_copy(root: Path, copy: Path, integrity: Box
     os.truncate(plant_path(copy, 2), 10)
     compare(integrity, root, "--with", copy, expect=1)
     explained = integrity.run("explain", plant_path(root, 2), expect=1).stdout
-    assert f"copy        {copy}: is not what is recorded" in explained
+    assert f"copy        {copy}: not the recorded content" in explained
     assert f"copy {copy}" in integrity.run("status", expect=1).stdout
 
 

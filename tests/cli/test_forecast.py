@@ -41,10 +41,10 @@ def note_scrub(integrity: Box) -> None:
 
 def test_ages_are_shown_by_bytes(integrity: Box, root: Path) -> None:
     """One line, each share where it belongs."""
-    assert "  last seen  100 % within a day\n" in integrity.run("status", expect=0).stdout
+    assert "  last seen  100 % within 24 h\n" in integrity.run("status", expect=0).stdout
     rewrite(integrity, f"UPDATE file SET verified_at = recorded_at - {10 * DAY_S} WHERE id <= 3")
 
-    assert "  last seen  70 % within a day, 30 % 7 to 14 days ago\n" in integrity.run("status", expect=0).stdout
+    assert "  last seen  70 % within 24 h, 30 % 7 to 14 days ago\n" in integrity.run("status", expect=0).stdout
 
 
 def test_ages_of_empty_files_are_shown_by_files(integrity: Box, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_ages_of_empty_files_are_shown_by_files(integrity: Box, tmp_path: Path) 
     (empty / "file").touch()
     integrity.run("scan", empty, expect=0)
 
-    assert "  last seen  100 % within a day\n" in integrity.run("status", expect=0).stdout
+    assert "  last seen  100 % within 24 h\n" in integrity.run("status", expect=0).stdout
 
 
 def test_forecast_comes_with_the_first_window(integrity: Box, root: Path) -> None:
@@ -67,7 +67,7 @@ def test_forecast_comes_with_the_first_window(integrity: Box, root: Path) -> Non
     integrity.run("scrub", root, expect=0)
     text, plan = integrity.run("status", expect=0).stdout, find_root(integrity)["plan"]
 
-    assert "  forecast   the promise will be kept: " in text
+    assert "  forecast   on schedule: " in text
     assert " a second needed in 01:00-06:00, " in text
     assert isinstance(plan, dict)
     assert (plan["is_kept"], plan["bytes_overdue"], plan["advice"]) == (True, 0, None)
@@ -79,7 +79,7 @@ def test_broken_promise_comes_with_advice(integrity: Box, root: Path) -> None:
     rewrite(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S}")
     text, plan = integrity.run("status", expect=3).stdout, find_root(integrity)["plan"]
 
-    assert "  forecast   the promise is not kept: " in text
+    assert "  forecast   behind schedule: " in text
     assert "no scrub has begun in the last windows (01:00-06:00): is the machine on then" in text
     assert isinstance(plan, dict)
     assert (plan["is_kept"], plan["bytes_overdue"]) == (False, 10_000)
@@ -103,9 +103,9 @@ def test_what_findings_name_is_apart(integrity: Box, root: Path) -> None:
     rewrite(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S} WHERE verified_at IS NULL")
     text, found = integrity.run("status", expect=1).stdout, find_root(integrity)
 
-    assert "1 file (1000 B) could not be found intact, as findings say: neither verified nor overdue" in text
+    assert "1 file (1000 B) damaged or uncertain: see integrity findings" in text
     assert "  coverage   all within 30d, the oldest " in text
-    assert " s ago; the next falls due" in text
+    assert " s ago); next check due" in text
     assert (found["files_uncovered"], found["bytes_uncovered"], found["files_overdue"]) == (1, 1000, 0)
     assert found["bytes_verified"] == 9000 - int(str(found["bytes_cache_possible"]))
 
@@ -119,7 +119,7 @@ def test_suspended_root_is_apart_as_a_whole(integrity: Box, root: Path) -> None:
     text = integrity.run("status", expect=3).stdout
 
     assert "  not sure   nothing of it can be verified: the root is suspended\n" in text
-    assert "  coverage   10 files not verified within 30d: it is suspended; 10 files" in text
+    assert "  verified   10 files not verified in the last 30d: the folder is suspended; 10 files" in text
 
 
 def test_scrub_by_hand_ends_what_was_overdue(integrity: Box, root: Path) -> None:

@@ -69,7 +69,7 @@ def test_new_folder_is_recorded_and_said_to_be_the_starting_point(integrity: Box
     """What is in it is not known to be good, and nothing was there to hold it against."""
     done = integrity.run("gate", data, expect=0)
 
-    assert "for the first time: what is there now is the starting point" in done.stdout
+    assert "first check: the present content is the starting point" in done.stdout
     assert [(30,)] == query(integrity, "SELECT count(*) FROM file")
     assert "of 30 before" in integrity.run("gate", data, expect=0).stdout
 
@@ -106,7 +106,7 @@ def test_open_finding_closes_the_gate_until_it_is_settled(integrity: Box, data: 
 
     done = integrity.run("gate", data, expect=1)
 
-    assert "gate: CLOSED: no backup of" in done.stdout
+    assert "gate: CLOSED: do not back up" in done.stdout
     assert "1 finding open (1 silent_rewrite)" in done.stdout
     assert "integrity accept" in done.stdout
     integrity.run("ack", "1", expect=0)
@@ -148,7 +148,7 @@ def test_gaps_are_another_exit_code(integrity: Box, data: Path, kind: FindingKin
     open_by_hand(integrity, kind)
 
     for place in (data, data / "d3"):
-        assert "gate: not open: no backup of" in integrity.run("gate", place, expect=3).stdout
+        assert "gate: not open: do not back up" in integrity.run("gate", place, expect=3).stdout
 
 
 def test_unreadable_file_is_a_gap(integrity: Box, data: Path) -> None:

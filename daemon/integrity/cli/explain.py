@@ -29,9 +29,9 @@ _LOOKED_UP = ("candidate", "run", "history", "copy_file")
 """Tables whose rows are looked up for a file by numbers that no seal guards; its own row has one."""
 
 _READ_HOW = {
-    "direct": "past the cache (O_DIRECT)",
-    "dropped": "after its pages had been dropped from memory",
-    "cache_possible": "perhaps from memory",
+    "direct": "from the disk, past the cache (O_DIRECT)",
+    "dropped": "from the disk, after the cache was dropped",
+    "cache_possible": "possibly from the cache, not from the disk",
 }
 
 
@@ -52,9 +52,9 @@ def explain(session: Session, file: bytes) -> int:
     if not story.is_known:
         if session.has_met_damage:
             raise CatalogCorrupt(
-                f"{show_path(path)}: is not found, maybe for the damage of the catalog; once that is mended, ask again"
+                f"{show_path(path)}: not found, perhaps because the catalog is damaged; restore it, then ask again"
             )
-        hint = "no finding is about this folder; name a file in it" if story.is_folder else "record it: integrity scan"
+        hint = "there is no finding in this folder; name a file" if story.is_folder else "record it: integrity scan"
         raise ConfigError(f"{show_path(path)}: is not recorded; {hint}")
     for line in _describe(story, session.output):
         session.output.tell(line)
@@ -69,7 +69,7 @@ def _describe(story: FileStory, output: Output) -> Iterator[str]:
         yield from _describe_findings(story, output)
         return
     if story.record is None:
-        yield "  is not recorded (any more)"
+        yield "  not recorded (any longer)"
     else:
         yield from _describe_record(story.record)
     if story.imported_from is not None:
@@ -81,7 +81,7 @@ def _describe(story: FileStory, output: Output) -> Iterator[str]:
         where = copy.name if copy.name == copy.url else f"{copy.name} ({copy.url})"
         yield f"  copy        {printable(where)}: {_describe_copy(copy.state)}"
     if not story.copies:
-        yield "  copy        none is known, so where a good one is can't be told; integrity compare tells it"
+        yield "  copy        none known; to find intact copies: integrity compare"
     yield from _describe_findings(story, output)
 
 
@@ -92,20 +92,20 @@ def _describe_findings(story: FileStory, output: Output) -> Iterator[str]:
         if finding not in story.open_findings:
             yield f"  resolved    {line_of_finding(finding).strip()}"
     if not story.open_findings:
-        yield "  no finding is open"
+        yield "  no open findings"
     for finding in story.open_findings:
         yield ""
         yield from describe_finding(finding, output)
 
 
 _VOTES = {
-    CopyVote.SAME: "is what is recorded",
-    CopyVote.OLDER: "is an older version",
-    CopyVote.RENAMED: "is what is recorded, under another name",
-    CopyVote.DIFFERS: "is not what is recorded",
-    CopyVote.MISSING: "does not have it",
-    CopyVote.UNREADABLE: "could not be read",
-    CopyVote.NOT_COMPARABLE: "could not be compared",
+    CopyVote.SAME: "intact",
+    CopyVote.OLDER: "an older version",
+    CopyVote.RENAMED: "intact, under another name",
+    CopyVote.DIFFERS: "not the recorded content",
+    CopyVote.MISSING: "missing there",
+    CopyVote.UNREADABLE: "unreadable",
+    CopyVote.NOT_COMPARABLE: "not comparable",
 }
 
 
@@ -114,8 +114,8 @@ def _describe_copy(state: CopyState | None) -> str:
     from integrity.cli.text import local_time
 
     if state is None:
-        return "not compared since this baseline was taken"
-    read = "" if state.read_at is None else f"; its bytes were last read back {local_time(state.read_at)}"
+        return "not compared since this content was recorded"
+    read = "" if state.read_at is None else f"; data last read back {local_time(state.read_at)}"
     return f"{_VOTES[state.vote]}, compared {local_time(state.compared_at)}{read}"
 
 
@@ -133,7 +133,7 @@ def _describe_history(story: FileStory) -> Iterator[str]:
         name = "" if digest is None else f", {'MD5' if one.digests.md5 else 'XXH3'} {digest.hex()}"
         moved = f", as {show_path(one.path)}" if one.path != story.path else ""
         yield f"  formerly    {until}: {format_size(one.size_bytes)}{name}{moved}"
-        yield f"              taken because: {one.reason.value}; given up because: {one.because.value}{note}"
+        yield f"              recorded because: {one.reason.value}; replaced because: {one.because.value}{note}"
 
 
 def _describe_record(record: FileRecord) -> Iterator[str]:
@@ -142,7 +142,7 @@ def _describe_record(record: FileRecord) -> Iterator[str]:
 
     witness = record.witness
     if not record.is_sealed:
-        yield "  CAUTION     its record in the catalog is damaged; nothing below can be relied on"
+        yield "  CAUTION     the catalog's record of this file is damaged; do not rely on anything below"
     yield f"  size        {format_size(witness.size_bytes)} ({witness.size_bytes:,} bytes)"
     yield f"  modified    {_exact(witness.mtime_ns)}"
     yield f"  inode       {witness.inode}, last touched {_exact(witness.ctime_ns)}"
@@ -150,21 +150,21 @@ def _describe_record(record: FileRecord) -> Iterator[str]:
         if value is not None:
             yield f"  {name:<11} {value}"
     if record.block_size_bytes is None:
-        yield "  blocks      one, judged by the digests of the whole file"
+        yield "  blocks      one (the whole file)"
     else:
         blocks = -(-witness.size_bytes // record.block_size_bytes)
         yield f"  blocks      {blocks:,} of {spell_size(record.block_size_bytes)}"
     yield f"  recorded    {local_time(record.recorded_at)}: {record.reason.value} (baseline {record.version})"
-    verified = "not re-read since it was recorded" if record.verified_at is None else local_time(record.verified_at)
+    verified = "not since it was recorded" if record.verified_at is None else local_time(record.verified_at)
     yield f"  verified    {verified}"
     if record.read_how is not None:
         yield f"  last read   {_READ_HOW[record.read_how.value]}"
     if record.witness.is_racy:
-        yield "  note        a program may have been writing to it when it was recorded, so it will be read again"
+        yield "  note        a program may have been writing to it when it was recorded; it will be read again"
     if record.is_suspect:
-        yield "  note        its inode was touched since, so it will be re-read early"
+        yield "  note        its inode was touched since; it will be verified early"
     if record.is_frozen:
-        yield "  note        its record can't be replaced while a finding on it is open"
+        yield "  note        its record is kept until its open finding is resolved"
 
 
 def _describe_candidate(candidate: CandidateRecord) -> str:
@@ -173,7 +173,7 @@ def _describe_candidate(candidate: CandidateRecord) -> str:
 
     seen = f"seen {local_time(candidate.seen_at)}, {candidate.state.value}"
     if candidate.witness is None:
-        return f"it was not there ({seen})"
+        return f"the file was gone ({seen})"
     return f"other content of {format_size(candidate.witness.size_bytes)}, judged {candidate.verdict} ({seen})"
 
 

@@ -76,7 +76,7 @@ def _ask(session: Session, paths: Sequence[bytes], patience_s: int) -> ExitCode:
         report.show()
     output = session.output
     if summary.outcome is Outcome.INTERRUPTED:
-        output.tell("gate: interrupted; nothing is said of a backup")
+        output.tell("gate: interrupted; it is not known whether a backup is safe")
         output.give("summary", summary_object(summary))
         return ExitCode.INTERRUPTED
     with session.open_catalog(writes=True) as catalog:
@@ -144,12 +144,12 @@ def _tell(output: Output, verdict: GateVerdict, code: ExitCode, reasons: Sequenc
     """Print the verdict on one PATH."""
     path = show_path(verdict.path)
     if code is ExitCode.OK:
-        output.say(f"gate: {output.style('open', 'green')}: nothing speaks against a backup of {path}")
+        output.say(f"gate: {output.style('open', 'green')}: safe to back up {path}")
         for line in (_say_changes(verdict), *_say_signs(verdict)):
             output.say(f"  {line}")
         return
     word, color = ("CLOSED", "red") if code is ExitCode.PROBLEM else ("not open", "yellow")
-    output.tell(f"gate: {output.style(word, color)}: no backup of {path}: {'; '.join(reasons)}")
+    output.tell(f"gate: {output.style(word, color)}: do not back up {path}: {'; '.join(reasons)}")
     output.tell(f"  {_say_changes(verdict)}")
     if verdict.is_gone and not verdict.gaps:
         above = shell_path(os.path.dirname(verdict.path))
@@ -170,31 +170,31 @@ def _say_reasons(verdict: GateVerdict, verdicts: Sequence[GateVerdict], *, is_co
         listed = ", ".join(f"{number:,} {kind.value}" for kind, number in sorted(kinds.items()))
         yield f"{count(total, 'finding')} open ({listed})"
     if verdict.looks_like_ransomware:
-        yield "what changed looks like the work of ransomware"
+        yield "the changes look like ransomware"
     elif verdict.reason is not None:
-        yield "more changed than is usual"
+        yield "more files changed than usual"
     if verdict.is_gone and not verdict.gaps:
-        yield "it was recorded and is not there"
+        yield "the folder is recorded and not there"
     elif not is_covered and (verdict.gaps or not any(map(_has_gap, verdicts))):
-        yield "the scan could not look at everything"
+        yield "the scan could not check everything"
     elif verdict.may_pass:
-        yield "another folder that was asked for with it is not in order"
+        yield "another of the given folders has a problem"
 
 
 def _say_changes(verdict: GateVerdict) -> str:
     from integrity.cli.text import count, local_time
 
     if verdict.since is None:
-        is_new = "for the first time: what is there now is the starting point"
-        return is_new if verdict.may_pass else "it was never passed before"
+        is_new = "first check: the present content is the starting point"
+        return is_new if verdict.may_pass else "no earlier check to compare with"
     since = local_time(verdict.since.at)
     changes = f"{count(verdict.rewritten, 'file')} rewritten, {verdict.removed:,} gone, {verdict.new:,} new"
-    return f"since {since}, when it was last passed: {changes}, of {verdict.known_before:,} before"
+    return f"since the last check ({since}): {changes}, of {verdict.known_before:,} files"
 
 
 def _say_signs(verdict: GateVerdict) -> Iterator[str]:
     for sign in verdict.signs:
-        yield f"noticed, and no reason to stop by itself: {printable(sign.message)}"
+        yield f"suspicious, but not enough to block the backup: {printable(sign.message)}"
 
 
 def _to_object(verdict: GateVerdict, code: ExitCode, reasons: Sequence[str]) -> JsonObject:

@@ -75,7 +75,7 @@ def _describe_ages(one: RootStatus) -> str:
 def _say_age(begin: int, end: int | None) -> str:
     if end is None:
         return f"over {begin} days ago"
-    return "within a day" if not begin else f"{begin} to {end} days ago"
+    return "within 24 h" if not begin else f"{begin} to {end} days ago"
 
 
 def _percent(share: float) -> str:
@@ -90,20 +90,20 @@ def _describe_plan(plan: Plan, windows: str, output: Output) -> str:
     from integrity.cli.text import local_time
     from integrity.config import format_size
 
-    text = f"{format_size(plan.needed_bytes_per_s)} a second needed in {printable(windows)}"
+    text = f"needs {format_size(plan.needed_bytes_per_s)}/s in {printable(windows)}"
     if plan.measured_bytes_per_s is not None:
-        text += f", {format_size(plan.measured_bytes_per_s)} measured"
+        text += f"; the disk manages {format_size(plan.measured_bytes_per_s)}/s"
     if plan.is_kept:
-        return f"the promise will be kept: {text}"
-    text = f"{output.style('the promise is not kept', 'yellow')}: {text}"
+        return f"on schedule: {text}"
+    text = f"{output.style('behind schedule', 'yellow')}: {text}"
     if plan.met_at is not None:
-        text += f"; it will be again by {local_time(plan.met_at)}"
+        text += f"; on schedule again by {local_time(plan.met_at)}"
     return text + (f"; {printable(plan.advice)}" if plan.advice else "")
 
 
 _NAGIOS = {ExitCode.OK: (0, "OK"), ExitCode.INCOMPLETE: (1, "WARNING"), ExitCode.PROBLEM: (2, "CRITICAL")}
 _NAGIOS_UNKNOWN = 3
-_AHEAD = "at a time that lies ahead of the clock"
+_AHEAD = "at a time in the future: check the clock"
 
 
 @click.command()
@@ -177,10 +177,10 @@ def _describe_root(one: RootStatus, live: ServiceView, output: Output) -> Iterat
     if one.root.state is not RootState.ACTIVE:
         reason = printable(one.root.state_reason or "")
         yield f"  {output.style(one.root.state.value, 'yellow')}: {reason}"
-    yield f"  coverage   {_describe_coverage(one, output)}"
+    yield f"  verified   {_describe_coverage(one, output)}"
     yield from describe_promise(one, output)
     for line in _describe_gaps(one):
-        yield f"  not sure   {line}"
+        yield f"  problem    {line}"
     if one.open_kinds:
         color = "red" if set(one.open_kinds) & INTEGRITY_PROBLEMS else "yellow"
         yield f"  open       {output.style(say_kinds(one.open_kinds), color)}:  integrity findings"
@@ -190,7 +190,7 @@ def _describe_root(one: RootStatus, live: ServiceView, output: Output) -> Iterat
         yield f"  now        a {one.working.job} is running (process {one.working.pid})"
     yield from describe_watch(live, one.root.path)
     excluded = [*(["the built-in list"] if one.settings.builtin_excludes else []), *one.settings.exclude]
-    yield f"  left out   {', '.join(printable(text) for text in excluded) or 'nothing'}"
+    yield f"  excluded   {', '.join(printable(text) for text in excluded) or 'nothing'}"
     yield ""
 
 
@@ -200,23 +200,24 @@ def _describe_coverage(one: RootStatus, output: Output) -> str:
 
     covered, promise = one.coverage, spell_duration(one.settings.verify_every_s)
     if not covered.files:
-        return "no files are recorded yet"
+        return "no files recorded yet"
     if covered.oldest_at is None or one.due_at is None:
-        return "none of its files could be found intact"
+        return "none: see the problems below"
     if one.is_overdue:
         size = f"{count(covered.overdue_files, 'file')} ({format_size(covered.overdue_bytes)})"
         estimate = "" if one.overdue_read_s is None else f"; reading them takes about {_about(one.overdue_read_s)}"
-        text = f"{output.style('OVERDUE', 'yellow')}: {size} not verified within {promise}, "
+        text = f"{output.style('OVERDUE', 'yellow')}: {size} not verified in the last {promise}, "
         oldest = f"since {local_time(covered.oldest_at)}" if covered.is_oldest_known else _AHEAD
-        text += f"the oldest {oldest}{estimate}"
+        text += f"oldest {oldest}{estimate}"
     elif covered.overdue_files:
-        text = f"{count(covered.overdue_files, 'file')} not verified within {promise}: it is {one.root.state.value}"
+        overdue = f"{count(covered.overdue_files, 'file')} not verified in the last {promise}"
+        text = f"{overdue}: the folder is {one.root.state.value}"
     else:
         age = format_duration(max(0, round(time.time()) - covered.oldest_at))
-        text = f"all within {promise}, the oldest {age} ago; the next falls due {local_time(one.due_at)}"
+        text = f"all files within the last {promise} (oldest: {age} ago); next check due {local_time(one.due_at)}"
     if covered.never_verified_files:
         size = f"{count(covered.never_verified_files, 'file')} ({format_size(covered.never_verified_bytes)})"
-        text += f"; {size} never re-read since recorded"
+        text += f"; {size} not read again since they were recorded"
     return text
 
 
@@ -233,24 +234,24 @@ def _describe_gaps(one: RootStatus) -> Iterator[str]:
 
     covered, scan = one.coverage, one.last_scan
     if one.root.state is RootState.SUSPENDED:
-        yield "nothing of it can be verified: the root is suspended"
+        yield "nothing can be verified while the folder is suspended"
     if one.gaps:
-        yield f"could not be covered: {say_kinds(one.gaps)}"
+        yield f"could not be checked: {say_kinds(one.gaps)}"
     if covered.uncovered_files:
         size = f"{count(covered.uncovered_files, 'file')} ({format_size(covered.uncovered_bytes)})"
-        yield f"{size} could not be found intact, as findings say: neither verified nor overdue"
+        yield f"{size} damaged or uncertain: see integrity findings"
     if covered.cache_possible_files:
         size = f"{count(covered.cache_possible_files, 'file')} ({format_size(covered.cache_possible_bytes)})"
-        yield f"{size} may have been read from memory, not from the disk"
+        yield f"{size} possibly read from the cache, not from the disk"
     if covered.suspects:
-        yield f"{count(covered.suspects, 'file')} whose inode was touched will be re-read early"
+        yield f"{count(covered.suspects, 'file')} with a touched inode will be verified early"
     if scan is not None and covered.files and scan.counts.known == scan.counts.skipped:
-        yield "the last scan could look at none of its files: its disk or folder was not there"
+        yield "the last scan found no files: the disk or folder was not there"
     elif scan is not None and scan.counts.skipped:
         names = count(scan.counts.skipped, "name")
-        yield f"the last scan skipped {names}: links, special files, other mounts and what is left out"
+        yield f"the last scan skipped {names}: links, special files, other mounts, and excluded files"
     if scan is not None and scan.counts.unstable:
-        yield f"{count(scan.counts.unstable, 'file')} changed while the last scan read them"
+        yield f"{count(scan.counts.unstable, 'file')} changed during the last scan"
 
 
 def _describe_run(run: RunRecord | None) -> str:
@@ -273,15 +274,15 @@ def _describe_rest(found: Status, live: ServiceView) -> Iterator[str]:
     from integrity.paths import shell_path
 
     if any(one.settings.builtin_excludes for one in found.roots):
-        yield f"Built-in list of what is left out: {' '.join(found.builtin_excludes)}"
+        yield f"Built-in list of excluded names: {' '.join(found.builtin_excludes)}"
     yield f"Hash core: {describe_core()}"
     yield from describe_service(live)
     for name in found.lost_copies:
-        yield f"Hint: the copy {name} is one of what is not watched, so it is not compared:  integrity config check"
+        yield f"Hint: the copy {name} is of an unwatched folder, so it is never compared:  integrity config check"
     for path in found.unscanned:
         yield f"Hint: {show_path(path)} is configured and was never scanned:  integrity scan {shell_path(path)}"
     for path in (one.root.path for one in found.roots if one.last_scrub is None and one.coverage.files):
-        yield f"Hint: {show_path(path)} was never re-read:  integrity scrub {shell_path(path)}"
+        yield f"Hint: {show_path(path)} was never verified:  integrity scrub {shell_path(path)}"
 
 
 def _root_object(one: RootStatus) -> JsonObject:

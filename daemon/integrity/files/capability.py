@@ -291,11 +291,10 @@ def explain_unrecognised(recorded: str, names: Sequence[str]) -> str:
     """Explain why a file system was not recognized: it is another one, or its identity cannot be proved."""
     if recorded.startswith(_UUID) and not names[0].startswith(_UUID):
         return (
-            f"which file system is there can't be proved: its UUID can't be seen now ({names[0]}, recorded was"
-            f" {recorded}): run this where /run/udev or /dev/disk/by-uuid can be seen"
+            f"the file system there can't be identified: its UUID is not visible ({names[0]} instead of {recorded});"
+            " run this where /run/udev or /dev/disk/by-uuid is visible"
         )
-    found = f"another file system is there ({names[0]}, recorded was {recorded})"
-    return f"{found}: the disk is not mounted, or another one is"
+    return f"the disk is not mounted, or a different one is ({names[0]} instead of {recorded})"
 
 
 def _make_fsid(name: str) -> str | None:

@@ -81,7 +81,7 @@ def open_guarded(root: RootRecord, out_of_place: Collection[bytes] = ()) -> Guar
         root_fd = open_root(root.path)
     except OSError as error:
         never = "" if root.was_seen else "is configured, but was never there, and "
-        raise RootSuspended(f"{show_path(root.path)}: {never}can't be opened: {error.strerror}") from error
+        raise RootSuspended(f"{show_path(root.path)} {never}can't be opened: {error.strerror}") from error
     try:
         return Guarded(root_fd, _check(root, root_fd, out_of_place))
     except BaseException:
@@ -98,9 +98,9 @@ def _check(root: RootRecord, root_fd: int, out_of_place: Collection[bytes]) -> R
     if fs_id is None:
         raise RootSuspended(f"{show_path(root.path)}: {explain_unrecognised(known.fs_id, seen.names)}")
     if seen.folder_inode != known.folder_inode:
-        raise RootSuspended(f"{show_path(root.path)}: another folder is there than the one that was recorded")
+        raise RootSuspended(f"{show_path(root.path)} is not the recorded folder: another one replaced it")
     if root.file_count > root.missing_count and _is_empty(root_fd, root.path, out_of_place):
-        raise RootSuspended(f"{show_path(root.path)}: is empty, where {root.file_count} files are recorded")
+        raise RootSuspended(f"{show_path(root.path)} is empty, but {root.file_count:,} files are recorded")
     return replace(known, fs_id=fs_id, names=seen.names)
 
 

@@ -329,7 +329,7 @@ def _resume(run: RootRun) -> None:
     is_released = root.state_reason == RELEASED
     if root.state is not RootState.SUSPENDED and not is_released and root.was_seen:
         return
-    resolution = "the root is itself again" if root.was_seen else "the root is there now"
+    resolution = "the disk is back" if root.was_seen else "the folder is there now"
     with run.writing() as connection:
         roots.set_root_state(connection, root.id, RootState.ACTIVE, None)
         findings.resolve_findings(
