@@ -59,14 +59,14 @@ def test_what_is_printed_when_it_is_not(root: Path, copy: Path, integrity: Box) 
     assert f"{COUNT} files: {COUNT - 3} the same, {bad}" in printed
     assert "1 file only in the backup" in printed
     assert f"copy_extra: {root / 'extra'}: is only in the copy" in printed
-    assert f"copy_stale  {plant_path(root, 1)}" in printed
+    assert f"Backup out of date  {plant_path(root, 1)}" in printed
     assert f"The backup in {copy} is an older version (by reading the data back)." in printed
     assert f"The backup in {copy} does not contain this file." in printed
     assert f"- run the backup again, then compare:  integrity compare {plant_path(root, 2)} --with {copy}" in printed
     assert "4 findings" not in printed
     assert "3 findings open, 3 of them new" in printed
     quiet = integrity.run("-q", "compare", root, "--with", copy, expect=1).stdout
-    assert "copy_missing" in quiet
+    assert "Missing from the backup" in quiet
     assert "copy_extra" not in quiet
     listed = integrity.run("findings", expect=1).stdout
     assert 3 == listed.count(f"  in {copy}")

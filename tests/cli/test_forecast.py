@@ -68,7 +68,7 @@ def test_forecast_comes_with_the_first_window(integrity: Box, root: Path) -> Non
     text, plan = integrity.run("status", expect=0).stdout, find_root(integrity)["plan"]
 
     assert "  forecast   on schedule: " in text
-    assert " a second needed in 01:00-06:00, " in text
+    assert "/s in 01:00-06:00; " in text
     assert isinstance(plan, dict)
     assert (plan["is_kept"], plan["bytes_overdue"], plan["advice"]) == (True, 0, None)
 
@@ -90,7 +90,7 @@ def test_moments_for_windows_are_shown_as_they_are_written(integrity: Box, root:
     integrity.configure('[schedule]\nscrub = "0 1 * * sun"\n')
     note_scrub(integrity)
 
-    assert " a second needed in 0 1 * * sun\n" in integrity.run("status", expect=0).stdout
+    assert "/s in 0 1 * * sun\n" in integrity.run("status", expect=0).stdout
 
 
 def test_what_findings_name_is_apart(integrity: Box, root: Path) -> None:
@@ -104,7 +104,7 @@ def test_what_findings_name_is_apart(integrity: Box, root: Path) -> None:
     text, found = integrity.run("status", expect=1).stdout, find_root(integrity)
 
     assert "1 file (1000 B) damaged or uncertain: see integrity findings" in text
-    assert "  coverage   all within 30d, the oldest " in text
+    assert "  verified   all files within the last 30d (oldest: " in text
     assert " s ago); next check due" in text
     assert (found["files_uncovered"], found["bytes_uncovered"], found["files_overdue"]) == (1, 1000, 0)
     assert found["bytes_verified"] == 9000 - int(str(found["bytes_cache_possible"]))
@@ -118,7 +118,7 @@ def test_suspended_root_is_apart_as_a_whole(integrity: Box, root: Path) -> None:
     integrity.run("scan", root, expect=3)
     text = integrity.run("status", expect=3).stdout
 
-    assert "  not sure   nothing of it can be verified: the root is suspended\n" in text
+    assert "  problem    nothing can be verified while the folder is suspended\n" in text
     assert "  verified   10 files not verified in the last 30d: the folder is suspended; 10 files" in text
 
 

@@ -71,7 +71,7 @@ def test_new_folder_is_recorded_and_said_to_be_the_starting_point(integrity: Box
 
     assert "first check: the present content is the starting point" in done.stdout
     assert [(30,)] == query(integrity, "SELECT count(*) FROM file")
-    assert "of 30 before" in integrity.run("gate", data, expect=0).stdout
+    assert "of 30 files" in integrity.run("gate", data, expect=0).stdout
 
 
 def test_quiet_gate_is_silent_while_it_is_open(integrity: Box, data: Path) -> None:
@@ -188,7 +188,7 @@ def test_part_that_is_gone_is_not_let_through(integrity: Box, data: Path, part: 
     for _ in range(2):
         done = integrity.run("gate", data / part, expect=3)
 
-        assert "it was recorded and is not there" in done.stdout
+        assert "it is recorded, but not there" in done.stdout
         assert f"integrity gate {(data / part).parent}" in done.stdout
         verdict, summary = integrity.json("gate", data / part, expect=3)
         assert ("incomplete", True, False) == (verdict["verdict"], verdict["is_gone"], verdict["may_pass"])
@@ -206,7 +206,7 @@ def test_part_that_is_gone_hides_nothing_of_the_others(integrity: Box, data: Pat
     shutil.rmtree(data / "d1")
     integrity.run("gate", data / "d1", expect=3)
     done = integrity.run("gate", data / "d1", data / "d3", expect=3)
-    assert f"no backup of {data / 'd3'}: another folder that was asked for with it is not in order" in done.stdout
+    assert f"do not back up {data / 'd3'}: another of the given folders has a problem" in done.stdout
     rewrite_unseen(data / "d3" / plant_path(data, 3).name)
 
     integrity.run("gate", data / "d1", data / "d3", expect=1)
@@ -230,9 +230,9 @@ def test_healthy_folder_is_not_said_to_be_the_one_that_is_not_covered(
 
     lines = integrity.run("gate", data, other, expect=3).stdout.splitlines()
 
-    [healthy] = [line for line in lines if f"no backup of {data}:" in line]
-    assert healthy.endswith(": another folder that was asked for with it is not in order")
-    [missing] = [line for line in lines if f"no backup of {other}:" in line]
+    [healthy] = [line for line in lines if f"do not back up {data}:" in line]
+    assert healthy.endswith(": another of the given folders has a problem")
+    [missing] = [line for line in lines if f"do not back up {other}:" in line]
     assert "1 root_suspended" in missing
 
 
@@ -242,7 +242,7 @@ def test_closed_gate_says_what_changed_and_how_to_open_it(integrity: Box, home: 
 
     assert "This looks like ransomware" in done.stdout
     assert f"integrity gate {home} --release --reason WHY" in done.stdout
-    assert "16 files rewritten, 0 gone, 0 new, of 200 before" in done.stdout
+    assert "16 files rewritten, 0 gone, 0 new, of 200 files" in done.stdout
     assert str(home / "d0") not in done.stdout  # examples are relative to what is named
     assert "    d0/0.jpg\n" in done.stdout
     assert "1 suspicious_change" in integrity.run("status", expect=1).stdout
@@ -336,7 +336,7 @@ def test_one_closed_folder_holds_all_back(integrity: Box, data: Path, home: Path
     assert [True, False] == [one["may_pass"] for one in done.of_type("gate")]
     assert ["closed", "closed"] == [one["verdict"] for one in done.of_type("gate")]
     assert before == query(integrity, "SELECT * FROM gate ORDER BY root_id")
-    assert "another folder" in integrity.run("gate", data, home, expect=1).stdout
+    assert "another of the given folders" in integrity.run("gate", data, home, expect=1).stdout
 
 
 def test_part_and_whole_are_released_each_by_itself(integrity: Box, home: Path) -> None:

@@ -174,7 +174,7 @@ def _say_reasons(verdict: GateVerdict, verdicts: Sequence[GateVerdict], *, is_co
     elif verdict.reason is not None:
         yield "more files changed than usual"
     if verdict.is_gone and not verdict.gaps:
-        yield "the folder is recorded and not there"
+        yield "it is recorded, but not there"
     elif not is_covered and (verdict.gaps or not any(map(_has_gap, verdicts))):
         yield "the scan could not check everything"
     elif verdict.may_pass:
