@@ -1,8 +1,4 @@
 """
-Secrets in the URLs of copies: refused where a better place for them exists, else not shown.
-
-Which URLs there are, and what they mean, is for ``copies`` to know.
-
 Find where a path really leads, also while a server or a disk on the way does not answer.
 
 How single values of the config are read, and the words for what is wrong with one.
@@ -23,32 +19,12 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from integrity.config.copy_urls import SCHEME_PREFIXES, find_password
 from integrity.config.times import read_schedule, read_windows
 from integrity.config.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
-
-
-def find_password(url: str) -> str | None:
-    """Say what is wrong with a URL that has a password or key in it, without a word of the URL; None if it has none."""
-    scheme, _, rest = url.partition("://")
-    before, at, _ = re.split(r"[/?]", rest, maxsplit=1)[0].rpartition("@")
-    if scheme == "s3" and at:
-        return "must have nothing before an @: credentials belong where AWS programs look for them (~/.aws/credentials)"
-    if ":" in before and not scheme.startswith("rclone:"):
-        return "must have no password in it, where others can read it: log in with a key (ssh-keygen, ssh-copy-id)"
-    return None
-
-
-def has_backend_options(url: str) -> bool:
-    """Say whether a URL describes a remote of rclone itself, or changes one: such options can name commands to run."""
-    return re.match(r"rclone:(:|[^:/]*,)", url) is not None
-
-
-def hide_secrets(url: str) -> str:
-    """Leave out the options of a remote of rclone that is described in the URL itself: passwords are among them."""
-    return re.sub(r"^(rclone::?[^,:/]*),.*:", r"\1,...:", url, count=1, flags=re.DOTALL)
 
 
 _PATIENCE_S = 3.0
@@ -245,9 +221,10 @@ def parse_copy_url(value: object) -> str:
     complaint = find_password(value) if isinstance(value, str) else None
     if complaint is not None:
         raise ValueError(complaint)
-    if isinstance(value, str) and value.isprintable() and value.startswith(("/", "ssh://", "s3://", "rclone:")):
+    if isinstance(value, str) and value.isprintable() and value.startswith(("/", *SCHEME_PREFIXES)):
         return value
-    refuse("an absolute path or a URL that begins with ssh://, s3:// or rclone:", value)
+    *others, last = SCHEME_PREFIXES
+    refuse(f"an absolute path or a URL that begins with {', '.join(others)} or {last}", value)
 
 
 def parse_web_url(value: object) -> str:

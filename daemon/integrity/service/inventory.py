@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import roots as store
+from integrity.config.copy_urls import find_local_path
 from integrity.copies.opening import open_copy
 from integrity.errors import AppError, show_path
 from integrity.files.block_devices import Device, find_device, is_asleep, temperature
@@ -59,7 +60,7 @@ class KeptCopy:
     @property
     def path(self) -> bytes | None:
         """Name the folder or file on this machine that it is; None for other kinds."""
-        return os.fsencode(self.settings.url) if self.settings.url.startswith("/") else None
+        return find_local_path(self.settings.url)
 
 
 def find_kept_copies(config: Config, roots: Sequence[KeptRoot]) -> list[KeptCopy]:

@@ -28,6 +28,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
+from integrity.config.copy_urls import Scheme
 from integrity.copies.s3.checksums import StatedChecksums
 from integrity.copies.threads import AskThread
 from integrity.errors import ConfigError, CopyUnreachable, Unreadable, Unstable, Vanished, show_path
@@ -58,7 +59,7 @@ class S3Address(NamedTuple):
     def shown(self) -> str:
         """Write the URL for people; there is nothing secret in it."""
         where = f" at {self.endpoint}" if self.endpoint else ""
-        return f"s3://{self.bucket}/{show_path(self.prefix)}".rstrip("/") + where
+        return f"{Scheme.S3.prefix}{self.bucket}/{show_path(self.prefix)}".rstrip("/") + where
 
 
 def parse_address(url: str, endpoint: str | None = None) -> S3Address:
@@ -74,14 +75,14 @@ def parse_address(url: str, endpoint: str | None = None) -> S3Address:
     Raises:
         ConfigError: it is no such URL, or there are credentials in it. The message holds nothing of the URL then.
     """
-    rest, _, query = url.removeprefix("s3://").partition("?")
+    rest, _, query = url.removeprefix(Scheme.S3.prefix).partition("?")
     bucket, _, folder = rest.partition("/")
     if "@" in bucket:
         raise ConfigError(
             "the s3:// URL of the copy has something before an @, where it can be read by others: take it out,"
             " and put credentials where AWS programs look for them (~/.aws/credentials, AWS_ACCESS_KEY_ID)"
         )
-    if not url.startswith("s3://") or not bucket:
+    if not url.startswith(Scheme.S3.prefix) or not bucket:
         raise ConfigError(f"the s3:// URL of the copy names no bucket; {_FORM}")
     options = _parse_options(query)
     endpoint = endpoint or options.get("endpoint")

@@ -22,7 +22,7 @@ from integrity.catalog.copy_listing import (
     is_any_recorded,
     iterate_extra,
 )
-from integrity.copies.protocol import Copy, CopyEntry, Kind, LimitedNames, Published, Trouble
+from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
 from integrity.errors import CopyUnreachable, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import stat_beneath
@@ -158,7 +158,7 @@ class CopyListing:
 
     def find_name_fault(self, place: bytes) -> str | None:
         """Say why a file can't be in the copy under its name."""
-        return self._copy.find_name_fault(place) if isinstance(self._copy, LimitedNames) else None
+        return self._copy.find_name_fault(place)
 
     def _entries(self, prefix: bytes) -> Iterator[tuple[bytes, ListedFile]]:
         for found in self._copy.list(prefix):
