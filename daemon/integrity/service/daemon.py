@@ -33,7 +33,7 @@ from integrity.jobs.pace.throttle import DevicePace, pace_device
 from integrity.jobs.report import Stop, Summary
 from integrity.model import FindingKind
 from integrity.service.alert_thread import AlertThread
-from integrity.service.control.requests import Done, JobRequest, Ticket
+from integrity.service.control.requests import Done, JobRequest, Returned, Ticket
 from integrity.service.control.server import ControlServer
 from integrity.service.dirty_paths import DirtyPaths
 from integrity.service.dispatch import Dispatcher, ServiceContext
@@ -161,6 +161,10 @@ class Daemon:
     def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:
         """See Handler."""
         return self._dispatcher.submit(request, report, done)
+
+    def lend(self, path: bytes, lent: Callable[[], None], returned: Returned) -> Ticket:
+        """See Handler."""
+        return self._dispatcher.lend(path, lent, returned)
 
     def state(self) -> DaemonState:
         """See Handler."""

@@ -26,6 +26,8 @@ from integrity.service.control.wire import (
     REQUEST_LIMIT,
     Answer,
     Question,
+    RootLent,
+    RootReturned,
     StopJob,
     WireError,
     decode_question,
@@ -49,7 +51,7 @@ class Connection:
     """
     One client. It is a ``jobs.report.Report``.
 
-    ``progress``, ``finding``, ``note``, ``done`` and ``give`` may be called from any thread and at any time, also when
+    ``give`` and the methods that tell one thing may be called from any thread and at any time, also when
     the client has gone; everything else belongs to the server's thread.
 
     Args:
@@ -60,7 +62,7 @@ class Connection:
 
     Attributes:
         peer: who it is.
-        is_borrower: its job is only that something is left to it, and ends with it.
+        is_borrower: its job is that a root is lent to it, and ends with it.
         is_greeted: the greeting was given.
         question_bytes: the length of the line of the question that was taken last.
         awaited: the events for which the selector waits now; 0: it is not registered there.
@@ -114,6 +116,14 @@ class Connection:
     def done(self, result: Summary | AppError) -> None:
         """Tell how the job ended; then the connection ends as well."""
         self.give(result if isinstance(result, Summary) else to_failure(result), is_last=True)
+
+    def lent(self) -> None:
+        """Tell that the root is lent."""
+        self.give(RootLent())
+
+    def returned(self, error: AppError | None) -> None:
+        """Tell that the root is not lent any more, or why it can't be; then the connection ends as well."""
+        self.give(RootReturned() if error is None else to_failure(error), is_last=True)
 
     def give(self, answer: Answer, *, is_last: bool = False) -> None:
         """Tell anything. Behind the last answer nothing is told any more."""

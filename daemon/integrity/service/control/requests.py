@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from integrity.errors import AppError
 from integrity.jobs.options import ScanOptions, ScrubOptions
-from integrity.jobs.report import Progress, Report, Summary
+from integrity.jobs.report import Report, Summary
 from integrity.model import Job, Outcome, RunCounts
 
 if TYPE_CHECKING:
@@ -37,20 +37,20 @@ class Ticket:
 Done = Callable[[Summary | AppError], None]
 """Takes how a job ended, or what made it impossible."""
 
-LEASED = "left to a command"
-"""The phase in which the service leaves a root to a command."""
+Returned = Callable[[AppError | None], None]
+"""Is called when a root is not lent any more, with what made lending it impossible."""
+
+LENT_PHASE = "left to a command"
+"""The phase that the state shows of a root while it is lent to a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
     """
-    A scan or a scrub that somebody asks for; or that roots are left to a command, which compares them itself.
-
-    A comparison needs its user's own keys and agent, so the service can't do it for him. It tells that its turn has
-    come (``LEASED``), and works on nothing else there until it is told to stop, or the client has gone.
+    A scan or a scrub that somebody asks for.
 
     Args:
-        job: SCAN, SCRUB, or COMPARE.
+        job: SCAN or SCRUB. A comparison needs its user's own keys and agent: ``Handler.lend`` is for that.
         paths: real, absolute ones; empty: all roots.
         scan: how to scan; of no use to a scrub.
         scrub: how to scrub; of no use to a scan.
@@ -72,7 +72,7 @@ class Handler(Protocol):
     Do what is asked for: the daemon, as the control socket sees it.
 
     ``state`` and ``roots`` are called from the server's one thread, on which every client waits: neither may wait for a
-    job or a disk. ``submit`` is called from any thread.
+    job or a disk. ``submit`` and ``lend`` are called from any thread.
     """
 
     def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:
@@ -86,6 +86,18 @@ class Handler(Protocol):
 
         Raises:
             AppError: it can't be done; ``done`` is not called then.
+        """
+
+    def lend(self, path: bytes, lent: Callable[[], None], returned: Returned) -> Ticket:
+        """
+        Leave what lies at a path to a command, which works there by itself, as soon as it is its turn.
+
+        Nothing else is worked on there until the ticket is cancelled.
+
+        Args:
+            path: a real one.
+            lent: called once from any thread when the path is lent; never blocks.
+            returned: called once, from any thread, when it is not lent any more, or can't be.
         """
 
     def state(self) -> DaemonState:
@@ -105,18 +117,9 @@ def run_request(context: Context, request: JobRequest) -> Summary:
     from integrity.jobs import runner
 
     context.may_add_roots = request.may_add_roots
-    if request.job is Job.COMPARE:
-        return _lend(context, request)
     if request.job is Job.SCAN:
         return runner.scan(context, request.paths, request.scan)
     return runner.scrub(context, request.paths, request.scrub)
-
-
-def _lend(context: Context, request: JobRequest) -> Summary:
-    root = request.paths[0] if request.paths else b""
-    context.report.progress(Progress(Job.COMPARE, root, LEASED, 0, None, 0, None))
-    context.stop.wait()
-    return interrupted(Job.COMPARE, context.now())
 
 
 def nothing_done(job: Job, now: int) -> Summary:
