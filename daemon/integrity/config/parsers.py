@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from integrity.config.copy_urls import SCHEME_PREFIXES, find_password
 from integrity.config.times import read_schedule, read_windows
 from integrity.config.units import parse_duration, parse_size
+from integrity.threads import BackgroundCall
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
@@ -40,9 +40,7 @@ def resolve(path: bytes, *, patience_s: float = _PATIENCE_S) -> bytes:
     neither keep the service from its other roots nor be taken for another one.
     """
     walk = _Walk(path)
-    thread = threading.Thread(target=walk.run, name="resolve", daemon=True)
-    thread.start()
-    thread.join(patience_s)
+    BackgroundCall("resolve", walk.run).wait(patience_s)
     return walk.guess()
 
 

@@ -9,7 +9,6 @@ The thread that tells: what waits in the catalog's outbox leaves through the cha
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from integrity.alerts.delivery import AlertDelivery
 from integrity.alerts.status import HOW_TO_TELL, NOBODY, find_recipients
 from integrity.catalog.connection import Catalog
 from integrity.errors import AppError, ChannelError
+from integrity.threads import RoundThread
 
 if TYPE_CHECKING:
     from integrity.config import Config
@@ -88,7 +88,7 @@ class CatalogFailureAlert:
 LONGEST_WAIT_S = 60.0
 
 
-class AlertThread:
+class AlertThread(RoundThread):
     """
     Deliver alerts until told to end.
 
@@ -111,6 +111,7 @@ class AlertThread:
         hostname: str,
         clock: Callable[[], float],
     ) -> None:
+        super().__init__("alerts")
         self._open_catalog = open_catalog
         self._config = config
         self._beat = beat
@@ -121,50 +122,19 @@ class AlertThread:
         self._catalog: Catalog | None = None
         self._delivery: AlertDelivery | None = None
         self._used: Config | None = None  # by the delivery
-        self._called = threading.Event()
-        self._is_over = False
-        self._thread = threading.Thread(target=self._deliver, name="mailman", daemon=True)
 
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def call(self) -> None:
-        """Say that there may be something new to tell."""
-        self._called.set()
-
-    def end(self) -> None:
-        """Have it end after what it is sending."""
-        self._is_over = True
-        self._called.set()
-
-    def join(self, timeout_s: float) -> bool:
-        """Wait for its end; say whether it came."""
-        if self._thread.ident is None:
-            return True  # it never began
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def _deliver(self) -> None:
-        try:
-            while not self._is_over:
-                self._beat()
-                self._called.wait(self._make_round())
-                self._called.clear()  # before the next round, which sees all that it was called for
-        finally:
-            self._close()
-
-    def _make_round(self) -> float:
+    def _round(self) -> float:
         """Deliver what is due; return how long nothing will be."""
+        self._beat()
         try:
             self._outcry.look(self._trouble(), lambda: make_channels(self._config(), hostname=self._hostname))
             return min(self._find_delivery().tick(), LONGEST_WAIT_S)
         except AppError as error:
             _log.error("delivery_failed: %s", error)  # nothing is lost: it waits in the catalog
-            self._close()  # another file may have its place
+            self._finish()  # another file may have its place
             return LONGEST_WAIT_S
 
-    def _close(self) -> None:
+    def _finish(self) -> None:
         if self._catalog is not None:
             self._catalog.close()
         self._catalog = self._delivery = None

@@ -206,7 +206,7 @@ class Daemon:
         self._lookout.end()
         self._mailman.end()
         hanging = self._dispatcher.join(deadline)
-        for name, thread in (("lookout", self._lookout), ("mailman", self._mailman)):
+        for name, thread in (("watch", self._lookout), ("alerts", self._mailman)):
             if not thread.join(max(0.1, deadline - self._monotonic())):
                 hanging.append(name)
         self._control.close()

@@ -21,7 +21,7 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 import asyncssh
 
 from integrity.config.copy_urls import Scheme
-from integrity.copies.threads import LoopThread
+from integrity.copies.ssh.loop import LoopThread
 from integrity.errors import ConfigError, CopyUnreachable, show_path
 
 

@@ -51,6 +51,7 @@ from integrity.service.control.wire import (
 )
 from integrity.service.log_backoff import RefusalLog
 from integrity.service.states import BusyRoot, DaemonState, JobAhead, NextRun, QueuedJob, WatchState
+from integrity.threads import DaemonThread
 
 _DRAIN_S = 2.0
 _ACCEPTS = 64
@@ -60,7 +61,7 @@ _OUT_OF_DESCRIPTORS_S = 0.1
 _log = logging.getLogger(__name__)
 
 
-class ControlServer:
+class ControlServer(DaemonThread):
     """
     The server of the control socket.
 
@@ -81,6 +82,7 @@ class ControlServer:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        super().__init__("control")
         self._path = os.path.abspath(path)
         self._handler = handler
         self._catalog = os.path.realpath(catalog)
@@ -90,7 +92,6 @@ class ControlServer:
         self._numbers = count()
         self._wake_lock = threading.Lock()  # threads of requests may outlive the server
         self._is_closed = False
-        self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
         self._is_closing = False
 
     def start(self) -> None:
@@ -106,7 +107,7 @@ class ControlServer:
         self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake_fd, selectors.EVENT_READ)
-        self._thread.start()
+        super().start()
 
     def close(self) -> None:
         """
@@ -116,7 +117,7 @@ class ControlServer:
         """
         self._is_closing = True
         self._wake()
-        self._thread.join()
+        self.join()
         try:
             leave(self._path, self._catalog)  # while it still listens: a daemon that starts now must not be mistaken
         finally:
@@ -131,7 +132,7 @@ class ControlServer:
             if not self._is_closed:
                 os.eventfd_write(self._wake_fd, 1)
 
-    def _serve(self) -> None:
+    def _run(self) -> None:
         while not self._is_closing:
             self._turn(self._wait_s())
         self._selector.unregister(self._listener)
