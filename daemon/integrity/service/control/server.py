@@ -23,14 +23,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import count
 
 from integrity import __version__
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError
 from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.jobs.targets import refuse_new
-from integrity.model import Finding, Outcome
+from integrity.model import Finding, Outcome, RunCounts
 from integrity.service.control.client_connection import Connection
 from integrity.service.control.requests import Done, Handler, JobRequest, Ticket, covers, interrupted, run_request
 from integrity.service.control.socket import Peer, default_socket_path, leave, listen
@@ -464,13 +464,13 @@ class Gathered:
 
 def _add_up(summaries: Sequence[Summary]) -> Summary:
     """Sum up runs that went on side by side."""
-    first = summaries[0]
-    for other in summaries[1:]:
-        for one in fields(first.counts):
-            setattr(first.counts, one.name, getattr(first.counts, one.name) + getattr(other.counts, one.name))
+    counts = RunCounts()
+    for summary in summaries:
+        counts += summary.counts
     outcomes = {summary.outcome for summary in summaries}
     return replace(
-        first,
+        summaries[0],
+        counts=counts,
         started_at=min(summary.started_at for summary in summaries),
         finished_at=max(summary.finished_at for summary in summaries),
         outcome=next(outcome for outcome in _WORST_FIRST if outcome in outcomes),
